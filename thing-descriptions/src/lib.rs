@@ -58,8 +58,8 @@ pub use app_file::{
     AppAgentFile, AppFile, AppFileError, AppSchedule, ZONE_DEFAULT, parse_app,
 };
 pub use card::{
-    CARD_BYTES_MAX, CardContext, CardError, Interface, SIGNATURES_MAX, VERSION_UNKNOWN, card, lint_card, sign_card,
-    verify_card,
+    CARD_BYTES_MAX, CardContext, CardError, Interface, NoSignerKey, SIGNATURES_MAX, Signer, SignerKey, VERSION_UNKNOWN,
+    card, card_signers, lint_card, sign_card, verify_card, verify_signer,
 };
 pub use describe::{describe, describe_with};
 pub use description::{CAPABILITIES_MAX, Capability, Description, DescriptionError};

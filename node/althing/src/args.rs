@@ -1,11 +1,13 @@
 //! The command line.
 
+mod adopt;
 mod group;
 mod mounted;
 mod org;
 mod registry;
 mod route;
 mod staged;
+mod tap;
 mod task;
 mod workflow;
 
@@ -17,12 +19,14 @@ use althing_execution::admission::{Policy, Preemption};
 use althing_protocol::contract::Grade;
 use clap::{Parser, Subcommand, ValueEnum};
 
+pub use adopt::{Adopt, is_address};
 pub use group::{AmendArgs, CallersName, Group, ServeArgs};
 pub use mounted::Mounted;
 pub use org::Org;
 pub use registry::{Install, MarkArgs, Publish, Registry, Release, Update};
 pub use route::{Route, RouteWork};
 pub use staged::{ApproveArgs, PurgeArgs, RejectArgs, StageArgs};
+pub use tap::Tap;
 pub use task::{SubmitArgs, Task};
 pub use workflow::{AddSchedule, App, Schedule, Workflow};
 
@@ -57,7 +61,7 @@ pub enum Command {
     /// Run agents on this node.
     #[command(subcommand)]
     Agent(Agent),
-    /// Let an A2A agent or an MCP server that exists already join: by its address, or by the command that starts it.
+    /// Let what exists already join: an A2A agent, an MCP server, a Thing, a directory of Things; by its address or its command.
     Adopt(Adopt),
     /// Run an agent until Ctrl-C: an agent file, or a WebAssembly module and its contract.
     Run(Run),
@@ -142,6 +146,8 @@ pub enum Command {
     Top(Top),
     /// Recent calls: which took how long; one of them over all nodes that it passed, as a tree.
     Trace(Trace),
+    /// Show the signed messages that pass between this node and others, decoded, until Ctrl-C.
+    Tap(Tap),
     /// Print who this node and its owner are.
     Id,
     /// Measure what contracts are worth on this machine; needs no node.
@@ -585,35 +591,6 @@ pub struct Run {
     // An id of its own: the global `--name` would take the value.
     #[arg(long = "as", id = "as", value_name = "NAME")]
     pub agent: Option<String>,
-}
-
-/// `althing adopt`
-#[derive(Debug, Clone, clap::Args)]
-pub struct Adopt {
-    /// The address (http://…), or a program that speaks MCP on its standard input and output, with its arguments.
-    #[arg(
-        required_unless_present = "accept",
-        trailing_var_arg = true,
-        allow_hyphen_values = true,
-        value_name = "URL | COMMAND"
-    )]
-    pub what: Vec<String>,
-    /// Adopt this agent again as it is now: its card or tools changed, and you looked at the change.
-    #[arg(long, value_name = "AGENT", conflicts_with_all = ["what", "as", "callers", "secret", "dry_run"])]
-    pub accept: Option<String>,
-    /// The agent's name here [default: from its card, its address or its program].
-    // An id of its own: the global `--name` would take the value.
-    #[arg(long = "as", id = "as", value_name = "NAME")]
-    pub agent: Option<String>,
-    /// Who may call it and sees it: this-node, own, trusted or anyone.
-    #[arg(long, default_value = "this-node", value_parser = ["this-node", "own", "trusted", "anyone"])]
-    pub callers: String,
-    /// The node's secret that is sent to the address as a bearer token.
-    #[arg(long, value_name = "NAME")]
-    pub secret: Option<String>,
-    /// Only show what was found and what would be published.
-    #[arg(long)]
-    pub dry_run: bool,
 }
 
 /// `althing find`

@@ -18,7 +18,6 @@ use std::process::ExitCode;
 
 use althing_client::Out;
 use althing_execution::realtime::{Level, RtPriorities};
-use clap::Parser as _;
 
 use args::{Args, Command};
 use exit::Failure;
@@ -35,7 +34,7 @@ fn main() -> ExitCode {
     }
     // Two TLS providers are compiled in through dependencies; without a choice the first HTTPS client would panic.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let args = Args::parse();
+    let args = Args::read();
     let outcome = run(args.clone());
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -105,6 +104,7 @@ async fn dispatch(args: Args) -> Result<(), Failure> {
         Command::Trace(trace) => commands::trace::run(&at, &trace, &out).await,
         Command::Top(top) => commands::top::run(&at, &top, &out).await,
         Command::Id => commands::show::id(&at, &out),
+        Command::Tap(tap) => commands::tap::run(&at, &tap, &out).await,
         Command::Bench(bench) => Ok(althing_contract_bench::run(&bench, &out, &bench_ports()?).await?),
         Command::Contract(contract) => commands::contract::run(&contract, &out),
         Command::Td(td) => commands::lint::td(&td, &out),

@@ -16,6 +16,7 @@ use althing_execution::groups::GroupAgent;
 use althing_execution::kernel::Kernel;
 use althing_execution::memory::Memories;
 use althing_execution::process::ProcessConfig;
+use althing_execution::things::Web;
 use althing_execution::tools::contract_gates;
 use althing_execution::{Builtins, Echo, Host, Scheduling};
 use althing_knowledge::Knowledge;
@@ -163,6 +164,7 @@ fn execute(
     let ports = althing_execution::Ports {
         secrets,
         connect: althing_mcp::server,
+        web: Some(Web::default()),
         memories: Some(memories.clone()),
         models: config.models.clone(),
         labels: config.node.labels.clone(),

@@ -1,12 +1,18 @@
-//! Agent files for what exists already: an A2A agent elsewhere, or the tools of an MCP server.
+//! Agent files for what exists already: an A2A agent elsewhere, the tools of an MCP server, or a Thing.
+
+mod changes;
+mod things;
+
+pub use changes::{Change, changes};
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use a2a::{AgentCard, AgentSkill};
-use althing_execution::definition::Definition;
-use althing_execution::{Found, Host, Unrecognised, agreed_digest, recognise};
-use althing_protocol::Contract;
+use althing_execution::definition::{Definition, Pins};
+use althing_execution::things::Entry;
+use althing_execution::{CardSignature, Found, Host, Unrecognised, agreed_digest, recognise};
+use althing_protocol::{Contract, digest, hex};
 use althing_td::{
     AgentFile, Callers, DESCRIPTION_CHARS_MAX, EXAMPLE_CHARS_MAX, EXAMPLES_MAX, Exposure, MODES_MAX, NAME_CHARS_MAX,
     RuntimeSpec, SKILL_ID_CHARS_MAX, SKILLS_MAX, Skill, TAG_CHARS_MAX, TAGS_MAX, TITLE_CHARS_MAX, ToolServerSpec,
@@ -29,17 +35,41 @@ pub struct Adoption {
     pub name: Option<String>,
     /// Who may call it, and so see it.
     pub callers: Callers,
+    /// Origins beside its own to which the forms of a Thing may lead.
+    pub allow: Vec<String>,
+}
+
+/// What is there.
+#[derive(Debug, Clone)]
+pub enum Offer {
+    /// Something that becomes an agent.
+    One(Box<Draft>),
+    /// A directory, with its Things, and how many it has beside.
+    Directory(Vec<Entry>, usize),
 }
 
 /// What was found, and the agent file for it.
 #[derive(Debug, Clone)]
 pub struct Draft {
-    /// `A2A agent` or `MCP server`.
+    /// `A2A agent`, `MCP server` or `Thing`.
     pub kind: &'static str,
     /// The agent file.
     pub file: AgentFile,
+    /// The definitions of its tools, as they were found: no others are called.
+    pub pins: Option<Pins>,
+    /// Who signed the card of an A2A agent, in words.
+    pub signature: Option<String>,
     /// What of it is left out, and why.
     pub left_out: Vec<(String, String)>,
+}
+
+impl Draft {
+    /// The digest of everything that is agreed to: the agent file, and the definitions of tools.
+    #[must_use]
+    pub fn digest(&self) -> String {
+        let whole = json!({ "file": self.file, "tools": self.pins });
+        hex(&digest(whole.to_string().as_bytes()))
+    }
 }
 
 /// What an adopted agent is, as its agent file says; nothing for other agents.
@@ -47,10 +77,16 @@ pub struct Draft {
 pub fn adopted(file: &AgentFile) -> Option<Adoption> {
     let at = match &file.runtime {
         RuntimeSpec::Remote { url, secret, .. } => ToolServerSpec::Url { url: url.clone(), secret: secret.clone() },
-        RuntimeSpec::Native { builtin, .. } if builtin == "tools" => file.tools.get(SERVER)?.clone(),
+        RuntimeSpec::Native { builtin, .. } if builtin == "tools" => {
+            file.tools.get(SERVER).or_else(|| file.tools.get(things::SERVER))?.clone()
+        }
         _ => return None,
     };
-    Some(Adoption { at, name: Some(file.name.clone()), callers: file.callers.clone() })
+    let allow = match &at {
+        ToolServerSpec::Thing { allow, .. } => allow.clone(),
+        ToolServerSpec::Command { .. } | ToolServerSpec::Url { .. } => Vec::new(),
+    };
+    Some(Adoption { at, name: Some(file.name.clone()), callers: file.callers.clone(), allow })
 }
 
 /// Why something cannot be adopted.
@@ -62,6 +98,9 @@ pub enum AdoptError {
     /// Its own description makes no agent file.
     #[error("what it says of itself makes no agent file: {0}")]
     Unfit(String),
+    /// It is many Things.
+    #[error("a directory of Things is there by now")]
+    Directory,
 }
 
 impl Adoption {
@@ -70,33 +109,54 @@ impl Adoption {
     /// # Errors
     /// See [`AdoptError`].
     pub async fn draft(&self, host: &Host, folder: &Path) -> Result<Draft, AdoptError> {
+        match self.look(host, folder).await? {
+            Offer::One(draft) => Ok(*draft),
+            Offer::Directory(..) => Err(AdoptError::Directory),
+        }
+    }
+
+    /// Looks what is there: also a directory of Things.
+    ///
+    /// # Errors
+    /// See [`AdoptError`].
+    pub async fn look(&self, host: &Host, folder: &Path) -> Result<Offer, AdoptError> {
         let mut at = self.at.clone();
         if let ToolServerSpec::Url { url, .. } = &mut at {
             *url = url.trim_end_matches("/.well-known/agent-card.json").to_owned();
         }
-        let found = recognise(host, &at, folder).await?;
-        let draft = self.write(&at, found)?;
+        let draft = match recognise(host, &at, &self.allow, folder).await? {
+            Found::Directory(entries, left_out) => return Ok(Offer::Directory(entries, left_out)),
+            found => self.write(&at, found)?,
+        };
         draft.file.check().map_err(|error| AdoptError::Unfit(error.to_string()))?;
-        Ok(draft)
+        Ok(Offer::One(Box::new(draft)))
     }
 
     fn write(&self, at: &ToolServerSpec, found: Found) -> Result<Draft, AdoptError> {
         match (found, at) {
-            (Found::Agent(card), ToolServerSpec::Url { url, secret }) => self.of_agent(url, secret.as_deref(), &card),
-            (Found::Agent(_), ToolServerSpec::Command { .. }) => {
-                Err(AdoptError::Unfit("a card comes from an address".to_owned()))
+            (Found::Agent(card, signature), ToolServerSpec::Url { url, secret }) => {
+                self.of_agent((url, secret.as_deref()), &card, signature)
             }
+            (Found::Agent(..), _) => Err(AdoptError::Unfit("a card comes from an address".to_owned())),
             (Found::Tools(tools, unfit), _) => self.of_tools(at, tools, unfit),
+            (Found::Thing(url, plan), _) => self.of_thing(at, url, *plan),
+            (Found::Directory(..), _) => Err(AdoptError::Directory),
         }
     }
 
-    fn of_agent(&self, url: &str, secret: Option<&str>, card: &AgentCard) -> Result<Draft, AdoptError> {
+    fn of_agent(
+        &self,
+        (url, secret): (&str, Option<&str>),
+        card: &AgentCard,
+        signature: CardSignature,
+    ) -> Result<Draft, AdoptError> {
         let mut left_out = Vec::new();
         let skills = unique(card.skills.iter().map(of_skill), &mut left_out);
         let runtime = RuntimeSpec::Remote {
             url: url.to_owned(),
             secret: secret.map(str::to_owned),
             card: Some(agreed_digest(card)),
+            signed_by: signature.key.map(|key| key.to_string()),
         };
         let contract = contract(secret, &[])?;
         let mut file = self.file(&card.name, &card.description, skills, runtime, contract);
@@ -109,7 +169,7 @@ impl Adoption {
         };
         file.input_modes = modes(&card.default_input_modes, file.input_modes);
         file.output_modes = modes(&card.default_output_modes, file.output_modes);
-        Ok(Draft { kind: "A2A agent", file, left_out })
+        Ok(Draft { kind: "A2A agent", file, pins: None, signature: Some(signature.said), left_out })
     }
 
     fn of_tools(
@@ -124,21 +184,17 @@ impl Adoption {
         if tools.is_empty() {
             return Err(AdoptError::Unfit("a contract can name none of its tools".to_owned()));
         }
-        let skills = unique(tools.iter().map(of_tool), &mut left_out);
-        let secret = match at {
-            ToolServerSpec::Url { secret, .. } => secret.as_deref(),
-            ToolServerSpec::Command { .. } => None,
-        };
+        let skills = unique(tools.iter().map(|tool| of_tool(tool, "mcp")), &mut left_out);
         // By name: what the server offers later was not agreed to.
         let capabilities: Vec<String> = tools.iter().map(|tool| format!("{SERVER}/{}", tool.name)).collect();
         let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).take(8).collect();
         let description = format!("The tools of an MCP server: {}", names.join(", "));
         let runtime = RuntimeSpec::Native { builtin: "tools".to_owned(), config: Value::Null };
-        let mut file = self.file(&source(at), &description, skills, runtime, contract(secret, &capabilities)?);
+        let mut file = self.file(&source(at), &description, skills, runtime, contract(at.secret(), &capabilities)?);
         file.tools.insert(SERVER.to_owned(), at.clone());
         file.input_modes = vec!["application/json".to_owned(), "text/plain".to_owned()];
         file.output_modes.clone_from(&file.input_modes);
-        Ok(Draft { kind: "MCP server", file, left_out })
+        Ok(Draft { kind: "MCP server", file, pins: Some(pins(SERVER, tools)), signature: None, left_out })
     }
 
     fn file(
@@ -176,6 +232,11 @@ impl Adoption {
             output_modes: vec!["text/plain".to_owned()],
         }
     }
+}
+
+/// The pins of these tools of a server.
+fn pins(server: &str, tools: Vec<Definition>) -> Pins {
+    tools.into_iter().map(|tool| (format!("{server}/{}", tool.name), tool)).collect()
 }
 
 /// Soft real-time, with no other rights than these tools and this secret.
@@ -224,14 +285,14 @@ fn of_skill(skill: &AgentSkill) -> Skill {
     }
 }
 
-fn of_tool(tool: &Definition) -> Skill {
+fn of_tool(tool: &Definition, tag: &str) -> Skill {
     let title = tool.rest.get("title").and_then(Value::as_str).unwrap_or(&tool.name);
     let name = line(title, TITLE_CHARS_MAX);
     let example = json!({ "tool": tool.name, "arguments": example(&tool.input_schema) }).to_string();
     Skill {
         id: id(&tool.name),
         description: text(&tool.description, &name, DESCRIPTION_CHARS_MAX),
-        tags: vec!["mcp".to_owned()],
+        tags: vec![tag.to_owned()],
         examples: Some(example).filter(|it| it.chars().count() <= EXAMPLE_CHARS_MAX).into_iter().collect(),
         name,
         ..Skill::default()
@@ -258,7 +319,7 @@ fn example(schema: &Value) -> Map<String, Value> {
 /// The name of what is adopted, from its address or its command.
 fn source(at: &ToolServerSpec) -> String {
     match at {
-        ToolServerSpec::Url { url, .. } => {
+        ToolServerSpec::Url { url, .. } | ToolServerSpec::Thing { thing: url, .. } => {
             let rest = url.split_once("://").map_or(url.as_str(), |(_, rest)| rest);
             rest.split(['/', ':']).next().unwrap_or(rest).to_owned()
         }

@@ -147,7 +147,15 @@ impl Agents {
         keep: bool,
     ) -> Result<AgentId, NodeError> {
         let stay = if keep { Stay::UntilRemoved } else { Stay::WhileConnected };
-        self.add_as(file, folder, reservation, stay).await
+        self.add_as(file, folder, reservation, (stay, None)).await
+    }
+
+    /// Adds an agent whose tools are those that were looked at, if that is known.
+    ///
+    /// # Errors
+    /// See [`NodeError`].
+    pub async fn adopt(&self, file: AgentFile, folder: &Path, pins: Option<Pins>) -> Result<AgentId, NodeError> {
+        self.add_as(file, folder, None, (Stay::UntilRemoved, pins)).await
     }
 
     /// Adds an agent that a group placed here, by its deployment of that time.
@@ -161,7 +169,7 @@ impl Agents {
         group: &str,
         made_ms: u64,
     ) -> Result<AgentId, NodeError> {
-        self.add_as(file, folder, None, Stay::Placed(group, made_ms)).await
+        self.add_as(file, folder, None, (Stay::Placed(group, made_ms), None)).await
     }
 
     async fn add_as(
@@ -169,7 +177,7 @@ impl Agents {
         file: AgentFile,
         folder: &Path,
         reservation: Option<&str>,
-        stay: Stay<'_>,
+        (stay, pins): (Stay<'_>, Option<Pins>),
     ) -> Result<AgentId, NodeError> {
         self.identity.check_authority()?;
         // Nothing is promised before the machine was probed.
@@ -189,8 +197,8 @@ impl Agents {
         if let (Some(id), Some(contract)) = (reservation, &added.file.contract) {
             self.kernel.as_ref().ok_or(LeaseError::Unknown)?.promises.claim(id, &added.file.name, contract)?;
         }
-        // Whoever adds it agrees to the definitions that its tools have now.
-        if let Err(failure) = self.start(&added, None).await {
+        // Whoever adds it agrees to the definitions that its tools have now, or had when they were looked at.
+        if let Err(failure) = self.start(&added, pins).await {
             self.kernel.as_ref().into_iter().for_each(|kernel| kernel.promises.unclaim(&added.file.name));
             self.stop(&added.file.name).await?;
             return Err(failure);
@@ -204,12 +212,20 @@ impl Agents {
         publish::agent_id(&self.identity.owner(), &added.file)
     }
 
-    /// Puts another agent file, whose relative paths start in `folder`, in the place of an agent's: with the definitions that its tools have now. If the new one does
-    /// not start, the old one runs on.
+    /// Puts another agent file, whose relative paths start in `folder`, in the place of an agent's: with the definitions that its
+    /// tools have now. If the new one does not start, the old one runs on.
     ///
     /// # Errors
     /// See [`NodeError`].
     pub async fn replace(&self, file: AgentFile, folder: &Path) -> Result<AgentId, NodeError> {
+        self.adopt_again(file, folder, None).await
+    }
+
+    /// The same with the definitions of tools that were looked at.
+    ///
+    /// # Errors
+    /// See [`NodeError`].
+    pub async fn adopt_again(&self, file: AgentFile, folder: &Path, pins: Option<Pins>) -> Result<AgentId, NodeError> {
         self.identity.check_authority()?;
         self.probed().await;
         let _changing = self.changing.lock().await;
@@ -217,7 +233,7 @@ impl Agents {
         let mut after = self.signed(file, folder, Stay::UntilRemoved)?;
         let name = after.file.name.clone();
         self.stop(&name).await?;
-        let mut replaced = self.start(&after, None).await;
+        let mut replaced = self.start(&after, pins).await;
         if replaced.is_ok() {
             after.pins = self.host.tools(&name).and_then(|tools| tools.pins());
             replaced = publish::write(self.store.as_ref(), &after).await;

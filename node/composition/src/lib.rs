@@ -35,7 +35,9 @@ mod routing;
 mod secrets;
 mod trust;
 
-pub use adopt::{AdoptError, Adoption, Draft, adopted};
+pub use althing_communication::{Passed, Tapped, Taps};
+
+pub use adopt::{AdoptError, Adoption, Change, Draft, Offer, adopted, changes};
 pub use agents::Agents;
 pub use assemble::{Execution, LanPort, Ports};
 pub use bindings::Bindings;

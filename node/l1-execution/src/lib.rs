@@ -38,6 +38,7 @@ pub mod secrets;
 mod sse;
 mod start_error;
 mod syscalls;
+pub mod things;
 mod tool_agent;
 pub mod tools;
 
@@ -51,6 +52,7 @@ pub use host::{
     AgentStatus, Binding, Builtins, Connect, Host, Loaded, Ports, Scheduling, SoftRuntime, StartError, TurnStatus,
 };
 pub use process::remote::agreed_digest;
+pub use process::signing::CardSignature;
 pub use recognise::{Found, Unrecognised, recognise};
 pub use syscalls::SystemCalls;
 pub use tool_agent::ToolAgent;

@@ -1,16 +1,19 @@
-//! Finds out what speaks at an address, or behind a command: an A2A agent, or an MCP server.
+//! Finds out what speaks at an address, or behind a command: a Thing or a directory of Things, an A2A agent, or an MCP server.
 
 use std::path::Path;
 use std::time::Duration;
 
 use a2a::AgentCard;
-use althing_td::ToolServerSpec;
+use althing_td::{CardError, ToolServerSpec};
 use tokio::time::timeout;
 
 use crate::definition::Definition;
 use crate::host::Host;
 use crate::process::remote;
+use crate::process::signing::{CardSignature, signature};
 use crate::secrets::{SecretLookupError, lookup};
+use crate::things::{Entry, LookError, Plan, Seen, Terms, look, plan};
+use reqwest::Url;
 
 /// How long a server may take to list its tools; a program is started for it.
 const LISTING: Duration = Duration::from_secs(30);
@@ -18,10 +21,14 @@ const LISTING: Duration = Duration::from_secs(30);
 /// What was found.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Found {
-    /// An A2A agent, with its card.
-    Agent(Box<AgentCard>),
+    /// An A2A agent, with its card, and who signed that.
+    Agent(Box<AgentCard>, CardSignature),
     /// An MCP server, with the tools that may be shown to models, and the names of the others with the reason.
     Tools(Vec<Definition>, Vec<(String, String)>),
+    /// A Thing, whose description is at that address, and what can be done with it.
+    Thing(String, Box<Plan>),
+    /// A directory, with its Things, and how many it has beside.
+    Directory(Vec<Entry>, usize),
 }
 
 /// Why nothing was found.
@@ -30,11 +37,30 @@ pub enum Unrecognised {
     /// A secret of the node is missing.
     #[error(transparent)]
     Secret(#[from] SecretLookupError),
-    /// What is at an address is neither.
-    #[error("neither an A2A agent nor an MCP server answers at {url}. Its agent card: {card}. Its tools: {tools}")]
+    /// The card of an A2A agent is not what its signature says.
+    #[error("the agent's card is refused: {0}")]
+    Card(#[from] CardError),
+    /// Nothing can be at an address.
+    #[error("{0}")]
+    Nothing(LookError),
+    /// A Thing shows no description any more.
+    #[error("no Thing Description is at {url}: {why}")]
+    Thing {
+        /// Where.
+        url: String,
+        /// What became of the request for it.
+        why: String,
+    },
+    /// What is at an address is nothing that is known.
+    #[error(
+        "neither a Thing, nor an A2A agent, nor an MCP server answers at {url}. Its Thing Description: {description}. Its \
+         agent card: {card}. Its tools: {tools}"
+    )]
     Address {
         /// Where.
         url: String,
+        /// What became of the request for a description.
+        description: String,
         /// What became of the request for a card.
         card: String,
         /// What became of the listing.
@@ -56,26 +82,44 @@ pub enum Unrecognised {
     Empty(Vec<(String, String)>),
 }
 
-/// Finds out what is there. A program is started for it, and ended again.
+/// Finds out what is there. A program is started for it, and ended again. The forms of a Thing may lead to the origins `allow`
+/// too.
 ///
 /// # Errors
 /// See [`Unrecognised`].
-pub async fn recognise(host: &Host, at: &ToolServerSpec, folder: &Path) -> Result<Found, Unrecognised> {
-    let (card, secret) = match at {
-        ToolServerSpec::Url { url, secret } => {
-            let secret = secret.as_deref().map(|name| lookup(&host.ports.secrets, name)).transpose()?;
-            match remote::card(url, secret.as_deref()).await {
-                Ok(card) => return Ok(Found::Agent(Box::new(card))),
-                Err(error) => (error.to_string(), secret),
-            }
+pub async fn recognise(
+    host: &Host,
+    at: &ToolServerSpec,
+    allow: &[String],
+    folder: &Path,
+) -> Result<Found, Unrecognised> {
+    let secret = at.secret().map(|name| lookup(&host.ports.secrets, name)).transpose()?;
+    let (mut description, mut card) = (String::new(), String::new());
+    if let ToolServerSpec::Url { url, .. } | ToolServerSpec::Thing { thing: url, .. } = at {
+        match thing(host, url, secret.as_deref(), allow).await {
+            Ok(found) => return Ok(found),
+            Err(error) if error.is_final() => return Err(Unrecognised::Nothing(error)),
+            Err(error) => description = error.to_string(),
         }
-        ToolServerSpec::Command { .. } => (String::new(), None),
-    };
+        if let ToolServerSpec::Thing { thing, .. } = at {
+            return Err(Unrecognised::Thing { url: thing.clone(), why: description });
+        }
+        match remote::card(url, secret.as_deref()).await {
+            Ok(shown) => {
+                let web = host.ports.web.clone().unwrap_or_default();
+                let signature = signature(&web, url, &shown.raw).await?;
+                return Ok(Found::Agent(Box::new(shown.card), signature));
+            }
+            Err(error) => card = error.to_string(),
+        }
+    }
     let server = (host.ports.connect)(at, folder, secret);
     let listed = timeout(LISTING, server.tools()).await;
     server.stop().await;
     let failed = |why: String| match at {
-        ToolServerSpec::Url { url, .. } => Unrecognised::Address { url: url.clone(), card, tools: why },
+        ToolServerSpec::Url { url, .. } | ToolServerSpec::Thing { thing: url, .. } => {
+            Unrecognised::Address { url: url.clone(), description, card, tools: why }
+        }
         ToolServerSpec::Command { command, .. } => {
             Unrecognised::Program { program: command.first().cloned().unwrap_or_default(), why }
         }
@@ -93,4 +137,26 @@ pub async fn recognise(host: &Host, at: &ToolServerSpec, folder: &Path) -> Resul
         }
     }
     if fit.is_empty() { Err(Unrecognised::Empty(unfit)) } else { Ok(Found::Tools(fit, unfit)) }
+}
+
+/// The Thing or the directory at an address, or where that of its host is.
+async fn thing(host: &Host, address: &str, secret: Option<&str>, allow: &[String]) -> Result<Found, LookError> {
+    let web = host.ports.web.clone().unwrap_or_default();
+    let url: Url = address.parse().map_err(|_| LookError::Neither)?;
+    let (seen, url) = match look(&web, &url, secret).await {
+        Err(error) if url.path() == "/" && !error.is_final() => {
+            let well_known = url.join("/.well-known/wot").map_err(|_| LookError::Neither)?;
+            // What is said of the address itself explains more.
+            (look(&web, &well_known, secret).await.map_err(|_| error)?, well_known)
+        }
+        seen => (seen?, url),
+    };
+    Ok(match seen {
+        Seen::Directory(entries, left_out) => Found::Directory(entries, left_out),
+        Seen::Thing(td) => {
+            let terms = Terms { allowed: allow.iter().cloned().collect(), has_secret: secret.is_some() };
+            let plan = plan(&td, &url, &terms);
+            Found::Thing(url.into(), Box::new(plan))
+        }
+    })
 }

@@ -24,7 +24,7 @@ use crate::known::real_name;
 use crate::relayed::{Progress, Relayed};
 use crate::syscalls::SystemCalls;
 use crate::tools::Tools;
-use crate::{Agent, AgentError, Output, Turn};
+use crate::{Agent, AgentError, AgentState, Output, Turn};
 
 /// The A2A extension by which requests of MCP are relayed.
 const RELAY: &str = "https://althing.dev/ext/mcp/v1";
@@ -77,12 +77,17 @@ impl ToolAgent {
 }
 
 impl Agent for ToolAgent {
+    fn state(&self) -> AgentState {
+        self.tools.state()
+    }
+
     fn turn<'a>(&'a self, turn: Turn, out: Output) -> BoxFuture<'a, Result<(), AgentError>> {
         Box::pin(async move {
             if is_relayed(&turn) {
                 return self.relay(&turn.message.parts, &out).await;
             }
             let listed = self.tools.listed().await;
+            self.check_state()?;
             let asked = asked(&turn.message.parts, &listed).map_err(AgentError::Rejected)?;
             let arguments = Value::Object(asked.arguments).to_string();
             let name = listed.iter().find(|(_, tool)| tool.name == asked.tool).map(|(name, _)| name);
@@ -91,6 +96,19 @@ impl Agent for ToolAgent {
             done(&result)?;
             out.put(made(asked.tool, parts(&result), None)).await
         })
+    }
+}
+
+impl ToolAgent {
+    /// Refuses a call while a server that is watched does not answer, or is not what was agreed to. The reason names an
+    /// address, which only the operator may see.
+    fn check_state(&self) -> Result<(), AgentError> {
+        let why = match self.tools.state() {
+            AgentState::Suspended { .. } => "it shows another description than the one that was adopted",
+            AgentState::Unreachable { .. } if self.tools.definitions().is_empty() => "it does not answer",
+            _ => return Ok(()),
+        };
+        Err(AgentError::Failed(format!("{why}, and `ps` on its node says more")))
     }
 }
 

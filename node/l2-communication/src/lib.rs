@@ -31,6 +31,7 @@ mod signed;
 mod simnet;
 mod stream_pool;
 mod stream_slots;
+mod tap;
 mod uses;
 
 // Tests of this crate's private items run over the simulated network, on which this crate cannot depend.
@@ -56,3 +57,4 @@ pub use request::Request;
 pub use routing::{LookupStats, Provider, Routing, RoutingError, TableStats};
 pub use service::Communication;
 pub use stream_slots::StreamLimits;
+pub use tap::{Passed, Tapped, Taps};

@@ -21,6 +21,7 @@ use crate::reach::{self, DialBackResult, REACH};
 use crate::request::Request;
 use crate::shared::Shared;
 use crate::stream_slots::StreamLimits;
+use crate::tap::Taps;
 
 /// How often unused streams and the state of departed peers are dropped.
 const SWEEP: Duration = Duration::from_secs(5);
@@ -162,6 +163,12 @@ impl Communication {
     /// Asks up to `count` peers now to dial this node back, those on the internet first.
     pub async fn request_dial_backs(&self, count: usize) -> Vec<DialBackResult> {
         reach::request_dial_backs(&self.shared, count).await
+    }
+
+    /// Copies of the verified messages that pass from now on, shortened; for the node's owner.
+    #[must_use]
+    pub fn tap(&self) -> Taps {
+        self.shared.tap.look()
     }
 
     /// Streams that were closed because something on them was refused, since the start.

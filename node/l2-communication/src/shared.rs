@@ -22,6 +22,7 @@ use crate::reach::state::ReachState;
 use crate::signed::Opening;
 use crate::stream_pool::StreamPool;
 use crate::stream_slots::{StreamSlot, StreamSlots};
+use crate::tap::Tap;
 use crate::uses::{InUse, Using};
 
 /// How long a stream beyond the limit may wait for a slot.
@@ -55,6 +56,8 @@ pub(crate) struct Shared {
     trusts: OnceLock<Trusts>,
     rate_limits: Mutex<PeerRateLimits>,
     pub begun: Instant,
+    /// Where frames are copied to, for an owner who looks.
+    pub tap: Arc<Tap>,
 }
 
 pub(crate) type Trusts = Box<dyn Fn(&Caller) -> bool + Send + Sync>;
@@ -90,6 +93,7 @@ impl Shared {
             trusts: OnceLock::new(),
             rate_limits: Mutex::default(),
             begun: Instant::now(),
+            tap: Arc::new(Tap::new()),
         }
     }
 
@@ -121,6 +125,7 @@ impl Shared {
             lanes: self.lanes().entry(peer).or_default().clone(),
             holder: self.holder(peer),
             frames: self.frames.clone(),
+            tap: self.tap.clone(),
         }
     }
 

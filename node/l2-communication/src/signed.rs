@@ -7,7 +7,8 @@ use std::time::Duration;
 use althing_protocol::limits::{FRAME_BYTES_MAX, FRAME_HEAD_BYTES_MAX, HELLO_BYTES_MAX};
 use althing_protocol::stream::FRAME_VERSION;
 use althing_protocol::{
-    Challenge, Frame, FrameOpener, FrameSealer, Hello, OwnerProof, PublicKey, SecretKey, StreamBinding,
+    AgentId, Challenge, Frame, FrameKind, FrameOpener, FrameSealer, Hello, OwnerProof, PublicKey, SecretKey,
+    StreamBinding,
 };
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -18,6 +19,7 @@ use crate::frames::{Frames, Reserved};
 use crate::lanes::{Lanes, Priority};
 use crate::machine::trust_level::{Holder, TrustLevel};
 use crate::network::BoxedStream;
+use crate::tap::Tap;
 
 /// Bytes of the length in front of each frame.
 const PREFIX: usize = 4;
@@ -44,6 +46,7 @@ pub(crate) struct Opening<'a> {
     /// The peer, and the budget of its frames.
     pub holder: Holder,
     pub frames: Arc<Frames>,
+    pub tap: Arc<Tap>,
 }
 
 /// A stream on which both sides have sent their hello.
@@ -55,6 +58,10 @@ pub(crate) struct SignedStream {
     /// The grant for its bytes, when it is counted.
     reserved: Option<Reserved>,
     holder: Holder,
+    protocol: &'static str,
+    tap: Arc<Tap>,
+    /// The agent of the last request that was copied: its answers are about it too.
+    about: Option<AgentId>,
     frames: Arc<Frames>,
     sealer: FrameSealer,
     opener: FrameOpener,
@@ -120,6 +127,9 @@ impl SignedStream {
             begun: None,
             reserved: None,
             holder: opening.holder,
+            protocol: opening.protocol,
+            tap: opening.tap,
+            about: None,
             frames: opening.frames,
             sealer: FrameSealer::new(&binding, opening.key.clone()),
             opener: FrameOpener::new(&binding, me),
@@ -132,12 +142,23 @@ impl SignedStream {
 
     /// Seals and sends one frame; waits for flow control, and for more urgent frames.
     pub async fn send(&mut self, frame: Frame, priority: Priority) -> Result<(), StreamError> {
+        if self.tap.is_on() {
+            self.copy(false, &frame);
+        }
         let sealed = prefixed(&self.sealer.seal(frame)?);
         // Waiting for its turn does not count against the timeout.
         let turn = self.lanes.queue(priority).await;
         let writing = self.lanes.write(&mut self.raw, &sealed, priority, turn);
         timeout(WRITE_TIMEOUT, writing).await.map_err(|_| StreamError::Slow("take a frame"))??;
         Ok(())
+    }
+
+    /// Copies a frame for the owner who looks.
+    fn copy(&mut self, incoming: bool, frame: &Frame) {
+        if frame.kind == FrameKind::Request {
+            self.about.clone_from(&frame.agent);
+        }
+        self.tap.copy(incoming, (self.holder.peer, self.protocol), self.about.clone(), frame);
     }
 
     /// The next frame, verified. Cancel-safe: a dropped call loses nothing.
@@ -200,7 +221,11 @@ impl SignedStream {
         }
         self.begun = None;
         let reserved = self.reserved.take();
-        Ok((self.opener.open(&split_frame(&mut self.inbox, len))?, reserved))
+        let frame = self.opener.open(&split_frame(&mut self.inbox, len))?;
+        if self.tap.is_on() {
+            self.copy(true, &frame);
+        }
+        Ok((frame, reserved))
     }
 
     /// True when it is not fit for another call: it [`is_closed`](Self::is_closed), or this side showed a membership other than

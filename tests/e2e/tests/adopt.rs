@@ -158,7 +158,13 @@ fn an_agent_whose_card_changes_is_suspended_until_that_is_accepted() {
     let refused = pair.one.run(&["call", "counter", "0", "one"]);
     assert!(refused.code != 0 && refused.stderr.contains("another agent card"), "{refused:?}");
 
-    let accepted = pair.two.json(&["adopt", "--accept", "counter"]);
+    // What is accepted is what was shown, and nothing is without.
+    let offer = pair.two.run(&["adopt", "--accept", "counter"]);
+    assert!(offer.code == 5 && offer.stderr.contains("Sends words to its author"), "{offer:?}");
+    let how =
+        offer.stderr.split('`').find_map(|word| word.strip_prefix("althing adopt --accept ")).expect("how").to_owned();
+    assert!(how.starts_with("counter@") && pair.state().0 == "suspended", "{how}");
+    let accepted = pair.two.json(&["adopt", "--accept", &how]);
     assert_eq!(accepted["file"]["skills"][0]["description"], "Sends words to its author", "{accepted}");
     assert_eq!(accepted["file"]["callers"], "trusted", "{accepted}");
     until(SOON, "it answers", || pair.state().0 == "ready");
@@ -173,7 +179,7 @@ fn what_is_neither_is_refused_with_what_was_tried() {
     let _node = machine.up_alone(&[]);
     let nowhere = format!("http://127.0.0.1:{}", free_port());
     let refused = machine.run(&["adopt", &nowhere]);
-    assert!(refused.code == 1 && refused.stderr.contains("neither an A2A agent nor an MCP server"), "{refused:?}");
+    assert!(refused.code == 1 && refused.stderr.contains("nothing listens at"), "{refused:?}");
     let refused = machine.run(&["adopt", "true"]);
     assert!(refused.code == 1 && refused.stderr.contains("does not answer as an MCP server"), "{refused:?}");
     let refused = machine.run(&["adopt", "no-such-program"]);

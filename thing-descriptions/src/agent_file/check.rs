@@ -7,6 +7,7 @@ use althing_protocol::CallerId;
 use althing_protocol::contract::{Class, Dt, did_you_mean};
 
 use super::{AgentFile, BEARER_FIX, Callers, ModelEndpoint, RuntimeSpec, Skill, ToolServerSpec, keeps_bearer};
+use crate::card::SignerKey;
 use crate::confusable::disguised;
 use crate::hidden::is_hidden;
 use crate::json::excerpt;
@@ -46,6 +47,8 @@ pub const PROMPT_CHARS_MAX: usize = 64 * 1024;
 pub const ENDPOINTS_MAX: usize = 16;
 /// How many servers of tools an agent may have.
 pub const TOOL_SERVERS_MAX: usize = 16;
+/// How many origins a Thing's forms may lead to, beside its own.
+pub const ORIGINS_MAX: usize = 16;
 /// The longest argument, variable or directory, in bytes.
 pub const TEXT_BYTES_MAX: usize = 4096;
 /// The shortest time that a program may be given to start, in milliseconds.
@@ -80,16 +83,16 @@ pub(super) fn check(file: &AgentFile) -> Vec<FileProblem> {
         RuntimeSpec::Process { .. } => check.process(&file.runtime),
         RuntimeSpec::Model { prompt, endpoints, temperature } => check.model(prompt, endpoints, *temperature),
         RuntimeSpec::Wasm { module } => check.passed_on("runtime.wasm.module".to_owned(), &module.to_string_lossy()),
-        RuntimeSpec::Remote { url, secret, card } => {
+        RuntimeSpec::Remote { url, secret, card, signed_by } => {
             let field = "runtime.remote.url".to_owned();
             check.line(field.clone(), url, TEXT_BYTES_MAX);
             check.address(field.clone(), url, "http://127.0.0.1:9000");
             check.secret("runtime.remote.secret".to_owned(), secret.as_deref());
             check.bearer(field, url, secret.as_deref());
-            let is_digest = |card: &String| card.len() == 64 && card.bytes().all(|c| c.is_ascii_hexdigit());
-            if card.as_ref().is_some_and(|card| !is_digest(card)) {
-                let message = "this is not a digest".to_owned();
-                check.refuse("runtime.remote.card", "digest-form", message, "Leave it out; `althing adopt` writes it");
+            check.digest("runtime.remote.card".to_owned(), card.as_deref());
+            if let Some(Err(error)) = signed_by.as_ref().map(|key| key.parse::<SignerKey>()) {
+                let fix = "Leave it out; `althing adopt` writes it";
+                check.refuse("runtime.remote.signed_by", "key-form", error.to_string(), fix);
             }
         }
     }
@@ -214,6 +217,33 @@ impl Check {
         }
     }
 
+    /// An address that may have a query.
+    fn page(&mut self, field: String, url: &str) {
+        let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
+        if rest.is_none_or(|rest| rest.is_empty() || rest.starts_with('/') || rest.contains(['@', '#', ' '])) {
+            let message = format!("{:?} is not an address of HTTP", excerpt(url, 80));
+            let fix = "Write it like http://192.0.2.7:8080/lamp; a password is named by `secret`";
+            self.refuse(field, "url", message, fix);
+        }
+    }
+
+    /// Scheme, host and port, as they are compared.
+    fn origin(&mut self, field: String, origin: &str) {
+        let rest = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+        let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || ".-:[]".contains(c);
+        if origin.len() > 300 || rest.is_none_or(|rest| rest.is_empty() || !rest.chars().all(plain)) {
+            let message = format!("{:?} is not scheme, host and port", excerpt(origin, 80));
+            self.refuse(field, "origin", message, "Write it like http://192.0.2.7:8080, in small letters");
+        }
+    }
+
+    fn digest(&mut self, field: String, digest: Option<&str>) {
+        if digest.is_some_and(|digest| digest.len() != 64 || !digest.bytes().all(|c| c.is_ascii_hexdigit())) {
+            let message = "this is not a digest".to_owned();
+            self.refuse(field, "digest-form", message, "Leave it out; `althing adopt` writes it");
+        }
+    }
+
     fn secret(&mut self, field: String, secret: Option<&str>) {
         let word = |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c);
         if secret.is_some_and(|secret| !(1..=64).contains(&secret.len()) || !secret.chars().all(word)) {
@@ -312,6 +342,16 @@ impl Check {
             let field = |key: &str| format!("{at}.{key}");
             match server {
                 ToolServerSpec::Command { command, cwd, env } => self.program(&field, command, cwd.as_deref(), env),
+                ToolServerSpec::Thing { thing, secret, allow, td } => {
+                    self.line(field("thing"), thing, TEXT_BYTES_MAX);
+                    self.page(field("thing"), thing);
+                    self.secret(field("secret"), secret.as_deref());
+                    self.most(field("allow"), allow.len(), ORIGINS_MAX, "addresses");
+                    for (n, origin) in allow.iter().enumerate() {
+                        self.origin(format!("{}[{n}]", field("allow")), origin);
+                    }
+                    self.digest(field("td"), td.as_deref());
+                }
                 ToolServerSpec::Url { url, secret } => {
                     self.line(field("url"), url, TEXT_BYTES_MAX);
                     self.address(field("url"), url, "http://127.0.0.1:9000/mcp");

@@ -171,6 +171,10 @@ pub enum RuntimeSpec {
         /// passed on. Without it any card will do.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         card: Option<String>,
+        /// The key that signed that card, as [`crate::SignerKey`] is written; while the server shows a card that is not signed by it, nothing
+        /// is passed on.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        signed_by: Option<String>,
     },
 }
 
@@ -204,7 +208,7 @@ pub fn keeps_bearer(url: &str) -> bool {
 pub const BEARER_FIX: &str =
     "Write https://, or an address of this machine (http://127.0.0.1:PORT); or leave `secret` out";
 
-/// A tool server, which speaks MCP.
+/// A tool server: one that speaks MCP, or a Thing of the Web of Things.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum ToolServerSpec {
@@ -219,6 +223,21 @@ pub enum ToolServerSpec {
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         env: BTreeMap<String, String>,
     },
+    /// A Thing, whose affordances are its tools.
+    Thing {
+        /// Where its Thing Description is: `http://192.0.2.7:8080/lamp`.
+        thing: String,
+        /// The node's secret that is sent as the description's security says.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        secret: Option<String>,
+        /// Origins beside that of the description which its forms may lead to: `http://192.0.2.7:8081`.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        allow: Vec<String>,
+        /// The digest of the description that was agreed to, 64 hexadecimal digits; while the Thing shows another one, nothing
+        /// is sent to it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        td: Option<String>,
+    },
     /// An address, over streamable HTTP.
     Url {
         /// `http://127.0.0.1:9000/mcp`.
@@ -227,6 +246,17 @@ pub enum ToolServerSpec {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         secret: Option<String>,
     },
+}
+
+impl ToolServerSpec {
+    /// The name of the node's secret that is sent there.
+    #[must_use]
+    pub fn secret(&self) -> Option<&str> {
+        match self {
+            ToolServerSpec::Command { .. } => None,
+            ToolServerSpec::Thing { secret, .. } | ToolServerSpec::Url { secret, .. } => secret.as_deref(),
+        }
+    }
 }
 
 /// An endpoint of a model: any service that speaks OpenAI's chat completions.

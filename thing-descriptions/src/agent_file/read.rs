@@ -36,12 +36,12 @@ const FILE_KEYS: [&str; 16] = [
 const SKILL_KEYS: [&str; 8] = ["id", "name", "description", "action", "target", "tags", "examples", "version"];
 const RUNTIME_KEYS: [&str; 5] = ["native", "process", "wasm", "model", "remote"];
 const MODEL_KEYS: [&str; 3] = ["prompt", "endpoints", "temperature"];
-const TOOLS_KEYS: [&str; 5] = ["command", "cwd", "env", "url", "secret"];
+const TOOLS_KEYS: [&str; 8] = ["command", "cwd", "env", "url", "thing", "secret", "allow", "td"];
 const ENDPOINT_KEYS: [&str; 10] =
     ["url", "model", "secret", "name", "version", "context_tokens", "quantisation", "ttft_ms", "cost", "clearance"];
 const NATIVE_KEYS: [&str; 2] = ["builtin", "config"];
 const WASM_KEYS: [&str; 1] = ["module"];
-const REMOTE_KEYS: [&str; 3] = ["url", "secret", "card"];
+const REMOTE_KEYS: [&str; 4] = ["url", "secret", "card", "signed_by"];
 const PROCESS_KEYS: [&str; 5] = ["command", "cwd", "env", "startup_timeout_ms", "port"];
 
 /// The file as far as its shape is right, and the problems. A file with problems is returned only so that its values can be
@@ -140,7 +140,8 @@ fn runtime(reader: &mut Reader, fields: &Fields<'_>) -> Option<RuntimeSpec> {
         [("remote", at)] => {
             let fields = reader.fields(at, "runtime.remote", &REMOTE_KEYS)?;
             let (secret, card) = (reader.text(&fields, "secret"), reader.text(&fields, "card"));
-            Some(RuntimeSpec::Remote { url: reader.needed(&fields, "url")?, secret, card })
+            let signed_by = reader.text(&fields, "signed_by");
+            Some(RuntimeSpec::Remote { url: reader.needed(&fields, "url")?, secret, card, signed_by })
         }
         given => {
             let found = if given.is_empty() { "none is given" } else { "more than one is given" };
@@ -165,19 +166,29 @@ fn tools(reader: &mut Reader, fields: &Fields<'_>) -> Option<BTreeMap<String, To
 fn tool_server(reader: &mut Reader, name: &str, at: &At) -> Option<ToolServerSpec> {
     let path = format!("tools.{}", excerpt(name, 80));
     let fields = reader.fields(at, &path, &TOOLS_KEYS)?;
-    match (fields.value("command"), fields.value("url")) {
-        (Some(_), None) => {
+    match (fields.value("command"), fields.value("url"), fields.value("thing")) {
+        (Some(_), None, None) => {
             let command = reader.list(&fields, "command", Reader::argument)?;
             let cwd = reader.text(&fields, "cwd").map(PathBuf::from);
             Some(ToolServerSpec::Command { command, cwd, env: env(reader, &fields)? })
         }
-        (None, Some(_)) => {
+        (None, Some(_), None) => {
             let secret = reader.text(&fields, "secret");
             Some(ToolServerSpec::Url { url: reader.text(&fields, "url")?, secret })
         }
+        (None, None, Some(_)) => {
+            let (secret, td) = (reader.text(&fields, "secret"), reader.text(&fields, "td"));
+            let allow = match fields.value("allow") {
+                Some(_) => reader.texts(&fields, "allow")?,
+                None => Vec::new(),
+            };
+            Some(ToolServerSpec::Thing { thing: reader.text(&fields, "thing")?, secret, allow, td })
+        }
         _ => {
-            let fix = "Write exactly one of command (a program that speaks MCP) and url".to_owned();
-            reader.problem(path, at.line, "tools-choice", "neither or both of them are given".to_owned(), fix);
+            let fix = "Write exactly one of command (a program that speaks MCP), url (a server that speaks MCP) and thing (a Thing \
+                       Description)";
+            let message = "none or several of them are given".to_owned();
+            reader.problem(path, at.line, "tools-choice", message, fix.to_owned());
             None
         }
     }

@@ -3,6 +3,7 @@
 mod defaults;
 mod lint;
 mod signature;
+mod signer;
 #[cfg(test)]
 mod tests;
 
@@ -12,6 +13,7 @@ use serde_json::{Map, Value, json};
 
 pub use lint::lint_card;
 pub use signature::{CARD_BYTES_MAX, CardError, SIGNATURES_MAX, sign_card, verify_card};
+pub use signer::{NoSignerKey, Signer, SignerKey, card_signers, verify_signer};
 
 use crate::agent_file::MODE_DEFAULT;
 use crate::description::{Capability, Description};

@@ -119,6 +119,9 @@ pub enum CardError {
         /// The kid, shortened.
         kid: String,
     },
+    /// No signature is by a key that was expected.
+    #[error("the agent card is not signed by {0}, or was changed after it was signed")]
+    NotBy(String),
     /// The card has no canonical form.
     #[error("the agent card has no canonical form (RFC 8785): {0}")]
     Canonical(String),
@@ -213,16 +216,18 @@ fn verify_one(
     let key = key_for(kid).ok_or_else(|| CardError::KeyUnknown { index, kid: shown() })?;
     let len = signature.len();
     let signature = Signature::from_slice(&signature).map_err(|_| CardError::Length { index, len })?;
-    // A2A §8.4.3: members that have their defaults are not covered. Whoever signed them all the same signed no less.
-    for covered in [&defaults::without(card), card] {
-        if key.verify_strict(&signing_input(protected, covered)?, &signature).is_ok() {
-            return Ok(kid.to_owned());
-        }
-    }
-    Err(CardError::Mismatch { index, kid: shown() })
+    let mut inputs = inputs(protected, card)?.into_iter();
+    let is_valid = inputs.any(|input| key.verify_strict(&input, &signature).is_ok());
+    if is_valid { Ok(kid.to_owned()) } else { Err(CardError::Mismatch { index, kid: shown() }) }
 }
 
-fn header(index: usize, bytes: &[u8]) -> Result<Map<String, Value>, CardError> {
+/// What a signature may cover. A2A §8.4.3: members that have their defaults are not covered; whoever signed them all the same
+/// signed no less.
+pub(super) fn inputs(protected: &str, card: &Map<String, Value>) -> Result<[Vec<u8>; 2], CardError> {
+    Ok([signing_input(protected, &defaults::without(card))?, signing_input(protected, card)?])
+}
+
+pub(super) fn header(index: usize, bytes: &[u8]) -> Result<Map<String, Value>, CardError> {
     match scan(bytes, CARD_BYTES_MAX) {
         Ok(scanned) if scanned.duplicates.is_empty() => match scanned.value {
             Value::Object(header) => Ok(header),

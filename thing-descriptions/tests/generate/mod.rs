@@ -47,7 +47,7 @@ fn runtime() -> impl Strategy<Value = RuntimeSpec> {
         option::of("[A-Za-z0-9_.-]{1,20}"),
         option::of("[0-9a-f]{64}"),
     )
-        .prop_map(|(url, secret, card)| RuntimeSpec::Remote { url, secret, card });
+        .prop_map(|(url, secret, card)| RuntimeSpec::Remote { url, secret, card, signed_by: None });
     prop_oneof![native, process, remote]
 }
 

@@ -83,6 +83,9 @@ async fn adopt(node: &NodeProcess, name: &str, at: ToolServerSpec, folder: &Path
         folder: folder.to_owned(),
         name: Some(name.to_owned()),
         callers: Callers::Trusted,
+        allow: Vec::new(),
+        things: Vec::new(),
+        all: false,
         dry_run: false,
     };
     let adopted = node.client().await?.post("/adopt", &request).await?;

@@ -1,20 +1,20 @@
 //! `althing adopt`.
 
+use std::io::{BufRead as _, IsTerminal as _, Write as _};
+
 use althing_control::{AcceptRequest, AdoptRequest};
 use althing_td::{Callers, ToolServerSpec};
 use serde_json::Value;
 
-use crate::args::Adopt;
+use crate::args::{Adopt, is_address};
 use crate::commands::{Out, rows, table, text};
-use crate::exit::Failure;
+use crate::exit::{Failure, code};
 use crate::paths::Paths;
 
 /// Shows what is at an address or behind a command, and adds it as an agent.
 pub async fn run(at: &Paths, adopt: &Adopt, out: &Out) -> Result<(), Failure> {
-    if let Some(name) = &adopt.accept {
-        let accepted = at.connect().await?.post("/adopt/accept", &AcceptRequest { name: name.clone() }).await?;
-        out.show(&accepted, shown);
-        return Ok(());
+    if let Some(what) = &adopt.accept {
+        return accept(at, what, out).await;
     }
     let folder = std::env::current_dir().map_err(|error| Failure::failed(format!("the current folder: {error}")))?;
     let request = AdoptRequest {
@@ -22,19 +22,82 @@ pub async fn run(at: &Paths, adopt: &Adopt, out: &Out) -> Result<(), Failure> {
         folder,
         name: adopt.agent.clone(),
         callers: callers(&adopt.callers),
+        allow: adopt.allow.clone(),
+        things: adopt.thing.clone(),
+        all: adopt.all,
         dry_run: adopt.dry_run,
     };
     let adopted = at.connect().await?.post("/adopt", &request).await?;
-    out.show(&adopted, shown);
+    out.show(&adopted, |adopted| if adopted.get("things").is_some() { directory(adopted) } else { shown(adopted) });
+    let failed = rows(&adopted, "adopted").iter().filter(|one| one.get("failed").is_some()).count();
+    if failed > 0 {
+        return Err(Failure::failed(format!("{failed} of the Things were not adopted")));
+    }
     Ok(())
 }
 
+/// Adopts an agent again: what was shown under that digest, or what its user agrees to now.
+async fn accept(at: &Paths, what: &str, out: &Out) -> Result<(), Failure> {
+    let (name, digest) = match what.split_once('@') {
+        Some((name, digest)) => (name.to_owned(), Some(digest.to_owned())),
+        None => (what.to_owned(), None),
+    };
+    let client = at.connect().await?;
+    let digest = match digest {
+        Some(digest) => digest,
+        None => {
+            let offer = client.post("/adopt/accept", &AcceptRequest { name: name.clone(), digest: None }).await?;
+            agreed(&name, &offer, out)?
+        }
+    };
+    let accepted = client.post("/adopt/accept", &AcceptRequest { name, digest: Some(digest) }).await?;
+    out.show(&accepted, shown);
+    Ok(())
+}
+
+/// Shows what changed, and asks; the digest of what was agreed to.
+fn agreed(name: &str, offer: &Value, out: &Out) -> Result<String, Failure> {
+    let digest = text(offer, "digest");
+    let changes = changed(offer);
+    if out.json || !std::io::stdin().is_terminal() {
+        let changes = if out.json { offer.to_string() } else { changes };
+        let how =
+            format!("nothing was changed: `althing adopt --accept {name}@{}` accepts exactly this", short(&digest));
+        return Err(Failure::new(code::REFUSED, format!("{changes}\n\n{how}")));
+    }
+    print!("{changes}\n\naccept it? [y/N] ");
+    let mut answer = String::new();
+    let read = std::io::stdout().flush().and_then(|()| std::io::stdin().lock().read_line(&mut answer));
+    match read {
+        Ok(_) if matches!(answer.trim(), "y" | "Y" | "yes") => Ok(digest),
+        _ => Err(Failure::new(code::REFUSED, "nothing was changed")),
+    }
+}
+
+fn changed(offer: &Value) -> String {
+    let line = |change: &Value| {
+        let or_none =
+            |member: &str| Some(text(change, member)).filter(|it| !it.is_empty()).unwrap_or("none".to_owned());
+        format!("{}\n  was  {}\n  is   {}", text(change, "what"), or_none("old"), or_none("new"))
+    };
+    let all: Vec<String> = rows(offer, "changes").iter().map(line).collect();
+    let all = if all.is_empty() { "nothing that is agreed to has changed".to_owned() } else { all.join("\n") };
+    format!("{all}{}", signed(offer))
+}
+
+/// Enough of a digest to name it.
+fn short(digest: &str) -> String {
+    digest.chars().take(16).collect()
+}
+
 fn source(adopt: &Adopt) -> Result<ToolServerSpec, Failure> {
-    let is_address = |word: &String| word.starts_with("http://") || word.starts_with("https://");
     match adopt.what.as_slice() {
         [url] if is_address(url) => Ok(ToolServerSpec::Url { url: url.clone(), secret: adopt.secret.clone() }),
-        [url, ..] if is_address(url) => Err(Failure::usage("write one address, and the flags before it")),
+        _ if adopt.address_first => Err(Failure::usage("write one address, and flags")),
         _ if adopt.secret.is_some() => Err(Failure::usage("--secret is sent to an address; a command takes none")),
+        _ if !adopt.allow.is_empty() || !adopt.thing.is_empty() || adopt.all => {
+            Err(Failure::usage("--allow, --thing and --all are for addresses"))
+        }
         command => Ok(ToolServerSpec::Command { command: command.to_vec(), cwd: None, env: Default::default() }),
     }
 }
@@ -59,19 +122,51 @@ fn shown(adopted: &Value) -> String {
         left_out.iter().map(|one| format!("\nleft out: {}: {}", text(one, "what"), text(one, "why"))).collect();
     let outcome = match adopted.get("added") {
         None if adopted["taken"] == true => {
-            "nothing was published. Its name is taken here: --as gives it another; --accept adopts that agent again"
+            "nothing was published. Its name is taken here: --as gives it another; --accept NAME shows what changed"
                 .to_owned()
         }
         None => "nothing was published: without --dry-run it would be".to_owned(),
         Some(added) => format!("{} runs as {}", text(added, "name"), text(added, "id")),
     };
     format!(
-        "found    {} \"{}\"\nagent    {}, version {}\ncallers  {who}\n\n{}{left_out}\n\n{outcome}",
+        "found    {} \"{}\"\nagent    {}, version {}\ncallers  {who}{}\n\n{}{left_out}\n\n{outcome}",
         text(adopted, "kind"),
         text(file, "title"),
         text(file, "name"),
         text(file, "version"),
+        signed(adopted),
         table(&["skill", "what it does"], &skills),
+    )
+}
+
+/// Who signed the card of an A2A agent.
+fn signed(adopted: &Value) -> String {
+    match adopted.get("signature").and_then(Value::as_str) {
+        Some(said) => format!("\nsigned   {said}"),
+        None => String::new(),
+    }
+}
+
+/// What a directory has, and what became of the Things that were chosen.
+fn directory(adopted: &Value) -> String {
+    let chosen = rows(adopted, "adopted");
+    if !chosen.is_empty() {
+        let one = |one: &Value| match one.get("failed").and_then(Value::as_str) {
+            Some(why) => format!("{}\nnot adopted: {why}", text(one, "id")),
+            None => shown(one),
+        };
+        return chosen.iter().map(one).collect::<Vec<_>>().join("\n\n");
+    }
+    let things = rows(adopted, "things");
+    let rows: Vec<Vec<String>> = things.iter().map(|thing| vec![text(thing, "id"), text(thing, "title")]).collect();
+    let without = adopted["withoutId"].as_u64().unwrap_or_default();
+    let beside =
+        if without == 0 { String::new() } else { format!("\nand {without} more, without an id or beyond 1,000") };
+    format!(
+        "found    {}, {} Things\n\n{}{beside}\n\nnothing was adopted: --thing ID chooses one, --all up to 64",
+        text(adopted, "kind"),
+        things.len(),
+        table(&["id", "title"], &rows),
     )
 }
 

@@ -24,6 +24,7 @@ pub mod schedule;
 pub mod secret;
 pub mod show;
 mod staging;
+pub mod tap;
 pub mod task;
 mod task_sets;
 pub mod token;

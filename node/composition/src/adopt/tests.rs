@@ -10,7 +10,11 @@ fn url(url: &str) -> ToolServerSpec {
 }
 
 fn adoption(at: &ToolServerSpec, callers: Callers) -> Adoption {
-    Adoption { at: at.clone(), name: None, callers }
+    Adoption { at: at.clone(), name: None, callers, allow: Vec::new() }
+}
+
+fn unsigned() -> CardSignature {
+    CardSignature { key: None, said: "by nobody".to_owned() }
 }
 
 fn tool(name: &str, description: &str, schema: Value) -> Definition {
@@ -62,7 +66,7 @@ fn an_agent_is_passed_on_to_with_what_its_card_says() {
     });
     let card: AgentCard = serde_json::from_value(card).expect("a card");
     let at = url("https://example.org/booker");
-    let draft = adoption(&at, Callers::Anyone).write(&at, Found::Agent(Box::new(card))).expect("a draft");
+    let draft = adoption(&at, Callers::Anyone).write(&at, Found::Agent(Box::new(card), unsigned())).expect("a draft");
     draft.file.check().expect("an agent file");
     assert_eq!(draft.left_out.len(), 1, "two ids that are the same here");
     let file = draft.file;
@@ -71,7 +75,9 @@ fn an_agent_is_passed_on_to_with_what_its_card_says() {
     assert_eq!(file.input_modes, ["text/plain", "application/json"]);
     assert_eq!(file.output_modes, ["text/plain"]);
     assert_eq!(file.exposure, Exposure::Public);
-    let RuntimeSpec::Remote { url, secret, card: Some(digest) } = &file.runtime else { panic!("{:?}", file.runtime) };
+    let RuntimeSpec::Remote { url, secret, card: Some(digest), signed_by: None } = &file.runtime else {
+        panic!("{:?}", file.runtime)
+    };
     assert_eq!((url.as_str(), secret.as_deref()), ("https://example.org/booker", Some("KEY")));
     assert_eq!(digest.len(), 64);
     assert_eq!(file.contract.expect("a contract").security.secrets, ["KEY"]);

@@ -1,13 +1,12 @@
 //! Agents in the control API, and `althing run`: agents that run for as long as their client is connected.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use althing_execution::realtime::{HardwareProfile, Privilege};
 use althing_execution::{AgentState, AgentStatus};
+use althing_node::Node;
 use althing_node::doctor::refused_tools;
-use althing_node::{AdoptError, Adoption, Draft, Node, adopted};
 use althing_protocol::AgentId;
 use axum::Json;
 use axum::extract::State;
@@ -15,7 +14,7 @@ use axum::response::Response;
 use futures::stream;
 use serde_json::{Value, json};
 
-use crate::{AcceptRequest, AddRequest, AdoptRequest, Problem, RunLine, ndjson};
+use crate::{AddRequest, Problem, RunLine, ndjson};
 
 /// Between two status lines of `althing run`.
 const STATUS_INTERVAL: Duration = Duration::from_secs(1);
@@ -99,53 +98,6 @@ pub async fn ps(State(node): State<Arc<Node>>) -> Json<Value> {
     let failed = node.agents.failed();
     let failed = failed.iter().map(|(name, why)| json!({ "name": name, "state": "failed", "why": why }));
     Json(json!({ "agents": agents.iter().map(row).chain(failed).collect::<Vec<_>>() }))
-}
-
-/// `POST /adopt`: shows what is at an address or behind a command, and adds it as an agent.
-pub async fn adopt(State(node): State<Arc<Node>>, Json(request): Json<AdoptRequest>) -> Result<Json<Value>, Problem> {
-    // In a task of its own: it is completed even if the command line hangs up.
-    let adopting = tokio::spawn(async move {
-        let AdoptRequest { at, folder, name, callers, dry_run } = request;
-        let draft = drafted(&Adoption { at, name, callers }, &node, &folder).await?;
-        let mut answer = shown(&draft);
-        if dry_run {
-            answer["taken"] = node.agents.file(&draft.file.name).is_ok().into();
-        } else {
-            let id = node.agents.add(draft.file, &folder, None, true).await?;
-            answer["added"] = added(&node, &id);
-        }
-        Ok(Json(answer))
-    });
-    adopting.await.unwrap_or_else(|error| Err(Problem::failed(error.to_string())))
-}
-
-/// `POST /adopt/accept`: adopts an agent again as it is now, under its name and with its callers.
-pub async fn accept(State(node): State<Arc<Node>>, Json(request): Json<AcceptRequest>) -> Result<Json<Value>, Problem> {
-    let accepting = tokio::spawn(async move {
-        let (file, folder) = node.agents.file(&request.name)?;
-        let adoption = adopted(&file).ok_or_else(|| {
-            let name = &request.name;
-            Problem::invalid(format!("{name:?} was not adopted: change its agent file, remove it and add it again"))
-        })?;
-        let draft = drafted(&adoption, &node, &folder).await?;
-        let mut answer = shown(&draft);
-        let id = node.agents.replace(draft.file, &folder).await?;
-        answer["added"] = added(&node, &id);
-        Ok(Json(answer))
-    });
-    accepting.await.unwrap_or_else(|error| Err(Problem::failed(error.to_string())))
-}
-
-async fn drafted(adoption: &Adoption, node: &Node, folder: &Path) -> Result<Draft, Problem> {
-    adoption.draft(&node.host, folder).await.map_err(|error| match error {
-        AdoptError::Unrecognised(why) => Problem::failed(why.to_string()),
-        AdoptError::Unfit(_) => Problem::invalid(error.to_string()),
-    })
-}
-
-fn shown(draft: &Draft) -> Value {
-    let left_out = draft.left_out.iter().map(|(what, why)| json!({ "what": what, "why": why }));
-    json!({ "kind": draft.kind, "file": draft.file, "leftOut": left_out.collect::<Vec<_>>() })
 }
 
 /// Ends an agent when its client disconnects.

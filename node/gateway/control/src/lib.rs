@@ -5,6 +5,7 @@
 //!
 //! **Never knows**: access control (whoever serves it decides), exit codes, terminals.
 
+mod adopt;
 mod agents;
 mod group_apps;
 mod group_flows;
@@ -18,6 +19,7 @@ mod registries;
 mod requests;
 mod reserve;
 mod routing;
+mod tap;
 mod tools;
 mod traces;
 
@@ -41,7 +43,7 @@ pub use requests::{
     CallRequest, CreateGroup, GroupRequest, InstallRequest, JoinGroup, Kind, MarkRequest, MemberRequest, MemoryRequest,
     OrganiseRequest, Problem, ProveRequest, PublishRequest, PurgeRequest, RejectRequest, ReserveRequest,
     RouteEvaluation, RouteFile, RouteRequest, RunLine, ScheduleRequest, ScheduledWork, ServeGroup, SubmitTask,
-    TaskRequest, TrustRequest, UpdateRequest, WorkflowRequest,
+    TapRequest, TaskRequest, TrustRequest, UpdateRequest, WorkflowRequest,
 };
 
 pub use requests::RouteChannel;
@@ -70,8 +72,8 @@ pub fn router(node: Arc<Node>) -> Router {
         .route("/describe/{agent}", get(describe))
         .route("/agents", get(listed).post(add))
         .route("/agents/{name}", delete(remove))
-        .route("/adopt", post(agents::adopt))
-        .route("/adopt/accept", post(agents::accept))
+        .route("/adopt", post(adopt::adopt))
+        .route("/adopt/accept", post(adopt::accept))
         .route("/run", post(agents::run))
         .route("/bind", post(bound))
         .route("/bind/{name}", get(binding))
@@ -98,6 +100,7 @@ pub fn router(node: Arc<Node>) -> Router {
         .route("/outdated", get(registries::outdated))
         .route("/traces", get(traces::list))
         .route("/traces/{trace}", get(traces::show))
+        .route("/tap", post(tap::tap))
         .route("/call", post(call))
         .route("/cancel", post(cancel))
         .with_state(node)

@@ -74,15 +74,38 @@ pub struct AdoptRequest {
     pub name: Option<String>,
     /// Who may call it.
     pub callers: althing_td::Callers,
+    /// Origins beside its own to which the forms of a Thing may lead.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allow: Vec<String>,
+    /// Which Things of a directory, by their ids.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub things: Vec<String>,
+    /// All Things of a directory.
+    #[serde(default)]
+    pub all: bool,
     /// Whether only to show what would be published.
     pub dry_run: bool,
 }
 
-/// Accepts an adopted agent as it is now.
+/// Accepts an adopted agent as it is now, or only shows that.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct AcceptRequest {
     /// Its name.
     pub name: String,
+    /// The digest of what was shown, or its first digits; none: only show it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+}
+
+/// Shows the messages that pass; none of the members: all.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct TapRequest {
+    /// About this agent, by name or id.
+    pub agent: Option<String>,
+    /// To or from this node, by its DID.
+    pub peer: Option<String>,
+    /// Of protocols whose name has this in it.
+    pub protocol: Option<String>,
 }
 
 /// Reserves what a contract needs on another node.

@@ -161,6 +161,7 @@ impl Server {
                 let client = self.initialise(transport).await?;
                 Ok(Connection { client, program: Some(program) })
             }
+            ToolServerSpec::Thing { .. } => Err(Fault::Unreachable("a Thing does not speak MCP".to_owned())),
             ToolServerSpec::Url { url, .. } => {
                 if self.secret.is_some() && !althing_td::keeps_bearer(url) {
                     let why = format!("its secret would be sent in the clear. {}", althing_td::BEARER_FIX);

@@ -36,6 +36,11 @@ pub trait Agent: Send + Sync + 'static {
         None
     }
 
+    /// Its state.
+    fn state(&self) -> AgentState {
+        AgentState::Ready
+    }
+
     /// The services that did not accept its credentials (HTTP 401 or 403) when it asked them last, each in words.
     fn unauthorised(&self) -> Vec<String> {
         Vec::new()

@@ -18,7 +18,7 @@ use crate::kernel::AdmitError;
 use crate::memory::{self, Embedder, EmbedderError, Memory, MemoryServer};
 use crate::model::Model;
 use crate::process::ProcessAgent;
-use crate::process::remote::RemoteAgent;
+use crate::process::remote::{Agreed, RemoteAgent};
 use crate::secrets::granted;
 use crate::syscalls::SystemCalls;
 use crate::tools::{ToolServer, Tools};
@@ -33,13 +33,10 @@ impl Host {
     ) -> Result<BTreeMap<String, Arc<dyn ToolServer>>, StartError> {
         let failed = |reason| StartError::Secret { name: file.name.clone(), reason };
         let server = |(name, spec): (&String, &ToolServerSpec)| {
-            let secret = match spec {
-                ToolServerSpec::Url { secret: Some(secret), .. } => Some(secret.as_str()),
-                ToolServerSpec::Url { secret: None, .. } | ToolServerSpec::Command { .. } => None,
-            };
+            let secret = spec.secret();
             let secret =
                 secret.map(|secret| granted(contract, &self.ports.secrets, secret)).transpose().map_err(failed)?;
-            Ok((name.clone(), (self.ports.connect)(spec, folder, secret)))
+            Ok((name.clone(), self.ports.server(&file.name, spec, folder, secret)))
         };
         file.tools.iter().map(server).collect()
     }
@@ -122,12 +119,15 @@ impl Host {
             RuntimeSpec::Process { .. } => {
                 Ok(Runtime::Process(Arc::new(ProcessAgent::start(file, folder, contract, &self.process)?)))
             }
-            RuntimeSpec::Remote { url, secret, card } => {
+            RuntimeSpec::Remote { url, secret, card, signed_by } => {
                 let failed = |reason| StartError::Secret { name: file.name.clone(), reason };
                 let secret = secret.as_deref().map(|secret| granted(contract, &self.ports.secrets, secret));
                 let secret = secret.transpose().map_err(failed)?;
                 let refused = |reason| StartError::Config { name: file.name.clone(), reason };
-                let remote = RemoteAgent::start(&file.name, url, secret.as_deref(), card.clone()).map_err(refused)?;
+                let key = signed_by.as_ref().map(|key| key.parse()).transpose();
+                let key = key.map_err(|error: althing_td::NoSignerKey| refused(error.to_string()))?;
+                let agreed = Agreed { digest: card.clone(), key };
+                let remote = RemoteAgent::start(&file.name, url, secret.as_deref(), agreed).map_err(refused)?;
                 Ok(Runtime::Remote(Arc::new(remote)))
             }
             RuntimeSpec::Model { .. } => {

@@ -50,7 +50,7 @@ impl RunningAgent {
     pub(super) fn status(&self, name: &str, scheduling: Option<&Scheduling>) -> AgentStatus {
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let (runtime, state, pid) = match &self.runtime {
-            Runtime::Native(_) => ("native", AgentState::Ready, None),
+            Runtime::Native(agent) => ("native", agent.state(), None),
             Runtime::Process(process) => ("process", process.state(), process.pid()),
             Runtime::Remote(remote) => ("remote", remote.state(), None),
             Runtime::Wasm(_) => ("wasm", AgentState::Ready, None),

@@ -83,6 +83,13 @@ impl fmt::Display for ProgramAddress {
     }
 }
 
+/// A card, and its text as it came, which signatures cover.
+#[derive(Debug)]
+pub(crate) struct ShownCard {
+    pub card: AgentCard,
+    pub raw: Vec<u8>,
+}
+
 /// The client of a program that showed its card.
 #[derive(Clone, Debug)]
 pub(crate) struct Client {
@@ -107,7 +114,7 @@ impl Client {
         let mut patience = CARD_PATIENCE_MIN;
         loop {
             match Client::card(&http, address, patience).await {
-                Ok(card) => return Client::of(http, address, &card),
+                Ok(shown) => return Client::of(http, address, &shown.card),
                 Err(reason) => tracing::trace!(%address, %reason, "no agent card yet"),
             }
             patience = (patience * 2).min(CARD_PATIENCE_MAX);
@@ -145,25 +152,27 @@ impl Client {
         http: &reqwest::Client,
         address: &ProgramAddress,
         patience: Duration,
-    ) -> Result<(Client, AgentCard), AgentError> {
-        let card = Client::card(http, address, patience).await?;
-        if !card.supported_interfaces.iter().any(|face| face.protocol_binding == "JSONRPC") {
+    ) -> Result<(Client, ShownCard), AgentError> {
+        let shown = Client::card(http, address, patience).await?;
+        if !shown.card.supported_interfaces.iter().any(|face| face.protocol_binding == "JSONRPC") {
             return Err(AgentError::NotA2a("a card without the JSON-RPC binding".to_owned()));
         }
-        Ok((Client::of(http.clone(), address, &card), card))
+        Ok((Client::of(http.clone(), address, &shown.card), shown))
     }
 
     async fn card(
         http: &reqwest::Client,
         address: &ProgramAddress,
         patience: Duration,
-    ) -> Result<AgentCard, AgentError> {
+    ) -> Result<ShownCard, AgentError> {
         let url = format!("{}/.well-known/agent-card.json", address.base());
         let response = http.get(url).timeout(patience).send().await.map_err(not_a2a)?;
         if !response.status().is_success() {
             return Err(not_a2a(response.status()));
         }
-        serde_json::from_slice(&whole(response).await?).map_err(not_a2a)
+        let raw = whole(response).await?;
+        let card = serde_json::from_slice(&raw).map_err(not_a2a)?;
+        Ok(ShownCard { card, raw })
     }
 
     /// Only the path of the card's URL is used: the program is reached where it was started, and a server where its card is.

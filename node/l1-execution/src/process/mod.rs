@@ -7,6 +7,7 @@ mod client;
 mod environment;
 pub(crate) mod remote;
 mod seen;
+pub(crate) mod signing;
 mod socket;
 
 use std::path::{Path, PathBuf};

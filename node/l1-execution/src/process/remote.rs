@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use a2a::{AgentCard, Message};
 use althing_protocol::{digest, hex};
+use althing_td::{SignerKey, verify_signer};
 use futures::future::BoxFuture;
 use serde_json::{Map, Value};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
-use super::client::{Client, ProgramAddress};
+use super::client::{Client, ProgramAddress, ShownCard};
 use crate::agent::{Agent, AgentError, AgentState, Output, OwnCard, Parameters, Turn};
 
 /// How long a server may take to show its card.
@@ -36,11 +37,11 @@ struct Seen {
 
 impl RemoteAgent {
     /// Begins to ask for the card below `url`; `secret` is sent as a bearer token with each request. While the server shows
-    /// another card than the one with the digest `agreed`, nothing is passed on.
+    /// another card than the one that was agreed to, nothing is passed on.
     ///
     /// # Errors
     /// The secret cannot be sent there.
-    pub fn start(name: &str, url: &str, secret: Option<&str>, agreed: Option<String>) -> Result<RemoteAgent, String> {
+    pub fn start(name: &str, url: &str, secret: Option<&str>, agreed: Agreed) -> Result<RemoteAgent, String> {
         let address = ProgramAddress::Url(url.to_owned());
         let http = Client::http(&address, secret)?;
         let now = Arc::new(Mutex::new(Seen { state: AgentState::Starting, client: None }));
@@ -106,15 +107,42 @@ impl Agent for RemoteAgent {
     }
 }
 
+/// Which cards were agreed to.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Agreed {
+    /// That with this digest; any, if there is none.
+    pub digest: Option<String>,
+    /// Those signed by this key.
+    pub key: Option<SignerKey>,
+}
+
+impl Agreed {
+    /// Why a card is not one of them.
+    fn refuse(&self, shown: &ShownCard) -> Option<String> {
+        if let Some(Err(error)) = self.key.as_ref().map(|key| verify_signer(&shown.raw, key)) {
+            return Some(format!("shows a card that is not signed as the one that was adopted: {error}"));
+        }
+        let is_other = self.digest.as_ref().is_some_and(|agreed| *agreed != agreed_digest(&shown.card));
+        is_other.then(|| {
+            let cut = |text: &str| text.chars().take(64).collect::<String>();
+            let skills: Vec<String> = shown.card.skills.iter().take(8).map(|skill| cut(&skill.id)).collect();
+            format!(
+                "shows another agent card than the one that was adopted: {:?}, with the skills {skills:?}",
+                cut(&shown.card.name)
+            )
+        })
+    }
+}
+
 /// The card below `url`.
 ///
 /// # Errors
 /// It does not answer, or not with a card of A2A 1.0 that names JSON-RPC.
-pub(crate) async fn card(url: &str, secret: Option<&str>) -> Result<AgentCard, AgentError> {
+pub(crate) async fn card(url: &str, secret: Option<&str>) -> Result<ShownCard, AgentError> {
     let address = ProgramAddress::Url(url.to_owned());
     let http = Client::http(&address, secret).map_err(AgentError::Failed)?;
-    let (_, card) = Client::of_card(&http, &address, CARD_PATIENCE).await?;
-    Ok(card)
+    let (_, shown) = Client::of_card(&http, &address, CARD_PATIENCE).await?;
+    Ok(shown)
 }
 
 /// The digest, 64 hexadecimal digits, of what is agreed to when an agent is adopted: who it says it is, what it offers, where it is called, and with
@@ -129,13 +157,7 @@ pub fn agreed_digest(card: &AgentCard) -> String {
     hex(&digest(&serde_json_canonicalizer::to_vec(&kept).unwrap_or_default()))
 }
 
-async fn watch(
-    name: String,
-    address: ProgramAddress,
-    http: reqwest::Client,
-    agreed: Option<String>,
-    now: Arc<Mutex<Seen>>,
-) {
+async fn watch(name: String, address: ProgramAddress, http: reqwest::Client, agreed: Agreed, now: Arc<Mutex<Seen>>) {
     let mut pause = RETRY.0;
     loop {
         let asked = Client::of_card(&http, &address, CARD_PATIENCE).await;
@@ -144,11 +166,12 @@ async fn watch(
             let mut seen = now.lock().expect("no holder of what was seen panics");
             let before = std::mem::discriminant(&seen.state);
             *seen = match asked {
-                Ok((_, card)) if agreed.as_ref().is_some_and(|agreed| *agreed != agreed_digest(&card)) => {
-                    let state = AgentState::Suspended { why: changed(&name, &address, &card) };
-                    Seen { state, client: None }
-                }
-                Ok((client, _)) => Seen { state: AgentState::Ready, client: Some(client) },
+                Ok((client, shown)) => match agreed.refuse(&shown) {
+                    Some(why) => {
+                        Seen { state: AgentState::Suspended { why: changed(&name, &address, &why) }, client: None }
+                    }
+                    None => Seen { state: AgentState::Ready, client: Some(client) },
+                },
                 Err(error) => {
                     // A suspended agent stays without a client.
                     let state = AgentState::Unreachable { why: format!("{address}: {error}") };
@@ -173,14 +196,8 @@ fn report(agent: &str, state: &AgentState) {
 }
 
 /// Why the agent is suspended, and what to do.
-fn changed(name: &str, address: &ProgramAddress, card: &AgentCard) -> String {
-    let cut = |text: &str| text.chars().take(64).collect::<String>();
-    let skills: Vec<String> = card.skills.iter().take(8).map(|skill| cut(&skill.id)).collect();
-    format!(
-        "{address} shows another agent card than the one that was adopted: {:?}, with the skills {skills:?}. Look at it with \
-         `althing adopt --dry-run {address}`, and accept it with `althing adopt --accept {name}`",
-        cut(&card.name)
-    )
+fn changed(name: &str, address: &ProgramAddress, why: &str) -> String {
+    format!("{address} {why}. Look at the change, and accept it: `althing adopt --accept {name}`")
 }
 
 #[cfg(test)]

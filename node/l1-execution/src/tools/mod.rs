@@ -17,6 +17,7 @@ use serde_json::Value;
 use tokio::time::{Instant, timeout};
 use tracing::Instrument as _;
 
+use crate::agent::AgentState;
 use crate::context;
 use crate::definition::{Pins, Unfit, hash};
 use crate::known::{Known, model_name, real_name};
@@ -85,6 +86,11 @@ pub trait ToolServer: Send + Sync + 'static {
         _listing: u64,
     ) -> BoxFuture<'a, Result<Value, Fault>> {
         self.call(tool, arguments)
+    }
+
+    /// Its state, where it is watched.
+    fn state(&self) -> AgentState {
+        AgentState::Ready
     }
 
     /// Ends the connection, and the program behind it.
@@ -174,11 +180,15 @@ impl Tools {
         self.known().pins().cloned()
     }
 
-    /// The tools of the last listing, allowed or not.
+    /// The tools of the last listing, allowed or not. Of a server that is watched, and that cannot list now, those that are
+    /// pinned: it may answer later.
     #[must_use]
     pub fn definitions(&self) -> Vec<binding::Tool> {
         let tool = |(name, tool): (&String, &Definition)| binding::Tool { name: name.clone(), definition: tool.hash() };
-        self.known().fit().iter().map(tool).collect()
+        let is_away = |name: &str| self.server(name).is_some_and(|(_, server, _)| server.state() != AgentState::Ready);
+        let known = self.known();
+        let away = known.pins().into_iter().flatten().filter(|(name, _)| is_away(name));
+        known.fit().iter().chain(away).map(tool).collect()
     }
 
     /// The definitions to pin of these tools: those of servers that are not the node's own.
@@ -209,6 +219,13 @@ impl Tools {
     fn server<'a>(&self, name: &'a str) -> Option<(&'a str, &Arc<dyn ToolServer>, &'a str)> {
         let (server, tool) = name.split_once('/')?;
         Some((server, self.servers.get(server)?, tool))
+    }
+
+    /// The state of the first server that is not ready.
+    #[must_use]
+    pub fn state(&self) -> AgentState {
+        let mut states = self.servers.values().map(|server| server.state());
+        states.find(|state| *state != AgentState::Ready).unwrap_or(AgentState::Ready)
     }
 
     /// Whether there are no servers.

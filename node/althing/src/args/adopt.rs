@@ -1,0 +1,123 @@
+//! `althing adopt`
+
+use althing_fetch::Url;
+use clap::Parser as _;
+
+use super::{Args, Command};
+
+/// `althing adopt`
+#[derive(Debug, Clone, clap::Args)]
+pub struct Adopt {
+    /// The address (http://…), or a program that speaks MCP on its standard input and output, with its arguments.
+    #[arg(
+        required_unless_present = "accept",
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "URL | COMMAND"
+    )]
+    pub what: Vec<String>,
+    /// Adopt this agent again as it is now: shows what changed, and asks. With the digest that was shown (NAME@DIGEST) it
+    /// does not ask.
+    #[arg(
+        long,
+        value_name = "AGENT[@DIGEST]",
+        conflicts_with_all = ["what", "as", "callers", "secret", "allow", "thing", "all", "dry_run"]
+    )]
+    pub accept: Option<String>,
+    /// The agent's name here [default: from its card, its title, its address or its program].
+    // An id of its own: the global `--name` would take the value.
+    #[arg(long = "as", id = "as", value_name = "NAME")]
+    pub agent: Option<String>,
+    /// Who may call it and sees it: this-node, own, trusted or anyone.
+    #[arg(long, default_value = "this-node", value_parser = ["this-node", "own", "trusted", "anyone"])]
+    pub callers: String,
+    /// The node's secret that is sent to the address: as a bearer token, or as the Thing's security says.
+    #[arg(long, value_name = "NAME")]
+    pub secret: Option<String>,
+    /// Another address that the forms of a Thing may lead to, such as http://192.0.2.7:8080; may be given more than once.
+    #[arg(long, value_name = "ORIGIN", value_parser = origin)]
+    pub allow: Vec<String>,
+    /// Which Thing of a directory, by its id; may be given more than once.
+    #[arg(long, value_name = "ID", conflicts_with = "all")]
+    pub thing: Vec<String>,
+    /// All Things of a directory, 64 at most.
+    #[arg(long)]
+    pub all: bool,
+    /// Only show what was found and what would be published.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Whether an address came first, and other words after it.
+    #[arg(skip)]
+    pub address_first: bool,
+}
+
+impl Args {
+    /// Reads the command line. Flags of `adopt` may stand after an address too; what follows a command is the command's.
+    pub fn read() -> Args {
+        let words: Vec<_> = std::env::args_os().collect();
+        let args = Args::parse_from(&words);
+        let Some(words) = rearranged(&args, &words) else { return args };
+        let mut args = Args::parse_from(words);
+        if let Command::Adopt(adopt) = &mut args.command {
+            adopt.address_first = true;
+        }
+        args
+    }
+}
+
+/// The words with the address last, where flags stand after it.
+fn rearranged<T: Clone + From<String>>(args: &Args, words: &[T]) -> Option<Vec<T>> {
+    let Command::Adopt(Adopt { what, .. }) = &args.command else { return None };
+    let (first, rest) = what.split_first().filter(|(first, rest)| is_address(first) && !rest.is_empty())?;
+    let before = words.len().checked_sub(what.len())?;
+    let rest = rest.iter().map(|word| T::from(word.clone()));
+    Some(words[..before].iter().cloned().chain(rest).chain([T::from(first.clone())]).collect())
+}
+
+/// Whether a word is an address, and no program.
+pub fn is_address(word: &str) -> bool {
+    word.starts_with("http://") || word.starts_with("https://")
+}
+
+fn origin(text: &str) -> Result<String, String> {
+    let url: Url = text.parse().map_err(|_| "write it like http://192.0.2.7:8080".to_owned())?;
+    let plain = url.path() == "/" && url.query().is_none() && url.username().is_empty() && url.password().is_none();
+    match url.scheme() {
+        "http" | "https" if plain => Ok(url.origin().ascii_serialization()),
+        _ => Err("write scheme, host and port, like http://192.0.2.7:8080".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn adopt(words: &str) -> Adopt {
+        let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
+        let args = Args::try_parse_from(&words).expect("words");
+        let args = rearranged(&args, &words).map_or(args, |words| Args::try_parse_from(words).expect("words"));
+        let Command::Adopt(adopt) = args.command else { panic!("adopt") };
+        adopt
+    }
+
+    #[test]
+    fn flags_may_stand_after_an_address_but_are_those_of_a_command() {
+        let after = adopt("althing adopt --as lamp http://127.0.0.1:8080/lamp --dry-run --allow http://192.0.2.7:80/");
+        assert_eq!((after.what.as_slice(), after.dry_run), (&["http://127.0.0.1:8080/lamp".to_owned()][..], true));
+        assert_eq!(
+            (after.agent.as_deref(), after.allow.as_slice()),
+            (Some("lamp"), &["http://192.0.2.7".to_owned()][..])
+        );
+        let command = adopt("althing adopt server --dry-run http://192.0.2.7");
+        assert!(command.what.len() == 3 && !command.dry_run);
+        assert_eq!(adopt("althing adopt http://192.0.2.7 more").what, ["more", "http://192.0.2.7"]);
+    }
+
+    #[test]
+    fn an_origin_has_no_path() {
+        assert_eq!(origin("HTTP://Example.org:80"), Ok("http://example.org".to_owned()));
+        for text in ["example.org", "http://a/b", "http://a?b", "http://u@a", "ftp://a"] {
+            assert!(origin(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Adopts what exists already.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use althing_execution::things::Entry;
+use althing_node::{AdoptError, Adoption, Draft, Node, Offer, adopted, changes};
+use althing_td::ToolServerSpec;
+use axum::Json;
+use axum::extract::State;
+use serde_json::{Value, json};
+
+use crate::agents::added;
+use crate::{AcceptRequest, AdoptRequest, Kind, Problem};
+
+/// The most Things of a directory that are adopted at once.
+const THINGS_MAX: usize = 64;
+/// The fewest digits by which a digest is named.
+const DIGEST_DIGITS_MIN: usize = 12;
+
+/// `POST /adopt`: shows what is at an address or behind a command, and adds it as an agent.
+pub async fn adopt(State(node): State<Arc<Node>>, Json(request): Json<AdoptRequest>) -> Result<Json<Value>, Problem> {
+    // In a task of its own: it is completed even if the command line hangs up.
+    let adopting = tokio::spawn(async move {
+        let AdoptRequest { at, folder, name, callers, allow, things, all, dry_run } = request;
+        let adoption = Adoption { at, name, callers, allow };
+        match adoption.look(&node.host, &folder).await.map_err(problem)? {
+            Offer::One(_) if all || !things.is_empty() => {
+                Err(Problem::invalid("one agent or Thing is there, and no directory to choose from"))
+            }
+            Offer::One(draft) => one(&node, *draft, &folder, dry_run).await.map(Json),
+            Offer::Directory(entries, left_out) => {
+                let chosen = chosen(&entries, &things, all)?;
+                let mut answer = json!({
+                    "kind": "directory of Things",
+                    "things": entries.iter().map(listed).collect::<Vec<_>>(),
+                    "withoutId": left_out,
+                });
+                if !chosen.is_empty() {
+                    answer["adopted"] = each(&node, &adoption, &chosen, &folder, dry_run).await?;
+                }
+                Ok(Json(answer))
+            }
+        }
+    });
+    adopting.await.unwrap_or_else(|error| Err(Problem::failed(error.to_string())))
+}
+
+/// Adds one agent, or only shows it.
+async fn one(node: &Node, draft: Draft, folder: &Path, dry_run: bool) -> Result<Value, Problem> {
+    let mut answer = shown(&draft);
+    if dry_run {
+        answer["taken"] = node.agents.file(&draft.file.name).is_ok().into();
+    } else {
+        let id = node.agents.adopt(draft.file, folder, draft.pins).await?;
+        answer["added"] = added(node, &id);
+    }
+    Ok(answer)
+}
+
+fn listed(entry: &Entry) -> Value {
+    json!({ "id": entry.id, "title": entry.title, "url": entry.url })
+}
+
+/// The entries that were chosen; none where none was.
+fn chosen(entries: &[Entry], things: &[String], all: bool) -> Result<Vec<Entry>, Problem> {
+    let chosen: Vec<Entry> = match all {
+        true => entries.to_vec(),
+        false => {
+            let find = |id: &String| {
+                let found = entries.iter().find(|entry| entry.id == *id).cloned();
+                found.ok_or_else(|| Problem::new(Kind::NotFound, format!("the directory has no Thing {id:?}")))
+            };
+            things.iter().map(find).collect::<Result<_, _>>()?
+        }
+    };
+    if chosen.len() > THINGS_MAX {
+        let message =
+            format!("{} Things are chosen, and {THINGS_MAX} are adopted at once: name them (--thing)", chosen.len());
+        return Err(Problem::invalid(message));
+    }
+    Ok(chosen)
+}
+
+/// Adopts each of them; one that cannot be keeps no other from it.
+async fn each(
+    node: &Node,
+    adoption: &Adoption,
+    chosen: &[Entry],
+    folder: &Path,
+    dry_run: bool,
+) -> Result<Value, Problem> {
+    if adoption.name.is_some() && chosen.len() > 1 {
+        return Err(Problem::invalid("--as names one agent, and several Things are chosen"));
+    }
+    let mut answers = Vec::new();
+    for entry in chosen {
+        let secret = adoption.at.secret().map(str::to_owned);
+        let at = ToolServerSpec::Thing { thing: entry.url.clone(), secret, allow: adoption.allow.clone(), td: None };
+        let adoption = Adoption { at, ..adoption.clone() };
+        let adopting = async {
+            let draft = adoption.draft(&node.host, folder).await.map_err(problem)?;
+            one(node, draft, folder, dry_run).await
+        };
+        answers.push(adopting.await.unwrap_or_else(|problem| json!({ "id": entry.id, "failed": problem.message })));
+    }
+    Ok(answers.into())
+}
+
+/// `POST /adopt/accept`: shows what an adopted agent is now, and adopts it again, under its name and with its callers, if the
+/// request has the digest of exactly that.
+pub async fn accept(State(node): State<Arc<Node>>, Json(request): Json<AcceptRequest>) -> Result<Json<Value>, Problem> {
+    let accepting = tokio::spawn(async move {
+        let AcceptRequest { name, digest } = request;
+        let (file, folder) = node.agents.file(&name)?;
+        let adoption = adopted(&file).ok_or_else(|| {
+            Problem::invalid(format!("{name:?} was not adopted: change its agent file, remove it and add it again"))
+        })?;
+        let draft = adoption.draft(&node.host, &folder).await.map_err(problem)?;
+        let mut answer = shown(&draft);
+        answer["changes"] = json!(changes(&file, node.host.pins(&name).as_ref(), &draft));
+        let Some(digest) = digest else { return Ok(Json(answer)) };
+        if digest.len() < DIGEST_DIGITS_MIN {
+            return Err(Problem::invalid(format!("write at least {DIGEST_DIGITS_MIN} digits of the digest")));
+        }
+        if !draft.digest().starts_with(&digest) {
+            let message =
+                format!("{name:?} is not what you looked at any more: look again (althing adopt --accept {name})");
+            return Err(Problem::new(Kind::Refused, message));
+        }
+        let id = node.agents.adopt_again(draft.file, &folder, draft.pins).await?;
+        answer["added"] = added(&node, &id);
+        Ok(Json(answer))
+    });
+    accepting.await.unwrap_or_else(|error| Err(Problem::failed(error.to_string())))
+}
+
+fn problem(error: AdoptError) -> Problem {
+    match error {
+        AdoptError::Unrecognised(why) => Problem::failed(why.to_string()),
+        AdoptError::Unfit(_) | AdoptError::Directory => Problem::invalid(error.to_string()),
+    }
+}
+
+fn shown(draft: &Draft) -> Value {
+    let left_out = draft.left_out.iter().map(|(what, why)| json!({ "what": what, "why": why }));
+    json!({
+        "kind": draft.kind,
+        "file": draft.file,
+        "leftOut": left_out.collect::<Vec<_>>(),
+        "digest": draft.digest(),
+        "signature": draft.signature,
+    })
+}

@@ -1,0 +1,80 @@
+//! `POST /tap`: the messages that pass between this node and its peers, as lines.
+
+use std::sync::Arc;
+
+use althing_node::{Node, Passed, Tapped, Taps};
+use althing_protocol::hex;
+use axum::Json;
+use axum::extract::State;
+use axum::response::Response;
+use futures::stream;
+use serde_json::{Value, json};
+
+use crate::{TapRequest, ndjson};
+
+/// Of a body that is no text, in hexadecimal digits.
+const OTHER_BYTES_MAX: usize = 64;
+
+/// Shows messages until whoever asked hangs up.
+pub async fn tap(State(node): State<Arc<Node>>, Json(asked): Json<TapRequest>) -> Response {
+    let taps = node.communication.tap();
+    let lines = stream::unfold((taps, node, asked), |(mut taps, node, asked)| async move {
+        let line = tokio::select! {
+            () = node.stop.cancelled() => None,
+            line = next(&mut taps, &node, &asked) => line,
+        };
+        Some((line?, (taps, node, asked)))
+    });
+    ndjson(lines)
+}
+
+/// The next message that was asked for.
+async fn next(taps: &mut Taps, node: &Node, asked: &TapRequest) -> Option<Value> {
+    loop {
+        match taps.next().await? {
+            Passed::Missed(missed) => return Some(json!({ "missed": missed })),
+            Passed::Message(message) if is_wanted(&message, asked) => return Some(shown(&message, node)),
+            Passed::Message(_) => {}
+        }
+    }
+}
+
+fn is_wanted(message: &Tapped, asked: &TapRequest) -> bool {
+    let agent = |wanted: &String| {
+        message.agent.as_ref().is_some_and(|agent| agent.name() == wanted || agent.to_string() == *wanted)
+    };
+    asked.agent.as_ref().is_none_or(agent)
+        && asked.peer.as_ref().is_none_or(|wanted| message.peer.did() == *wanted)
+        && asked.protocol.as_ref().is_none_or(|wanted| message.protocol.contains(wanted.as_str()))
+}
+
+fn shown(message: &Tapped, node: &Node) -> Value {
+    json!({
+        "atMs": node.clock().now_ms(),
+        "direction": if message.incoming { "in" } else { "out" },
+        "peer": message.peer.did(),
+        "protocol": message.protocol,
+        "kind": format!("{:?}", message.kind).to_lowercase(),
+        "operation": message.operation,
+        "agent": message.agent.as_ref().map(ToString::to_string),
+        "principals": message.principals,
+        "deadlineMs": message.deadline_ms,
+        "traceparent": message.traceparent,
+        "bytes": message.bytes,
+        "body": body(message),
+    })
+}
+
+/// The beginning of a body: as text if it is some, else its bytes.
+fn body(message: &Tapped) -> Value {
+    // The cut may be within a character.
+    let text = match std::str::from_utf8(&message.body) {
+        Ok(text) => Some(text),
+        Err(error) if error.error_len().is_none() => std::str::from_utf8(&message.body[..error.valid_up_to()]).ok(),
+        Err(_) => None,
+    };
+    match text.filter(|text| !text.contains(|c: char| c.is_control() && !c.is_whitespace())) {
+        Some(text) => text.into(),
+        None => json!({ "hex": hex(&message.body[..message.body.len().min(OTHER_BYTES_MAX)]) }),
+    }
+}

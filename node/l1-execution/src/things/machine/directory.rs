@@ -1,0 +1,160 @@
+//! What is at an address of the Web of Things: a Thing, a directory, or a page of one (W3C WoT Discovery).
+
+use reqwest::Url;
+use serde_json::{Map, Value};
+
+use super::template::{Template, escape};
+
+/// The most Things that are read of one directory.
+pub const ENTRIES_MAX: usize = 1_000;
+/// The contexts of Thing Descriptions.
+const CONTEXTS: [&str; 3] =
+    ["https://www.w3.org/2022/wot/td/v1.1", "https://www.w3.org/2019/wot/td/v1", "http://www.w3.org/ns/td"];
+
+/// A Thing of a directory.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Entry {
+    /// Its id.
+    pub id: String,
+    /// Its title.
+    pub title: String,
+    /// Where the directory has its description.
+    pub url: String,
+}
+
+/// What a document is.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Kind {
+    /// A Thing.
+    Thing(Map<String, Value>),
+    /// A directory, whose list is there.
+    Directory(Url),
+    /// A page of a list, and where the next one is.
+    List(Vec<Value>, Option<Url>),
+}
+
+/// What a document that was read at `from` is; nothing that is known, if none.
+pub fn kind(document: Value, from: &Url) -> Option<Kind> {
+    match document {
+        Value::Array(items) => {
+            items.iter().all(|item| item.as_object().is_some_and(is_description)).then_some(Kind::List(items, None))
+        }
+        Value::Object(mut members) if !is_description(&members) || members.contains_key("members") => {
+            let Some(Value::Array(items)) = members.remove("members") else { return None };
+            let next = members.get("next").and_then(Value::as_str).and_then(|next| from.join(next).ok());
+            items.iter().all(|item| item.as_object().is_some_and(is_description)).then_some(Kind::List(items, next))
+        }
+        Value::Object(td) => Some(list_of(&td, from).map_or_else(|| Kind::Thing(td), Kind::Directory)),
+        _ => None,
+    }
+}
+
+/// Whether its context is that of Thing Descriptions.
+fn is_description(document: &Map<String, Value>) -> bool {
+    let known = |context: &Value| context.as_str().is_some_and(|context| CONTEXTS.contains(&context));
+    match document.get("@context") {
+        Some(Value::Array(all)) => all.iter().any(known),
+        Some(one) => known(one),
+        None => false,
+    }
+}
+
+/// Where a directory has its list: the property `things`, which is a list of descriptions.
+fn list_of(td: &Map<String, Value>, from: &Url) -> Option<Url> {
+    let things = td.get("properties")?.get("things")?;
+    if things.get("type").is_some_and(|kind| kind != "array") {
+        return None;
+    }
+    let base = td.get("base").and_then(Value::as_str).and_then(|base| from.join(base).ok());
+    let href = things.get("forms")?.as_array()?.first()?.get("href")?.as_str()?;
+    // Without values for its variables: the first page.
+    let href = Template::read(href).ok()?.expand(&std::collections::BTreeMap::new()).ok()?;
+    base.as_ref().unwrap_or(from).join(&href).ok()
+}
+
+/// The entry of a description in the list at `list`.
+pub fn entry(td: &Value, list: &Url) -> Option<Entry> {
+    let text = |member: &str| td.get(member).and_then(Value::as_str);
+    let id = text("id")?;
+    let mut list = list.clone();
+    list.set_query(None);
+    list.set_fragment(None);
+    let mut url = format!("{}/", list.as_str().trim_end_matches('/'));
+    escape(id, &mut url);
+    Some(Entry { id: id.to_owned(), title: text("title").unwrap_or(id).to_owned(), url })
+}
+
+/// The next page, as a `Link` header says (RFC 8288).
+pub fn next(link: &str, from: &Url) -> Option<Url> {
+    link.split(',').find_map(|one| {
+        let (target, parameters) = one.trim().strip_prefix('<')?.split_once('>')?;
+        let is_next = parameters.split(';').any(|parameter| matches!(parameter.trim(), "rel=next" | "rel=\"next\""));
+        is_next.then(|| from.join(target).ok()).flatten()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn at() -> Url {
+        Url::parse("http://192.0.2.1/.well-known/wot").expect("an address")
+    }
+
+    fn td(members: Value) -> Value {
+        let mut td = json!({ "@context": ["https://www.w3.org/2022/wot/td/v1.1"], "title": "T" });
+        if let (Some(td), Value::Object(members)) = (td.as_object_mut(), members) {
+            td.extend(members);
+        }
+        td
+    }
+
+    #[test]
+    fn a_directory_is_told_from_a_thing_by_its_list() {
+        let Some(Kind::Thing(thing)) = kind(td(json!({ "actions": {} })), &at()) else { panic!("a Thing") };
+        assert_eq!(thing["title"], "T");
+        let directory = td(json!({ "properties": { "things": {
+            "type": "array", "forms": [{ "href": "/things{?offset,limit}" }],
+        } } }));
+        let wanted = Url::parse("http://192.0.2.1/things").expect("an address");
+        assert_eq!(kind(directory, &at()), Some(Kind::Directory(wanted)));
+        // A Thing that only has a property of that name.
+        let shelf = td(json!({ "properties": { "things": { "type": "integer", "forms": [{ "href": "/things" }] } } }));
+        assert!(matches!(kind(shelf, &at()), Some(Kind::Thing(_))));
+    }
+
+    #[test]
+    fn lists_are_read_in_both_forms() {
+        assert!(
+            matches!(kind(json!([td(json!({ "id": "urn:x:1" }))]), &at()), Some(Kind::List(items, None)) if items.len() == 1)
+        );
+        let collection = json!({ "@context": "https://w3c.github.io/wot-discovery/context/discovery-context.jsonld",
+            "@type": "ThingCollection", "members": [td(json!({}))], "next": "/things?offset=1&format=collection" });
+        assert!(matches!(kind(collection, &at()), Some(Kind::List(_, Some(next))) if next.path() == "/things"));
+    }
+
+    #[test]
+    fn other_documents_are_neither() {
+        for other in [json!({}), json!({ "name": "a card" }), json!([{ "a": 1 }]), json!(7), json!({ "members": [1] })]
+        {
+            assert_eq!(kind(other.clone(), &at()), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn an_entry_is_below_its_list() {
+        let list = Url::parse("http://192.0.2.1/things?offset=0").expect("an address");
+        let entry = entry(&td(json!({ "id": "urn:x:a/b" })), &list).expect("an entry");
+        assert_eq!((entry.title.as_str(), entry.url.as_str()), ("T", "http://192.0.2.1/things/urn%3Ax%3Aa%2Fb"));
+        assert_eq!(super::entry(&td(json!({})), &list), None, "it has no id to ask for");
+    }
+
+    #[test]
+    fn the_next_page_is_that_of_the_link() {
+        let found = next("</a>; rel=\"prev\", </things?offset=50>; rel=\"next\"", &at()).expect("a link");
+        assert_eq!(found.as_str(), "http://192.0.2.1/things?offset=50");
+        assert_eq!(next("</a>; rel=prev", &at()), None);
+    }
+}

@@ -1,0 +1,245 @@
+//! Who signed the card of somebody else's agent: with which key, and where that key is shown. A key that was agreed to once is
+//! kept, and later cards must be signed by it.
+
+use std::fmt;
+use std::str::FromStr;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use ed25519_dalek::{Signature, VerifyingKey};
+use ring::signature::{ECDSA_P256_SHA256_FIXED, UnparsedPublicKey};
+use serde_json::{Map, Value};
+
+use super::signature::{CARD_BYTES_MAX, CardError, SIGNATURES_MAX, header, inputs, key_of};
+use crate::json::{excerpt, scan};
+
+/// The longest address of keys, in bytes.
+const JKU_BYTES_MAX: usize = 2_048;
+
+/// A key that signs cards. Written as `Ed25519:` or `P-256:`, and the key in base64url.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SignerKey {
+    /// EdDSA.
+    Ed25519([u8; 32]),
+    /// ES256; the uncompressed point.
+    P256(Vec<u8>),
+}
+
+impl SignerKey {
+    /// The key that a `kid` of the form `did:key:z…#z…` is.
+    #[must_use]
+    pub fn of_kid(kid: &str) -> Option<SignerKey> {
+        key_of(kid).map(|key| SignerKey::Ed25519(key.to_bytes()))
+    }
+
+    /// A JSON Web Key (RFC 7517) of a kind that is verified here.
+    #[must_use]
+    pub fn of_jwk(jwk: &Value) -> Option<SignerKey> {
+        let text = |member: &str| jwk.get(member).and_then(Value::as_str);
+        let bytes = |member: &str| URL_SAFE_NO_PAD.decode(text(member)?).ok().filter(|bytes| bytes.len() == 32);
+        match (text("kty")?, text("crv")?) {
+            ("OKP", "Ed25519") => Some(SignerKey::Ed25519(bytes("x")?.try_into().ok()?)),
+            ("EC", "P-256") => Some(SignerKey::P256([&[4][..], &bytes("x")?, &bytes("y")?].concat())),
+            _ => None,
+        }
+    }
+
+    /// The algorithm of its signatures.
+    #[must_use]
+    pub fn algorithm(&self) -> &'static str {
+        match self {
+            SignerKey::Ed25519(_) => "EdDSA",
+            SignerKey::P256(_) => "ES256",
+        }
+    }
+
+    fn verifies(&self, input: &[u8], signature: &[u8]) -> bool {
+        match self {
+            SignerKey::Ed25519(key) => {
+                let (key, signature) = (VerifyingKey::from_bytes(key), Signature::from_slice(signature));
+                matches!((key, signature), (Ok(key), Ok(signature)) if key.verify_strict(input, &signature).is_ok())
+            }
+            SignerKey::P256(key) => {
+                UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, key).verify(input, signature).is_ok()
+            }
+        }
+    }
+}
+
+impl fmt::Display for SignerKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (kind, bytes) = match self {
+            SignerKey::Ed25519(key) => ("Ed25519", &key[..]),
+            SignerKey::P256(key) => ("P-256", &key[..]),
+        };
+        write!(f, "{kind}:{}", URL_SAFE_NO_PAD.encode(bytes))
+    }
+}
+
+/// A text that is no key.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("this is no key of a card's signer: Ed25519 or P-256, a colon, and base64url")]
+pub struct NoSignerKey;
+
+impl FromStr for SignerKey {
+    type Err = NoSignerKey;
+
+    fn from_str(text: &str) -> Result<SignerKey, NoSignerKey> {
+        let (kind, bytes) = text.split_once(':').ok_or(NoSignerKey)?;
+        let bytes = URL_SAFE_NO_PAD.decode(bytes).map_err(|_| NoSignerKey)?;
+        match kind {
+            "Ed25519" => bytes.try_into().map(SignerKey::Ed25519).map_err(|_| NoSignerKey),
+            "P-256" if bytes.len() == 65 && bytes[0] == 4 => Ok(SignerKey::P256(bytes)),
+            _ => Err(NoSignerKey),
+        }
+    }
+}
+
+/// What a signature says of itself; nothing of it is verified.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Signer {
+    /// Its algorithm.
+    pub algorithm: String,
+    /// Which key.
+    pub kid: Option<String>,
+    /// Where that key is shown.
+    pub jku: Option<String>,
+}
+
+/// The signatures of a card, as its raw JSON; none if it is not signed.
+///
+/// # Errors
+/// [`CardError`]: what is malformed.
+pub fn card_signers(raw: &[u8]) -> Result<Vec<Signer>, CardError> {
+    let (_, signatures) = read(raw)?;
+    let signer = |(index, entry): (usize, Value)| {
+        let protected = protected(index, &entry)?.1;
+        let text = |member: &str| protected.get(member).and_then(Value::as_str);
+        Ok(Signer {
+            algorithm: text("alg").map_or("none".to_owned(), |alg| excerpt(alg, 40)),
+            kid: text("kid").map(|kid| excerpt(kid, 200)),
+            jku: text("jku").filter(|jku| jku.len() <= JKU_BYTES_MAX).map(str::to_owned),
+        })
+    };
+    signatures.into_iter().enumerate().map(signer).collect()
+}
+
+/// Verifies that a card, as its raw JSON, is signed by this key.
+///
+/// # Errors
+/// [`CardError`]: what is malformed; [`CardError::Unsigned`]; [`CardError::NotBy`].
+pub fn verify_signer(raw: &[u8], key: &SignerKey) -> Result<(), CardError> {
+    let (card, signatures) = read(raw)?;
+    if signatures.is_empty() {
+        return Err(CardError::Unsigned);
+    }
+    for (index, entry) in signatures.iter().enumerate() {
+        let (text, header) = protected(index, entry)?;
+        let is_fit = header.get("alg").and_then(Value::as_str) == Some(key.algorithm())
+            && header.get("typ").is_none_or(|typ| typ == "JOSE")
+            && !header.contains_key("crit");
+        let signature =
+            entry.get("signature").and_then(Value::as_str).and_then(|text| URL_SAFE_NO_PAD.decode(text).ok());
+        let Some(signature) = signature.filter(|_| is_fit) else { continue };
+        for input in inputs(text, &card)? {
+            if key.verifies(&input, &signature) {
+                return Ok(());
+            }
+        }
+    }
+    Err(CardError::NotBy(key.to_string()))
+}
+
+/// The card, and its signatures.
+fn read(raw: &[u8]) -> Result<(Map<String, Value>, Vec<Value>), CardError> {
+    let scanned = scan(raw, CARD_BYTES_MAX)?;
+    let Value::Object(card) = scanned.value else { return Err(CardError::NotAnObject) };
+    let signatures = match card.get("signatures") {
+        None | Some(Value::Null) => Vec::new(),
+        Some(Value::Array(list)) if list.len() <= SIGNATURES_MAX && list.iter().all(Value::is_object) => list.clone(),
+        Some(_) => return Err(CardError::SignaturesForm),
+    };
+    match scanned.duplicates.into_iter().next().filter(|_| !signatures.is_empty()) {
+        Some(pointer) => Err(CardError::Duplicate(excerpt(&pointer, 200))),
+        None => Ok((card, signatures)),
+    }
+}
+
+/// The protected header of a signature, as text and as its members.
+fn protected(index: usize, entry: &Value) -> Result<(&str, Map<String, Value>), CardError> {
+    let member = "protected";
+    let text = entry.get(member).and_then(Value::as_str).ok_or(CardError::Member { index, member })?;
+    let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| CardError::Base64 { index, member })?;
+    Ok((text, header(index, &bytes)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use ed25519_dalek::SigningKey;
+    use ring::rand::SystemRandom;
+    use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _};
+    use serde_json::json;
+
+    use super::super::{sign_card, signature::kid_of};
+    use super::*;
+
+    fn card() -> Value {
+        json!({ "name": "Bills", "description": "Shows bills.", "skills": [], "capabilities": { "streaming": true } })
+    }
+
+    fn own(seed: u8) -> (Value, SignerKey) {
+        let (mut card, key) = (card(), SigningKey::from_bytes(&[seed; 32]));
+        let kid = kid_of(&key.verifying_key());
+        sign_card(&mut card, &key, &kid).expect("it is signed");
+        (card, SignerKey::of_kid(&kid).expect("a key"))
+    }
+
+    #[test]
+    fn a_card_is_that_of_the_key_that_signed_it_and_of_no_other() {
+        let ((mut card, key), (_, other)) = (own(1), own(2));
+        let raw = card.to_string();
+        assert_eq!(verify_signer(raw.as_bytes(), &key), Ok(()));
+        assert!(matches!(verify_signer(raw.as_bytes(), &other), Err(CardError::NotBy(_))));
+        card["description"] = json!("Sends money.");
+        assert!(matches!(verify_signer(card.to_string().as_bytes(), &key), Err(CardError::NotBy(_))));
+        card.as_object_mut().expect("an object").remove("signatures");
+        assert_eq!(verify_signer(card.to_string().as_bytes(), &key), Err(CardError::Unsigned));
+        assert_eq!(card_signers(card.to_string().as_bytes()), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn a_signature_of_es256_says_where_its_key_is_and_verifies_with_it() {
+        let random = SystemRandom::new();
+        let scheme = &ECDSA_P256_SHA256_FIXED_SIGNING;
+        let document = EcdsaKeyPair::generate_pkcs8(scheme, &random).expect("a key");
+        let pair = EcdsaKeyPair::from_pkcs8(scheme, document.as_ref(), &random).expect("a key");
+        let point = pair.public_key().as_ref();
+        let part = |range: std::ops::Range<usize>| URL_SAFE_NO_PAD.encode(&point[range]);
+        let jwk = json!({ "kty": "EC", "crv": "P-256", "x": part(1..33), "y": part(33..65) });
+        let key = SignerKey::of_jwk(&jwk).expect("a key");
+        let header = json!({ "alg": "ES256", "typ": "JOSE", "kid": "k1", "jku": "https://a.example/jwks.json" });
+        let protected = URL_SAFE_NO_PAD.encode(header.to_string());
+        let mut card = card();
+        let canonical = serde_json_canonicalizer::to_vec(&card).expect("JSON");
+        let input = format!("{protected}.{}", URL_SAFE_NO_PAD.encode(canonical));
+        let signature = pair.sign(&random, input.as_bytes()).expect("signed");
+        let signature = URL_SAFE_NO_PAD.encode(signature.as_ref());
+        card["signatures"] = json!([{ "protected": protected, "signature": signature }]);
+        let raw = card.to_string();
+        let jku = Some("https://a.example/jwks.json".to_owned());
+        let signer = Signer { algorithm: "ES256".to_owned(), kid: Some("k1".to_owned()), jku };
+        assert_eq!(card_signers(raw.as_bytes()), Ok(vec![signer]));
+        assert_eq!(verify_signer(raw.as_bytes(), &key), Ok(()));
+        assert_eq!(key.to_string().parse(), Ok(key));
+    }
+
+    #[test]
+    fn a_card_that_two_readers_see_differently_is_signed_by_nobody() {
+        let (card, key) = own(1);
+        let raw = card.to_string().replacen('{', "{\"name\":\"Other\",", 1);
+        assert!(matches!(verify_signer(raw.as_bytes(), &key), Err(CardError::Duplicate(_))));
+        for text in ["", "Ed25519:", "Ed25519:AA", "P-256:AA", "RSA:AA", "AA"] {
+            assert_eq!(text.parse::<SignerKey>(), Err(NoSignerKey), "{text}");
+        }
+    }
+}
