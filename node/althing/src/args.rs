@@ -1,6 +1,8 @@
 //! The command line.
 
 mod adopt;
+mod attesting;
+mod blueprint;
 mod group;
 mod mounted;
 mod org;
@@ -20,6 +22,8 @@ use althing_protocol::contract::Grade;
 use clap::{Parser, Subcommand, ValueEnum};
 
 pub use adopt::{Adopt, is_address};
+pub use attesting::{AttestArgs, ShowArgs};
+pub use blueprint::Blueprint;
 pub use group::{AmendArgs, CallersName, Group, ServeArgs};
 pub use mounted::Mounted;
 pub use org::Org;
@@ -125,9 +129,12 @@ pub enum Command {
     /// Your organisation in a registry: its domain, its members, what its log says of you.
     #[command(subcommand)]
     Org(Org),
+    /// How fast models are on machines: measure one here, or see what others measured on machines like this one.
+    #[command(subcommand)]
+    Blueprint(Blueprint),
     /// Release an agent in a registry: signed by you, and proven by its log.
     Publish(Publish),
-    /// Versions of agents in a registry: list, stage, approve, reject, deprecate, yank, restore, revoke, purge.
+    /// Versions of agents in a registry: list, show, attest, stage, approve, reject, deprecate, yank, restore, revoke, purge.
     #[command(subcommand)]
     Release(Release),
     /// Install a release of somebody else's agent as your own, after a look at its contract.

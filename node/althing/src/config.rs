@@ -7,6 +7,7 @@ use althing_execution::admission::Policy;
 use althing_execution::kernel::KernelConfig;
 use althing_gateway::Scope;
 use althing_node::network_key;
+use althing_node::registries::Requirement;
 use althing_protocol::NetworkKey;
 use althing_store::file::read_text;
 use althing_store::keyfile;
@@ -41,6 +42,8 @@ pub struct Config {
     pub models: Vec<ModelEndpoint>,
     /// A model of embeddings, by which sentences are routed.
     pub embeddings: Embeddings,
+    /// What must be attested of releases before they are installed here.
+    pub install: Vec<Requirement>,
     /// Listening for nodes.
     pub node: Node,
     /// Finding nodes on the LAN.
@@ -307,6 +310,7 @@ impl Default for Config {
             secret: None,
             peers: Vec::new(),
             models: Vec::new(),
+            install: Vec::new(),
             embeddings: Embeddings::default(),
             node: Node::default(),
             lan: Lan::default(),
@@ -476,6 +480,9 @@ impl Config {
             }
         }
         self.embeddings.check()?;
+        for wanted in &self.install {
+            wanted.check().map_err(|wrong| format!("`install`: {wrong}"))?;
+        }
         let web = |url: &&String| !(url.starts_with("http://") || url.starts_with("https://"));
         if let Some(wrong) = self.things.urls.iter().find(web) {
             return Err(format!("`things.urls` has {wrong:?}; a URL begins with http:// or https://"));

@@ -90,6 +90,7 @@ async fn dispatch(args: Args) -> Result<(), Failure> {
         Command::Schedule(schedule) => commands::schedule::run(&at, &schedule, &out).await,
         Command::App(app) => commands::app::run(&at, &app, &out).await,
         Command::Registry(registry) => commands::registry::registry(&at, &registry, &out).await,
+        Command::Blueprint(blueprint) => commands::blueprint::run(&at, &blueprint, &out).await,
         Command::Org(org) => commands::org::run(&at, &org, &out).await,
         Command::Publish(publish) => commands::registry::publish(&at, &publish, &out).await,
         Command::Release(release) => commands::registry::release(&at, &release, &out).await,

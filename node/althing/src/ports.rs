@@ -105,6 +105,7 @@ fn described(at: &Paths, config: &Config) -> NodeConfig {
         push: Some(config.push.nets()),
         embeddings: config.embeddings.endpoint(),
         policies: Policies { tenant: named(&config.binding.tenant), roles: named(&config.binding.roles) },
+        requirements: config.install.clone(),
         data: Some(at.data.clone()),
     }
 }

@@ -151,7 +151,8 @@ impl Node {
         let (worker, placements) = GroupWorker::new(&calls, &host, &identity, &config);
         let groups = open_groups(&communication, &identity, store.clone(), &entropy, worker, &group_orders).await?;
         let bindings = bindings(&host, kernel.as_ref(), &store, &identity, &config);
-        let registries = Arc::new(Registries::open(store.clone(), identity.clone(), revocations.clone())?);
+        let demanded = config.requirements.clone();
+        let registries = Arc::new(Registries::open(store.clone(), identity.clone(), revocations.clone(), demanded)?);
         discovery.take_hints(registries.clone());
         let routing = Arc::new(Routing::new(store.clone(), &config));
         let node = Node {

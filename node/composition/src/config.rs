@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use althing_communication::CommunicationConfig;
 use althing_discovery::{DiscoveryConfig, Net};
 
+use crate::registries::Requirement;
+
 /// The configuration of a node.
 #[derive(Debug, Clone, Default)]
 pub struct NodeConfig {
@@ -26,6 +28,8 @@ pub struct NodeConfig {
     pub policies: Policies,
     /// The endpoint of a model of embeddings, by which sentences are routed too.
     pub embeddings: Option<Embeddings>,
+    /// What must be attested of releases before they are installed.
+    pub requirements: Vec<Requirement>,
     /// The folder in which the node keeps its data, if it has one.
     pub data: Option<PathBuf>,
 }

@@ -15,6 +15,7 @@ mod agents;
 mod assemble;
 mod bindings;
 mod blocking;
+pub mod blueprints;
 mod config;
 pub mod doctor;
 mod error;

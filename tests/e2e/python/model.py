@@ -1,5 +1,6 @@
 """An endpoint without a model: `call NAME ARGUMENTS` has it want that tool called, `cite` has it cite the first passage
-that it was handed, else it says again what it heard. Its embeddings are counts of letters.
+that it was handed, `Count …` has it say as many tokens as it may, at most 500 in a second, else it says again what it heard.
+Its embeddings are counts of letters.
 
 It prints its port, and appends what it is asked to the file `asked`, headers included. With an argument it answers only
 those who send that bearer token.
@@ -8,6 +9,7 @@ those who send that bearer token.
 import json
 import re
 import sys
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
@@ -31,6 +33,9 @@ class Endpoint(BaseHTTPRequestHandler):
             # In two pieces, cut in the middle of the mark.
             pieces = [{"delta": {"content": piece}} for piece in ("So it is kept " + mark[:5], mark[5:])]
             pieces.append({"delta": {}, "finish_reason": "stop"})
+        elif last["role"] == "user" and words[0] == "Count":
+            pieces = [{"delta": {"content": f"{number}\n"}} for number in range(asked["max_tokens"])]
+            pieces.append({"delta": {}, "finish_reason": "length"})
         else:
             pieces = [{"delta": {"content": "heard: " + last["content"]}}, {"delta": {}, "finish_reason": "stop"}]
         self.send_response(200)
@@ -38,6 +43,8 @@ class Endpoint(BaseHTTPRequestHandler):
         self.end_headers()
         for piece in pieces:
             self.wfile.write(b"data: " + json.dumps({"choices": [piece]}).encode() + b"\n\n")
+            if words[0] == "Count":
+                time.sleep(0.002)
         self.wfile.write(b"data: [DONE]\n\n")
 
     def embed(self, texts):

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Subcommand;
 
+use super::attesting::{AttestArgs, ShowArgs};
 use super::staged::{ApproveArgs, PurgeArgs, RejectArgs, StageArgs};
 
 /// `althing registry`
@@ -35,7 +36,8 @@ pub enum Registry {
 /// `althing publish`
 #[derive(Debug, Clone, clap::Args)]
 pub struct Publish {
-    /// The agent file (YAML). The files that it names are published with it.
+    /// The agent file (YAML), with which the files are published that it names; or the description of a Thing that runs
+    /// elsewhere (.td.json).
     pub file: PathBuf,
     /// A further file below its folder that the agent needs; may be given more than once.
     #[arg(long, value_name = "FILE")]
@@ -59,6 +61,10 @@ pub enum Release {
         #[arg(long)]
         registry: Option<String>,
     },
+    /// Show a release: its standing, what it is, and what others found of it.
+    Show(ShowArgs),
+    /// Sign what you found of a release: an audit, a build, a test.
+    Attest(AttestArgs),
     /// Hand in a release that its publisher has to approve: needs a token of the registry, and neither a key nor a node.
     Stage(StageArgs),
     /// List what waits for your approval: what build machines staged, and what others released.

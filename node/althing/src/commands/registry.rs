@@ -8,7 +8,7 @@ use crate::args::{Install, MarkArgs, Publish, Registry, Release, Update};
 use crate::commands::adopt::{callers, who};
 use crate::commands::agent::escape;
 use crate::commands::agreement::{agree, of_file};
-use crate::commands::{Out, org, rows, staging, table, text, time};
+use crate::commands::{Out, attesting, org, rows, staging, table, text, time};
 use crate::exit::Failure;
 use crate::paths::Paths;
 
@@ -72,10 +72,14 @@ pub async fn publish(at: &Paths, publish: &Publish, out: &Out) -> Result<(), Fai
     let published = at.connect().await?.post("/publish", &request).await?;
     out.show(&published, |published| {
         format!(
-            "{} {} is released, {} bytes\nthe log of {} proves it, {} entries",
+            "{} {} is released, {}\nthe log of {} proves it, {} entries",
             text(published, "agent"),
             text(published, "version"),
-            published["bytes"],
+            match published["bytes"].as_u64() {
+                None | Some(0) =>
+                    "a Thing that runs elsewhere: it is found, and there is nothing to install".to_owned(),
+                Some(bytes) => format!("{bytes} bytes"),
+            },
             text(published, "registry"),
             published["entries"]
         )
@@ -95,6 +99,8 @@ pub async fn release(at: &Paths, release: &Release, out: &Out) -> Result<(), Fai
             out.show(&list, listed);
             return Ok(());
         }
+        Release::Show(args) => return attesting::show(at, args, out).await,
+        Release::Attest(args) => return attesting::attest(at, args, out).await,
         Release::Stage(args) => return staging::stage(args, out).await,
         Release::Pending { registry } => return org::pending(at, registry, out).await,
         Release::Approve(args) => return org::approve(at, args, out).await,
@@ -133,7 +139,9 @@ fn listed(list: &Value) -> String {
     if cells.is_empty() {
         return format!("{} has no release", text(list, "registry"));
     }
-    table(&["agent", "version", "standing", "reason"], &cells)
+    let attested = attesting::lines(list);
+    let gap = if attested.is_empty() { "" } else { "\n" };
+    format!("{}{gap}{}", table(&["agent", "version", "standing", "reason"], &cells), attested.trim_end())
 }
 
 /// Installs a release as an agent of this node's owner.
@@ -198,10 +206,11 @@ fn described(offer: &Value) -> String {
         ),
     };
     format!(
-        "{name}release   {} {}, {standing}\nsince     {}; {trusted}\n{}\ncallers   {}",
+        "{name}release   {} {}, {standing}\nsince     {}; {trusted}\n{}{}\ncallers   {}",
         text(offer, "agent"),
         text(offer, "version"),
         time(&offer["acceptedMs"]),
+        attesting::lines(offer),
         of_file(file),
         who(&text(file, "callers")),
     )

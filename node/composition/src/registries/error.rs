@@ -11,6 +11,7 @@ use althing_store::file::FileError;
 use althing_store::{ReadError, WriteError};
 use althing_td::AgentFileError;
 
+use super::requirement::Lack;
 use crate::error::{Kind, NodeError};
 
 /// Why something with registries failed.
@@ -173,7 +174,10 @@ pub enum RegistriesError {
         reason: Option<String>,
     },
     /// The release has nothing to install.
-    #[error("{agent} {version} was released without its files: it can be called, and not be installed")]
+    #[error(
+        "{agent} {version} has nothing to run here: it is a Thing that runs elsewhere, and is not installed. `althing release \
+         show {agent}@{version}` shows where it is asked"
+    )]
     NoBundle {
         /// The agent.
         agent: AgentId,
@@ -223,6 +227,27 @@ pub enum RegistriesError {
         /// The age from which it is installed.
         min: u64,
     },
+    /// The description of a Thing is wrong.
+    #[error("{}: {why}", .file.display())]
+    Thing {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
+    /// What must be attested of it is not.
+    #[error("{agent} {version} is not installed: {lack}")]
+    NotAttested {
+        /// The agent.
+        agent: AgentId,
+        /// The version.
+        version: Version,
+        /// What is missing.
+        lack: Lack,
+    },
+    /// A release was named without its version.
+    #[error("{0:?} has no version: write {0}@1.2.3")]
+    NoVersion(String),
     /// Another release than the one that was looked at.
     #[error("the registry shows another release now than the one you looked at: look again")]
     Changed,
@@ -290,6 +315,8 @@ impl RegistriesError {
             | RegistriesError::Outside(_)
             | RegistriesError::Version(_)
             | RegistriesError::Range(_)
+            | RegistriesError::NoVersion(_)
+            | RegistriesError::Thing { .. }
             | RegistriesError::Name(_)
             | RegistriesError::Organisation(_)
             | RegistriesError::Identity(_) => Kind::Invalid,
@@ -308,6 +335,7 @@ impl RegistriesError {
             | RegistriesError::OtherAgent { .. }
             | RegistriesError::Staged { .. }
             | RegistriesError::Young { .. }
+            | RegistriesError::NotAttested { .. }
             | RegistriesError::Changed
             | RegistriesError::VersionTaken { .. }
             | RegistriesError::Registry(

@@ -7,6 +7,7 @@ use althing_protocol::{AgentId, CallerId, Digest, PublisherId};
 use althing_registry_client::{ListedVersion, Reference, RegistryClient, Resolved, check_approved, chosen};
 use althing_td::{AgentFile, AsksAs, Callers, Exposure};
 
+use super::requirement::AttestedRow;
 use super::revocations::remove_folder;
 use super::rows::InstalledRow;
 use super::{Registries, RegistriesError};
@@ -84,6 +85,8 @@ pub struct Offer {
     pub standing: Standing,
     /// Why, if a mark says so.
     pub reason: Option<String>,
+    /// The attestations that were demanded, and that it has.
+    pub attested: Vec<AttestedRow>,
     /// The agent file, as it would be added here.
     pub file: AgentFile,
     bundle: BundleFiles,
@@ -142,9 +145,16 @@ impl Installing<'_> {
         if verified.standing == Standing::Revoked {
             return Err(RegistriesError::Revoked { agent, version, reason: verified.reason });
         }
+        if verified.release.body.bundle.is_none() {
+            return Err(RegistriesError::NoBundle { agent, version });
+        }
         if let Some(named) = &named {
             check_approved(&verified, &named.name.roster.body)?;
         }
+        let attested = {
+            let named = named.as_ref().map(|resolved| NamedBy::of(resolved.clone()).name);
+            self.0.attesting().check(at, &client, (&agent, &version), named.as_deref()).await?
+        };
         let trusted = trusts(CallerId::Publisher(agent.publisher()));
         let now_ms = self.0.identity.clock().now_ms();
         let age_ms = now_ms.saturating_sub(verified.accepted_ms);
@@ -173,7 +183,21 @@ impl Installing<'_> {
         let digest = verified.release.digest();
         let VerifiedRelease { standing, reason, accepted_ms: at_ms, .. } = verified;
         let (range, registry, named) = (range.to_owned(), at.to_owned(), named.map(NamedBy::of));
-        Ok(Offer { agent, version, registry, digest, range, at_ms, named, trusted, standing, reason, file, bundle })
+        Ok(Offer {
+            agent,
+            version,
+            registry,
+            digest,
+            range,
+            at_ms,
+            named,
+            trusted,
+            standing,
+            reason,
+            attested,
+            file,
+            bundle,
+        })
     }
 
     /// The agent that is meant, the range, and what proves the name if it is an organisation's.

@@ -3,6 +3,7 @@
 //! A registry is believed in nothing but what publishers signed and its log proves. One that shows two histories is asked
 //! nothing more, and both are kept as evidence.
 
+mod attesting;
 mod build;
 mod error;
 mod follow;
@@ -11,10 +12,12 @@ mod install;
 mod organisation;
 mod publishing;
 mod purge;
+mod requirement;
 mod revocations;
 mod rows;
 mod stage;
 mod standing;
+mod thing;
 mod witnesses;
 
 use std::collections::BTreeMap;
@@ -33,17 +36,21 @@ use crate::identity::Identity;
 pub use althing_registry_client::{
     ListedAgent, ListedVersion, Pending, RegistryError, Said, ShownDomain, ShownProof, Watched,
 };
+pub use attesting::{Attesting, Claim, ShownRelease};
 pub use build::{BuildStage, BuiltStage};
 pub use error::RegistriesError;
 pub(crate) use follow::Following;
 pub use install::{Installation, Installing, NamedBy, Offer, Outdated};
 pub use organisation::{MemberRow, ORGANISATIONS, OrganisationRow, Organising, Proof};
 pub use publishing::{Mark, Publication, Published, Publishing};
+pub use requirement::{AttestedRow, Lack, Requirement};
 pub use revocations::Revocations;
 pub(crate) use revocations::remove_folder;
 pub use rows::{INSTALLED, InstalledRow, REGISTRIES, REVOKED, RegistryRow, WitnessesRow};
 pub use stage::{Approvable, read_audience};
 pub use witnesses::Witnesses;
+
+pub use thing::PublishedThing;
 
 use rows::{REGISTRIES_MAX, all, bytes};
 
@@ -52,6 +59,8 @@ pub struct Registries {
     store: Arc<dyn Store>,
     identity: Arc<Identity>,
     revocations: Arc<Revocations>,
+    /// What must be attested of releases before they are installed.
+    requirements: Vec<Requirement>,
     fetch: OnceLock<Fetch>,
     known: Mutex<BTreeMap<String, RegistryRow>>,
     /// Held while what is known of one changes.
@@ -68,10 +77,11 @@ impl Registries {
         store: Arc<dyn Store>,
         identity: Arc<Identity>,
         revocations: Arc<Revocations>,
+        requirements: Vec<Requirement>,
     ) -> Result<Registries, RegistriesError> {
         let known = Mutex::new(all(store.as_ref(), REGISTRIES)?);
         let (fetch, changing, installing, added) = Default::default();
-        Ok(Registries { store, identity, revocations, fetch, known, changing, installing, added })
+        Ok(Registries { store, identity, revocations, requirements, fetch, known, changing, installing, added })
     }
 
     /// Those that are followed, by their addresses.
@@ -219,6 +229,12 @@ impl Registries {
     #[must_use]
     pub fn publishing(&self) -> Publishing<'_> {
         Publishing(self)
+    }
+
+    /// What was found of releases.
+    #[must_use]
+    pub fn attesting(&self) -> Attesting<'_> {
+        Attesting(self)
     }
 
     /// What is installed from registries.

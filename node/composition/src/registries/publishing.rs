@@ -12,6 +12,7 @@ use althing_registry_client::{RegistryClient, RegistryError};
 use althing_store::file::read_bytes;
 use althing_td::{AgentFile, RuntimeSpec};
 
+use super::thing::is_thing;
 use super::{Registries, RegistriesError};
 use crate::publish::describe;
 
@@ -23,7 +24,7 @@ const BUNDLE_BYTES_MAX: usize = 3 << 20;
 /// An agent that is published.
 #[derive(Debug, Clone)]
 pub struct Publication {
-    /// The agent file.
+    /// The agent file, or the description of a Thing (`.json`).
     pub file: PathBuf,
     /// Further files below its folder that the agent needs.
     pub with: Vec<PathBuf>,
@@ -44,7 +45,7 @@ pub struct Published {
     pub registry: String,
     /// Entries of its log, as of the checkpoint that covers the statement.
     pub entries: u64,
-    /// Bytes of the bundle.
+    /// Bytes of the bundle; 0 of a Thing, which has nothing to install.
     pub bytes: usize,
 }
 
@@ -74,6 +75,9 @@ impl Publishing<'_> {
     /// See [`RegistriesError`].
     pub async fn publish(&self, publication: &Publication) -> Result<Published, RegistriesError> {
         self.0.identity.check_authority()?;
+        if is_thing(&publication.file) {
+            return self.publish_thing(publication).await;
+        }
         let at = self.0.named(publication.registry.as_deref())?;
         let client = self.0.organising().visitor(&self.0.client(&at)?).await;
         let (file, bundle) = gather(&publication.file, &publication.with)?;

@@ -7,6 +7,8 @@
 
 mod adopt;
 mod agents;
+mod attesting;
+mod blueprints;
 mod group_apps;
 mod group_flows;
 mod group_owners;
@@ -48,6 +50,8 @@ pub use requests::{
 
 pub use requests::RouteChannel;
 
+pub use requests::{AttestRequest, MeasureRequest};
+
 type Answer = Result<Json<Value>, Problem>;
 
 /// All routes, for a node.
@@ -87,6 +91,9 @@ pub fn router(node: Arc<Node>) -> Router {
         .route("/publish", post(registries::publish))
         .route("/releases", get(registries::releases))
         .route("/releases/mark", post(registries::mark))
+        .route("/blueprints", get(blueprints::suggest).post(blueprints::measure))
+        .route("/releases/attest", post(attesting::attest))
+        .route("/releases/show", get(attesting::show))
         .route("/releases/pending", get(org::pending))
         .route("/releases/approve", post(org::approve))
         .route("/releases/reject", post(org::reject))
@@ -220,7 +227,8 @@ fn thing(thing: &althing_discovery::Thing) -> Value {
 
 async fn find(State(node): State<Arc<Node>>, Json(query): Json<Query>) -> Json<Value> {
     let begun = tokio::time::Instant::now();
-    let (found, why) = node.discovery.search(&query).await;
+    let ((found, why), published) =
+        futures::future::join(node.discovery.search(&query), node.registries.find_things(&query)).await;
     let took_us = begun.elapsed().as_micros();
     let list: Vec<Value> = found
         .iter()
@@ -246,7 +254,8 @@ async fn find(State(node): State<Arc<Node>>, Json(query): Json<Query>) -> Json<V
         })
     });
     let took_us = u64::try_from(took_us).unwrap_or(u64::MAX);
-    let things: Vec<Value> = node.discovery.things(&query).iter().map(thing).collect();
+    let published = published.iter().map(attesting::thing);
+    let things: Vec<Value> = node.discovery.things(&query).iter().map(thing).chain(published).collect();
     Json(json!({ "agents": list, "things": things, "explain": { "tookMicroseconds": took_us, "steps": why,
             "sought": sought, "things": node.discovery.reading_things().0 } }))
 }

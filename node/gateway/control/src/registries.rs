@@ -103,7 +103,12 @@ pub async fn releases(State(node): State<Arc<Node>>, Query(asked): Query<Listed>
     let agents = agents
         .iter()
         .map(|agent| json!({ "agent": agent.id, "versions": agent.versions.iter().map(version).collect::<Vec<_>>() }));
-    Ok(Json(json!({ "registry": at, "agents": agents.collect::<Vec<_>>() })))
+    let mut list = json!({ "registry": at, "agents": agents.collect::<Vec<_>>() });
+    if let Some(agent) = &asked.agent {
+        let attested = node.registries.attesting().of_agent(agent, asked.registry.as_deref()).await?;
+        list["attested"] = attested.iter().map(crate::attesting::row).collect();
+    }
+    Ok(Json(list))
 }
 
 /// `POST /releases/mark`
@@ -140,6 +145,7 @@ fn offered(offer: &Offer) -> Value {
         "trusted": offer.trusted,
         "standing": offer.standing.name(),
         "reason": offer.reason,
+        "attested": offer.attested.iter().map(crate::attesting::row).collect::<Vec<_>>(),
         "file": offer.file,
     })
 }

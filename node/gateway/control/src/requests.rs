@@ -8,10 +8,12 @@ use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+mod attesting;
 mod groups;
 mod registries;
 mod routing;
 
+pub use attesting::{AttestRequest, MeasureRequest};
 pub use groups::{
     AmendGroup, AppRequest, CreateGroup, GroupRequest, JoinGroup, ScheduleRequest, ScheduledWork, ServeGroup,
     SubmitTask, TaskRequest, WorkflowRequest,

@@ -1,6 +1,7 @@
 //! The agents that run on this node.
 
 mod bind;
+mod measure;
 mod start;
 mod status;
 mod turns;

@@ -7,6 +7,7 @@
 mod chat;
 mod endpoint;
 mod machine;
+mod measure;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -32,6 +33,8 @@ use crate::{binding, context};
 use chat::{ChatMessage, ChatToolCall};
 use endpoint::{ChatRequest, Completion, Endpoint, EndpointError};
 use machine::{ExpectedLatency, LatencyEstimate};
+
+pub use measure::{MeasuredAnswer, measure};
 
 /// Concurrent requests to one endpoint; others wait.
 const SLOTS: usize = 32;

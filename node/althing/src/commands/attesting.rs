@@ -1,0 +1,73 @@
+//! `althing release show` and `althing release attest`.
+
+use althing_control::AttestRequest;
+use serde_json::Value;
+
+use crate::args::{AttestArgs, ShowArgs};
+use crate::commands::agent::escape;
+use crate::commands::{Out, rows, text, time};
+use crate::exit::Failure;
+use crate::paths::Paths;
+
+/// Signs what the owner found of a release.
+pub async fn attest(at: &Paths, args: &AttestArgs, out: &Out) -> Result<(), Failure> {
+    let AttestArgs { release, claim, value, days, registry } = args.clone();
+    let request = AttestRequest { release, claim, finding: value, days, registry };
+    let attested = at.connect().await?.post("/releases/attest", &request).await?;
+    out.show(&attested, |attested| {
+        let what = format!("{} {}", text(attested, "agent"), text(attested, "version"));
+        match &attested["finding"] {
+            Value::Null => format!("you attest {} of {what} no more", text(attested, "name")),
+            finding => format!("you attest {} of {what}: {finding}", text(attested, "name")),
+        }
+    });
+    Ok(())
+}
+
+/// Shows a release.
+pub async fn show(at: &Paths, args: &ShowArgs, out: &Out) -> Result<(), Failure> {
+    let registry = args.registry.as_ref().map_or_else(String::new, |name| format!("&registry={}", escape(name)));
+    let path = format!("/releases/show?release={}{registry}", escape(&args.release));
+    let shown = at.connect().await?.get(&path).await?;
+    out.show(&shown, described);
+    Ok(())
+}
+
+fn described(shown: &Value) -> String {
+    let standing = match text(shown, "reason") {
+        reason if reason.is_empty() => text(shown, "standing"),
+        reason => format!("{}: {}", text(shown, "standing"), reason.split_whitespace().collect::<Vec<_>>().join(" ")),
+    };
+    let runs = match shown["bundleBytes"].as_u64() {
+        Some(bytes) => format!("an agent of {bytes} bytes, which can be installed"),
+        None => "a Thing that runs elsewhere; there is nothing to install".to_owned(),
+    };
+    let attested = match lines(shown) {
+        none if none.is_empty() => "attested  nothing is".to_owned(),
+        lines => lines.trim_end().to_owned(),
+    };
+    let form = |form: &Value| format!("form      {}  {}\n", text(form, "of"), text(form, "href"));
+    let forms: String = rows(shown, "forms").iter().map(form).collect();
+    format!(
+        "release   {} {}, {standing}\nsince     {} in {}\nis        {runs}\n{forms}{attested}",
+        text(shown, "agent"),
+        text(shown, "version"),
+        time(&shown["acceptedMs"]),
+        text(shown, "registry"),
+    )
+}
+
+/// The attestations in an answer, a line each.
+pub fn lines(answer: &Value) -> String {
+    let line = |row: &Value| {
+        let of = row["version"].as_str().map_or_else(|| "all versions".to_owned(), str::to_owned);
+        format!(
+            "attested  {} of {of}: {}, by {} at {}\n",
+            text(row, "name"),
+            row["finding"],
+            text(row, "by"),
+            time(&row["acceptedMs"])
+        )
+    };
+    rows(answer, "attested").iter().map(line).collect()
+}

@@ -1,0 +1,248 @@
+//! Attestations: signs what the owner found, and reads what others did.
+
+use althing_protocol::object::{self, Kind};
+use althing_protocol::registry::{Attestation, Standing, Subject, Submission, VerifiedAttestation, Version};
+use althing_protocol::{AgentId, KeyLog, PublisherId};
+use althing_registry_client::{AttestationQuery, RegistryClient};
+use serde_json::Value;
+
+use super::requirement::{AttestedRow, satisfied, wanted};
+use super::{Registries, RegistriesError};
+
+const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
+/// Pages that are read of one agent.
+const PAGES_MAX: usize = 4;
+
+/// What the owner attests.
+#[derive(Debug, Clone)]
+pub struct Claim {
+    /// Of what.
+    pub subject: Subject,
+    /// What kind of finding.
+    pub name: String,
+    /// The finding; null takes back what the owner found before.
+    pub finding: Value,
+    /// For how many days it is in force.
+    pub days: u32,
+    /// Which registry; the only one if none is named.
+    pub registry: Option<String>,
+}
+
+/// A release, with what was found of it.
+#[derive(Debug, Clone)]
+pub struct ShownRelease {
+    /// The agent.
+    pub agent: AgentId,
+    /// The version.
+    pub version: Version,
+    /// The registry.
+    pub registry: String,
+    /// Its standing.
+    pub standing: Standing,
+    /// Why, if a mark says so.
+    pub reason: Option<String>,
+    /// When the registry accepted it, Unix milliseconds.
+    pub accepted_ms: u64,
+    /// Bytes of what it runs from; none: it has nothing to run.
+    pub bundle_bytes: Option<u64>,
+    /// Its description.
+    pub description: Value,
+    /// What was found of it.
+    pub attested: Vec<AttestedRow>,
+}
+
+/// Attests in registries, and reads attestations.
+pub struct Attesting<'a>(pub(super) &'a Registries);
+
+impl Attesting<'_> {
+    /// Signs what the owner found, and waits until the registry proves that it has it; gives the signed bytes, and the
+    /// registry's address.
+    ///
+    /// # Errors
+    /// See [`RegistriesError`].
+    pub async fn attest(&self, claim: &Claim) -> Result<(Vec<u8>, String), RegistriesError> {
+        let at = self.0.named(claim.registry.as_deref())?;
+        let client = self.0.client(&at)?;
+        let (owner, signed) = (self.0.identity.owner(), self.sign(claim)?);
+        let submission = Submission {
+            key_log: owner.log.to_bytes().into_iter().map(Into::into).collect(),
+            statements: vec![signed.clone().into()],
+            descriptions: Vec::new(),
+        };
+        let proven = client.submit(&submission, &[Kind::Attestation]).await?;
+        self.0.accept(&at, &client, proven).await?;
+        Ok((signed, at))
+    }
+
+    /// Signs what the owner found.
+    ///
+    /// # Errors
+    /// See [`RegistriesError`].
+    pub fn sign(&self, claim: &Claim) -> Result<Vec<u8>, RegistriesError> {
+        self.0.identity.check_authority()?;
+        let now_ms = self.0.identity.clock().now_ms();
+        let until_ms = now_ms.saturating_add(u64::from(claim.days) * DAY_MS);
+        let owner = self.0.identity.owner();
+        let subject = claim.subject.clone();
+        let body = Attestation::of(owner.id(), subject, &claim.name, &claim.finding, now_ms, until_ms);
+        Ok(object::sign(body, self.0.identity.network(), "", &owner.key)?.bytes)
+    }
+
+    /// The agent and version that `echo@1.2.0` means.
+    ///
+    /// # Errors
+    /// [`RegistriesError::NoVersion`], and those of ids and versions.
+    pub fn release_named(&self, release: &str) -> Result<(AgentId, Version), RegistriesError> {
+        let (agent, version) =
+            release.rsplit_once('@').ok_or_else(|| RegistriesError::NoVersion(release.to_owned()))?;
+        Ok((self.0.agent(agent)?, version.parse()?))
+    }
+
+    /// A release, verified, with what was found of it.
+    ///
+    /// # Errors
+    /// See [`RegistriesError`].
+    pub async fn show(&self, release: &str, registry: Option<&str>) -> Result<ShownRelease, RegistriesError> {
+        let (agent, version) = self.release_named(release)?;
+        let at = self.0.named(registry)?;
+        let client = self.0.client(&at)?;
+        match self.show_as(&at, &client, &agent, &version).await {
+            // A registry hears who asks only where what is asked for is not for everybody.
+            Err(absent) if absent.is_absence() => match self.0.organising().visiting(&client).await {
+                Ok(client) => self.show_as(&at, &client, &agent, &version).await,
+                Err(_) => Err(absent),
+            },
+            shown => shown,
+        }
+    }
+
+    async fn show_as(
+        &self,
+        at: &str,
+        client: &RegistryClient,
+        agent: &AgentId,
+        version: &Version,
+    ) -> Result<ShownRelease, RegistriesError> {
+        let verified = self.0.release(client, agent, version).await?;
+        self.0.accept(at, client, verified.checkpoint.clone()).await?;
+        let query = AttestationQuery {
+            agent: Some(agent.clone()),
+            version: Some(version.clone()),
+            ..AttestationQuery::default()
+        };
+        let attested = self.read(at, client, query).await?;
+        Ok(ShownRelease {
+            agent: agent.clone(),
+            version: version.clone(),
+            registry: at.to_owned(),
+            standing: verified.standing,
+            reason: verified.reason,
+            accepted_ms: verified.accepted_ms,
+            bundle_bytes: verified.release.body.bundle.map(|bundle| bundle.bytes),
+            description: serde_json::from_slice(&verified.description.body.td).unwrap_or_default(),
+            attested,
+        })
+    }
+
+    /// What was found of an agent, of all its versions.
+    ///
+    /// # Errors
+    /// See [`RegistriesError`].
+    pub async fn of_agent(&self, agent: &str, registry: Option<&str>) -> Result<Vec<AttestedRow>, RegistriesError> {
+        let at = self.0.named(registry)?;
+        let client = self.0.organising().visitor(&self.0.client(&at)?).await;
+        let query = AttestationQuery { agent: Some(self.0.agent(agent)?), ..AttestationQuery::default() };
+        self.read(&at, &client, query).await
+    }
+
+    /// What was found of models on machines, by the name of the finding; gives the registry too.
+    ///
+    /// # Errors
+    /// See [`RegistriesError`].
+    pub async fn of_models(
+        &self,
+        name: &str,
+        model: Option<&str>,
+        registry: Option<&str>,
+    ) -> Result<(String, Vec<VerifiedAttestation>), RegistriesError> {
+        let at = self.0.named(registry)?;
+        let client = self.0.client(&at)?;
+        let (name, model) = (Some(name.to_owned()), model.map(str::to_owned));
+        let query = AttestationQuery { name, model, ..AttestationQuery::default() };
+        let attested = self.verified(&at, &client, query).await?;
+        Ok((at, attested))
+    }
+
+    /// Attestations that hold: the newest, some pages at most.
+    pub(super) async fn read(
+        &self,
+        at: &str,
+        client: &RegistryClient,
+        query: AttestationQuery,
+    ) -> Result<Vec<AttestedRow>, RegistriesError> {
+        Ok(self.verified(at, client, query).await?.iter().map(row).collect())
+    }
+
+    /// The same, as they were verified.
+    async fn verified(
+        &self,
+        at: &str,
+        client: &RegistryClient,
+        mut query: AttestationQuery,
+    ) -> Result<Vec<VerifiedAttestation>, RegistriesError> {
+        let (network, now_ms) = (self.0.identity.network(), self.0.identity.clock().now_ms());
+        let known = |by: PublisherId| self.0.identity.keys_of(by).map(|log| KeyLog::clone(&log));
+        let mut all = Vec::new();
+        for _ in 0..PAGES_MAX {
+            let page = client.attestations(network, &query, now_ms, known).await?;
+            if page.refused > 0 {
+                tracing::warn!(registry = at, refused = page.refused, "a registry shows attestations that do not hold");
+            }
+            if let Some(checkpoint) = page.checkpoint {
+                self.0.accept(at, client, checkpoint).await?;
+            }
+            all.extend(page.attested);
+            match page.before.filter(|before| query.before.is_none_or(|asked| *before < asked)) {
+                Some(before) => query.before = Some(before),
+                None => break,
+            }
+        }
+        Ok(all)
+    }
+
+    /// Checks that a release has what must be attested of it before it is installed here; gives what counts.
+    pub(super) async fn check(
+        &self,
+        at: &str,
+        client: &RegistryClient,
+        (agent, version): (&AgentId, &Version),
+        named: Option<&str>,
+    ) -> Result<Vec<AttestedRow>, RegistriesError> {
+        let mut attested = Vec::new();
+        for (name, by) in wanted(&self.0.requirements, agent, named) {
+            let query = AttestationQuery {
+                agent: Some(agent.clone()),
+                version: Some(version.clone()),
+                by: Some(by),
+                name: Some(name),
+                ..AttestationQuery::default()
+            };
+            attested.extend(self.read(at, client, query).await?);
+        }
+        let now_ms = self.0.identity.clock().now_ms();
+        satisfied(&self.0.requirements, (agent, named), &attested, now_ms)
+            .map_err(|lack| RegistriesError::NotAttested { agent: agent.clone(), version: version.clone(), lack })
+    }
+}
+
+fn row(verified: &VerifiedAttestation) -> AttestedRow {
+    let body = &verified.attestation.body;
+    AttestedRow {
+        name: body.name.clone(),
+        by: body.by,
+        version: body.version.as_ref().map(Version::to_string),
+        finding: body.finding(),
+        accepted_ms: verified.accepted_ms,
+        until_ms: body.not_after_ms,
+    }
+}

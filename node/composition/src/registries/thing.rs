@@ -1,0 +1,208 @@
+//! Things that are no agents, such as a build server: they are released by their descriptions alone, and found by them.
+
+use std::path::Path;
+use std::time::Duration;
+
+use althing_discovery::Query;
+use althing_protocol::inquiry::Inquiry;
+use althing_protocol::object::{self, Authored, Description, Kind};
+use althing_protocol::registry::{Release, Submission, VerifiedRelease, Version};
+use althing_protocol::{AgentId, PublisherId};
+use althing_registry_client::RegistryClient;
+use althing_store::file::read_bytes;
+use althing_td::{Description as Td, Strictness, no_duplicates};
+use futures::future::join_all;
+use serde_json::Value;
+
+use super::publishing::{Publication, Published, Publishing};
+use super::{Registries, RegistriesError};
+
+/// Bytes of a description.
+const FILE_BYTES_MAX: u64 = 256 << 10;
+/// Things that one search takes from a registry.
+const FOUND_MAX: usize = 16;
+/// How long a search waits for registries.
+const WAIT: Duration = Duration::from_secs(3);
+
+/// A Thing that somebody released, verified.
+#[derive(Debug, Clone)]
+pub struct PublishedThing {
+    /// Its id.
+    pub id: AgentId,
+    /// The version.
+    pub version: Version,
+    /// What it is, as its publisher signed it.
+    pub description: Td,
+    /// The registry.
+    pub registry: String,
+}
+
+/// Whether a file is the description of a Thing, and no agent file.
+pub(super) fn is_thing(file: &Path) -> bool {
+    file.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.ends_with(".json"))
+}
+
+/// A Thing Description as it is signed: under the publisher's name, with a version.
+fn read(file: &Path, owner: PublisherId) -> Result<(AgentId, Version, Td), RegistriesError> {
+    let wrong = |why: String| RegistriesError::Thing { file: file.to_owned(), why };
+    let bytes =
+        read_bytes(file, FILE_BYTES_MAX).map_err(|source| RegistriesError::Read { path: file.to_owned(), source })?;
+    no_duplicates(&bytes).map_err(|report| wrong(report.to_string()))?;
+    let mut value: Value = serde_json::from_slice(&bytes).map_err(|error| wrong(error.to_string()))?;
+    let own = value["id"].as_str().and_then(|id| id.parse::<AgentId>().ok()).filter(|id| id.publisher() == owner);
+    let (id, bytes) = match own {
+        // Byte for byte what was written.
+        Some(id) => (id, bytes),
+        None => {
+            let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            let name = name.strip_suffix(".json").unwrap_or(name);
+            let id = AgentId::new(owner, name.strip_suffix(".td").unwrap_or(name))?;
+            let Some(members) = value.as_object_mut() else { return Err(wrong("it is no JSON object".to_owned())) };
+            members.insert("id".to_owned(), id.to_string().into());
+            (id, value.to_string().into_bytes())
+        }
+    };
+    let td = Td::parse_as(&bytes, Strictness::Foreign).map_err(|error| wrong(error.to_string()))?;
+    let none = || wrong("it has no version: write \"version\": {\"instance\": \"1.0.0\"}".to_owned());
+    let version: Version = td.version().ok_or_else(none)?.parse()?;
+    Ok((id, version, td))
+}
+
+impl Publishing<'_> {
+    /// Releases a Thing by its description alone.
+    pub(super) async fn publish_thing(&self, publication: &Publication) -> Result<Published, RegistriesError> {
+        let Publication { file, with, audience, registry } = publication;
+        if !with.is_empty() {
+            let why = "a Thing has no files: leave --with out".to_owned();
+            return Err(RegistriesError::Thing { file: file.clone(), why });
+        }
+        let at = self.0.named(registry.as_deref())?;
+        let client = self.0.organising().visitor(&self.0.client(&at)?).await;
+        let (owner, network) = (self.0.identity.owner(), self.0.identity.network());
+        let (agent, version, td) = read(file, owner.id())?;
+        if let Some(before) = self.released(&client, &agent, &version).await? {
+            if before.release.body.bundle.is_some() || before.description.body.td[..] != *td.bytes() {
+                return Err(RegistriesError::VersionTaken { agent, version });
+            }
+            return Ok(Published { agent, version, registry: at, entries: before.checkpoint.head.size, bytes: 0 });
+        }
+        let now_ms = self.0.identity.clock().now_ms();
+        let body = Description::new(agent.clone(), now_ms, now_ms, td.bytes());
+        let described: Authored<Description> = object::sign(body, network, "", &owner.key)?;
+        let release = Release::new(agent.clone(), version.clone(), described.digest(), audience.clone(), now_ms);
+        let release = object::sign(release, network, "", &owner.key)?;
+        let submission = Submission {
+            key_log: owner.log.to_bytes().into_iter().map(Into::into).collect(),
+            statements: vec![release.bytes.into()],
+            descriptions: vec![described.bytes.into()],
+        };
+        let proven = client.submit(&submission, &[Kind::Release]).await?;
+        let entries = proven.head.size;
+        self.0.accept(&at, &client, proven).await?;
+        Ok(Published { agent, version, registry: at, entries, bytes: 0 })
+    }
+}
+
+impl Registries {
+    /// Things that were released and match, verified. Only what says what a Thing can do is asked for.
+    pub async fn find_things(&self, query: &Query) -> Vec<PublishedThing> {
+        let inquiry = Inquiry {
+            // Without its range of versions, which is looked at here.
+            capability: query.capability.as_deref().map(|id| id.split('@').next().unwrap_or(id).to_owned()),
+            action: query.action.clone(),
+            target: query.target.clone(),
+            agent: None,
+        };
+        let asks = inquiry.capability.is_some() || inquiry.action.is_some() || inquiry.target.is_some();
+        // Loads and grades are of nodes, which Things are not.
+        if !asks || query.max_load.is_some() || query.min_grade.is_some() {
+            return Vec::new();
+        }
+        let asked = self.list().into_iter().filter(|(_, row)| row.forked.is_none()).map(|(at, _)| {
+            let inquiry = &inquiry;
+            async move {
+                let found = tokio::time::timeout(WAIT, self.find_in(&at, inquiry)).await;
+                match found.map_err(|_| "it does not answer".to_owned()) {
+                    Ok(Ok(found)) => found,
+                    Ok(Err(error)) => {
+                        tracing::debug!(registry = at, %error, "a registry names no Things");
+                        Vec::new()
+                    }
+                    Err(why) => {
+                        tracing::debug!(registry = at, why, "a registry names no Things");
+                        Vec::new()
+                    }
+                }
+            }
+        });
+        let found: Vec<PublishedThing> = join_all(asked).await.into_iter().flatten().collect();
+        found.into_iter().filter(|thing| query.matches(thing.description.capabilities())).collect()
+    }
+
+    async fn find_in(&self, at: &str, inquiry: &Inquiry) -> Result<Vec<PublishedThing>, RegistriesError> {
+        let client: RegistryClient = self.client(at)?;
+        let mut found = Vec::new();
+        for (id, version) in client.published(inquiry).await?.into_iter().take(FOUND_MAX) {
+            let verified: VerifiedRelease = self.release(&client, &id, &version).await?;
+            self.accept(at, &client, verified.checkpoint.clone()).await?;
+            if verified.standing > althing_protocol::registry::Standing::Deprecated {
+                continue;
+            }
+            if let Ok(description) = Td::parse(&verified.description.body.td) {
+                found.push(PublishedThing { id, version, description, registry: at.to_owned() });
+            }
+        }
+        Ok(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(name: &str, text: &str) -> (tempfile::TempDir, std::path::PathBuf) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).expect("written");
+        (folder, path)
+    }
+
+    const TD: &str = r#"{"@context":"https://www.w3.org/2022/wot/td/v1.1","title":"Builds","version":{"instance":"1.2.0"},
+        "securityDefinitions":{"nosec":{"scheme":"nosec"}},"security":"nosec",
+        "actions":{"build":{"forms":[{"href":"https://build.example.org/build"}]}}}"#;
+
+    #[test]
+    fn a_thing_is_named_by_its_file_or_by_its_id() {
+        let owner = PublisherId::from_digest([1; 32]);
+        let (_folder, path) = file("builds.td.json", TD);
+        let (id, version, td) = read(&path, owner).expect("a Thing");
+        assert_eq!((id.name(), id.publisher(), version.to_string().as_str()), ("builds", owner, "1.2.0"));
+        assert_eq!(td.id(), Some(id.to_string().as_str()));
+        let named = TD.replacen('{', &format!("{{\"id\":\"urn:althing:{}\",", "x"), 1);
+        let (_folder, path) = file("other.json", &named);
+        assert_eq!(read(&path, owner).expect("a Thing").0.name(), "other", "an id of nobody's is replaced");
+        let own = AgentId::new(owner, "mine").expect("a name");
+        let named = TD.replacen('{', &format!("{{ \"id\": \"{own}\", "), 1);
+        let (_folder, path) = file("other.json", &named);
+        let (id, _, td) = read(&path, owner).expect("a Thing");
+        assert_eq!((id, td.bytes()), (own, named.as_bytes()), "its bytes stay");
+    }
+
+    #[test]
+    fn what_is_no_thing_is_refused_with_the_reason() {
+        let owner = PublisherId::from_digest([1; 32]);
+        for (text, why) in [
+            ("[]", "object"),
+            ("{", "EOF"),
+            ("{\"title\":1,\"title\":2}", "title"),
+            (&TD.replace("\"version\":{\"instance\":\"1.2.0\"},", ""), "it has no version"),
+            (&TD.replace("\"title\":\"Builds\",", ""), "title"),
+        ] {
+            let (_folder, path) = file("builds.td.json", text);
+            let error = read(&path, owner).expect_err("no Thing").to_string();
+            assert!(error.contains(why), "{text}: {error}");
+        }
+        let (_folder, path) = file("Builds Server.td.json", TD);
+        assert!(matches!(read(&path, owner), Err(RegistriesError::Identity(_))), "a name is a-z, 0-9 and -");
+    }
+}

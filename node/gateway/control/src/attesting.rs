@@ -1,0 +1,101 @@
+//! The control API's attestations: what the owner found of releases, and what others did.
+
+use std::sync::Arc;
+
+use althing_node::Node;
+use althing_node::registries::{AttestedRow, Claim, PublishedThing};
+use althing_protocol::registry::Subject;
+use axum::Json;
+use axum::extract::{Query, State};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::{AttestRequest, Problem};
+
+/// Forms of one Thing that are shown.
+const FORMS_MAX: usize = 64;
+
+type Answer = Result<Json<Value>, Problem>;
+
+/// An attestation.
+pub fn row(row: &AttestedRow) -> Value {
+    json!({
+        "name": row.name,
+        "by": row.by.to_string(),
+        "version": row.version,
+        "finding": row.finding,
+        "acceptedMs": row.accepted_ms,
+        "untilMs": row.until_ms,
+    })
+}
+
+/// `POST /releases/attest`
+pub async fn attest(State(node): State<Arc<Node>>, Json(request): Json<AttestRequest>) -> Answer {
+    let AttestRequest { release, claim: name, finding, days, registry } = request;
+    let (agent, version) = node.registries.attesting().release_named(&release)?;
+    let shown = json!({ "agent": agent.to_string(), "version": version.to_string(), "name": name, "finding": finding });
+    let subject = Subject::Agent(agent, Some(version));
+    let claim = Claim { subject, name, finding, days, registry };
+    // In a task of its own: it is completed even if the command line hangs up.
+    let attesting = tokio::spawn(async move {
+        let (_, at) = node.registries.attesting().attest(&claim).await?;
+        let mut shown = shown;
+        shown["registry"] = json!(at);
+        Ok(Json(shown))
+    });
+    attesting.await.unwrap_or_else(|error| Err(Problem::failed(error.to_string())))
+}
+
+/// Which release.
+#[derive(Deserialize)]
+pub struct Asked {
+    release: String,
+    registry: Option<String>,
+}
+
+/// `GET /releases/show?release=…`
+pub async fn show(State(node): State<Arc<Node>>, Query(asked): Query<Asked>) -> Answer {
+    let shown = node.registries.attesting().show(&asked.release, asked.registry.as_deref()).await?;
+    Ok(Json(json!({
+        "agent": shown.agent.to_string(),
+        "version": shown.version.to_string(),
+        "registry": shown.registry,
+        "standing": shown.standing.name(),
+        "reason": shown.reason,
+        "acceptedMs": shown.accepted_ms,
+        "bundleBytes": shown.bundle_bytes,
+        "description": shown.description,
+        "forms": forms(&shown.description),
+        "attested": shown.attested.iter().map(row).collect::<Vec<_>>(),
+    })))
+}
+
+/// A Thing that somebody released, with its forms.
+pub fn thing(thing: &PublishedThing) -> Value {
+    let can: Vec<&str> = thing.description.capabilities().iter().map(|capability| capability.id.as_str()).collect();
+    let td: Value = serde_json::from_slice(thing.description.bytes()).unwrap_or_default();
+    json!({
+        "id": thing.id.to_string(),
+        "title": thing.description.title(),
+        "description": thing.description.description(),
+        "can": can,
+        "from": thing.registry,
+        "version": thing.version.to_string(),
+        "publisher": thing.id.publisher().to_string(),
+        "forms": forms(&td),
+    })
+}
+
+/// The forms of a description: where each of its properties, actions and events is asked.
+fn forms(td: &Value) -> Vec<Value> {
+    let mut all = Vec::new();
+    for kind in ["properties", "actions", "events"] {
+        for (name, one) in td[kind].as_object().into_iter().flatten() {
+            for form in one["forms"].as_array().into_iter().flatten().take(FORMS_MAX) {
+                all.push(json!({ "of": format!("{kind}/{name}"), "href": form["href"], "op": form["op"] }));
+            }
+        }
+    }
+    all.truncate(FORMS_MAX);
+    all
+}
