@@ -1,6 +1,6 @@
 //! Chapter "faces": what exists already joins, and is called from another node through the protocol that it does not speak.
 //! An MCP server and an A2A agent, neither of which knows the mesh, are adopted by one node; a second node calls the tool
-//! over A2A and the agent over MCP.
+//! over A2A and as a Thing, and the agent over MCP.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -17,6 +17,8 @@ use crate::chapter;
 use crate::error::DemoError;
 use crate::stage::{Stage, until};
 
+/// The MCP tool, by its name and as a Thing.
+const TOOL: &str = "bell_bell_ring";
 /// The agent of the outside world's own node.
 const BELL: &str = "name: bell\ndescription: Says it again.\n\
     skills: [{ id: bell.ring, name: Ring, description: Repeats a text }]\n\
@@ -71,6 +73,7 @@ async fn scenes(
     stage.step("shop adopts an A2A agent, by its address", adopt(shop, "guest", url, folder)).await?;
     stage.step("office finds both", find(office)).await?;
     stage.step("office calls the MCP tool over A2A", over_a2a(office)).await?;
+    stage.step("office calls the MCP tool as a Thing", as_thing(office)).await?;
     stage.step("office calls the A2A agent over MCP", over_mcp(office, python.is_some())).await?;
     let lines = stage.step("office shows the way of the first call", trace(office)).await?;
     lines.iter().for_each(|line| stage.say(line));
@@ -142,7 +145,7 @@ fn http() -> Result<reqwest::Client, DemoError> {
 }
 
 async fn over_a2a(node: &NodeProcess) -> Result<((), String), DemoError> {
-    let call = json!({ "tool": "bell_bell_ring", "arguments": { "message": "Hello from A2A" } });
+    let call = json!({ "tool": TOOL, "arguments": { "message": "Hello from A2A" } });
     let message = json!({ "messageId": "demo-a2a", "role": "ROLE_USER", "parts": [{ "data": call }] });
     let request = json!({ "jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": { "message": message } });
     let url = format!("{}/a2a/tools", node.announced("gateway"));
@@ -156,6 +159,22 @@ async fn over_a2a(node: &NodeProcess) -> Result<((), String), DemoError> {
         return Err(DemoError::unexpected(format!("the tool was not called: {answer}")));
     }
     Ok(((), "the tool answers, in an artifact of a task".to_owned()))
+}
+
+/// Calls the tool as a consumer of the Web of Things: by the form of its description.
+async fn as_thing(node: &NodeProcess) -> Result<((), String), DemoError> {
+    let http = http()?;
+    let at = format!("{}/things/tools/tools/{TOOL}", node.announced("gateway"));
+    let asked = http.get(at).send().await.map_err(DemoError::unexpected)?;
+    let td: Value = asked.json().await.map_err(DemoError::unexpected)?;
+    let action = &td["actions"][TOOL];
+    let form = format!("{}{}", text(&td, "base"), text(&action["forms"][0], "href"));
+    let asked = http.post(form).json(&json!({ "message": "Hello from a Thing" })).send().await;
+    let answer: Value = asked.map_err(DemoError::unexpected)?.json().await.map_err(DemoError::unexpected)?;
+    if !text(&answer, "text").contains("Hello from a Thing") {
+        return Err(DemoError::unexpected(format!("the tool was not called: {answer}")));
+    }
+    Ok(((), "the tool answers, by the form of its Thing Description".to_owned()))
 }
 
 /// The trace that the client begins: one for each run.
