@@ -88,7 +88,9 @@ impl Agents {
                 publish::delete(self.store.as_ref(), &added.file.name).await?;
                 continue;
             }
-            let added = self.with_current_signature(added).await?;
+            let (owner, now_ms) = (self.identity.owner(), self.clock.now_ms());
+            let added =
+                publish::signed_now(self.store.as_ref(), added, &owner, self.identity.network(), now_ms).await?;
             // What takes seconds is started once the node is ready.
             if matches!(added.file.runtime, RuntimeSpec::Wasm { .. }) || !added.file.tools.is_empty() {
                 self.failed().insert(added.file.name, "it is being started".to_owned());
@@ -103,17 +105,6 @@ impl Agents {
             }
         }
         Ok(notes)
-    }
-
-    /// Signs the description of an agent again if it is for another network, or by a key that the owner has rotated away.
-    async fn with_current_signature(&self, added: StoredAgent) -> Result<StoredAgent, NodeError> {
-        let owner = self.identity.owner();
-        if added.is_signed(&owner, self.identity.network()) || owner.log.revoked() {
-            return Ok(added);
-        }
-        let anew = added.signed_anew(&owner, self.identity.network(), self.clock.now_ms())?;
-        publish::write(self.store.as_ref(), &anew).await?;
-        Ok(anew)
     }
 
     /// Starts agents that failed to start before: the cause may be gone.
@@ -212,20 +203,12 @@ impl Agents {
         publish::agent_id(&self.identity.owner(), &added.file)
     }
 
-    /// Puts another agent file, whose relative paths start in `folder`, in the place of an agent's: with the definitions that its
-    /// tools have now. If the new one does not start, the old one runs on.
+    /// Puts another agent file, whose relative paths start in `folder`, in the place of an agent's: with the definitions of tools
+    /// that were looked at, or else with those of now. If the new one does not start, the old one runs on.
     ///
     /// # Errors
     /// See [`NodeError`].
-    pub async fn replace(&self, file: AgentFile, folder: &Path) -> Result<AgentId, NodeError> {
-        self.adopt_again(file, folder, None).await
-    }
-
-    /// The same with the definitions of tools that were looked at.
-    ///
-    /// # Errors
-    /// See [`NodeError`].
-    pub async fn adopt_again(&self, file: AgentFile, folder: &Path, pins: Option<Pins>) -> Result<AgentId, NodeError> {
+    pub async fn replace(&self, file: AgentFile, folder: &Path, pins: Option<Pins>) -> Result<AgentId, NodeError> {
         self.identity.check_authority()?;
         self.probed().await;
         let _changing = self.changing.lock().await;

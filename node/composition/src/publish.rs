@@ -258,6 +258,25 @@ pub async fn write(store: &dyn Store, added: &StoredAgent) -> Result<(), NodeErr
     Ok(store.write(batch, Durability::Synced).await?)
 }
 
+/// Signs the description of an agent again if it is for another network, or by a key that the owner has rotated away.
+///
+/// # Errors
+/// See [`NodeError`].
+pub async fn signed_now(
+    store: &dyn Store,
+    added: StoredAgent,
+    owner: &Owner,
+    network: &str,
+    now_ms: u64,
+) -> Result<StoredAgent, NodeError> {
+    if added.is_signed(owner, network) || owner.log.revoked() {
+        return Ok(added);
+    }
+    let anew = added.signed_anew(owner, network, now_ms)?;
+    write(store, &anew).await?;
+    Ok(anew)
+}
+
 /// Deletes an agent.
 ///
 /// # Errors

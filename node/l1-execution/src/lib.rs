@@ -49,7 +49,8 @@ pub use control::Control;
 pub use echo::Echo;
 pub use hard::HardStatus;
 pub use host::{
-    AgentStatus, Binding, Builtins, Connect, Host, Loaded, Ports, Scheduling, SoftRuntime, StartError, TurnStatus,
+    AgentStatus, Binding, Builtins, Connect, Host, Loaded, NodeModels, Ports, Scheduling, SoftRuntime, StartError,
+    TurnStatus,
 };
 pub use process::remote::agreed_digest;
 pub use process::signing::CardSignature;

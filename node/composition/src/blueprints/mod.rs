@@ -5,6 +5,7 @@ mod server;
 
 use std::time::Duration;
 
+use althing_execution::NodeModels;
 use althing_execution::model::MeasuredAnswer;
 use althing_protocol::registry::{Blueprint, Subject};
 use althing_protocol::{CallerId, PublisherId};
@@ -154,7 +155,7 @@ impl Blueprints<'_> {
     }
 
     fn model(&self, named: Option<&str>) -> Result<&ModelEndpoint, BlueprintError> {
-        let all = self.0.host.models();
+        let all = NodeModels::of(&self.0.host).all();
         let has = || all.iter().map(|model| model.named().to_owned()).collect::<Vec<_>>();
         match (named, all) {
             (_, []) => Err(BlueprintError::NoModels),
@@ -174,7 +175,7 @@ impl Blueprints<'_> {
         let (mut rates, mut firsts, mut memory) = (Vec::new(), Vec::new(), None);
         let (mut last, mut is_estimated) = (0, false);
         for at in 0..=ROUNDS {
-            let asked = watching(port, &mut memory, self.0.host.measure_model(endpoint, tokens)).await;
+            let asked = watching(port, &mut memory, NodeModels::of(&self.0.host).measure(endpoint, tokens)).await;
             let answer: MeasuredAnswer = asked.map_err(|error| failed(error.to_string()))?;
             last = answer.tokens;
             if at > 0 {

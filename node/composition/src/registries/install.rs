@@ -343,7 +343,7 @@ impl Installing<'_> {
         let before = self.installed(name)?;
         let folder = self.write_files(offer, data.ok_or(RegistriesError::NoFolder)?)?;
         self.0.revocations.set_installed(name, Some(offer.row(&folder))).await?;
-        match agents.replace(offer.file.clone(), &folder).await {
+        match agents.replace(offer.file.clone(), &folder, None).await {
             Ok(id) => {
                 if before.folder != folder {
                     remove_folder(&before.folder);

@@ -118,7 +118,8 @@ pub async fn accept(State(node): State<Arc<Node>>, Json(request): Json<AcceptReq
         })?;
         let draft = adoption.draft(&node.host, &folder).await.map_err(problem)?;
         let mut answer = shown(&draft);
-        answer["changes"] = json!(changes(&file, node.host.pins(&name).as_ref(), &draft));
+        let pins = node.host.tools(&name).and_then(|tools| tools.pins());
+        answer["changes"] = json!(changes(&file, pins.as_ref(), &draft));
         let Some(digest) = digest else { return Ok(Json(answer)) };
         if digest.len() < DIGEST_DIGITS_MIN {
             return Err(Problem::invalid(format!("write at least {DIGEST_DIGITS_MIN} digits of the digest")));
@@ -128,7 +129,7 @@ pub async fn accept(State(node): State<Arc<Node>>, Json(request): Json<AcceptReq
                 format!("{name:?} is not what you looked at any more: look again (althing adopt --accept {name})");
             return Err(Problem::new(Kind::Refused, message));
         }
-        let id = node.agents.adopt_again(draft.file, &folder, draft.pins).await?;
+        let id = node.agents.replace(draft.file, &folder, draft.pins).await?;
         answer["added"] = added(&node, &id);
         Ok(Json(answer))
     });

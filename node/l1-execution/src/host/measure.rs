@@ -3,14 +3,23 @@
 use althing_td::ModelEndpoint;
 
 use super::Host;
-use crate::model::{MeasuredAnswer, ModelError, measure};
+use crate::model::{self, MeasuredAnswer, ModelError};
 use crate::secrets::lookup;
 
-impl Host {
-    /// The models of the node's configuration.
+/// The models of the node's configuration.
+pub struct NodeModels<'a>(&'a Host);
+
+impl<'a> NodeModels<'a> {
+    /// Those of that host.
     #[must_use]
-    pub fn models(&self) -> &[ModelEndpoint] {
-        &self.ports.models
+    pub fn of(host: &'a Host) -> NodeModels<'a> {
+        NodeModels(host)
+    }
+
+    /// All of them.
+    #[must_use]
+    pub fn all(&self) -> &'a [ModelEndpoint] {
+        &self.0.ports.models
     }
 
     /// Asks one of them once for an answer of `max_tokens`, and takes the time. Its secret is shown to its endpoint, as the
@@ -18,8 +27,8 @@ impl Host {
     ///
     /// # Errors
     /// See [`ModelError`].
-    pub async fn measure_model(&self, model: &ModelEndpoint, max_tokens: u64) -> Result<MeasuredAnswer, ModelError> {
-        let secret = model.secret.as_deref().map(|name| lookup(&self.ports.secrets, name)).transpose()?;
-        measure(model, secret, max_tokens).await
+    pub async fn measure(&self, endpoint: &ModelEndpoint, max_tokens: u64) -> Result<MeasuredAnswer, ModelError> {
+        let secret = endpoint.secret.as_deref().map(|name| lookup(&self.0.ports.secrets, name)).transpose()?;
+        model::measure(endpoint, secret, max_tokens).await
     }
 }

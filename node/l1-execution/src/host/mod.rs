@@ -30,6 +30,7 @@ use crate::tool_agent::ToolAgent;
 pub use crate::ports::{Connect, Loaded, Ports, Scheduling, SoftRuntime};
 pub use crate::start_error::StartError;
 pub use bind::Binding;
+pub use measure::NodeModels;
 pub use status::{AgentStatus, TurnStatus};
 
 /// Makes a native agent from the `config` of its agent file, with its system calls; relative paths in the configuration start at
