@@ -349,7 +349,7 @@ impl Replica {
     }
 
     /// Whether this leader heard that its own name was given a vote in a later term: its key was used elsewhere, or its disk was
-    /// set back. openraft keeps such a leader, which nobody obeys any more.
+    /// set back. openraft keeps such a leader, which nobody obeys any more. For a moment it is so after each election.
     #[must_use]
     pub fn is_outvoted_by_itself(&self) -> bool {
         let metrics = self.raft.metrics();

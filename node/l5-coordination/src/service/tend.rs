@@ -32,10 +32,17 @@ const REDIAL: (Duration, Duration) = (Duration::from_millis(500), Duration::from
 /// How long a leader waits for a majority that it reaches to accept its entries, before it lets another one lead.
 const STALL: Duration = Duration::from_secs(10);
 
-/// Watches whether a leader's entries are accepted: members refuse those of a leader whose clock is far ahead, and may refuse
-/// a change of members that they cannot justify.
+/// How long a leader's own vote may be for a later term: whoever has just been elected shows it so for a moment.
+const OUTVOTED: Duration = Duration::from_secs(3);
+
+/// Watches whether a leader still leads.
 #[derive(Default)]
-struct Stall(Option<(Option<u64>, Instant)>);
+struct Stall {
+    /// What was applied when it was noticed that nothing more is. Members refuse the entries of a leader whose clock is far ahead,
+    /// and may refuse a change of members that they cannot justify.
+    applied: Option<(Option<u64>, Instant)>,
+    outvoted: Option<Instant>,
+}
 
 impl Stall {
     /// Whether nothing was applied for too long, though there is something to apply and a majority to accept it.
@@ -49,16 +56,25 @@ impl Stall {
             voters.intersection(&connected).count() * 2 > voters.len()
         };
         if status.role != Role::Leader || status.applied >= status.last || !has_majority {
-            self.0 = None;
+            self.applied = None;
             return false;
         }
-        match self.0 {
+        match self.applied {
             Some((applied, since)) if applied == status.applied => since.elapsed() > STALL,
             _ => {
-                self.0 = Some((status.applied, Instant::now()));
+                self.applied = Some((status.applied, Instant::now()));
                 false
             }
         }
+    }
+
+    /// Whether the leader has been outvoted by itself for too long.
+    fn is_outvoted(&mut self, replica: &Replica) -> bool {
+        if !replica.is_outvoted_by_itself() {
+            self.outvoted = None;
+            return false;
+        }
+        self.outvoted.get_or_insert_with(Instant::now).elapsed() > OUTVOTED
     }
 }
 
@@ -140,8 +156,8 @@ fn reason_to_restart(shared: &Shared, replica: &Replica, stall: &mut Stall) -> O
     if let Some(why) = replica.status().failure {
         return Some(why);
     }
-    if replica.is_outvoted_by_itself() {
-        return Some("its name was given votes of a later term; does another program use its key?".to_owned());
+    if stall.is_outvoted(replica) {
+        return Some("its name was given votes of a later term: does another program use its key?".to_owned());
     }
     let is_stalled = stall.is_due(shared, replica);
     is_stalled.then(|| "a majority did not accept its entries; is this node's clock right?".to_owned())
