@@ -230,8 +230,9 @@ impl Attesting<'_> {
             attested.extend(self.read(at, client, query).await?);
         }
         let now_ms = self.0.identity.clock().now_ms();
-        satisfied(&self.0.requirements, (agent, named), &attested, now_ms)
-            .map_err(|lack| RegistriesError::NotAttested { agent: agent.clone(), version: version.clone(), lack })
+        satisfied(&self.0.requirements, (agent, named), &attested, now_ms).map_err(|lack| {
+            RegistriesError::NotAttested { agent: agent.clone(), version: version.clone(), lack: Box::new(lack) }
+        })
     }
 }
 

@@ -243,7 +243,7 @@ pub enum RegistriesError {
         /// The version.
         version: Version,
         /// What is missing.
-        lack: Lack,
+        lack: Box<Lack>,
     },
     /// A release was named without its version.
     #[error("{0:?} has no version: write {0}@1.2.3")]

@@ -271,6 +271,13 @@ impl Replica {
         tokio::time::timeout(TRANSFER, taken).await.map_err(|_| ReplicaError::NotTaken(node))
     }
 
+    /// Stands for election now, whoever leads.
+    pub async fn stand(&self) {
+        if let Err(error) = self.raft.trigger().elect(false).await {
+            tracing::debug!(group = %self.group, %error, "this member could not stand for election");
+        }
+    }
+
     /// At the leader: one step that makes the members of the log those of the state. True when there is nothing to do.
     ///
     /// # Errors

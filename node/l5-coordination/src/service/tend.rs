@@ -32,6 +32,9 @@ const REDIAL: (Duration, Duration) = (Duration::from_millis(500), Duration::from
 /// How long a leader waits for a majority that it reaches to accept its entries, before it lets another one lead.
 const STALL: Duration = Duration::from_secs(10);
 
+/// How long a member follows a leader under whom nothing is accepted: one that means harm could lead for ever in this way.
+const LEADER_STALL: Duration = Duration::from_secs(20);
+
 /// How long a leader's own vote may be for a later term: whoever has just been elected shows it so for a moment.
 const OUTVOTED: Duration = Duration::from_secs(3);
 
@@ -45,8 +48,9 @@ struct Stall {
 }
 
 impl Stall {
-    /// Whether nothing was applied for too long, though there is something to apply and a majority to accept it.
-    fn is_due(&mut self, shared: &Shared, replica: &Replica) -> bool {
+    /// Whether nothing was applied for too long, though there is something to apply and a majority to accept it: the part that
+    /// this node has in that.
+    fn stalled(&mut self, shared: &Shared, replica: &Replica) -> Option<Role> {
         let status = replica.status();
         let network = shared.communication.network();
         let connected: BTreeSet<PublicKey> = network.connected().into_iter().chain([network.local()]).collect();
@@ -55,15 +59,26 @@ impl Stall {
             let voters = view.group().members().voters();
             voters.intersection(&connected).count() * 2 > voters.len()
         };
-        if status.role != Role::Leader || status.applied >= status.last || !has_majority {
+        let most = match status.role {
+            Role::Leader => STALL,
+            Role::Follower if status.leader.is_some() => LEADER_STALL,
+            _ => Duration::MAX,
+        };
+        if most == Duration::MAX || status.applied >= status.last || !has_majority {
             self.applied = None;
-            return false;
+            return None;
         }
         match self.applied {
-            Some((applied, since)) if applied == status.applied => since.elapsed() > STALL,
+            Some((applied, since)) if applied == status.applied => {
+                let is_due = since.elapsed() > most;
+                is_due.then(|| {
+                    self.applied = None;
+                    status.role
+                })
+            }
             _ => {
                 self.applied = Some((status.applied, Instant::now()));
-                false
+                None
             }
         }
     }
@@ -118,7 +133,12 @@ pub(super) async fn run(groups: Groups, member: Arc<Member>) {
                 // Somebody halted it: it starts again from disk.
                 break;
             }
-            if let Some(why) = reason_to_restart(&groups.shared, &replica, &mut stall) {
+            let stalled = stall.stalled(&groups.shared, &replica);
+            if stalled == Some(Role::Follower) {
+                tracing::warn!(group = %member.id, "the leader has nothing accepted: this member stands for election");
+                replica.stand().await;
+            }
+            if let Some(why) = reason_to_restart(&replica, &mut stall, stalled) {
                 tracing::error!(group = %member.id, why, "the replica of the group starts again from disk");
                 member.halt(why).await;
                 break;
@@ -152,15 +172,15 @@ pub(super) async fn run(groups: Groups, member: Arc<Member>) {
 }
 
 /// Why the replica must start again from disk, if it must.
-fn reason_to_restart(shared: &Shared, replica: &Replica, stall: &mut Stall) -> Option<String> {
+fn reason_to_restart(replica: &Replica, stall: &mut Stall, stalled: Option<Role>) -> Option<String> {
     if let Some(why) = replica.status().failure {
         return Some(why);
     }
     if stall.is_outvoted(replica) {
         return Some("its name was given votes of a later term: does another program use its key?".to_owned());
     }
-    let is_stalled = stall.is_due(shared, replica);
-    is_stalled.then(|| "a majority did not accept its entries; is this node's clock right?".to_owned())
+    (stalled == Some(Role::Leader))
+        .then(|| "a majority did not accept its entries; is this node's clock right?".to_owned())
 }
 
 /// Whether this is the member's replica yet.
