@@ -23,6 +23,11 @@ mod purge_command;
 mod token_command;
 mod witness_command;
 
+/// As the nodes' own program: RocksDB's C++ is served by it too.
+#[cfg(target_os = "linux")]
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 /// A registry of agents: publishers hand in what they signed, and anybody reads it with a proof.
 #[derive(Parser)]
 #[command(version, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]

@@ -36,7 +36,7 @@ enum Moment {
 /// A store that a test holds up, or makes fail.
 struct Held {
     store: MemoryStore,
-    /// The statement that cannot be read, once.
+    /// The statement that is not found when statements are read one after the other, once.
     unreadable: Mutex<Option<u64>>,
     writes: AtomicUsize,
     /// The write that is held up, from 1 on.
@@ -81,16 +81,17 @@ struct Handle(Arc<Held>);
 
 impl Store for Handle {
     fn read(&self, family: Family, key: &[u8]) -> Result<Option<Vec<u8>>, ReadError> {
-        let mut unreadable = self.0.unreadable.lock().expect("no holder panics");
-        if family == STATEMENTS && unreadable.is_some_and(|index| key == index.to_be_bytes()) {
-            *unreadable = None;
-            return Err(ReadError::UnknownFamily { family });
-        }
         self.0.store.read(family, key)
     }
 
     fn scan(&self, family: Family, range: Range) -> Result<Rows, ReadError> {
-        self.0.store.scan(family, range)
+        let mut rows = self.0.store.scan(family, range)?;
+        if family == STATEMENTS
+            && let Some(index) = self.0.unreadable.lock().expect("no holder panics").take()
+        {
+            rows.retain(|(key, _)| *key != index.to_be_bytes());
+        }
+        Ok(rows)
     }
 
     fn snapshot(&self) -> Box<dyn Snapshot> {
@@ -302,13 +303,13 @@ async fn entries_are_applied_once_also_where_reading_stopped() {
     let alone = Submission { statements: submission.statements[..1].to_vec(), ..submission.clone() };
     registry.submit(&alone).await.expect("accepted");
     // The log then has four entries: keys, release, mark, mark. Whoever wrote the marks went away meanwhile, and the last one
-    // cannot be read after the first one was applied.
+    // is not found.
     held.hold(0, Moment::After);
     let mut leaves = Box::pin(registry.submit(&submission));
     assert!(futures::poll!(leaves.as_mut()).is_pending());
     drop(leaves);
     *held.unreadable.lock().expect("no holder panics") = Some(3);
-    assert!(matches!(registry.submit(&submission).await, Err(RequestError::Read(_))));
+    assert!(matches!(registry.submit(&submission).await, Err(RequestError::Damaged(3))));
     assert_eq!(registry.submit(&submission).await.expect("it is known").len(), 3);
     assert_eq!(registry.checkpoint().head.size, 4);
     let evidence = registry.releases().evidence(&party.agent("echo"), &version, None).expect("it is there");

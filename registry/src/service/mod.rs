@@ -12,6 +12,7 @@ mod organisation;
 mod published;
 mod purging;
 mod releases;
+mod replay;
 mod rows;
 mod search;
 mod stage;
@@ -58,8 +59,6 @@ use witnessed::Cosigned;
 
 /// Bytes of a bundle that a registry keeps: one write to the store holds it.
 pub const KEPT_BUNDLE_BYTES_MAX: usize = 3 << 20;
-/// Entries that are read at once when a registry starts.
-const REPLAYED_AT_ONCE: u64 = 512;
 
 /// The time of day, Unix milliseconds.
 pub type Clock = Arc<dyn Fn() -> u64 + Send + Sync>;
@@ -173,20 +172,6 @@ impl Registry {
         Ok(registry)
     }
 
-    /// Applies the entries that were not, up to `size`.
-    fn replay(&self, seen: &mut Seen, size: u64) -> Result<(), OpenError> {
-        while seen.next < size {
-            let first = seen.next;
-            for (index, entry) in (first..).zip(self.log.entries(first, REPLAYED_AT_ONCE.min(size - first))?) {
-                let row = self.store.read(STATEMENTS, &index.to_be_bytes())?;
-                let statement = row.and_then(|row| rows::read(&entry, &row, &self.config.network));
-                seen.machine.apply(index, &statement.ok_or(OpenError::Statement(index))?);
-                seen.next = index + 1;
-            }
-        }
-        Ok(())
-    }
-
     /// The key that its checkpoints are verified with.
     #[must_use]
     pub fn note_key(&self) -> &NoteKey {
@@ -293,6 +278,7 @@ impl Registry {
             return Err(match error {
                 OpenError::Log(error) => RequestError::Log(error),
                 OpenError::Store(error) => RequestError::Read(error),
+                OpenError::Statement(index) => RequestError::Damaged(index),
                 _ => RequestError::Damaged(seen.next),
             });
         }

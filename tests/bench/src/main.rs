@@ -1,7 +1,7 @@
 //! Benchmarks, each as a ratio to a floor or a peer in the same run on the same work.
 //!
-//! `althing-bench [calls|link|find|idle|wasm|neighbour|groups|groups-idle|faces|hostile]`; without an argument all but `hostile`, which
-//! takes minutes; `groups-idle` is a part of `groups`.
+//! `althing-bench [calls|link|find|idle|wasm|neighbour|groups|groups-idle|faces|registry|hostile]`; without an argument all but
+//! `hostile`, which takes minutes; `groups-idle` is a part of `groups`. `registry --things 1000000` has more Things.
 //! The other arguments are for its own child processes.
 #![expect(clippy::disallowed_methods, reason = "shell: measures real time")]
 
@@ -48,6 +48,7 @@ fn main() {
             "group-member" => groups::serve().await,
             "groups" => as_wanted(groups::run().await),
             "faces" => as_wanted(faces::run().await),
+            "registry" => as_wanted(registry(&words[1..]).await),
             "groups-idle" => groups::run_idle().await,
             "calls" => calls::run().await,
             "find" => find::run(),
@@ -64,15 +65,24 @@ fn main() {
                 as_wanted(neighbour::run().await);
                 as_wanted(groups::run().await);
                 as_wanted(faces::run().await);
+                as_wanted(registry(&[]).await);
             }
             other => {
                 eprintln!(
-                    "there is no benchmark {other:?}; there are calls, link, find, idle, wasm, neighbour, groups, groups-idle, faces and hostile"
+                    "there is no benchmark {other:?}; there are calls, link, find, idle, wasm, neighbour, groups, groups-idle, faces, registry and hostile"
                 );
                 std::process::exit(2);
             }
         }
     });
+}
+
+/// The registry's benchmarks: a program of its own, which needs nothing of a node.
+async fn registry(words: &[String]) -> bool {
+    let mut program = std::env::current_exe().expect("this program");
+    program.set_file_name("althing-bench-registry");
+    let ran = tokio::process::Command::new(program).args(words).status().await;
+    ran.expect("`cargo build --workspace` builds it").success()
 }
 
 /// Exits with 1 if a figure misses its goal.

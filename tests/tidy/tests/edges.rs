@@ -145,6 +145,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "althing-wasm",
         ],
     ),
+    ("althing-bench-registry", &["althing-protocol", "althing-td"]),
     ("althing-testing", &[]),
     ("althing-tidy", &["althing-testing"]),
 ];
