@@ -163,7 +163,7 @@ impl Registry {
         };
         {
             let mut seen = registry.state.write().expect("no holder panics");
-            registry.replay(&mut seen, head.size)?;
+            replay::replay(&registry, &mut seen, head.size)?;
             if let Some(index) = seen.machine.unexplained() {
                 return Err(OpenError::Statement(index));
             }
@@ -274,7 +274,7 @@ impl Registry {
         if seen.checkpoint.head.size == size {
             return Ok(());
         }
-        if let Err(error) = self.replay(&mut seen, size) {
+        if let Err(error) = replay::replay(self, &mut seen, size) {
             return Err(match error {
                 OpenError::Log(error) => RequestError::Log(error),
                 OpenError::Store(error) => RequestError::Read(error),
