@@ -11,6 +11,7 @@ use tokio::process::{Child, Command};
 use crate::calls;
 use crate::figures::{median, percentile};
 use crate::idle::node_saying;
+use crate::tool;
 
 /// Requests of one measurement.
 const REQUESTS: usize = 4_000;
@@ -28,6 +29,8 @@ const TASK_MAX: f64 = 2.0;
 const FIRST_MAX: f64 = 2.0;
 /// A call of an agent on another node, beside one here and a signed call together.
 const REMOTE_MAX: f64 = 1.2;
+/// What is wanted of a call of a tool through the node, beside one at its server.
+const TOOL_WANTED: f64 = 1.3;
 
 /// Processor time of a whole process so far, milliseconds.
 fn cpu(child: &Child) -> f64 {
@@ -226,6 +229,26 @@ async fn ways(client: &reqwest::Client, node: &Node, address: &str) -> bool {
     (through - here <= FIRST_MAX) & (ratio <= REMOTE_MAX)
 }
 
+/// What the way through a node adds to the call of a tool.
+async fn tools(client: &reqwest::Client, node: &Node) {
+    let (_server, direct) = tool::started().await;
+    node.althing(&["adopt", "--as", "tools", &direct]).await;
+    let through_url = format!("{}/mcp/tools", node.said["gateway"].as_str().expect("an address"));
+    let (mut here, mut through, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        let (near, away) = (tool::latency(client, &direct).await, tool::latency(client, &through_url).await);
+        here.push(near);
+        through.push(away);
+        ratios.push(away / near);
+    }
+    println!(
+        "  a tool of an MCP server: {:.2} ms at the server, {:.2} ms through the node; ratio {:.2} (wanted: {TOOL_WANTED})",
+        median(here),
+        median(through),
+        median(ratios),
+    );
+}
+
 fn ms(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
@@ -245,5 +268,7 @@ pub async fn run() -> bool {
     node.add("say", "message").await;
     node.add("work", "task").await;
     let costs = costs(&client, &node, &server, &address).await;
-    costs & ways(&client, &node, &address).await
+    let ways = ways(&client, &node, &address).await;
+    tools(&client, &node).await;
+    costs & ways
 }

@@ -14,6 +14,7 @@ mod hostile;
 mod idle;
 mod link;
 mod neighbour;
+mod tool;
 mod wasm;
 
 use althing_execution::realtime::{Level, RtPriorities};
@@ -45,6 +46,7 @@ fn main() {
             "hostile" => as_wanted(hostile::run().await),
             "neighbour" => as_wanted(neighbour::run().await),
             "empty" => idle::empty().await,
+            "tool" => tool::serve().await,
             "group-member" => groups::serve().await,
             "groups" => as_wanted(groups::run().await),
             "faces" => as_wanted(faces::run().await),
