@@ -24,6 +24,7 @@ mod registry_evidence;
 mod registry_evidence_vectors;
 mod registry_log;
 mod registry_log_vectors;
+mod registry_note_oracle;
 mod registry_vectors;
 mod specification;
 mod stolen_keys;
