@@ -16,9 +16,8 @@ use althing_execution::groups::GroupAgent;
 use althing_execution::kernel::Kernel;
 use althing_execution::memory::Memories;
 use althing_execution::process::ProcessConfig;
-use althing_execution::things::Web;
 use althing_execution::tools::contract_gates;
-use althing_execution::{Builtins, Echo, Host, Scheduling};
+use althing_execution::{Builtins, Connect, Echo, Host, Scheduling};
 use althing_knowledge::Knowledge;
 use althing_libp2p::{Libp2pConfig, Libp2pNetwork};
 use althing_node::{
@@ -27,6 +26,8 @@ use althing_node::{
 };
 use althing_protocol::SecretKey;
 use althing_store::{OpenError, RocksStore, Store, StoreConfig, keyfile};
+use althing_td::ToolServerSpec;
+use althing_things::{Terms, ThingServer, Web};
 use althing_wasm::Compiler;
 use rand::Rng as _;
 use tokio::sync::watch;
@@ -110,6 +111,18 @@ fn described(at: &Paths, config: &Config) -> NodeConfig {
     }
 }
 
+/// Connects to tool servers: Things are asked over HTTP, all others speak MCP.
+fn connect() -> Connect {
+    let web = Web::default();
+    Arc::new(move |agent, spec, folder, secret| match spec {
+        ToolServerSpec::Thing { thing, allow, td, .. } if let Ok(url) = thing.parse() => {
+            let terms = Terms { allowed: allow.iter().cloned().collect(), has_secret: secret.is_some() };
+            Arc::new(ThingServer::new(agent, web.clone(), url, secret, terms, td.clone()))
+        }
+        _ => althing_mcp::server(spec, folder, secret),
+    })
+}
+
 /// The configuration of program agents: their sockets are in the data folder, which no other user can enter.
 fn processes(at: &Paths) -> ProcessConfig {
     let sockets = at.data.join("run");
@@ -164,8 +177,7 @@ fn execute(
     let group_orders = Arc::<GroupOrders>::default();
     let ports = althing_execution::Ports {
         secrets,
-        connect: althing_mcp::server,
-        web: Some(Web::default()),
+        connect: connect(),
         memories: Some(memories.clone()),
         models: config.models.clone(),
         labels: config.node.labels.clone(),

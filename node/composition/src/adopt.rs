@@ -10,14 +10,14 @@ use std::path::Path;
 
 use a2a::{AgentCard, AgentSkill};
 use althing_execution::definition::{Definition, Pins};
-use althing_execution::things::Entry;
-use althing_execution::{CardSignature, Found, Host, Unrecognised, agreed_digest, recognise};
+use althing_execution::{Host, agreed_digest};
 use althing_protocol::{Contract, digest, hex};
 use althing_td::{
     AgentFile, Callers, DESCRIPTION_CHARS_MAX, EXAMPLE_CHARS_MAX, EXAMPLES_MAX, Exposure, MODES_MAX, NAME_CHARS_MAX,
     RuntimeSpec, SKILL_ID_CHARS_MAX, SKILLS_MAX, Skill, TAG_CHARS_MAX, TAGS_MAX, TITLE_CHARS_MAX, ToolServerSpec,
     VERSION_DEFAULT, is_hidden,
 };
+use althing_things::{CardSignature, Entry, Found, Unrecognised, recognise};
 use serde_json::{Map, Value, json};
 
 /// The server of tools in the agent file of an MCP server.

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use althing_protocol::binding;
 use tokio::runtime::Handle;
 
+use crate::agent::AgentState;
 use crate::definition::{Definition, Pins};
 use crate::tools::Tools;
 
@@ -51,6 +53,24 @@ impl BoundTools {
 }
 
 impl Tools {
+    /// The tools of the last listing, allowed or not. Of a server that is watched, and that cannot list now, those that are
+    /// pinned: it may answer later.
+    #[must_use]
+    pub fn definitions(&self) -> Vec<binding::Tool> {
+        let tool = |(name, tool): (&String, &Definition)| binding::Tool { name: name.clone(), definition: tool.hash() };
+        let is_away = |name: &str| self.server(name).is_some_and(|(_, server, _)| server.state() != AgentState::Ready);
+        let known = self.known();
+        let away = known.pins().into_iter().flatten().filter(|(name, _)| is_away(name));
+        known.fit().iter().chain(away).map(tool).collect()
+    }
+
+    /// The state of the first server that is not ready.
+    #[must_use]
+    pub fn state(&self) -> AgentState {
+        let mut states = self.servers.values().map(|server| server.state());
+        states.find(|state| *state != AgentState::Ready).unwrap_or(AgentState::Ready)
+    }
+
     /// The tools that the agent was bound to, as the last listings of their servers had them. A server that does not answer
     /// suspends none: calls say what is wrong.
     #[must_use]

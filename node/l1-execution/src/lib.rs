@@ -32,13 +32,11 @@ pub mod model;
 mod ports;
 pub mod process;
 pub mod realtime;
-mod recognise;
 pub mod relayed;
 pub mod secrets;
 mod sse;
 mod start_error;
 mod syscalls;
-pub mod things;
 mod tool_agent;
 pub mod tools;
 
@@ -52,8 +50,7 @@ pub use host::{
     AgentStatus, Binding, Builtins, Connect, Host, Loaded, NodeModels, Ports, Scheduling, SoftRuntime, StartError,
     TurnStatus,
 };
-pub use process::remote::agreed_digest;
-pub use process::signing::CardSignature;
-pub use recognise::{Found, Unrecognised, recognise};
+pub use process::ShownCard;
+pub use process::remote::{agreed_digest, card as remote_card};
 pub use syscalls::SystemCalls;
 pub use tool_agent::ToolAgent;

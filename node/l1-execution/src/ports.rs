@@ -16,7 +16,6 @@ use crate::memory::Memories;
 use crate::mesh::{self, MeshServer};
 use crate::secrets::SecretLookup;
 use crate::syscalls::SystemCalls;
-use crate::things::{Terms, ThingServer, Web};
 use crate::tools::{Definition, Fault, MakeGate, ToolServer, contract_gates};
 
 /// Runs modules of agents that are not hard real-time.
@@ -36,8 +35,8 @@ pub enum Loaded {
     Agent(Arc<dyn Agent>),
 }
 
-/// Connects to a tool server, with its granted secret.
-pub type Connect = fn(&ToolServerSpec, &Path, Option<String>) -> Arc<dyn ToolServer>;
+/// Connects an agent to a tool server, with its granted secret.
+pub type Connect = Arc<dyn Fn(&str, &ToolServerSpec, &Path, Option<String>) -> Arc<dyn ToolServer> + Send + Sync>;
 
 /// The tool server of simulations, which cannot connect.
 struct Nowhere;
@@ -54,10 +53,6 @@ impl ToolServer for Nowhere {
     fn stop(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {})
     }
-}
-
-fn nowhere(_: &ToolServerSpec, _: &Path, _: Option<String>) -> Arc<dyn ToolServer> {
-    Arc::new(Nowhere)
 }
 
 /// The scheduler with its runtimes.
@@ -88,8 +83,6 @@ pub struct Ports {
     pub secrets: SecretLookup,
     /// Connects to tool servers.
     pub connect: Connect,
-    /// Asks Things of the Web of Things.
-    pub web: Option<Web>,
     /// The memory of agents.
     pub memories: Option<Arc<Memories>>,
     /// Models of the node, to which agents may be bound if their contracts allow it.
@@ -110,30 +103,13 @@ impl Ports {
     pub fn none() -> Ports {
         Ports {
             secrets: Arc::new(|_| Ok(None)),
-            connect: nowhere,
-            web: None,
+            connect: Arc::new(|_, _, _, _| Arc::new(Nowhere)),
             memories: None,
             models: Vec::new(),
             labels: Vec::new(),
             agents: None,
             groups: None,
             gate: contract_gates(),
-        }
-    }
-
-    /// The server of tools that an agent file names, with its granted secret.
-    pub(crate) fn server(
-        &self,
-        agent: &str,
-        spec: &ToolServerSpec,
-        folder: &Path,
-        secret: Option<String>,
-    ) -> Arc<dyn ToolServer> {
-        let ToolServerSpec::Thing { thing, allow, td, .. } = spec else { return (self.connect)(spec, folder, secret) };
-        let terms = Terms { allowed: allow.iter().cloned().collect(), has_secret: secret.is_some() };
-        match (&self.web, thing.parse()) {
-            (Some(web), Ok(url)) => Arc::new(ThingServer::new(agent, web.clone(), url, secret, terms, td.clone())),
-            _ => nowhere(spec, folder, None),
         }
     }
 

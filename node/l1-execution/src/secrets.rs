@@ -27,7 +27,10 @@ pub enum SecretLookupError {
 }
 
 /// Looks up a secret.
-pub(crate) fn lookup(secrets: &SecretLookup, name: &str) -> Result<String, SecretLookupError> {
+///
+/// # Errors
+/// See [`SecretLookupError`].
+pub fn lookup(secrets: &SecretLookup, name: &str) -> Result<String, SecretLookupError> {
     let secret = secrets(name).map_err(|why| SecretLookupError::Refused { name: name.to_owned(), why })?;
     secret.ok_or_else(|| SecretLookupError::Missing(name.to_owned()))
 }

@@ -57,7 +57,12 @@ fn host() -> Host {
     let kernel = Kernel::start(KernelConfig::default(), || Err("nothing hard runs here".to_owned())).expect("threads");
     let scheduling = Scheduling { kernel, soft: Arc::new(NoModules) };
     let builtins = Builtins::from([("echo", echo as Builder)]);
-    Host::scheduled(builtins, ProcessConfig::default(), scheduling, Ports { connect, ..Ports::none() })
+    Host::scheduled(
+        builtins,
+        ProcessConfig::default(),
+        scheduling,
+        Ports { connect: Arc::new(|_, spec, folder, secret| connect(spec, folder, secret)), ..Ports::none() },
+    )
 }
 
 fn file(mode: &str) -> AgentFile {

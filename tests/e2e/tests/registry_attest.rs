@@ -79,9 +79,10 @@ fn what_must_be_attested_is_demanded_before_it_is_installed() {
     assert_eq!(shown["attested"].as_array().map(Vec::len), Some(2), "{shown}");
     let listed = user.run(&["release", "list", &agent]);
     assert!(listed.stdout.contains("audit of 1.0.0: {\"passed\":true}"), "{listed:?}");
+    let offered = user.run(&["install", &release, "--as", "copy", "--young"]);
+    assert!(said(&offered).contains("attested  audit of 1.0.0"), "{offered:?}");
     let installed = install();
     assert_eq!(installed.code, 0, "{installed:?}");
-    assert!(said(&installed).contains("attested  audit of 1.0.0"), "{installed:?}");
     // It is taken back, and an update would not pass any more.
     scene.auditor.json(&["release", "attest", &release, "--claim", "audit", "--value", "null"]);
     let again = user.run(&["install", &release, "--as", "other", "--young", "--yes"]);

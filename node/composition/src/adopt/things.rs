@@ -1,8 +1,8 @@
 //! The agent file of a Thing.
 
 use althing_execution::definition::Definition;
-use althing_execution::things::Plan;
 use althing_td::{RuntimeSpec, ToolServerSpec};
+use althing_things::Plan;
 use serde_json::Value;
 
 use super::{AdoptError, Adoption, Draft, contract, of_tool, pins, unique};

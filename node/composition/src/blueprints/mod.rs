@@ -72,7 +72,7 @@ pub enum BlueprintError {
     },
     /// The registry cannot be used, or is not believed.
     #[error(transparent)]
-    Registry(#[from] RegistriesError),
+    Registry(Box<RegistriesError>),
 }
 
 /// What is to be measured.
@@ -111,6 +111,12 @@ impl Node {
     #[must_use]
     pub fn blueprints(&self) -> Blueprints<'_> {
         Blueprints(self)
+    }
+}
+
+impl From<RegistriesError> for BlueprintError {
+    fn from(error: RegistriesError) -> BlueprintError {
+        BlueprintError::Registry(Box::new(error))
     }
 }
 

@@ -12,7 +12,6 @@ use althing_registry_client::{RegistryClient, RegistryError};
 use althing_store::file::read_bytes;
 use althing_td::{AgentFile, RuntimeSpec};
 
-use super::thing::is_thing;
 use super::{Registries, RegistriesError};
 use crate::publish::describe;
 
@@ -157,6 +156,11 @@ impl Publishing<'_> {
         self.0.accept(&at, &client, proven).await?;
         Ok(Published { agent, version, registry: at, entries, bytes: 0 })
     }
+}
+
+/// Whether a file is the description of a Thing, and no agent file.
+fn is_thing(file: &Path) -> bool {
+    file.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.ends_with(".json"))
 }
 
 /// An agent file, and the bytes of the bundle with the files that it names.

@@ -37,11 +37,6 @@ pub struct PublishedThing {
     pub registry: String,
 }
 
-/// Whether a file is the description of a Thing, and no agent file.
-pub(super) fn is_thing(file: &Path) -> bool {
-    file.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.ends_with(".json"))
-}
-
 /// A Thing Description as it is signed: under the publisher's name, with a version.
 fn read(file: &Path, owner: PublisherId) -> Result<(AgentId, Version, Td), RegistriesError> {
     let wrong = |why: String| RegistriesError::Thing { file: file.to_owned(), why };

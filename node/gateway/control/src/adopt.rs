@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use althing_execution::things::Entry;
 use althing_node::{AdoptError, Adoption, Draft, Node, Offer, adopted, changes};
 use althing_td::ToolServerSpec;
+use althing_things::Entry;
 use axum::Json;
 use axum::extract::State;
 use serde_json::{Value, json};

@@ -17,7 +17,7 @@ type Answer = Result<Json<Value>, Problem>;
 impl From<BlueprintError> for Problem {
     fn from(error: BlueprintError) -> Problem {
         match error {
-            BlueprintError::Registry(error) => error.into(),
+            BlueprintError::Registry(error) => (*error).into(),
             BlueprintError::Model { .. } | BlueprintError::Short { .. } => Problem::failed(error.to_string()),
             BlueprintError::NoModels
             | BlueprintError::Several(_)

@@ -44,7 +44,8 @@ pub type Builtins = BTreeMap<&'static str, Builder>;
 pub struct Host {
     builtins: Builtins,
     process: ProcessConfig,
-    pub(crate) ports: Ports,
+    /// Its ports.
+    pub ports: Ports,
     /// None in simulations: turns run on the caller's task there, without hard real-time.
     scheduling: Option<Scheduling>,
     running: Mutex<BTreeMap<String, Arc<RunningAgent>>>,

@@ -36,7 +36,7 @@ impl Host {
             let secret = spec.secret();
             let secret =
                 secret.map(|secret| granted(contract, &self.ports.secrets, secret)).transpose().map_err(failed)?;
-            Ok((name.clone(), self.ports.server(&file.name, spec, folder, secret)))
+            Ok((name.clone(), (self.ports.connect)(&file.name, spec, folder, secret)))
         };
         file.tools.iter().map(server).collect()
     }

@@ -85,8 +85,10 @@ impl fmt::Display for ProgramAddress {
 
 /// A card, and its text as it came, which signatures cover.
 #[derive(Debug)]
-pub(crate) struct ShownCard {
+pub struct ShownCard {
+    /// The card.
     pub card: AgentCard,
+    /// Its text.
     pub raw: Vec<u8>,
 }
 

@@ -7,8 +7,9 @@ mod client;
 mod environment;
 pub(crate) mod remote;
 mod seen;
-pub(crate) mod signing;
 mod socket;
+
+pub use client::ShownCard;
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;

@@ -138,7 +138,7 @@ impl Agreed {
 ///
 /// # Errors
 /// It does not answer, or not with a card of A2A 1.0 that names JSON-RPC.
-pub(crate) async fn card(url: &str, secret: Option<&str>) -> Result<ShownCard, AgentError> {
+pub async fn card(url: &str, secret: Option<&str>) -> Result<ShownCard, AgentError> {
     let address = ProgramAddress::Url(url.to_owned());
     let http = Client::http(&address, secret).map_err(AgentError::Failed)?;
     let (_, shown) = Client::of_card(&http, &address, CARD_PATIENCE).await?;

@@ -180,17 +180,6 @@ impl Tools {
         self.known().pins().cloned()
     }
 
-    /// The tools of the last listing, allowed or not. Of a server that is watched, and that cannot list now, those that are
-    /// pinned: it may answer later.
-    #[must_use]
-    pub fn definitions(&self) -> Vec<binding::Tool> {
-        let tool = |(name, tool): (&String, &Definition)| binding::Tool { name: name.clone(), definition: tool.hash() };
-        let is_away = |name: &str| self.server(name).is_some_and(|(_, server, _)| server.state() != AgentState::Ready);
-        let known = self.known();
-        let away = known.pins().into_iter().flatten().filter(|(name, _)| is_away(name));
-        known.fit().iter().chain(away).map(tool).collect()
-    }
-
     /// The definitions to pin of these tools: those of servers that are not the node's own.
     #[must_use]
     pub fn pinnable(&self, bound: &[binding::Tool]) -> Pins {
@@ -216,16 +205,9 @@ impl Tools {
     }
 
     /// The name and the server of a tool, and its name there.
-    fn server<'a>(&self, name: &'a str) -> Option<(&'a str, &Arc<dyn ToolServer>, &'a str)> {
+    pub(crate) fn server<'a>(&self, name: &'a str) -> Option<(&'a str, &Arc<dyn ToolServer>, &'a str)> {
         let (server, tool) = name.split_once('/')?;
         Some((server, self.servers.get(server)?, tool))
-    }
-
-    /// The state of the first server that is not ready.
-    #[must_use]
-    pub fn state(&self) -> AgentState {
-        let mut states = self.servers.values().map(|server| server.state());
-        states.find(|state| *state != AgentState::Ready).unwrap_or(AgentState::Ready)
     }
 
     /// Whether there are no servers.

@@ -16,9 +16,9 @@ use super::look::{LookError, Web, content_type, description};
 use super::machine::answer;
 use super::machine::plan::{Call, Plan, Terms, plan};
 use super::machine::request::{self, request};
-use crate::agent::AgentState;
-use crate::definition::Definition;
-use crate::tools::{Fault, ToolServer};
+use althing_execution::AgentState;
+use althing_execution::definition::Definition;
+use althing_execution::tools::{Fault, ToolServer};
 
 /// Between two looks at the description of a Thing that answers.
 const CHECK: Duration = Duration::from_secs(30);

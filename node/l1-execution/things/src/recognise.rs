@@ -7,12 +7,12 @@ use a2a::AgentCard;
 use althing_td::{CardError, ToolServerSpec};
 use tokio::time::timeout;
 
-use crate::definition::Definition;
-use crate::host::Host;
-use crate::process::remote;
-use crate::process::signing::{CardSignature, signature};
-use crate::secrets::{SecretLookupError, lookup};
-use crate::things::{Entry, LookError, Plan, Seen, Terms, look, plan};
+use althing_execution::definition::Definition;
+use althing_execution::secrets::{SecretLookupError, lookup};
+use althing_execution::{Host, remote_card};
+
+use crate::signing::{CardSignature, signature};
+use crate::{Entry, LookError, Plan, Seen, Terms, Web, look, plan};
 use reqwest::Url;
 
 /// How long a server may take to list its tools; a program is started for it.
@@ -94,9 +94,10 @@ pub async fn recognise(
     folder: &Path,
 ) -> Result<Found, Unrecognised> {
     let secret = at.secret().map(|name| lookup(&host.ports.secrets, name)).transpose()?;
+    let web = Web::default();
     let (mut description, mut card) = (String::new(), String::new());
     if let ToolServerSpec::Url { url, .. } | ToolServerSpec::Thing { thing: url, .. } = at {
-        match thing(host, url, secret.as_deref(), allow).await {
+        match thing(&web, url, secret.as_deref(), allow).await {
             Ok(found) => return Ok(found),
             Err(error) if error.is_final() => return Err(Unrecognised::Nothing(error)),
             Err(error) => description = error.to_string(),
@@ -104,16 +105,15 @@ pub async fn recognise(
         if let ToolServerSpec::Thing { thing, .. } = at {
             return Err(Unrecognised::Thing { url: thing.clone(), why: description });
         }
-        match remote::card(url, secret.as_deref()).await {
+        match remote_card(url, secret.as_deref()).await {
             Ok(shown) => {
-                let web = host.ports.web.clone().unwrap_or_default();
                 let signature = signature(&web, url, &shown.raw).await?;
                 return Ok(Found::Agent(Box::new(shown.card), signature));
             }
             Err(error) => card = error.to_string(),
         }
     }
-    let server = (host.ports.connect)(at, folder, secret);
+    let server = (host.ports.connect)("", at, folder, secret);
     let listed = timeout(LISTING, server.tools()).await;
     server.stop().await;
     let failed = |why: String| match at {
@@ -140,14 +140,13 @@ pub async fn recognise(
 }
 
 /// The Thing or the directory at an address, or where that of its host is.
-async fn thing(host: &Host, address: &str, secret: Option<&str>, allow: &[String]) -> Result<Found, LookError> {
-    let web = host.ports.web.clone().unwrap_or_default();
+async fn thing(web: &Web, address: &str, secret: Option<&str>, allow: &[String]) -> Result<Found, LookError> {
     let url: Url = address.parse().map_err(|_| LookError::Neither)?;
-    let (seen, url) = match look(&web, &url, secret).await {
+    let (seen, url) = match look(web, &url, secret).await {
         Err(error) if url.path() == "/" && !error.is_final() => {
             let well_known = url.join("/.well-known/wot").map_err(|_| LookError::Neither)?;
             // What is said of the address itself explains more.
-            (look(&web, &well_known, secret).await.map_err(|_| error)?, well_known)
+            (look(web, &well_known, secret).await.map_err(|_| error)?, well_known)
         }
         seen => (seen?, url),
     };

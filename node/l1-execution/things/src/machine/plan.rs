@@ -7,7 +7,7 @@ use reqwest::Url;
 use serde_json::{Map, Value, json};
 
 use super::form::{Form, Ground, Op};
-use crate::definition::Definition;
+use althing_execution::definition::Definition;
 
 /// The most tools of one Thing: an agent's contract names each of them.
 pub const TOOLS_MAX: usize = 256;

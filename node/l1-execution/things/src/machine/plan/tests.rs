@@ -1,7 +1,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::things::machine::request::{Request, request};
+use crate::machine::request::{Request, request};
 
 const OWN: &str = "http://127.0.0.1:8080";
 

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use althing_execution::AgentState;
-use althing_execution::things::{Terms, ThingServer, Web, plan};
 use althing_execution::tools::{Fault, ToolServer};
+use althing_things::{Terms, ThingServer, Web, plan};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;

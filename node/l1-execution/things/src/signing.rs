@@ -8,7 +8,7 @@ use althing_td::{CardError, Signer, SignerKey, card_signers, verify_signer};
 use reqwest::Url;
 use serde_json::Value;
 
-use crate::things::Web;
+use crate::Web;
 
 /// Of a set of keys.
 const KEYS: Limits = Limits { bytes: 64 << 10, time: Duration::from_secs(5) };
