@@ -59,6 +59,8 @@ pub struct Draft {
     pub pins: Option<Pins>,
     /// Who signed the card of an A2A agent, in words.
     pub signature: Option<String>,
+    /// For each tool of a Thing, the method and the address to which it leads.
+    pub requests: Vec<String>,
     /// What of it is left out, and why.
     pub left_out: Vec<(String, String)>,
 }
@@ -169,7 +171,14 @@ impl Adoption {
         };
         file.input_modes = modes(&card.default_input_modes, file.input_modes);
         file.output_modes = modes(&card.default_output_modes, file.output_modes);
-        Ok(Draft { kind: "A2A agent", file, pins: None, signature: Some(signature.said), left_out })
+        Ok(Draft {
+            kind: "A2A agent",
+            file,
+            pins: None,
+            signature: Some(signature.said),
+            requests: Vec::new(),
+            left_out,
+        })
     }
 
     fn of_tools(
@@ -194,7 +203,14 @@ impl Adoption {
         file.tools.insert(SERVER.to_owned(), at.clone());
         file.input_modes = vec!["application/json".to_owned(), "text/plain".to_owned()];
         file.output_modes.clone_from(&file.input_modes);
-        Ok(Draft { kind: "MCP server", file, pins: Some(pins(SERVER, tools)), signature: None, left_out })
+        Ok(Draft {
+            kind: "MCP server",
+            file,
+            pins: Some(pins(SERVER, tools)),
+            signature: None,
+            requests: Vec::new(),
+            left_out,
+        })
     }
 
     fn file(

@@ -1,12 +1,13 @@
 //! `althing adopt`.
 
-use std::io::{BufRead as _, IsTerminal as _, Write as _};
+use std::io::IsTerminal as _;
 
 use althing_control::{AcceptRequest, AdoptRequest};
 use althing_td::{Callers, ToolServerSpec};
 use serde_json::Value;
 
 use crate::args::{Adopt, is_address};
+use crate::commands::agreement::asked;
 use crate::commands::{Out, rows, table, text};
 use crate::exit::{Failure, code};
 use crate::paths::Paths;
@@ -61,17 +62,10 @@ fn agreed(name: &str, offer: &Value, out: &Out) -> Result<String, Failure> {
     let changes = changed(offer);
     if out.json || !std::io::stdin().is_terminal() {
         let changes = if out.json { offer.to_string() } else { changes };
-        let how =
-            format!("nothing was changed: `althing adopt --accept {name}@{}` accepts exactly this", short(&digest));
+        let how = format!("nothing was changed: `althing adopt --accept {name}@{digest}` accepts exactly this");
         return Err(Failure::new(code::REFUSED, format!("{changes}\n\n{how}")));
     }
-    print!("{changes}\n\naccept it? [y/N] ");
-    let mut answer = String::new();
-    let read = std::io::stdout().flush().and_then(|()| std::io::stdin().lock().read_line(&mut answer));
-    match read {
-        Ok(_) if matches!(answer.trim(), "y" | "Y" | "yes") => Ok(digest),
-        _ => Err(Failure::new(code::REFUSED, "nothing was changed")),
-    }
+    asked(&changes, "accept", digest)
 }
 
 fn changed(offer: &Value) -> String {
@@ -82,12 +76,7 @@ fn changed(offer: &Value) -> String {
     };
     let all: Vec<String> = rows(offer, "changes").iter().map(line).collect();
     let all = if all.is_empty() { "nothing that is agreed to has changed".to_owned() } else { all.join("\n") };
-    format!("{all}{}", signed(offer))
-}
-
-/// Enough of a digest to name it.
-fn short(digest: &str) -> String {
-    digest.chars().take(16).collect()
+    format!("{all}{}{}", requests(offer), signed(offer))
 }
 
 fn source(adopt: &Adopt) -> Result<ToolServerSpec, Failure> {
@@ -129,14 +118,21 @@ fn shown(adopted: &Value) -> String {
         Some(added) => format!("{} runs as {}", text(added, "name"), text(added, "id")),
     };
     format!(
-        "found    {} \"{}\"\nagent    {}, version {}\ncallers  {who}{}\n\n{}{left_out}\n\n{outcome}",
+        "found    {} \"{}\"\nagent    {}, version {}\ncallers  {who}{}{}\n\n{}{left_out}\n\n{outcome}",
         text(adopted, "kind"),
         text(file, "title"),
         text(file, "name"),
         text(file, "version"),
         signed(adopted),
+        requests(adopted),
         table(&["skill", "what it does"], &skills),
     )
+}
+
+/// What is sent where, for each tool of a Thing.
+fn requests(adopted: &Value) -> String {
+    let all = rows(adopted, "requests").iter().filter_map(Value::as_str);
+    all.map(|one| format!("\nsends    {one}")).collect()
 }
 
 /// Who signed the card of an A2A agent.

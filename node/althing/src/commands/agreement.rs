@@ -4,7 +4,7 @@ use std::io::{BufRead as _, IsTerminal as _, Write as _};
 
 use serde_json::Value;
 
-use crate::commands::{Out, text};
+use crate::commands::{Out, plain, text};
 use crate::exit::{Failure, code};
 
 /// Shows what it is about, and asks; the digest of what was agreed to.
@@ -18,11 +18,16 @@ pub fn agree(offer: &Value, shown: &str, yes: bool, verb: &str, out: &Out) -> Re
         let message = format!("{shown}\n\nnothing was changed: --yes agrees to this");
         return Err(Failure::new(code::REFUSED, message));
     }
-    print!("{shown}\n\n{verb} it? [y/N] ");
+    asked(shown, verb, digest)
+}
+
+/// Asks whether somebody agrees to what is shown; `agreed` if they do.
+pub fn asked(shown: &str, verb: &str, agreed: String) -> Result<String, Failure> {
+    print!("{}\n\n{verb} it? [y/N] ", plain(shown, &std::io::stdout()));
     let mut answer = String::new();
     let read = std::io::stdout().flush().and_then(|()| std::io::stdin().lock().read_line(&mut answer));
     match read {
-        Ok(_) if matches!(answer.trim(), "y" | "Y" | "yes") => Ok(digest),
+        Ok(_) if matches!(answer.trim(), "y" | "Y" | "yes") => Ok(agreed),
         _ => Err(Failure::new(code::REFUSED, "nothing was changed")),
     }
 }

@@ -5,7 +5,7 @@ use althing_control::TapRequest;
 use serde_json::Value;
 
 use crate::args::Tap;
-use crate::commands::{Out, print_line, short, text};
+use crate::commands::{Out, plain, print_line, short, text};
 use crate::exit::Failure;
 use crate::paths::Paths;
 
@@ -26,7 +26,7 @@ async fn print(lines: &mut Lines, count: Option<u64>, out: &Out) -> Result<(), F
     let mut left = count;
     while left != Some(0) {
         let Some(message) = lines.next::<Value>().await? else { return Ok(()) };
-        print_line(&if out.json { message.to_string() } else { shown(&message) });
+        print_line(&if out.json { message.to_string() } else { plain(&shown(&message), &std::io::stdout()) });
         left = left.map(|left| left - 1);
     }
     Ok(())

@@ -30,18 +30,25 @@ pub struct Change {
 pub fn changes(before: &AgentFile, pins: Option<&Pins>, now: &Draft) -> Vec<Change> {
     let none = Pins::new();
     let (old_pins, new_pins) = (pins.unwrap_or(&none), now.pins.as_ref().unwrap_or(&none));
-    let mut all = members(before, &now.file);
-    all.extend(skills(&before.skills, &now.file.skills));
+    // What is done comes before what is said of it.
     let tools: BTreeSet<&String> = old_pins.keys().chain(new_pins.keys()).collect();
-    all.extend(tools.into_iter().flat_map(|name| tool(name, old_pins.get(name), new_pins.get(name))));
+    let tools = tools.into_iter().flat_map(|name| tool(name, old_pins.get(name), new_pins.get(name)));
+    let mut all: Vec<Change> = tools.collect();
+    all.extend(members(before, &now.file));
+    all.extend(skills(&before.skills, &now.file.skills));
+    let more = all.len().saturating_sub(CHANGES_MAX);
     all.truncate(CHANGES_MAX);
+    if more > 0 {
+        let what = format!("{more} changes more");
+        all.push(Change { what, old: String::new(), new: "not shown".to_owned() });
+    }
     all
 }
 
 fn members(before: &AgentFile, now: &AgentFile) -> Vec<Change> {
     let value = |file: &AgentFile| serde_json::to_value(file).unwrap_or_default();
     let (old, new) = (value(before), value(now));
-    let names = ["title", "description", "version", "runtime", "tools", "input_modes", "output_modes"];
+    let names = ["title", "description", "version", "runtime", "tools", "expose", "input_modes", "output_modes"];
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let changed = names.into_iter().filter(|name| old[*name] != new[*name]);
     changed.map(|name| change(name.to_owned(), &text(&old[name]), &text(&new[name]))).collect()
@@ -80,8 +87,13 @@ fn change(what: String, old: &str, new: &str) -> Change {
     let same = old.chars().zip(new.chars()).take_while(|(one, other)| one == other).count();
     let skipped = same.saturating_sub(20);
     let excerpt = |text: &str| {
-        let shown: String = text.chars().skip(skipped).filter(|c| !is_hidden(*c)).take(EXCERPT_CHARS_MAX).collect();
-        if skipped > 0 && !text.is_empty() { format!("…{shown}") } else { shown }
+        let mut rest = text.chars().skip(skipped).filter(|c| !is_hidden(*c));
+        // On one line, so that no text looks like another change.
+        let on_line = |c: char| if c.is_whitespace() { ' ' } else { c };
+        let shown: String = rest.by_ref().take(EXCERPT_CHARS_MAX).map(on_line).collect();
+        let end = if rest.next().is_some() { "…" } else { "" };
+        let begin = if skipped > 0 && !text.is_empty() { "…" } else { "" };
+        format!("{begin}{shown}{end}")
     };
     Change { what, old: excerpt(old), new: excerpt(new) }
 }

@@ -2,7 +2,7 @@
 
 use althing_execution::definition::Definition;
 use althing_td::{RuntimeSpec, ToolServerSpec};
-use althing_things::Plan;
+use althing_things::{Affordance, Plan};
 use serde_json::Value;
 
 use super::{AdoptError, Adoption, Draft, contract, of_tool, pins, unique};
@@ -13,6 +13,8 @@ pub(super) const SERVER: &str = "thing";
 impl Adoption {
     pub(super) fn of_thing(&self, at: &ToolServerSpec, url: String, plan: Plan) -> Result<Draft, AdoptError> {
         let mut left_out = plan.left_out;
+        let asks = |one: &Affordance| format!("{}: {}", one.definition.name, one.request());
+        let requests = plan.tools.iter().map(asks).collect();
         let mut tools: Vec<Definition> = Vec::new();
         for tool in plan.tools.into_iter().map(|one| one.definition) {
             match tool.check() {
@@ -49,6 +51,6 @@ impl Adoption {
         file.tools.insert(SERVER.to_owned(), server);
         file.input_modes = vec!["application/json".to_owned(), "text/plain".to_owned()];
         file.output_modes.clone_from(&file.input_modes);
-        Ok(Draft { kind: "Thing", file, pins: Some(pins(SERVER, tools)), signature: None, left_out })
+        Ok(Draft { kind: "Thing", file, pins: Some(pins(SERVER, tools)), signature: None, requests, left_out })
     }
 }

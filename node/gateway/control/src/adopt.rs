@@ -15,8 +15,6 @@ use crate::{AcceptRequest, AdoptRequest, Kind, Problem};
 
 /// The most Things of a directory that are adopted at once.
 const THINGS_MAX: usize = 64;
-/// The fewest digits by which a digest is named.
-const DIGEST_DIGITS_MIN: usize = 12;
 
 /// `POST /adopt`: shows what is at an address or behind a command, and adds it as an agent.
 pub async fn adopt(State(node): State<Arc<Node>>, Json(request): Json<AdoptRequest>) -> Result<Json<Value>, Problem> {
@@ -121,10 +119,8 @@ pub async fn accept(State(node): State<Arc<Node>>, Json(request): Json<AcceptReq
         let pins = node.host.tools(&name).and_then(|tools| tools.pins());
         answer["changes"] = json!(changes(&file, pins.as_ref(), &draft));
         let Some(digest) = digest else { return Ok(Json(answer)) };
-        if digest.len() < DIGEST_DIGITS_MIN {
-            return Err(Problem::invalid(format!("write at least {DIGEST_DIGITS_MIN} digits of the digest")));
-        }
-        if !draft.digest().starts_with(&digest) {
+        // All of it: of a shorter one its maker could find two drafts that share it.
+        if draft.digest() != digest {
             let message =
                 format!("{name:?} is not what you looked at any more: look again (althing adopt --accept {name})");
             return Err(Problem::new(Kind::Refused, message));
@@ -151,5 +147,6 @@ fn shown(draft: &Draft) -> Value {
         "leftOut": left_out.collect::<Vec<_>>(),
         "digest": draft.digest(),
         "signature": draft.signature,
+        "requests": draft.requests,
     })
 }

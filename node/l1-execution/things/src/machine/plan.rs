@@ -69,6 +69,14 @@ pub struct Affordance {
     pub(crate) call: Call,
 }
 
+impl Affordance {
+    /// The method and the address, with the names of its variables.
+    #[must_use]
+    pub fn request(&self) -> String {
+        format!("{} {}", self.call.form.method, self.call.form.address)
+    }
+}
+
 /// How it is done.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Call {

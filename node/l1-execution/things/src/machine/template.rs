@@ -3,6 +3,7 @@
 //! address leads.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// The names that one expression may have.
 const NAMES_MAX: usize = 32;
@@ -26,6 +27,23 @@ enum Kind {
 /// A template that was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template(Vec<Piece>);
+
+impl fmt::Display for Template {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|piece| match piece {
+            Piece::Text(text) => f.write_str(text),
+            Piece::Expression(kind, names) => {
+                let operator = match kind {
+                    Kind::Simple => "",
+                    Kind::Path => "/",
+                    Kind::Query => "?",
+                    Kind::More => "&",
+                };
+                write!(f, "{{{operator}{}}}", names.join(","))
+            }
+        })
+    }
+}
 
 impl Template {
     /// Reads a template.
