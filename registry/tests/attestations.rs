@@ -131,6 +131,28 @@ async fn a_later_one_takes_the_place_of_the_one_before() {
 }
 
 #[tokio::test]
+async fn what_was_taken_back_is_not_accepted_once_more() {
+    // P-186: the one that takes it back may be over sooner.
+    const DAY_MS: u64 = 86_400_000;
+    let served = Served::start(open()).await;
+    let (alice, auditor) = (Party::new(1), Party::new(2));
+    let release = alice.release("echo", "1.0.0", Audience::public(), b"bundle");
+    alice.publishes(&served, release).await.expect("published");
+    let of = |name: &str, value: Value, sequence: u64, days: (u64, u64)| {
+        let mut body = found(&auditor, self::of(&alice, "echo", "1.0.0"), name, &value);
+        (body.not_before_ms, body.not_after_ms) = (NOW + days.0 * DAY_MS, NOW + days.1 * DAY_MS);
+        body.sequence = sequence;
+        body
+    };
+    attests(&served, &auditor, of("audit", json!(true), 5, (0, 90))).await.expect("kept");
+    attests(&served, &auditor, of("audit", Value::Null, 6, (0, 1))).await.expect("kept");
+    served.now.store(NOW + 2 * DAY_MS, Ordering::SeqCst);
+    attests(&served, &auditor, of("build", json!(true), 7, (2, 3))).await.expect("kept");
+    let (status, why) = refused(attests(&served, &auditor, of("audit", json!(true), 5, (0, 90))).await);
+    assert_eq!(status, 409, "{why}");
+}
+
+#[tokio::test]
 async fn who_does_not_see_a_release_neither_attests_it_nor_sees_what_others_found() {
     // P-186, P-185
     let served = Served::start(open()).await;

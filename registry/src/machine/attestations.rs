@@ -19,6 +19,8 @@ pub struct Attested {
     sequence: u64,
     not_before_ms: u64,
     not_after_ms: u64,
+    /// When this one and those before it are over: until then it is known, so that none of them is taken in its place.
+    known_until_ms: u64,
     /// Whether it takes back what its signer found before.
     is_withdrawal: bool,
     /// The entries of those before it.
@@ -117,7 +119,7 @@ impl HeldAttestations {
             }
             return Ok(None);
         }
-        if held.values().filter(|one| one.not_after_ms >= now_ms).count() >= ATTESTATIONS_OF_SIGNER_MAX {
+        if held.values().filter(|one| one.known_until_ms >= now_ms).count() >= ATTESTATIONS_OF_SIGNER_MAX {
             return Err(Refusal::AttestationsFull { by, max: ATTESTATIONS_OF_SIGNER_MAX });
         }
         Ok(None)
@@ -136,18 +138,20 @@ impl HeldAttestations {
             sequence: body.sequence,
             not_before_ms: body.not_before_ms,
             not_after_ms: body.not_after_ms,
+            known_until_ms: body.not_after_ms,
             is_withdrawal: body.finding().is_null(),
             before: Vec::new(),
         };
         let mut gone: Vec<(Option<AgentId>, u64)> = Vec::new();
         if let Some(mut replaced) = held.remove(&finding) {
             gone.push((agent.clone(), replaced.index));
+            new.known_until_ms = new.known_until_ms.max(replaced.known_until_ms);
             new.before.append(&mut replaced.before);
             new.before.push(replaced.index);
         }
         held.insert(finding.clone(), new);
         held.retain(|(subject, _), one| {
-            let stays = one.not_after_ms >= at_ms || one.index == index;
+            let stays = one.known_until_ms >= at_ms || one.index == index;
             if !stays {
                 gone.push((agent_of(subject), one.index));
             }

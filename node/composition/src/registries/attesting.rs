@@ -243,6 +243,7 @@ fn row(verified: &VerifiedAttestation) -> AttestedRow {
         by: body.by,
         version: body.version.as_ref().map(Version::to_string),
         finding: body.finding(),
+        made_ms: body.not_before_ms.min(verified.accepted_ms),
         accepted_ms: verified.accepted_ms,
         until_ms: body.not_after_ms,
     }

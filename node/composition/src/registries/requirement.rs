@@ -38,6 +38,8 @@ pub struct AttestedRow {
     pub version: Option<String>,
     /// The finding.
     pub finding: Value,
+    /// When it was made, as its signer says, and no later than the registry accepted it, Unix milliseconds.
+    pub made_ms: u64,
     /// When the registry accepted it, Unix milliseconds.
     pub accepted_ms: u64,
     /// Until when it is in force, Unix milliseconds.
@@ -107,9 +109,10 @@ impl Requirement {
     /// Says it, and what to do.
     pub fn check(&self) -> Result<(), String> {
         let star = self.agents.find('*');
-        if self.agents.is_empty() || star.is_some_and(|at| at + 1 != self.agents.len()) {
+        let stars = |at: usize| at + 1 == self.agents.len() && (at == 0 || self.agents[..at].ends_with(['/', ':']));
+        if self.agents.is_empty() || star.is_some_and(|at| !stars(at)) {
             return Err(format!(
-                "`agents` is an agent's id or name, or begins one and ends with *, not {:?}",
+                "`agents` is an agent's id or name, or begins one up to / or : and ends with *, not {:?}",
                 self.agents
             ));
         }
@@ -184,10 +187,10 @@ fn one_of<'a>(
     if let Some(row) = attested.iter().filter(of).find(|row| !passes(&row.finding)) {
         return Err(Lack::Negative { name: name.to_owned(), by: row.by });
     }
-    let newest = attested.iter().filter(of).max_by_key(|row| row.accepted_ms);
+    let newest = attested.iter().filter(of).max_by_key(|row| row.made_ms);
     let row = newest.ok_or_else(|| Lack::Absent { name: name.to_owned(), by: by.clone() })?;
-    let (days, max) = (now_ms.saturating_sub(row.accepted_ms) / DAY_MS, requirement.max_age_days);
-    if max > 0 && now_ms.saturating_sub(row.accepted_ms) > u64::from(max) * DAY_MS {
+    let (days, max) = (now_ms.saturating_sub(row.made_ms) / DAY_MS, requirement.max_age_days);
+    if max > 0 && now_ms.saturating_sub(row.made_ms) > u64::from(max) * DAY_MS {
         return Err(Lack::Old { name: name.to_owned(), by: row.by, days, max });
     }
     Ok(row)
@@ -224,8 +227,8 @@ mod tests {
     }
 
     fn row(name: &str, by: u8, finding: Value, days_ago: u64) -> AttestedRow {
-        let (by, accepted_ms) = (publisher(by), NOW - days_ago * DAY_MS);
-        AttestedRow { name: name.to_owned(), by, version: None, finding, accepted_ms, until_ms: u64::MAX }
+        let (by, made_ms) = (publisher(by), NOW - days_ago * DAY_MS);
+        AttestedRow { name: name.to_owned(), by, version: None, finding, made_ms, accepted_ms: NOW, until_ms: u64::MAX }
     }
 
     fn lack(all: &[Requirement], rows: &[AttestedRow]) -> Result<usize, Lack> {
