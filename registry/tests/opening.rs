@@ -159,6 +159,26 @@ async fn a_log_that_began_does_not_begin_again_over_an_empty_store() {
 }
 
 #[tokio::test]
+async fn a_long_log_is_read_by_several_and_applied_in_its_order() {
+    const ENTRIES: u64 = 300;
+    let served = Served::start(open()).await;
+    for number in 0..ENTRIES {
+        // Of each Thing the last title counts.
+        served.have(&format!("urn:{}", number % 100), &format!("Lamp {number}")).await;
+    }
+    let again = opened(served.store.clone(), 9, false).await.expect("it opens");
+    assert_eq!(again.checkpoint().note(), served.registry.checkpoint().note());
+    for id in 0..100 {
+        let shown = again.directory().submitted(&format!("urn:{id}")).expect("it is there");
+        assert_eq!(shown.index, 200 + id, "the newest");
+    }
+    let mut batch = Batch::new();
+    batch.delete(STATEMENTS, 150_u64.to_be_bytes().to_vec());
+    served.store.write(batch, Durability::Synced).await.expect("written");
+    assert!(matches!(opened(served.store.clone(), 9, false).await, Err(OpenError::Statement(150))));
+}
+
+#[tokio::test]
 async fn the_checkpoint_that_is_kept_never_gets_older() {
     let held = Held::new();
     let registry = opened(Arc::new(Handle(held.clone())), 9, true).await.expect("it begins");

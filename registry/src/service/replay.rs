@@ -8,10 +8,12 @@ use super::rows::{self, STATEMENTS};
 use super::{OpenError, Registry, Seen};
 use crate::machine::Statement;
 
-/// Entries that are read at once.
-const READ_AT_ONCE: u64 = 512;
+/// Entries that are read at once: what is held of them at a start does not grow with the log.
+const READ_AT_ONCE: u64 = 64;
 /// What one reader may be ahead, in such reads.
-const AHEAD: usize = 4;
+const AHEAD: usize = 2;
+/// Readers at most.
+const READERS_MAX: u64 = 8;
 
 type Read = Result<Vec<Statement>, OpenError>;
 
@@ -22,7 +24,7 @@ pub(super) fn replay(registry: &Registry, seen: &mut Seen, size: u64) -> Result<
     let pieces = (size - begin).div_ceil(READ_AT_ONCE);
     let read = |piece: u64| read_some(registry, begin + piece * READ_AT_ONCE, size);
     let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u64);
-    let readers = processors.min(pieces);
+    let readers = processors.min(READERS_MAX).min(pieces);
     if readers < 2 {
         return (0..pieces).try_for_each(|piece| apply(seen, read(piece)));
     }
