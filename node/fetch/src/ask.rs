@@ -50,7 +50,7 @@ impl Fetch {
         let Request { method, url, headers, body } = request;
         let asked = client.request(method, url).headers(headers).body(body);
         let asked = async {
-            let response = asked.send().await.map_err(|error| why(&error))?;
+            let response = asked.send().await.map_err(why)?;
             let (status, headers) = (response.status().as_u16(), response.headers().clone());
             let body = some(response, limits.bytes, enough).await?;
             Ok(Reply { status, headers, body })
@@ -72,7 +72,7 @@ async fn some(
     let mut body = Vec::new();
     let mut chunks = response.bytes_stream();
     while let Some(chunk) = chunks.next().await {
-        let chunk = chunk.map_err(|error| why(&error))?;
+        let chunk = chunk.map_err(why)?;
         if body.len() + chunk.len() > bytes_max {
             return Err(FetchError::TooLong(bytes_max));
         }

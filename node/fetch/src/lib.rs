@@ -95,7 +95,7 @@ impl Fetch {
                 .pool_max_idle_per_host(0)
                 .dns_resolver(Arc::new(Guarded { resolver: resolver.clone(), exceptions: guard }))
                 .build()
-                .map_err(|error| FetchError::Transport(error.to_string()))
+                .map_err(why)
         };
         Ok(Fetch { guarded: client(Some(exceptions.clone()))?, free: client(None)?, exceptions, resolver })
     }
@@ -129,7 +129,7 @@ impl Fetch {
             request = request.header(*name, value);
         }
         let late = |_| Err(FetchError::TooLate(time.as_millis()));
-        let sent = async { request.send().await.map_err(|error| why(&error)) };
+        let sent = async { request.send().await.map_err(why) };
         let response = tokio::time::timeout(time, sent).await.unwrap_or_else(late)?;
         Ok(response.status().as_u16())
     }
@@ -170,7 +170,7 @@ impl Fetch {
             request = request.bearer_auth(token);
         }
         let exchanged = async {
-            let response = request.send().await.map_err(|error| why(&error))?;
+            let response = request.send().await.map_err(why)?;
             let status = response.status().as_u16();
             Ok((status, whole(response, limits.bytes).await?))
         };
@@ -215,7 +215,7 @@ impl Fetch {
     async fn once(&self, url: &Url, given: Given, accept: &str) -> Result<Response, FetchError> {
         self.check(url, given)?;
         let client = if given == Given::Operator { &self.free } else { &self.guarded };
-        client.get(url.clone()).header(ACCEPT, accept).send().await.map_err(|error| why(&error))
+        client.get(url.clone()).header(ACCEPT, accept).send().await.map_err(why)
     }
 
     /// Checks a URL before its name is resolved.
@@ -254,9 +254,9 @@ pub fn same_origin(one: &Url, other: &Url) -> bool {
         && one.port_or_known_default() == other.port_or_known_default()
 }
 
-/// The reason of the resolver, if it gave one.
-fn why(error: &reqwest::Error) -> FetchError {
-    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+/// The reason of the resolver, if it gave one. The URL is left out: its query may hold a secret, and errors are logged.
+fn why(error: reqwest::Error) -> FetchError {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&error);
     while let Some(error) = cause {
         if let Some(ours) = error.downcast_ref::<FetchError>() {
             return ours.clone();
@@ -268,7 +268,7 @@ fn why(error: &reqwest::Error) -> FetchError {
         }
         cause = error.source();
     }
-    FetchError::Transport(error.to_string())
+    FetchError::Transport(error.without_url().to_string())
 }
 
 async fn body(response: Response, bytes_max: usize) -> Result<Vec<u8>, FetchError> {
@@ -283,7 +283,7 @@ async fn whole(response: Response, bytes_max: usize) -> Result<Vec<u8>, FetchErr
     let mut body = Vec::new();
     let mut chunks = response.bytes_stream();
     while let Some(chunk) = chunks.next().await {
-        let chunk = chunk.map_err(|error| FetchError::Transport(error.to_string()))?;
+        let chunk = chunk.map_err(why)?;
         if body.len() + chunk.len() > bytes_max {
             return Err(FetchError::TooLong(bytes_max));
         }

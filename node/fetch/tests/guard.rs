@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use althing_fetch::{Fetch, FetchError, Given, Limits, Net, Resolve, Url, blocked};
+use althing_fetch::header::HeaderMap;
+use althing_fetch::{Fetch, FetchError, Given, Limits, Method, Net, Request, Resolve, Url, blocked};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -394,4 +395,30 @@ async fn what_comes_and_how_long_it_takes_are_bounded() {
         assert_eq!(get(path, LIMITS.time).await, Err(FetchError::TooLong(1_000)), "{path}");
     }
     assert_eq!(get("/silent", Duration::from_millis(300)).await, Err(FetchError::TooLate(300)));
+}
+
+#[tokio::test]
+async fn no_error_tells_the_query_which_may_hold_a_secret() {
+    let site = Site::at(ONE, |path| match path.split('?').next() {
+        // It ends in the middle of its body.
+        Some("/half") => Some("HTTP/1.1 200 OK\r\ncontent-length: 100\r\nconnection: close\r\n\r\nhalf".to_owned()),
+        // The connection is closed without an answer.
+        _ => Some(String::new()),
+    })
+    .await;
+    let fetch = fetch(&[], &Arc::default());
+    for path in ["/closed?key=SECRET", "/half?key=SECRET"] {
+        let there = site.url(path);
+        let nothing = ("text/plain", Vec::new());
+        let got = fetch.get(&there, Given::Operator, "*/*", LIMITS).await.map(drop);
+        let sent = fetch.exchange(Method::POST, &there, Given::Operator, nothing, LIMITS).await.map(drop);
+        let request = Request { method: Method::GET, url: there, headers: HeaderMap::new(), body: Vec::new() };
+        let asked = fetch.ask(Given::Operator, request, LIMITS, |_| false).await.map(drop);
+        for failed in [got, sent, asked] {
+            match failed {
+                Err(FetchError::Transport(why)) => assert!(!why.contains("SECRET"), "{path}: {why}"),
+                other => panic!("{path}: {other:?}"),
+            }
+        }
+    }
 }

@@ -13,6 +13,7 @@ use althing_store::file::read_bytes;
 use althing_td::{Description as Td, Strictness, no_duplicates};
 use futures::future::join_all;
 use serde_json::Value;
+use tokio::time::{Instant, timeout_at};
 
 use super::publishing::{Publication, Published, Publishing};
 use super::{Registries, RegistriesError};
@@ -21,7 +22,7 @@ use super::{Registries, RegistriesError};
 const FILE_BYTES_MAX: u64 = 256 << 10;
 /// Things that one search takes from a registry.
 const FOUND_MAX: usize = 16;
-/// How long a search waits for registries.
+/// How long a search waits for registries; what was verified until then is found.
 const WAIT: Duration = Duration::from_secs(3);
 
 /// A Thing that somebody released, verified.
@@ -113,41 +114,69 @@ impl Registries {
         if !asks || query.max_load.is_some() || query.min_grade.is_some() {
             return Vec::new();
         }
+        let until = Instant::now() + WAIT;
         let asked = self.list().into_iter().filter(|(_, row)| row.forked.is_none()).map(|(at, _)| {
             let inquiry = &inquiry;
             async move {
-                let found = tokio::time::timeout(WAIT, self.find_in(&at, inquiry)).await;
-                match found.map_err(|_| "it does not answer".to_owned()) {
-                    Ok(Ok(found)) => found,
-                    Ok(Err(error)) => {
-                        tracing::debug!(registry = at, %error, "a registry names no Things");
-                        Vec::new()
-                    }
-                    Err(why) => {
-                        tracing::debug!(registry = at, why, "a registry names no Things");
-                        Vec::new()
-                    }
-                }
+                self.find_in(&at, inquiry, until).await.unwrap_or_else(|error| {
+                    tracing::debug!(registry = at, %error, "a registry names no Things");
+                    Vec::new()
+                })
             }
         });
         let found: Vec<PublishedThing> = join_all(asked).await.into_iter().flatten().collect();
         found.into_iter().filter(|thing| query.matches(thing.description.capabilities())).collect()
     }
 
-    async fn find_in(&self, at: &str, inquiry: &Inquiry) -> Result<Vec<PublishedThing>, RegistriesError> {
+    /// Those of one registry. Each is verified for itself, so that one that is wrong or late hides no other.
+    async fn find_in(
+        &self,
+        at: &str,
+        inquiry: &Inquiry,
+        until: Instant,
+    ) -> Result<Vec<PublishedThing>, RegistriesError> {
         let client: RegistryClient = self.client(at)?;
-        let mut found = Vec::new();
-        for (id, version) in client.published(inquiry).await?.into_iter().take(FOUND_MAX) {
-            let verified: VerifiedRelease = self.release(&client, &id, &version).await?;
-            self.accept(at, &client, verified.checkpoint.clone()).await?;
-            if verified.standing > althing_protocol::registry::Standing::Deprecated {
-                continue;
+        let Ok(named) = timeout_at(until, client.published(inquiry)).await else {
+            tracing::debug!(registry = at, "a registry does not answer in time");
+            return Ok(Vec::new());
+        };
+        let verified = named?.into_iter().take(FOUND_MAX).map(|(id, version)| {
+            let client = &client;
+            async move {
+                match timeout_at(until, self.verified(at, client, &id, &version)).await {
+                    Ok(Ok(found)) => found,
+                    Ok(Err(error)) => {
+                        tracing::debug!(registry = at, %id, %version, %error, "a Thing cannot be verified");
+                        None
+                    }
+                    Err(_) => {
+                        tracing::debug!(registry = at, %id, %version, "a Thing is not verified in time");
+                        None
+                    }
+                }
             }
-            if let Ok(description) = Td::parse(&verified.description.body.td) {
-                found.push(PublishedThing { id, version, description, registry: at.to_owned() });
-            }
+        });
+        let found: Vec<PublishedThing> = join_all(verified).await.into_iter().flatten().collect();
+        // A registry that showed two histories meanwhile is not believed.
+        self.client(at).map(|_| found)
+    }
+
+    /// A Thing that a registry named, verified; none if it should not be used, or has no description that is valid now.
+    async fn verified(
+        &self,
+        at: &str,
+        client: &RegistryClient,
+        id: &AgentId,
+        version: &Version,
+    ) -> Result<Option<PublishedThing>, RegistriesError> {
+        let verified: VerifiedRelease = self.release(client, id, version).await?;
+        self.accept(at, client, verified.checkpoint.clone()).await?;
+        if verified.standing > althing_protocol::registry::Standing::Deprecated {
+            return Ok(None);
         }
-        Ok(found)
+        let Ok(description) = Td::parse(&verified.description.body.td) else { return Ok(None) };
+        let (id, version, registry) = (id.clone(), version.clone(), at.to_owned());
+        Ok(Some(PublishedThing { id, version, description, registry }))
     }
 }
 

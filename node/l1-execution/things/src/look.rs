@@ -12,6 +12,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use reqwest::Url;
 use serde_json::{Map, Value};
+use tokio::time::{Instant, timeout_at};
 
 use super::machine::directory::{ENTRIES_MAX, Entry, Kind, entry, kind, next};
 
@@ -21,6 +22,8 @@ const DESCRIPTION: Limits = Limits { bytes: TD_BYTES_MAX, time: Duration::from_s
 const LIST: Limits = Limits { bytes: 8 << 20, time: Duration::from_secs(10) };
 /// Pages of a list.
 const PAGES_MAX: usize = 64;
+/// Of all pages of a list together; what is beyond is left out.
+const PAGES: Limits = Limits { bytes: 16 << 20, time: Duration::from_secs(60) };
 /// What is asked for.
 const ACCEPTED: &str = "application/td+json, application/ld+json;q=0.9, application/json;q=0.8";
 
@@ -40,7 +43,8 @@ impl Web {
 pub enum Seen {
     /// A Thing, by its valid description.
     Thing(Map<String, Value>),
-    /// A directory, with the Things that have an id, and how many have none or were too many.
+    /// A directory, with the Things that have an id that is not too long, and how many others there are, or were too many;
+    /// pages that were not read count as one.
     Directory(Vec<Entry>, usize),
 }
 
@@ -184,9 +188,17 @@ async fn read(
 /// The list at an address, by pages.
 async fn listed(web: &Web, list: Url, secret: Option<&str>) -> Result<Seen, LookError> {
     let (mut entries, mut left_out, mut page) = (Vec::new(), 0, Some(list.clone()));
+    let (until, mut bytes) = (Instant::now() + PAGES.time, PAGES.bytes);
     for _ in 0..PAGES_MAX {
-        let Some(url) = page.take() else { break };
-        let reply = read(web, &url, secret, LIST).await?.map_err(|error| failed(&url, error))?;
+        let Some(url) = page.clone() else { break };
+        let limits = Limits { bytes: LIST.bytes.min(bytes), ..LIST };
+        // Beyond the limits of all pages, what was found is kept, and the page stays one that was not read.
+        let Ok(reply) = timeout_at(until, read(web, &url, secret, limits)).await else { break };
+        let reply = match reply? {
+            Err(FetchError::TooLong(most)) if most < LIST.bytes => break,
+            reply => reply.map_err(|error| failed(&url, error))?,
+        };
+        bytes = bytes.saturating_sub(reply.body.len());
         let Kind::List(items, after) = understood(&reply, &url)? else { return Err(LookError::Neither) };
         let found: Vec<Option<Entry>> = items.iter().map(|td| entry(td, &list)).collect();
         left_out += found.iter().filter(|entry| entry.is_none()).count();

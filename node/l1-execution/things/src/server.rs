@@ -196,7 +196,8 @@ impl Thing {
         let wait_s = request.wait_s;
         let limits = Limits { time: wait_s.map_or(ANSWER.time, Duration::from_secs), ..ANSWER };
         let (request, is_sse) = (sent(request).map_err(|why| down(&why))?, call.form.is_sse);
-        let enough = |body: &[u8]| is_sse && answer::first_event(body).is_some();
+        let events = answer::Events::default();
+        let enough = move |body: &[u8]| is_sse && events.first(body).is_some();
         let fetch = self.web.fetch().map_err(|error| down(&error))?;
         // Its origin is that of the owner's address, or one that the owner named.
         let asked = fetch.ask(Given::Operator, request, limits, enough).await;

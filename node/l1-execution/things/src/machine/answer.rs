@@ -1,5 +1,7 @@
 //! What an answer of a Thing means, as the result of a tool (MCP's `CallToolResult`).
 
+use std::cell::Cell;
+
 use althing_td::is_hidden;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -59,13 +61,48 @@ fn content(content_type: &str, body: &[u8]) -> Value {
 
 /// The data of the first server-sent event that is whole, and has some.
 pub fn first_event(bytes: &[u8]) -> Option<String> {
-    let text = String::from_utf8_lossy(bytes).replace("\r\n", "\n").replace('\r', "\n");
-    let (whole, _) = text.rsplit_once("\n\n")?;
-    whole.split("\n\n").find_map(|event| {
-        let data = event.lines().filter_map(|line| line.strip_prefix("data:"));
-        let data: Vec<&str> = data.map(|line| line.strip_prefix(' ').unwrap_or(line)).collect();
-        (!data.is_empty()).then(|| data.join("\n"))
-    })
+    Events::default().first(bytes)
+}
+
+/// How far a body that grows was looked through, so that each part of it is looked at once, however small the pieces are
+/// in which it arrives.
+#[derive(Debug, Default)]
+pub struct Events {
+    /// Where the first event begins that was not whole; those before it have no data.
+    begin: Cell<usize>,
+    /// Where the search for its end goes on.
+    looked: Cell<usize>,
+}
+
+impl Events {
+    /// [`first_event`] of a body that begins with the one of the last time.
+    pub fn first(&self, body: &[u8]) -> Option<String> {
+        while let Some(end) = blank_line(body, self.looked.get()) {
+            if let Some(data) = data(body.get(self.begin.get()..end)?) {
+                return Some(data);
+            }
+            self.begin.set(end);
+            self.looked.set(end);
+        }
+        // The last byte may be the first one of a blank line's two.
+        self.looked.set(body.len().saturating_sub(1));
+        None
+    }
+}
+
+/// Where the first blank line from `from` on ends: an end of a line follows another one, and \r\n is only one.
+fn blank_line(body: &[u8], from: usize) -> Option<usize> {
+    let is_end = |byte: u8| matches!(byte, b'\r' | b'\n');
+    let is_blank = |pair: &[u8]| pair.iter().all(|byte| is_end(*byte)) && pair != b"\r\n";
+    body.get(from..)?.windows(2).position(is_blank).map(|at| from + at + 2)
+}
+
+/// The data of an event, if it has some.
+fn data(event: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(event).replace("\r\n", "\n").replace('\r', "\n");
+    let data = text.lines().filter_map(|line| line.strip_prefix("data:"));
+    let data: Vec<&str> = data.map(|line| line.strip_prefix(' ').unwrap_or(line)).collect();
+    (!data.is_empty()).then(|| data.join("\n"))
 }
 
 #[cfg(test)]
@@ -102,5 +139,37 @@ mod tests {
         assert_eq!(first_event(b"data: 1\n"), None);
         assert_eq!(first_event(b": hello\n\nid: 1\ndata: 1\n\n").as_deref(), Some("1"));
         assert_eq!(first_event(b"data: 1\r\ndata:2\r\n\r\ndata: 3\r\n\r\n").as_deref(), Some("1\n2"));
+    }
+
+    #[test]
+    fn an_event_is_the_same_in_pieces() {
+        for ends in ["\n", "\r", "\r\n"] {
+            for (text, wanted) in [
+                ("data: 1||", Some("1")),
+                ("||: hello||id: 1||||data: 1|data:2|||data: 3||", Some("1\n2")),
+                (": hello||id: 1|", None),
+                ("data: 1|", None),
+            ] {
+                let text = text.replace('|', ends);
+                let events = Events::default();
+                let found = (0..=text.len()).find_map(|size| events.first(&text.as_bytes()[..size]));
+                assert_eq!(found.as_deref(), wanted, "{text:?} byte by byte");
+                assert_eq!(first_event(text.as_bytes()).as_deref(), wanted, "{text:?} at once");
+            }
+        }
+        let events = Events::default();
+        assert_eq!(events.first(b"data: 1\r\n"), None);
+        assert_eq!(events.first(b"data: 1\r\n\r").as_deref(), Some("1"), "the line ended, whatever follows");
+        assert_eq!(events.first(b"data: 1\r\n\r\n").as_deref(), Some("1"), "and it stays the first");
+    }
+
+    /// From the beginning each time, hundreds of gigabytes would be looked at.
+    #[test]
+    fn a_long_stream_of_small_pieces_is_looked_through_once() {
+        for piece in [": hello\n\n", "data: and no end "] {
+            let body = piece.repeat((640 << 10) / piece.len());
+            let events = Events::default();
+            assert!((0..=body.len()).all(|size| events.first(&body.as_bytes()[..size]).is_none()), "{piece:?}");
+        }
     }
 }

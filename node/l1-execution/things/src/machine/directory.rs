@@ -1,5 +1,6 @@
 //! What is at an address of the Web of Things: a Thing, a directory, or a page of one (W3C WoT Discovery).
 
+use althing_td::TITLE_CHARS_MAX;
 use reqwest::Url;
 use serde_json::{Map, Value};
 
@@ -7,6 +8,8 @@ use super::template::{Template, escape};
 
 /// The most Things that are read of one directory.
 pub const ENTRIES_MAX: usize = 1_000;
+/// Bytes of an entry's id.
+const ID_BYTES_MAX: usize = 512;
 /// The contexts of Thing Descriptions.
 const CONTEXTS: [&str; 3] =
     ["https://www.w3.org/2022/wot/td/v1.1", "https://www.w3.org/2019/wot/td/v1", "http://www.w3.org/ns/td"];
@@ -16,7 +19,7 @@ const CONTEXTS: [&str; 3] =
 pub struct Entry {
     /// Its id.
     pub id: String,
-    /// Its title.
+    /// Its title, cut where it is too long.
     pub title: String,
     /// Where the directory has its description.
     pub url: String,
@@ -72,16 +75,17 @@ fn list_of(td: &Map<String, Value>, from: &Url) -> Option<Url> {
     base.as_ref().unwrap_or(from).join(&href).ok()
 }
 
-/// The entry of a description in the list at `list`.
+/// The entry of a description in the list at `list`; none if it has no id, or one that is too long.
 pub fn entry(td: &Value, list: &Url) -> Option<Entry> {
     let text = |member: &str| td.get(member).and_then(Value::as_str);
-    let id = text("id")?;
+    let id = text("id").filter(|id| id.len() <= ID_BYTES_MAX)?;
+    let title = text("title").unwrap_or(id).chars().take(TITLE_CHARS_MAX).collect();
     let mut list = list.clone();
     list.set_query(None);
     list.set_fragment(None);
     let mut url = format!("{}/", list.as_str().trim_end_matches('/'));
     escape(id, &mut url);
-    Some(Entry { id: id.to_owned(), title: text("title").unwrap_or(id).to_owned(), url })
+    Some(Entry { id: id.to_owned(), title, url })
 }
 
 /// The next page, as a `Link` header says (RFC 8288).
@@ -149,6 +153,22 @@ mod tests {
         let entry = entry(&td(json!({ "id": "urn:x:a/b" })), &list).expect("an entry");
         assert_eq!((entry.title.as_str(), entry.url.as_str()), ("T", "http://192.0.2.1/things/urn%3Ax%3Aa%2Fb"));
         assert_eq!(super::entry(&td(json!({})), &list), None, "it has no id to ask for");
+    }
+
+    #[test]
+    fn an_entry_is_as_long_as_a_person_reads() {
+        let list = Url::parse("http://192.0.2.1/things").expect("an address");
+        let read = |id: &str, title: &str| super::entry(&td(json!({ "id": id, "title": title })), &list);
+        // Characters are counted, not bytes.
+        let long = "\u{e9}".repeat(TITLE_CHARS_MAX + 1);
+        assert_eq!(read("urn:x:1", &long).expect("an entry").title.chars().count(), TITLE_CHARS_MAX);
+        let fits = "i".repeat(ID_BYTES_MAX);
+        let entry = read(&fits, "T").expect("an entry");
+        assert_eq!((entry.id.as_str(), entry.title.as_str()), (fits.as_str(), "T"));
+        assert_eq!(read(&format!("{fits}i"), "T"), None, "it is left out: a cut id would be another one");
+        let untitled = json!({ "@context": CONTEXTS[0], "id": fits });
+        let title = super::entry(&untitled, &list).expect("an entry").title;
+        assert_eq!(title.len(), TITLE_CHARS_MAX, "an id in place of the title is cut too");
     }
 
     #[test]
