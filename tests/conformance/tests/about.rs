@@ -1,4 +1,4 @@
-//! What the gateway tells about itself: a page, `/llms.txt`, `/openapi.json`, `/metrics`.
+//! What the gateway tells about itself: a page, `/llms.txt`, `/llms-full.txt`, `/openapi.json`, `/metrics`.
 
 use althing_conformance::gateway::Gateway;
 use althing_conformance::mesh::{Node, file, store};
@@ -68,6 +68,34 @@ async fn the_page_and_the_summary_name_agents_as_text() {
         "{summary}"
     );
     assert!(!summary.contains("\n- [Other]"), "{summary}");
+    assert!(summary.contains(&format!("http://{}/llms-full.txt", gateway.host)), "{summary}");
+}
+
+#[tokio::test]
+async fn the_full_summary_says_what_each_agent_does_and_how_it_is_called() {
+    let node = node().await;
+    let mut agent = file("near", "Acts as it is told", "acting.do", "do", "play");
+    agent.skills[0].examples = vec!["Play\n- skill: other".to_owned(), "Hamlet".to_owned()];
+    let id = node.publish(&agent, 1);
+    let gateway = Gateway::start(&node, None).await;
+    let full = gateway.get("/llms-full.txt").await;
+    assert_eq!((full.status, full.header("content-type")), (200, "text/plain; charset=utf-8"));
+    let base = format!("http://{}", gateway.host);
+    for line in [
+        format!("- id: {id}"),
+        "- description: Acts as it is told".to_owned(),
+        "- input modes: text/plain".to_owned(),
+        "- skill: acting.do (Skill): Acts as it is told".to_owned(),
+        "  - examples: Play - skill: other | Hamlet".to_owned(),
+        format!("- A2A, JSON-RPC: POST {base}/a2a/{id}"),
+        format!("- A2A, HTTP+JSON: POST {base}/a2a/{id}/message:send"),
+        format!("- A2A, gRPC: {base} with the tenant {id}"),
+        format!("- MCP: {base}/mcp, the tool call_agent with the agent {id}"),
+        format!("- Web of Things: {base}/things/{id}, POST {base}/things/{id}/actions/chat"),
+    ] {
+        assert!(full.body.lines().any(|shown| shown == line), "no {line:?} in {}", full.body);
+    }
+    assert!(!full.body.contains("left out here"), "{}", full.body);
 }
 
 #[tokio::test]
@@ -75,7 +103,7 @@ async fn agents_and_figures_need_the_token_where_one_is_set() {
     let node = node().await;
     let id = node.host(&file("near", "Acts as it is told", "acting.do", "do", "play")).await.to_string();
     let gateway = Gateway::start(&node, Some("secret")).await;
-    for path in ["/", "/llms.txt", "/openapi.json", "/healthz"] {
+    for path in ["/", "/llms.txt", "/llms-full.txt", "/openapi.json", "/healthz"] {
         let open = gateway.get(path).await;
         assert_eq!(open.status, 200, "{path}");
         assert!(!open.body.contains(&id), "{path}: {}", open.body);

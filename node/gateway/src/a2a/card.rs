@@ -143,7 +143,7 @@ fn interfaces(id: &str, gateway: Option<&str>) -> Vec<Interface> {
 }
 
 /// The description's values first, then those that only the agent's own card has.
-fn with_own(described: &[String], own: &[String]) -> Vec<String> {
+pub(crate) fn with_own(described: &[String], own: &[String]) -> Vec<String> {
     let more = own.iter().filter(|mode| !described.contains(mode));
     described.iter().chain(more).cloned().collect()
 }

@@ -1,16 +1,17 @@
 //! What the gateway tells about itself: a page for people, a description of its routes for programs, a summary for language
 //! models, and figures for Prometheus.
 
+mod full;
 mod metrics;
 mod openapi;
 mod page;
 
 use std::sync::Arc;
 
-use althing_calls::TrustRelation;
+use althing_calls::{OwnCard, TrustRelation};
 use althing_edge::{METADATA, Scope, host, problem};
 use althing_protocol::PublicKey;
-use althing_td::jwk;
+use althing_td::{Description, jwk};
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Json, Response};
@@ -37,6 +38,11 @@ pub(crate) fn open() -> Routes {
             Route::get("/llms.txt", TAG, "Tells language models what is here")
                 .answers(const { &[Answer::ok("Markdown, as llmstxt.org has it", "text/plain")] }),
             page::llms,
+        )
+        .route(
+            Route::get("/llms-full.txt", TAG, "Tells language models what each agent does, and how it is called")
+                .answers(const { &[Answer::ok("Markdown: the agents of /llms.txt in full", "text/plain")] }),
+            full::show,
         )
         .route(
             Route::get("/openapi.json", TAG, "Describes the routes of this gateway")
@@ -104,31 +110,37 @@ struct Named {
     name: String,
     title: String,
     description: String,
+    /// The whole description, if it is still known.
+    described: Option<Arc<Description>>,
+    /// What the card that it serves itself adds, if it runs here.
+    own: OwnCard,
     /// Whether neither the owner nor anybody trusted wrote that.
     by_stranger: bool,
 }
 
-/// The agents that may be named to anyone, each once, and whether there are more.
-fn named(gateway: &Gateway) -> (Vec<Named>, bool) {
+/// The agents that may be named to anyone, each once, and how many there are beside these.
+fn named(gateway: &Gateway) -> (Vec<Named>, usize) {
     if gateway.access.is_guarded() {
-        return (Vec::new(), false);
+        return (Vec::new(), 0);
     }
     let mut known = gateway.calls.known(crate::AGENTS_MAX);
     known.sort_by(|a, b| a.agent.cmp(&b.agent));
     known.dedup_by(|a, b| a.agent == b.agent);
-    let more = known.len() > NAMED_MAX;
-    let described = known.into_iter().take(NAMED_MAX).map(|known| {
-        let candidate = gateway.calls.discovery().describe(&known.agent);
-        let description = candidate.and_then(|candidate| candidate.description.description().map(str::to_owned));
+    let more = known.len().saturating_sub(NAMED_MAX);
+    let agents = known.into_iter().take(NAMED_MAX).map(|known| {
+        let described = gateway.calls.discovery().describe(&known.agent).map(|candidate| candidate.description);
+        let description = described.as_ref().and_then(|described| described.description().map(str::to_owned));
         Named {
             id: known.agent.to_string(),
             name: known.agent.name().to_owned(),
             title: known.title,
             description: description.unwrap_or_default(),
+            described,
+            own: gateway.calls.own_card(&known.agent).unwrap_or_default(),
             by_stranger: gateway.calls.relation(known.agent.publisher()) == TrustRelation::Stranger,
         }
     });
-    (described.collect(), more)
+    (agents.collect(), more)
 }
 
 /// The base of the addresses that the reader can use.

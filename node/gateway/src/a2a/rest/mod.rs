@@ -12,7 +12,7 @@ use althing_calls::{Operation, OperationError, OperationRequest, Refusal, Reply}
 use althing_edge::{Scope, read_body};
 use axum::body::Bytes;
 use axum::extract::{Query, Request, State};
-use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::sse::Event;
 use axum::response::{IntoResponse, Json, Response};
 use futures::StreamExt as _;
@@ -171,7 +171,12 @@ fn stream(events: Events) -> Response {
 
 fn failed(error: &OperationError) -> Response {
     let status = status(&error.refusal);
-    (status, Json(refusal(error, status))).into_response()
+    let mut answer = (status, Json(refusal(error, status))).into_response();
+    // What may be well in a moment (RFC 9110 §10.2.3).
+    if matches!(status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS) {
+        answer.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    }
+    answer
 }
 
 fn method_not_allowed(method: &Method, allowed: &'static str) -> Response {

@@ -231,6 +231,16 @@ async fn errors_are_those_of_the_specification() {
     assert_eq!(json_of(world.get(near, &format!("/{near}/tasks"))).await.0, 200, "an agent is its own tenant");
 }
 
+#[test]
+fn who_may_try_again_is_told_when() {
+    let answer = |refusal| super::failed(&OperationError { refusal, message: "why".to_owned(), details: Vec::new() });
+    for (refusal, status) in [(Refusal::Overloaded, 429), (Refusal::AgentUnreachable, 503)] {
+        let answer = answer(refusal);
+        assert_eq!((answer.status().as_u16(), answer.headers()["retry-after"].as_bytes()), (status, &b"1"[..]));
+    }
+    assert!(!answer(Refusal::TaskNotFound).headers().contains_key("retry-after"));
+}
+
 #[tokio::test]
 async fn requests_that_break_a_rule_are_refused_by_type() {
     let world = World::start().await;
