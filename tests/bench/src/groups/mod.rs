@@ -63,7 +63,7 @@ async fn next_write(write: &Write) -> Duration {
     begun.elapsed()
 }
 
-/// Prints all figures; whether what must be met is.
+/// Prints all figures; whether what must be met is. A ratio that is not measured is not met.
 pub async fn run() -> bool {
     let folder = tempfile::tempdir().expect("a folder");
     let team = Arc::new(tokio::sync::Mutex::new(member::Team::start(&folder.path().join("althing")).await));
@@ -98,7 +98,8 @@ pub async fn run() -> bool {
             }
         }
         if ratios.is_empty() {
-            println!("groups: {what}: {:.0} writes/s", median(ours));
+            println!("groups: {what}: {:.0} writes/s; not measured beside etcd (least {least}x)", median(ours));
+            met = false;
             continue;
         }
         let ratio = median(ratios);
