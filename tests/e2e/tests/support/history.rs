@@ -132,9 +132,13 @@ impl History {
             }
             let machine = &machines[number % machines.len()];
             match number % 4 {
-                0 | 2 if own.len() < TASKS_MAX => own.extend(self.submit(client, machine, number % 8 == 0)),
+                0 | 2 if own.len() < TASKS_MAX => {
+                    let submitted = self.submit(client, machine, number % 8 == 0);
+                    own.extend(submitted.map(|(id, task)| (machine, id, task)));
+                }
                 1 => self.look(client, machine),
-                _ => own.last().into_iter().for_each(|(id, task)| self.cancel(client, machine, id, *task)),
+                // The charter lets members cancel what they submitted.
+                _ => own.last().into_iter().for_each(|(at, id, task)| self.cancel(client, at, id, *task)),
             }
             std::thread::sleep(PACE);
         }
@@ -159,7 +163,7 @@ impl History {
         let said = machine.run(&["task", "cancel", "team", id]);
         let done = match said.code {
             0 => Some(true),
-            5 if said.stderr.contains("does not permit") => Some(false),
+            5 if said.stderr.contains(", which does not permit this") => Some(false),
             _ => None,
         };
         self.note(client, called, done.is_some(), Deed::Cancel { task, done });
