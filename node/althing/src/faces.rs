@@ -19,6 +19,7 @@ use crate::tokens::Tokens;
 /// Limits of the listener for introductions.
 const LIMITS: althing_gateway::Limits = althing_gateway::Limits {
     connections: 64,
+    of_origin: 16,
     header_timeout: Duration::from_secs(5),
     idle: Duration::from_secs(15),
     drain: Duration::from_secs(1),

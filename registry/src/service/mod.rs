@@ -41,7 +41,7 @@ pub use published::Published;
 pub use purging::Purging;
 pub use releases::{Reader, Releases};
 pub use rows::FAMILIES;
-pub use search::{Found, Origins, Place, SearchError, Turn, TurnError, Turns, keep_indexed, search};
+pub use search::{Found, SearchError, Turn, TurnError, Turns, keep_indexed, search};
 pub use stage::{Stage, Staged, Staging, hex, unhex};
 pub(crate) use things::report;
 pub use things::{Directory, DirectoryConfig, Order, Page, Paged, Put, Shown, ThingError};

@@ -7,6 +7,12 @@ use std::net::{IpAddr, Ipv6Addr};
 pub struct Peer(pub IpAddr);
 
 impl Peer {
+    /// Whether it is this machine.
+    #[must_use]
+    pub fn is_own(self) -> bool {
+        self.0.to_canonical().is_loopback()
+    }
+
     /// The net that it counts as where clients are told apart: one subscriber has all addresses of an IPv6 net of 64 bits.
     #[must_use]
     pub fn net(self) -> String {

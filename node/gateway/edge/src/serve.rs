@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::activity::{Activity, count};
+use crate::origins::Origins;
 use crate::peer::Peer;
 use crate::tls::{Certified, Tls};
 
@@ -26,6 +27,9 @@ use crate::tls::{Certified, Tls};
 pub struct Limits {
     /// Concurrent connections; more wait to be accepted.
     pub connections: usize,
+    /// Concurrent connections from one net; more are closed at once. Those from this machine are not counted: a proxy here has
+    /// many clients.
+    pub of_origin: usize,
     /// Timeout of a request's headers.
     pub header_timeout: Duration,
     /// A connection without a request or answer for this long is closed, and so is one on which the client does not read an
@@ -39,6 +43,7 @@ impl Default for Limits {
     fn default() -> Self {
         Limits {
             connections: 1_024,
+            of_origin: 128,
             header_timeout: Duration::from_secs(10),
             idle: Duration::from_secs(60),
             drain: Duration::from_secs(2),
@@ -130,6 +135,7 @@ pub async fn serve_tls(listener: TcpListener, router: Router, limits: Limits, tl
 
 async fn run(listener: TcpListener, router: Router, limits: Limits, tls: Option<Arc<Tls>>, stop: CancellationToken) {
     let gate = Arc::new(Semaphore::new(limits.connections));
+    let origins = Origins::of(limits.of_origin);
     let connections = TaskTracker::new();
     loop {
         let permit = gate.clone().acquire_owned().await.expect("this semaphore is never closed");
@@ -146,7 +152,15 @@ async fn run(listener: TcpListener, router: Router, limits: Limits, tls: Option<
                 continue;
             }
         };
-        let router = router.clone().layer(Extension(Peer(from.ip())));
+        let peer = Peer(from.ip());
+        let place = match peer.is_own() {
+            true => None,
+            false => match origins.place(peer.net()) {
+                Some(place) => Some(place),
+                None => continue,
+            },
+        };
+        let router = router.clone().layer(Extension(peer));
         let (limits, tls, stop) = (limits.clone(), tls.clone(), stop.clone());
         connections.spawn(async move {
             match tls {
@@ -179,7 +193,7 @@ async fn run(listener: TcpListener, router: Router, limits: Limits, tls: Option<
                     }
                 }
             }
-            drop(permit);
+            drop((permit, place));
         });
     }
     connections.close();

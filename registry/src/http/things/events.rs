@@ -6,7 +6,7 @@ use std::convert::Infallible;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use althing_edge::Peer;
+use althing_edge::{Origins, Peer, Place};
 use axum::Extension;
 use axum::extract::{Path, RawQuery, State};
 use axum::http::{HeaderMap, StatusCode};
@@ -18,7 +18,7 @@ use tokio::sync::{Semaphore, SemaphorePermit, watch};
 use super::super::Shared;
 use super::super::problem::{Answer, Problem};
 use super::{origin, reader};
-use crate::service::{Event, EventKind, Origins, Place, Registry};
+use crate::service::{Event, EventKind, Registry};
 
 /// Streams at one time, of all readers.
 const STREAMS_MAX: usize = 512;

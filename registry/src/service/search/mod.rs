@@ -21,7 +21,7 @@ pub(super) use indexing::Searching;
 use indexing::changed;
 pub use indexing::keep_indexed;
 use path::Query;
-pub use turns::{Origins, Place, Turn, TurnError, Turns};
+pub use turns::{Turn, TurnError, Turns};
 
 use super::Registry;
 use super::rows::THINGS;

@@ -1,9 +1,9 @@
 //! Reads that cost much take turns: few at one time, and none of them keeps the others out.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
+use althing_edge::{Origins, Place};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Heavy reads at one time; the others wait for a moment.
@@ -64,54 +64,6 @@ impl Turns {
     }
 }
 
-/// How many there are of each origin.
-#[derive(Clone)]
-pub struct Origins {
-    counts: Arc<Mutex<BTreeMap<String, usize>>>,
-    max: usize,
-}
-
-/// A place among those of one origin; it is free again when this is dropped.
-pub struct Place {
-    origins: Origins,
-    origin: String,
-}
-
-impl Origins {
-    /// With so many places for each.
-    #[must_use]
-    pub fn of(max: usize) -> Origins {
-        Origins { counts: Arc::default(), max }
-    }
-
-    /// A place, if there is one.
-    ///
-    /// # Panics
-    /// If another holder panicked, as everywhere here.
-    #[must_use]
-    pub fn place(&self, origin: String) -> Option<Place> {
-        let mut counts = self.counts.lock().expect("no holder panics");
-        let count = counts.entry(origin.clone()).or_default();
-        if *count >= self.max {
-            return None;
-        }
-        *count += 1;
-        Some(Place { origins: self.clone(), origin })
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let mut counts = self.origins.counts.lock().expect("no holder panics");
-        if let Some(count) = counts.get_mut(&self.origin) {
-            *count -= 1;
-            if *count == 0 {
-                counts.remove(&self.origin);
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use futures::future::join_all;
@@ -135,7 +87,7 @@ mod tests {
         assert!(through_one.iter().all(|turn| turn.as_ref().err() == Some(&TurnError::Busy)));
         drop(held);
         assert!(turns.take(from("b")).await.is_ok());
-        assert!(turns.origins.counts.lock().expect("no holder panics").is_empty(), "nothing is kept of who has left");
+        assert!(turns.origins.is_empty(), "nothing is kept of who has left");
     }
 
     #[tokio::test(start_paused = true)]
