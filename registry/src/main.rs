@@ -20,6 +20,7 @@ use tokio::signal::unix::{SignalKind, signal};
 mod directory_mdns;
 mod domain_command;
 mod purge_command;
+mod quarantine_command;
 mod token_command;
 mod witness_command;
 
@@ -82,6 +83,7 @@ fn main() -> ExitCode {
             Command::Token(command) => token_command::run(command).map_err(|error| error.to_string()),
             Command::Domain(command) => runtime().and_then(|it| it.block_on(domain_command::run(command))),
             Command::Purge(command) => runtime().and_then(|it| it.block_on(purge_command::run(command))),
+            Command::Quarantine(command) => runtime().and_then(|it| it.block_on(quarantine_command::run(command))),
             Command::Witness(command) => {
                 log_to_stderr();
                 return ended(runtime().and_then(|it| it.block_on(witness_command::run(command))));

@@ -9,6 +9,7 @@ use rand::Rng as _;
 
 use crate::domain_command::DomainCommand;
 use crate::purge_command::PurgeCommand;
+use crate::quarantine_command::QuarantineCommand;
 use crate::witness_command::WitnessCommand;
 
 /// What the program does instead of serving.
@@ -22,6 +23,8 @@ pub enum Command {
     Domain(DomainCommand),
     /// Delete a release that is not for everybody from the disk, as its publisher asked. Stop the registry first.
     Purge(PurgeCommand),
+    /// Hide an agent or a version in this registry, for a reason that readers see. Stop the registry first.
+    Quarantine(QuarantineCommand),
     /// Run a witness: it cosigns checkpoints of others' logs after it checked that they only grew (C2SP tlog-witness).
     Witness(WitnessCommand),
 }

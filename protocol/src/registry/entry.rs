@@ -29,6 +29,8 @@ pub enum EntryKind {
     DomainFinding,
     /// Something that was not for everybody was purged (67).
     Purge,
+    /// The operator hides something, or shows it again (68).
+    Quarantine,
     /// A signed statement that is not for everybody, which the entry names by a salted digest (128 more than its kind).
     Salted(Kind),
 }
@@ -38,6 +40,7 @@ impl EntryKind {
     const THING_DELETED: u8 = 65;
     const DOMAIN_FINDING: u8 = 66;
     const PURGE: u8 = 67;
+    const QUARANTINE: u8 = 68;
     const SALTED: u8 = 128;
 
     /// What the entry is about, salted or not.
@@ -64,6 +67,7 @@ impl<C> Encode<C> for EntryKind {
             EntryKind::ThingDeleted => e.u8(Self::THING_DELETED)?.ok(),
             EntryKind::DomainFinding => e.u8(Self::DOMAIN_FINDING)?.ok(),
             EntryKind::Purge => e.u8(Self::PURGE)?.ok(),
+            EntryKind::Quarantine => e.u8(Self::QUARANTINE)?.ok(),
             EntryKind::Salted(kind) => e.u8(Self::SALTED + number(*kind))?.ok(),
         }
     }
@@ -76,6 +80,7 @@ impl<'b, C> Decode<'b, C> for EntryKind {
             Ok(Self::THING_DELETED) => d.u8().map(|_| EntryKind::ThingDeleted),
             Ok(Self::DOMAIN_FINDING) => d.u8().map(|_| EntryKind::DomainFinding),
             Ok(Self::PURGE) => d.u8().map(|_| EntryKind::Purge),
+            Ok(Self::QUARANTINE) => d.u8().map(|_| EntryKind::Quarantine),
             Ok(number @ Self::SALTED..) => {
                 d.u8()?;
                 let number = minicbor::to_vec(number - Self::SALTED).expect("writing to a vector cannot fail");
@@ -196,6 +201,7 @@ mod tests {
             EntryKind::ThingDeleted,
             EntryKind::DomainFinding,
             EntryKind::Purge,
+            EntryKind::Quarantine,
             EntryKind::Salted(Kind::Release),
             Kind::Attestation.into(),
         ] {

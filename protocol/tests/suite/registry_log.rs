@@ -147,6 +147,7 @@ fn an_entry_built_by_hand_is_what_the_crate_builds() {
         (EntryKind::ThingDeleted, 65),
         (EntryKind::DomainFinding, 66),
         (EntryKind::Purge, 67),
+        (EntryKind::Quarantine, 68),
     ] {
         let built = entry(number, NOW_MS, b"statement");
         assert_eq!(Entry::of(kind, b"statement", NOW_MS).encode(), built, "{number}");

@@ -33,7 +33,8 @@ fn entry_cases() -> Vec<Case> {
         of("an entry of a finding about a domain", entry(66, NOW_MS, b"found"), true),
         of("an entry of a kind that there is not", entry(63, NOW_MS, b"signed"), false),
         of("an entry of kind 0", entry(0, NOW_MS, b"signed"), false),
-        of("an entry of kind 68", entry(68, NOW_MS, b"signed"), false),
+        of("an entry of a quarantine", entry(68, NOW_MS, b"hidden"), true),
+        of("an entry of kind 69", entry(69, NOW_MS, b"signed"), false),
         of("an entry without a time", with(&[(0, uint(15)), (2, digest.clone())]), false),
         of("an entry whose time is null", with(&[(0, uint(15)), (1, null), (2, digest.clone())]), false),
         of("an entry with a digest of 31 bytes", with(&[(0, uint(15)), (1, uint(1)), (2, bstr(&[7; 31]))]), false),
@@ -213,6 +214,7 @@ pub fn run(input: &Value) -> Option<Outcome> {
                 EntryKind::ThingDeleted => 65,
                 EntryKind::DomainFinding => 66,
                 EntryKind::Purge => 67,
+                EntryKind::Quarantine => 68,
                 EntryKind::Salted(kind) => 128 + kind as u8 + 1,
             };
             json!({ "kind": number, "at_ms": it.at_ms, "statement": hex(&it.statement) })

@@ -9,7 +9,7 @@ const OBEYED_ELSEWHERE: [u32; 23] =
 /// How a group executes its log, and `/althing/raft/1`: the same, by the crate of groups.
 const OBEYED_BY_GROUPS: [std::ops::RangeInclusive<u32>; 5] = [85..=109, 111..=121, 125..=142, 144..=152, 158..=158];
 /// What a registry accepts and shows, and the tiles of a log: the same, by the crates of registries and of logs.
-const OBEYED_BY_REGISTRIES: [u32; 9] = [167, 168, 169, 170, 184, 185, 186, 189, 191];
+const OBEYED_BY_REGISTRIES: [u32; 10] = [167, 168, 169, 170, 184, 185, 186, 189, 191, 192];
 
 fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))

@@ -49,6 +49,8 @@ pub use organisation_watch::{LogReader, Said, WATCHED_ENTRIES_MAX, Watched};
 const TEXT_BYTES_MAX: usize = 1 << 20;
 /// Nodes of one answer.
 const HOSTS_MAX: usize = 32;
+/// What a registry says of a version that its operator hides.
+const QUARANTINED: &str = "quarantined";
 /// How long an answer may take.
 const TIME_MAX: Duration = Duration::from_secs(10);
 /// How long sending or fetching a bundle may take.
@@ -361,6 +363,13 @@ fn forked(before: &Checkpoint, now: &Checkpoint, error: TreeError) -> RegistryEr
     }
 }
 
+/// Why the operator of the registry hides a version, if it does.
+#[must_use]
+pub fn quarantined<'a>(listed: &'a [ListedVersion], version: &str) -> Option<&'a str> {
+    let mut hidden = listed.iter().filter(|one| one.standing == QUARANTINED);
+    hidden.find(|one| one.version == version).map(|one| one.reason.as_deref().unwrap_or_default())
+}
+
 /// The highest version that a range chooses among those that are neither yanked nor revoked.
 #[must_use]
 pub fn chosen(listed: &[ListedVersion], wanted: &semver::VersionReq) -> Option<Version> {
@@ -381,17 +390,24 @@ mod tests {
 
     #[test]
     fn a_range_chooses_the_highest_that_was_not_taken_back() {
+        let hidden = ListedVersion {
+            version: "2.1.0".to_owned(),
+            standing: QUARANTINED.to_owned(),
+            reason: Some("malware".to_owned()),
+        };
         let all = [
             listed("1.0.0", Standing::Good),
             listed("1.9.0", Standing::Deprecated),
             listed("1.10.0", Standing::Yanked),
             listed("1.11.0", Standing::Revoked),
             listed("2.0.0", Standing::Good),
+            hidden.clone(),
         ];
         let of = |range: &str| chosen(&all, &range.parse().expect("a range")).map(|version| version.to_string());
         assert_eq!(of("^1"), Some("1.9.0".to_owned()));
         assert_eq!(of("*"), Some("2.0.0".to_owned()));
         assert_eq!(of("^3"), None);
+        assert_eq!((quarantined(&all, "2.1.0"), quarantined(&all, "2.0.0")), (Some("malware"), None));
         assert_eq!(of("=1.10.0"), None);
     }
 }

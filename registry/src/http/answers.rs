@@ -11,6 +11,9 @@ use serde_json::{Value, json};
 
 use crate::service::{Host, Listed, Registry};
 
+/// What stands in the place of the standing of a release that the operator hides.
+const QUARANTINED: &str = "quarantined";
+
 /// JSON.
 pub fn json(value: &Value) -> Response {
     Json(value).into_response()
@@ -89,7 +92,10 @@ pub fn agents(listed: &[Listed]) -> Value {
     let mut agents: Vec<Value> = Vec::new();
     for versions in listed.chunk_by(|one, next| one.agent == next.agent) {
         let agent = &versions[0].agent;
-        let ranged = versions.iter().rev().find(|one| one.released.standing <= Standing::Deprecated);
+        let ranged = versions
+            .iter()
+            .rev()
+            .find(|one| one.released.standing <= Standing::Deprecated && one.released.quarantine.is_none());
         agents.push(json!({
             "id": agent.to_string(),
             "current": ranged.map(|one| one.version.to_string()),
@@ -106,7 +112,10 @@ fn version(listed: &Listed) -> Value {
         "standing": released.standing.name(),
         "entry": released.index,
     });
-    if !released.reason.is_empty() {
+    if let Some(reason) = &released.quarantine {
+        value["standing"] = json!(QUARANTINED);
+        value["reason"] = json!(reason);
+    } else if !released.reason.is_empty() {
         value["reason"] = json!(released.reason);
     }
     value

@@ -82,6 +82,7 @@ impl From<RequestError> for Problem {
         let status = match &error {
             RequestError::Refused(refusal) => status(refusal),
             RequestError::SignIn(_) | RequestError::OldKeys(_) => StatusCode::UNAUTHORIZED,
+            RequestError::Quarantined { .. } => StatusCode::FORBIDDEN,
             RequestError::SignInFirst | RequestError::StageFirst => StatusCode::UNAUTHORIZED,
             RequestError::NoSessions | RequestError::NoLookup | RequestError::NoSalt => StatusCode::SERVICE_UNAVAILABLE,
             RequestError::Stage(error) => staging(error),
@@ -148,6 +149,7 @@ fn status(refusal: &Refusal) -> StatusCode {
         | Refusal::Twice { .. }
         | Refusal::Kind { .. }
         | Refusal::NoSubject { .. }
+        | Refusal::Reason { .. }
         | Refusal::Audience { .. }
         | Refusal::DescriptionMissing { .. }
         | Refusal::Description { .. } => StatusCode::UNPROCESSABLE_ENTITY,

@@ -10,6 +10,13 @@ impl Machine {
     /// Whether a reader sees a release at `now_ms`. What is hidden looks like what is not there.
     #[must_use]
     pub fn sees(&self, reader: Option<PublisherId>, agent: &AgentId, released: &Released, now_ms: u64) -> bool {
+        let is_own = reader == Some(agent.publisher());
+        (is_own || released.quarantine.is_none()) && self.would_see(reader, agent, released, now_ms)
+    }
+
+    /// Whether a reader sees a release unless the registry's operator hides it.
+    #[must_use]
+    pub fn would_see(&self, reader: Option<PublisherId>, agent: &AgentId, released: &Released, now_ms: u64) -> bool {
         let publisher = agent.publisher();
         released.is_approved
             && match (released.audience.reach, reader) {

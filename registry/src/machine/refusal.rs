@@ -105,6 +105,12 @@ pub enum Refusal {
     /// An attestation is of an agent that is not there.
     #[error("{0} was never released here")]
     NoReleases(AgentId),
+    /// The reason of a quarantine.
+    #[error("the reason of a quarantine has 1 to {max} bytes and no control characters")]
+    Reason {
+        /// Bytes at most.
+        max: usize,
+    },
     /// An attestation is of nothing.
     #[error("statement {at} is an attestation of no agent and of no model")]
     NoSubject {

@@ -28,6 +28,8 @@ pub struct Released {
     pub is_approved: bool,
     /// The digest of its bundle.
     pub bundle: Option<Digest>,
+    /// Why the registry's operator hides it, if it does.
+    pub quarantine: Option<String>,
     /// The index of the roster under which it was approved, if its publisher is an organisation.
     pub roster: Option<u64>,
 }
@@ -43,6 +45,12 @@ impl Released {
     /// Whether everybody sees it.
     #[must_use]
     pub fn is_public(&self) -> bool {
+        self.is_for_everybody() && self.quarantine.is_none()
+    }
+
+    /// Whether everybody sees it unless the operator hides it.
+    #[must_use]
+    pub fn is_for_everybody(&self) -> bool {
         self.is_approved && self.audience.reach == Reach::Public
     }
 }

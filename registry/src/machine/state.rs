@@ -9,6 +9,7 @@ use althing_protocol::registry::{
 use althing_protocol::{AgentId, Digest, KeyLog, PublisherId};
 
 use super::purge::{Purge, PurgedBy};
+use super::quarantine::{Quarantine, Quarantined};
 use super::released::{Released, essence};
 use super::shown::ShownAgents;
 use super::things::{ThingRecord, Things};
@@ -35,6 +36,8 @@ pub enum Statement {
     Thing(Box<ThingRecord>),
     /// Something was purged.
     Purge(Box<Purge>),
+    /// The operator hides something, or shows it again.
+    Quarantine(Box<Quarantine>),
     /// What is there no more of a statement that was purged.
     Gone(EntryKind),
 }
@@ -52,6 +55,7 @@ impl Statement {
             Statement::Finding(..) => EntryKind::DomainFinding,
             Statement::Thing(record) => record.kind(),
             Statement::Purge(_) => EntryKind::Purge,
+            Statement::Quarantine(_) => EntryKind::Quarantine,
             Statement::Gone(kind) => *kind,
         }
     }
@@ -68,6 +72,7 @@ impl Statement {
             Statement::Finding(finding, _) => finding.encode(),
             Statement::Thing(record) => record.encode(),
             Statement::Purge(purge) => purge.encode(),
+            Statement::Quarantine(record) => record.encode(),
             Statement::Gone(_) => Vec::new(),
         }
     }
@@ -100,6 +105,10 @@ impl Versions {
     /// All of them, the lowest first.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&Version, &Released)> {
         self.versions.iter()
+    }
+
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (&Version, &mut Released)> {
+        self.versions.iter_mut()
     }
 
     /// One of them.
@@ -161,6 +170,7 @@ pub struct Machine {
     things: Things,
     pub(super) attestations: HeldAttestations,
     pub(super) organisations: Organisations,
+    pub(super) quarantined: Quarantined,
     /// Entries whose statements are gone, and of which no entry has said yet that they were purged.
     gone: BTreeSet<u64>,
     /// How many releases name a bundle.
@@ -184,6 +194,7 @@ impl Machine {
             things: Things::default(),
             attestations: HeldAttestations::default(),
             organisations: Organisations::default(),
+            quarantined: Quarantined::default(),
             gone: BTreeSet::new(),
             bundles: BTreeMap::new(),
             unapproved: BTreeSet::new(),
@@ -278,6 +289,7 @@ impl Machine {
                 self.publishers.insert(log.publisher(), (log.clone(), index));
             }
             Statement::Release(release, _) => {
+                let quarantine = self.quarantine_of(&release.body.agent, &release.body.version);
                 let versions = self.agents.entry(release.body.agent.clone()).or_default();
                 versions.sequence = release.body.sequence;
                 let mut released = Released {
@@ -292,6 +304,7 @@ impl Machine {
                     approvals: Vec::new(),
                     is_approved: false,
                     bundle: release.body.bundle.map(|bundle| bundle.digest),
+                    quarantine,
                     roster: None,
                 };
                 self.published_things.extend(released.is_thing.then(|| release.body.agent.clone()));
@@ -336,6 +349,7 @@ impl Machine {
             }
             Statement::Thing(record) => self.things.apply(index, record),
             Statement::Purge(purge) => self.forget(purge),
+            Statement::Quarantine(record) => self.apply_quarantine(index, record),
             Statement::Gone(_) => {
                 self.gone.insert(index);
             }
@@ -400,7 +414,7 @@ impl Machine {
         self.unapproved.remove(&(purge.agent.clone(), purge.version.clone()));
     }
 
-    fn show(&mut self, index: u64, agent: &AgentId) {
+    pub(super) fn show(&mut self, index: u64, agent: &AgentId) {
         self.shown.update(index, agent, self.agents.get(agent).and_then(Versions::shown));
     }
 }

@@ -78,6 +78,19 @@ pub enum RequestError {
     /// There is no such version.
     #[error("there is no release {1} of {0} here")]
     NoVersion(AgentId, Version),
+    /// The operator hides it.
+    #[error(
+        "the operator of this registry put {agent} {version} in quarantine: {reason}. That is the operator's word; its \
+         publisher did not take it back"
+    )]
+    Quarantined {
+        /// The agent.
+        agent: Box<AgentId>,
+        /// The version.
+        version: Box<Version>,
+        /// Why.
+        reason: String,
+    },
     /// The organisation has no agent of that name, or none that the reader sees.
     #[error("{domain} has no agent {name:?} here")]
     NoName {

@@ -9,8 +9,8 @@ use tokio::sync::watch;
 use super::rows::THINGS;
 use super::things::{Registration, ThingError, difference, first, shown, value};
 use super::{Registry, RequestError};
-use crate::machine::Statement;
 use crate::machine::things::{ThingRecord, Written};
+use crate::machine::{Quarantine, Statement};
 
 /// Entries that are read at once.
 const READ_AT_ONCE: u64 = 64;
@@ -87,7 +87,10 @@ impl Teller<'_> {
             let entry = Entry::decode(&entry).ok_or(RequestError::Damaged(index))?;
             let is_told = matches!(
                 entry.kind,
-                EntryKind::Thing | EntryKind::ThingDeleted | EntryKind::Signed(Kind::Release | Kind::Mark)
+                EntryKind::Thing
+                    | EntryKind::ThingDeleted
+                    | EntryKind::Quarantine
+                    | EntryKind::Signed(Kind::Release | Kind::Mark)
             );
             if is_told {
                 events.extend(self.event(index)?);
@@ -128,10 +131,30 @@ impl Teller<'_> {
                 if !self.is_public(&mark.body.agent, &mark.body.version, index) {
                     return Ok(None);
                 }
-                let kind = if self.is_described(&mark.body.agent) { EventKind::Updated } else { EventKind::Deleted };
-                Some(Event { index, kind, data: json!({ "id": mark.body.agent.to_string() }) })
+                Some(self.changed(index, &mark.body.agent))
+            }
+            Statement::Quarantine(record) => {
+                let Quarantine { agent, version, .. } = &*record;
+                self.was_public(agent, version.as_ref(), index).then(|| self.changed(index, agent))
             }
             _ => None,
+        })
+    }
+
+    /// An agent whose description is another one, or not there any more.
+    fn changed(&self, index: u64, agent: &AgentId) -> Event {
+        let kind = if self.is_described(agent) { EventKind::Updated } else { EventKind::Deleted };
+        Event { index, kind, data: json!({ "id": agent.to_string() }) }
+    }
+
+    /// Whether everybody saw a version, or any, before that entry, whatever the operator hides.
+    fn was_public(&self, agent: &AgentId, version: Option<&Version>, index: u64) -> bool {
+        let seen = self.registry.seen();
+        let versions = seen.machine.agent(agent).into_iter().flat_map(|versions| versions.iter());
+        let mut meant = versions.filter(|(one, _)| version.is_none_or(|version| version == *one));
+        meant.any(|(_, released)| {
+            let last = released.approvals.last().map_or(released.index, |(_, index, _)| *index);
+            released.is_for_everybody() && last <= index
         })
     }
 

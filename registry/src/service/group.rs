@@ -14,7 +14,7 @@ use super::rows::{self, BUNDLES, META, STATEMENTS, THINGS, UNSCRUBBED};
 use crate::machine::things::{
     Amount, Draft, Expected, Quotas, SALT_BYTES, Thing, ThingRecord, ThingRefusal, Things, Writer,
 };
-use crate::machine::{Judged, Machine, Opened, PurgedBy, Statement};
+use crate::machine::{Judged, Machine, Opened, PurgedBy, Quarantine, Statement};
 
 /// Bytes of rows from which on no more is added: with the largest submission they fit into one write to the store.
 const GROUP_BYTES_MAX: usize = 1 << 20;
@@ -36,6 +36,8 @@ pub enum Job {
     Thing(Box<Change>, Answer<Changed, ChangeError>),
     /// A release that is purged; the answer is the entry.
     Purge(Box<PurgeOf>, Answer<u64, RequestError>),
+    /// What the operator hides or shows again; the answer is whether it says anything new.
+    Quarantine(Box<QuarantineOf>, Answer<bool, RequestError>),
 }
 
 impl Job {
@@ -46,6 +48,7 @@ impl Job {
             Job::Finding(_, answer) => answer.is_closed(),
             Job::Thing(_, answer) => answer.is_closed(),
             Job::Purge(_, answer) => answer.is_closed(),
+            Job::Quarantine(_, answer) => answer.is_closed(),
         }
     }
 }
@@ -76,6 +79,16 @@ pub struct PurgeOf {
     pub version: Version,
     /// Who wants it.
     pub by: PurgedBy,
+}
+
+/// What is to be hidden, or shown again.
+pub struct QuarantineOf {
+    /// The agent.
+    pub agent: AgentId,
+    /// The version; none means all.
+    pub version: Option<Version>,
+    /// Why it is hidden; none shows it again.
+    pub reason: Option<String>,
 }
 
 /// What is to be done to a Thing.
@@ -192,6 +205,7 @@ impl Group {
             Job::Finding(finding, to) => self.judge_finding(finding, to, machine),
             Job::Thing(change, to) => self.judge_thing(change, to, machine.things()),
             Job::Purge(purge, to) => self.judge_purge(purge, to, machine),
+            Job::Quarantine(wanted, to) => self.judge_quarantine(wanted, to, machine),
         }
     }
 
@@ -238,6 +252,32 @@ impl Group {
                 self.rows.put(META, [UNSCRUBBED, &index.to_be_bytes()].concat(), gone);
                 self.add(Statement::Purge(Box::new(record)), None);
                 self.tell_later(to, index);
+            }
+        }
+        None
+    }
+
+    fn judge_quarantine(
+        &mut self,
+        wanted: Box<QuarantineOf>,
+        to: Answer<bool, RequestError>,
+        machine: &Machine,
+    ) -> Option<Job> {
+        if self.has_organisation || !self.publishers.is_empty() {
+            return Some(Job::Quarantine(wanted, to));
+        }
+        let QuarantineOf { agent, version, reason } = *wanted;
+        let judged = self.salt().and_then(|salt| {
+            let record = Quarantine { agent, version, reason, salt };
+            Ok((machine.judge_quarantine(&record)?, record))
+        });
+        match judged {
+            Err(refusal) => answer(to, Err(refusal)),
+            Ok((false, _)) => answer(to, Ok(false)),
+            Ok((true, record)) => {
+                self.has_organisation = true;
+                self.add(Statement::Quarantine(Box::new(record)), None);
+                self.tell_later(to, true);
             }
         }
         None

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::MutexGuard;
 
+use althing_protocol::AgentId;
 use althing_protocol::registry::{Presence, VerifiedPresence};
 use althing_td::Description;
 
@@ -58,7 +59,14 @@ impl Hosting<'_> {
     #[must_use]
     pub fn find_hosts(&self, query: &HostQuery) -> Vec<Host> {
         let now_ms = (self.0.clock)();
-        self.hosts().find(query, now_ms)
+        let mut hosts = self.hosts().find(query, now_ms);
+        let seen = self.0.seen();
+        let is_public =
+            |agent: &AgentId| seen.machine.agent(agent).is_some_and(|versions| versions.public().next().is_some());
+        // What they told may be hidden by now.
+        hosts.iter_mut().for_each(|host| host.agents.retain(&is_public));
+        hosts.retain(|host| !host.agents.is_empty());
+        hosts
     }
 
     /// How many nodes are known.

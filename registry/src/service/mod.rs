@@ -11,6 +11,7 @@ mod names;
 mod organisation;
 mod published;
 mod purging;
+mod quarantining;
 mod releases;
 mod replay;
 mod rows;

@@ -1,7 +1,7 @@
 //! What a reader is shown of releases. What somebody may not see looks like what is not there: each answer is made from what
 //! the reader sees alone.
 
-use althing_protocol::registry::{Approval, Bundle, ReleaseEvidence, SaltedStatement, Version};
+use althing_protocol::registry::{Approval, Bundle, ReleaseEvidence, SaltedStatement, Standing, Version};
 use althing_protocol::{AgentId, PublisherId, digest};
 use althing_store::{Batch, Durability};
 
@@ -36,7 +36,11 @@ impl Releases<'_> {
     /// [`RequestError::NoAgent`].
     pub fn versions(&self, agent: &AgentId, reader: Reader) -> Result<Vec<Listed>, RequestError> {
         let seen = self.0.seen();
-        let listed: Vec<Listed> = visible(&seen.machine, agent, reader, (self.0.clock)()).collect();
+        let (machine, now_ms) = (&seen.machine, (self.0.clock)());
+        let versions = machine.agent(agent).into_iter().flat_map(|versions| versions.iter());
+        // What the operator hides is named here and nowhere else, so that whoever has it learns why.
+        let named = versions.filter(|(_, released)| machine.would_see(reader, agent, released, now_ms));
+        let listed: Vec<Listed> = named.map(|(version, released)| listed(agent, version, released)).collect();
         if listed.is_empty() { Err(RequestError::NoAgent(agent.clone())) } else { Ok(listed) }
     }
 
@@ -46,7 +50,8 @@ impl Releases<'_> {
         let (seen, now_ms) = (self.0.seen(), (self.0.clock)());
         let is_seen = |(_, agent, version): &(u64, &AgentId, &Version)| {
             let released = seen.machine.agent(agent).and_then(|versions| versions.get(version));
-            released.is_some_and(|released| seen.machine.sees(reader, agent, released, now_ms))
+            // What the operator hides may run somewhere, and its revocation is heard.
+            released.is_some_and(|released| seen.machine.would_see(reader, agent, released, now_ms))
         };
         let owned = |(index, agent, version): (u64, &AgentId, &Version)| (index, agent.clone(), version.clone());
         seen.machine.revoked(from).filter(is_seen).take(limit).map(owned).collect()
@@ -171,7 +176,14 @@ impl Releases<'_> {
     fn released(&self, agent: &AgentId, version: &Version, reader: Reader) -> Result<Released, RequestError> {
         let listed = self.versions(agent, reader)?;
         let found = listed.into_iter().find(|one| one.version == *version).map(|one| one.released);
-        found.ok_or_else(|| RequestError::NoVersion(agent.clone(), version.clone()))
+        let released = found.ok_or_else(|| RequestError::NoVersion(agent.clone(), version.clone()))?;
+        match &released.quarantine {
+            Some(reason) if reader != Some(agent.publisher()) && released.standing != Standing::Revoked => {
+                let (agent, version, reason) = (agent.clone().into(), version.clone().into(), reason.clone());
+                Err(RequestError::Quarantined { agent, version, reason })
+            }
+            _ => Ok(released),
+        }
     }
 
     /// What the bundle of a release must be.

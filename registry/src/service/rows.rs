@@ -11,7 +11,7 @@ use minicbor::bytes::{ByteArray, ByteVec};
 use minicbor::{Decode, Encode};
 
 use crate::machine::things::ThingRecord;
-use crate::machine::{Purge, Statement};
+use crate::machine::{Purge, Quarantine, Statement};
 
 /// The entries and hashes of the log.
 pub const LOG: LogFamilies = LogFamilies { entries: Family("log.entries"), hashes: Family("log.hashes") };
@@ -124,6 +124,7 @@ pub fn read(entry: &[u8], row: &[u8], network: &str) -> Option<Statement> {
             Some(Statement::Thing(Box::new(ThingRecord::decode(entry.kind, newest)?)))
         }
         EntryKind::Purge => Some(Statement::Purge(Box::new(Purge::decode(newest)?))),
+        EntryKind::Quarantine => Some(Statement::Quarantine(Box::new(Quarantine::decode(newest)?))),
         EntryKind::Signed(_) | EntryKind::Salted(_) => None,
     }
 }

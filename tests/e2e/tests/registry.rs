@@ -246,3 +246,44 @@ fn what_is_no_registry_or_no_release_is_refused_with_what_to_do() {
     let unversioned = machine.run(&["release", "yank", "echo"]);
     assert!(unversioned.code == 2 && said(&unversioned).contains("echo@1.2.3"), "{unversioned:?}");
 }
+
+/// P-192, P-177
+#[test]
+fn a_quarantine_is_the_operators_word_and_stops_no_call() {
+    let scene = scene();
+    let agent = scene.agent();
+    scene.publish("1.0.0");
+    let exact = format!("{agent}@1.0.0");
+    let installed = scene.install(&exact, &["--young", "--yes"]);
+    assert_eq!(installed.code, 0, "{installed:?}");
+    let Scene { registry, publisher, user, nodes } = scene;
+    let data = publisher.home().join("registry");
+    let at = registry.listens().to_owned();
+    let quarantine = |words: &[&str]| {
+        let mut command = publisher.command(&support::registry::program());
+        let ran = command.args(["quarantine", &agent, "1.0.0"]).args(words).arg("--data").arg(&data).output();
+        let ran = ran.expect("it runs");
+        (ran.status.success(), String::from_utf8_lossy(&[ran.stdout, ran.stderr].concat()).into_owned())
+    };
+    let (done, why) = quarantine(&["--reason", "it sends data away"]);
+    assert!(!done && why.contains("althing-registry"), "it runs: {why}");
+    registry.running.kill();
+    let (done, why) = quarantine(&["--reason", "it sends data away"]);
+    assert!(done && why.contains("this registry hides it"), "{why}");
+    let owner = nodes[0].owner();
+    let flags = ["--publisher", &owner, "--listen", &at];
+    let registry = RegistryProcess::start(&publisher, &data, &flags);
+    let outdated = user.run(&["outdated"]);
+    assert!(outdated.stdout.contains("operator hides 1.0.0: it sends data away"), "{outdated:?}");
+    let called = user.run(&["call", "echo", "hello"]);
+    assert!(called.code == 0 && called.stdout.contains("hello"), "its publisher did not take it back: {called:?}");
+    let again = user.run(&["install", &exact, "--young", "--yes", "--as", "again"]);
+    assert!(again.code != 0 && said(&again).contains("the operator's word"), "{again:?}");
+    let listed = user.run(&["release", "list", &agent]);
+    assert!(listed.stdout.contains("quarantined"), "{listed:?}");
+    registry.running.kill();
+    assert!(quarantine(&["--lift"]).0);
+    let _registry = RegistryProcess::start(&publisher, &data, &flags);
+    let again = user.run(&["install", &exact, "--young", "--yes", "--as", "again"]);
+    assert_eq!(again.code, 0, "{again:?}");
+}

@@ -228,6 +228,10 @@ pub async fn outdated(at: &Paths, out: &Out) -> Result<(), Failure> {
                 (None, Some(why), _) => why.to_owned(),
                 (None, None, _) => "nothing in its range".to_owned(),
             };
+            let newest = match row["quarantined"].as_str() {
+                Some(why) => format!("{newest}; its registry's operator hides {}: {why}", text(row, "version")),
+                None => newest,
+            };
             vec![text(row, "name"), text(row, "version"), text(row, "range"), newest, text(row, "agent")]
         };
         match rows(list, "installed") {

@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 
 use althing_protocol::registry::{BundleFiles, Standing, VerifiedRelease, Version};
 use althing_protocol::{AgentId, CallerId, Digest, PublisherId};
-use althing_registry_client::{ListedVersion, Reference, RegistryClient, Resolved, check_approved, chosen};
+use althing_registry_client::{
+    ListedVersion, Reference, RegistryClient, Resolved, check_approved, chosen, quarantined,
+};
 use althing_td::{AgentFile, AsksAs, Callers, Exposure};
 
 use super::requirement::AttestedRow;
@@ -103,6 +105,8 @@ pub struct Outdated {
     pub newest: Result<Option<String>, String>,
     /// Why it must not run, if its publisher revoked it.
     pub revoked: Option<String>,
+    /// Why the registry's operator hides it, if that is so: the operator's word, which stops no call.
+    pub quarantined: Option<String>,
 }
 
 /// Installs what others published.
@@ -368,21 +372,27 @@ impl Installing<'_> {
     pub async fn outdated(&self) -> Vec<Outdated> {
         let mut all = Vec::new();
         for (name, from) in self.0.revocations.installed() {
-            let newest = self.newest(&from).await.map_err(|error| error.to_string());
+            let asked = self.newest(&from).await.map_err(|error| error.to_string());
+            let (newest, quarantined) = match asked {
+                Ok((newest, quarantined)) => (Ok(newest), quarantined),
+                Err(why) => (Err(why), None),
+            };
             let agent: Option<AgentId> = from.agent.parse().ok();
             let revoked = agent.and_then(|agent| self.0.revocations.of(&agent, &from.version));
-            all.push(Outdated { name, from, newest, revoked });
+            all.push(Outdated { name, from, newest, revoked, quarantined });
         }
         all
     }
 
-    async fn newest(&self, from: &InstalledRow) -> Result<Option<String>, RegistriesError> {
+    /// The highest version of the range, and why the installed one is hidden, if it is.
+    async fn newest(&self, from: &InstalledRow) -> Result<(Option<String>, Option<String>), RegistriesError> {
         let client = self.0.client(&from.registry)?;
         let listed = client.versions(&from.agent.parse()?).await?;
         // An exact version stays as it is.
         let range = if from.range.parse::<Version>().is_ok() { format!("={}", from.range) } else { from.range.clone() };
         let range = range.parse().map_err(|_| RegistriesError::Range(from.range.clone()))?;
-        Ok(chosen(&listed, &range).map(|version| version.to_string()))
+        let hidden = quarantined(&listed, &from.version).map(str::to_owned);
+        Ok((chosen(&listed, &range).map(|version| version.to_string()), hidden))
     }
 }
 

@@ -192,7 +192,7 @@ pub async fn update(State(node): State<Arc<Node>>, Json(request): Json<UpdateReq
 
 /// `GET /outdated`
 pub async fn outdated(State(node): State<Arc<Node>>) -> Json<Value> {
-    let one = |Outdated { name, from, newest, revoked }: &Outdated| {
+    let one = |Outdated { name, from, newest, revoked, quarantined }: &Outdated| {
         json!({
             "name": name,
             "agent": from.agent,
@@ -202,6 +202,7 @@ pub async fn outdated(State(node): State<Arc<Node>>) -> Json<Value> {
             "newest": newest.as_ref().ok(),
             "why": newest.as_ref().err(),
             "revoked": revoked,
+            "quarantined": quarantined,
         })
     };
     let all = node.registries.installing().outdated().await;
