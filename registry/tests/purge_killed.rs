@@ -2,70 +2,20 @@
 //! one history.
 
 mod party;
+mod real;
 mod support;
 
-use std::io::{BufRead as _, BufReader, Lines};
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Stdio};
-use std::sync::Arc;
 use std::time::Duration;
 
-use althing_fetch::{Fetch, SystemResolver};
 use althing_protocol::digest;
 use althing_protocol::object::{self, Kind};
 use althing_protocol::registry::{Audience, Submission, Version};
 use althing_protocol::tlog::Checkpoint;
 use althing_registry_client::{RegistryClient, RegistryError};
 use party::Party;
+use real::{NETWORK, Running};
 use support::NOW;
-
-const PROGRAM: &str = env!("CARGO_BIN_EXE_althing-registry");
-/// The network of the program by default.
-const NETWORK: &str = "althing";
-
-/// A running registry; it is killed when this is dropped.
-struct Running {
-    child: Child,
-    url: String,
-    key: String,
-    /// It says more: the pipe stays open.
-    _said: Lines<BufReader<ChildStdout>>,
-}
-
-impl Running {
-    fn start(data: &Path) -> Running {
-        let mut command = Command::new(PROGRAM);
-        command.arg("--data").arg(data).args(["--listen", "127.0.0.1:0", "--anyone"]);
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
-        let mut said = BufReader::new(child.stdout.take().expect("a pipe")).lines();
-        let mut word = |name: &str| {
-            let found = said.by_ref().map_while(Result::ok).find_map(|line| Some(line.strip_prefix(name)?.to_owned()));
-            found.expect("it says so").trim().to_owned()
-        };
-        let (url, key) = (word("at"), word("key"));
-        Running { child, url, key, _said: said }
-    }
-
-    /// A client of the publisher's, who signed in.
-    async fn visit(&self, party: &Party) -> RegistryClient {
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let fetch = Fetch::new(Vec::new(), Arc::new(SystemResolver)).expect("a client");
-        let client = RegistryClient::new(fetch, &self.url, self.key.parse().expect("a key")).expect("an address");
-        // It has the real time.
-        let answer = reqwest::get(&self.url).await.expect("an answer");
-        let now = answer.headers()["date"].to_str().expect("text");
-        let now = chrono::DateTime::parse_from_rfc2822(now).expect("a date").timestamp_millis();
-        let now_ms = u64::try_from(now).expect("after 1970");
-        client.sign_in(NETWORK, (&party.key, &party.log), now_ms).await.expect("it signs in")
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.child.kill().expect("it is ours");
-        self.child.wait().expect("it is ours");
-    }
-}
 
 fn noise(seed: u8) -> Vec<u8> {
     (0..8u8).flat_map(|at| digest(&[seed, at])).collect()

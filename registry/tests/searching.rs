@@ -11,16 +11,15 @@ use althing_protocol::SecretKey;
 use althing_registry::machine::Admission;
 use althing_registry::machine::things::{Expected, Writer};
 use althing_registry::service::{Registry, RegistryConfig, SearchError, search};
-use althing_store::MemoryStore;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 use proptest::test_runner::TestRunner;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
-use support::{NOW, Served, escaped, open, problem, thing};
+use support::{Counted, NOW, Served, escaped, open, problem, thing};
 
 /// The same directory without an index.
-async fn unindexed(store: Arc<MemoryStore>, now_ms: u64) -> Arc<Registry> {
+async fn unindexed(store: Arc<Counted>, now_ms: u64) -> Arc<Registry> {
     let config = RegistryConfig {
         origin: "registry.example.org/log".to_owned(),
         network: "test".to_owned(),

@@ -12,7 +12,8 @@ use althing_registry::machine::Admission;
 use althing_registry::machine::things::Quotas;
 use althing_registry::service::{DirectoryConfig, FAMILIES, Registry, RegistryConfig, keep_indexed};
 use althing_registry::tokens::{Access, TokenScope, Tokens};
-use althing_store::MemoryStore;
+use althing_store::{Batch, Durability, Family, MemoryStore, Range, ReadError, Rows, Snapshot, Store, WriteError};
+use futures::future::BoxFuture;
 use reqwest::{Client, Method, RequestBuilder, Response, StatusCode};
 use serde_json::{Value, json};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -33,13 +34,51 @@ pub fn open() -> Rules {
     Rules { is_anyone: true, ..Rules::default() }
 }
 
+/// A store that counts what is read of it.
+pub struct Counted {
+    store: MemoryStore,
+    reads: AtomicU64,
+}
+
+impl Counted {
+    fn new() -> Counted {
+        Counted { store: MemoryStore::new(&FAMILIES), reads: AtomicU64::new(0) }
+    }
+
+    /// Rows that were read so far, and asked for in vain.
+    pub fn reads(&self) -> u64 {
+        self.reads.load(Ordering::SeqCst)
+    }
+}
+
+impl Store for Counted {
+    fn read(&self, family: Family, key: &[u8]) -> Result<Option<Vec<u8>>, ReadError> {
+        self.reads.fetch_add(1, Ordering::SeqCst);
+        self.store.read(family, key)
+    }
+
+    fn scan(&self, family: Family, range: Range) -> Result<Rows, ReadError> {
+        let rows = self.store.scan(family, range)?;
+        self.reads.fetch_add(1 + rows.len() as u64, Ordering::SeqCst);
+        Ok(rows)
+    }
+
+    fn snapshot(&self) -> Box<dyn Snapshot> {
+        self.store.snapshot()
+    }
+
+    fn write(&self, batch: Batch, durability: Durability) -> BoxFuture<'static, Result<(), WriteError>> {
+        self.store.write(batch, durability)
+    }
+}
+
 /// A registry, and a client of it.
 pub struct Served {
     pub registry: Arc<Registry>,
     pub client: Client,
     pub url: String,
     pub now: Arc<AtomicU64>,
-    pub store: Arc<MemoryStore>,
+    pub store: Arc<Counted>,
     folder: tempfile::TempDir,
     rules: Rules,
     stop: DropGuard,
@@ -49,10 +88,10 @@ pub struct Served {
 impl Served {
     pub async fn start(rules: Rules) -> Served {
         let folder = tempfile::tempdir().expect("a folder");
-        Served::over(Arc::new(MemoryStore::new(&FAMILIES)), folder, rules, true).await
+        Served::over(Arc::new(Counted::new()), folder, rules, true).await
     }
 
-    async fn over(store: Arc<MemoryStore>, folder: tempfile::TempDir, rules: Rules, is_first: bool) -> Served {
+    async fn over(store: Arc<Counted>, folder: tempfile::TempDir, rules: Rules, is_first: bool) -> Served {
         let now = Arc::new(AtomicU64::new(NOW));
         let clock = now.clone();
         let config = RegistryConfig {
