@@ -1,7 +1,8 @@
 //! Descriptions of Things as bytes: what was sent, and how it is given back.
 
 use althing_td::{Description, Report};
-use chrono::{DateTime, SecondsFormat};
+use chrono::{DateTime, Datelike as _, SecondsFormat, Timelike as _};
+use memchr::{memchr, memmem};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
@@ -92,6 +93,36 @@ pub fn time(ms: u64) -> String {
     time.to_rfc3339_opts(SecondsFormat::Millis, true)
 }
 
+/// Writes a time as [`time`] does.
+fn write_time(ms: u64, out: &mut Vec<u8>) {
+    let at = i64::try_from(ms).ok().and_then(DateTime::from_timestamp_millis).filter(|at| at.year() < 10_000);
+    let Some(at) = at else {
+        out.extend(time(ms).as_bytes());
+        return;
+    };
+    write_digits(at.year().unsigned_abs(), 1_000, out);
+    for (mark, number, unit) in [
+        (b'-', at.month(), 10),
+        (b'-', at.day(), 10),
+        (b'T', at.hour(), 10),
+        (b':', at.minute(), 10),
+        (b':', at.second(), 10),
+        (b'.', at.timestamp_subsec_millis(), 100),
+    ] {
+        out.push(mark);
+        write_digits(number, unit, out);
+    }
+    out.push(b'Z');
+}
+
+/// Writes the decimal digits of a number, from that of `unit` (a power of ten) on.
+fn write_digits(number: u32, mut unit: u32, out: &mut Vec<u8>) {
+    while unit > 0 {
+        out.push(b'0' + u8::try_from(number / unit % 10).unwrap_or_default());
+        unit /= 10;
+    }
+}
+
 /// What a directory says of a registration.
 #[derive(Debug, Clone, Copy)]
 pub struct Registration {
@@ -116,39 +147,47 @@ impl Registration {
         }
     }
 
-    fn value(self, now_ms: u64) -> Value {
-        let mut value = json!({ "created": time(self.created_ms), "modified": time(self.modified_ms) });
+    /// Writes it as JSON.
+    fn write(self, now_ms: u64, out: &mut Vec<u8>) {
+        out.extend(b"{\"created\":\"");
+        write_time(self.created_ms, out);
+        out.extend(b"\",\"modified\":\"");
+        write_time(self.modified_ms, out);
         if let Some(end) = self.expires_ms {
-            value["expires"] = json!(time(end));
+            out.extend(b"\",\"expires\":\"");
+            write_time(end, out);
         }
+        out.push(b'"');
         if let Some(ttl) = self.ttl_s {
-            value["ttl"] = json!(ttl);
+            out.extend(b",\"ttl\":");
+            out.extend(ttl.to_string().as_bytes());
         }
-        value["retrieved"] = json!(time(now_ms));
-        value
+        out.extend(b",\"retrieved\":\"");
+        write_time(now_ms, out);
+        out.extend(b"\"}");
     }
 }
+
+/// Bytes that a registration adds, about.
+const REGISTRATION_BYTES: usize = 192;
 
 /// A description as the directory gives it: the bytes that were sent, with its own `registration`, and with the id that the
 /// directory gave, if it gave one. None if the bytes are none that were accepted.
 pub fn shown(bytes: &[u8], id: &str, registration: Registration, now_ms: u64) -> Option<Vec<u8>> {
+    let mut out = Vec::with_capacity(bytes.len() + REGISTRATION_BYTES);
+    if has_plain_id(bytes) && memmem::find(bytes, b"registration").is_none() {
+        add_registration(bytes, registration, now_ms, &mut out)?;
+        return Some(out);
+    }
     let members = Members::of(bytes).ok()?;
-    let registration = registration.value(now_ms).to_string();
-    let mut out = Vec::with_capacity(bytes.len() + registration.len() + 64);
     match members.registration {
         Some(sent) => {
             let start = sent.get().as_ptr().addr().checked_sub(bytes.as_ptr().addr())?;
             out.extend(bytes.get(..start)?);
-            out.extend(registration.bytes());
+            registration.write(now_ms, &mut out);
             out.extend(bytes.get(start + sent.get().len()..)?);
         }
-        None => {
-            let end = bytes.iter().rposition(|byte| *byte == b'}')?;
-            out.extend(&bytes[..end]);
-            out.extend(b",\"registration\":");
-            out.extend(registration.bytes());
-            out.extend(&bytes[end..]);
-        }
+        None => add_registration(bytes, registration, now_ms, &mut out)?,
     }
     if members.id.is_none() {
         let start = out.iter().position(|byte| *byte == b'{')? + 1;
@@ -156,6 +195,37 @@ pub fn shown(bytes: &[u8], id: &str, registration: Registration, now_ms: u64) ->
         out.splice(start..start, member.bytes());
     }
     Some(out)
+}
+
+/// Adds the registration as the last member.
+fn add_registration(bytes: &[u8], registration: Registration, now_ms: u64, out: &mut Vec<u8>) -> Option<()> {
+    let end = bytes.iter().rposition(|byte| *byte == b'}')?;
+    out.extend(&bytes[..end]);
+    out.extend(b",\"registration\":");
+    registration.write(now_ms, out);
+    out.extend(&bytes[end..]);
+    Some(())
+}
+
+/// Whether it is sure that an object has a member `id`, and all its texts stand there as they are, without reading all of it:
+/// it has no escapes, and the first `"id"` in it is the name of a member of its own.
+fn has_plain_id(bytes: &[u8]) -> bool {
+    const ID: &[u8] = b"\"id\"";
+    if memchr(b'\\', bytes).is_some() {
+        return false;
+    }
+    let Some(at) = memmem::find(bytes, ID) else { return false };
+    let (mut depth, mut is_text) = (0_usize, false);
+    for byte in &bytes[..at] {
+        match byte {
+            b'"' => is_text = !is_text,
+            b'{' | b'[' if !is_text => depth += 1,
+            b'}' | b']' if !is_text => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    let next = bytes[at + ID.len()..].iter().find(|byte| !byte.is_ascii_whitespace());
+    depth == 1 && !is_text && next == Some(&b':')
 }
 
 /// What a merge patch (RFC 7396) makes of a description.
@@ -248,6 +318,51 @@ mod tests {
             text(b"{\"x\":{\"id\":1}}", "urn:uuid:b"),
             format!("{{\"id\":\"urn:uuid:b\",\"x\":{{\"id\":1}},\"registration\":{ours}}}")
         );
+    }
+
+    #[test]
+    fn times_are_written_as_rfc_3339_has_them() {
+        let day = 24 * 60 * 60 * 1_000;
+        let leap = 951_782_400_000; // 29 February 2000
+        for ms in [
+            0,
+            1,
+            999,
+            61_001,
+            day,
+            leap,
+            leap + day,
+            1_764_000_000_123,
+            253_402_300_799_999,
+            253_402_300_800_000,
+            u64::MAX,
+        ] {
+            let mut out = Vec::new();
+            write_time(ms, &mut out);
+            assert_eq!(String::from_utf8(out).expect("text"), time(ms));
+        }
+    }
+
+    #[test]
+    fn an_id_that_is_no_member_of_the_description_itself_is_none() {
+        for (bytes, plain) in [
+            (r#"{"id":"urn:a"}"#, true),
+            (r#" { "@context" : ["a", {"b": "c"}] , "id" : "urn:a"}"#, true),
+            (r#"{"x":{"id":"urn:a"}}"#, false),
+            (r#"{"x":[{"id":"urn:a"}],"id":"urn:a"}"#, false),
+            (r#"{"x":"id","id":"urn:a"}"#, false),
+            (r#"{"x":"a{[","id":"urn:a"}"#, true),
+            (r#"{"x":"\"","id":"urn:a"}"#, false),
+            (r#"{"x":1}"#, false),
+        ] {
+            assert_eq!(has_plain_id(bytes.as_bytes()), plain, "{bytes}");
+            // Whatever is sure, the members say.
+            let members = Members::of(bytes.as_bytes()).expect("an object");
+            assert!(!plain || members.id.is_some(), "{bytes}");
+        }
+        let escaped = r#"{"id":"urn:a","registr\u0061tion":{"ttl":60}}"#;
+        assert!(!text(escaped.as_bytes(), "urn:a").contains("},\"registration\""), "there is one already");
+        assert_eq!(text(br#"{"x":{"id":1}}"#, "urn:b").matches("\"id\":\"urn:b\"").count(), 1);
     }
 
     #[test]
