@@ -6,10 +6,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::Value;
+use support::http::{ask, says};
 use support::python::python;
 use support::{Machine, Node, Running, until};
 
 const TOOLS: &str = include_str!("../python/tools.py");
+const LANGGRAPH: &str = include_str!("../../../examples/langgraph-agent/agent.py");
 const AGENT: &str = include_str!("../../../examples/python-agent/agent.py");
 /// Python programs start slowly on a busy machine.
 const SOON: Duration = Duration::from_secs(30);
@@ -123,6 +125,41 @@ fn a_stock_agent_elsewhere_is_called_from_another_node_and_watched() {
     until(SOON, "it answers again", || pair.state().0 == "ready");
     let answered = pair.one.run(&["call", "counter", "0.01", "three"]);
     assert_eq!((answered.code, answered.stdout.as_str()), (0, "three \n1 words\n"), "{answered:?}");
+}
+
+/// L9
+#[test]
+fn an_agent_of_langgraph_is_asked_from_another_node_and_asks_back() {
+    let Some(python) = python() else { return };
+    let pair = Pair::start();
+    let port = free_port();
+    pair.two.write("agent.py", LANGGRAPH);
+    let _server = Running::start(pair.two.command(python).arg("agent.py").env("PORT", port.to_string()));
+    until(SOON, "the server listens", || listens(port));
+    let adopted = pair.adopt(&[&format!("http://127.0.0.1:{port}")]);
+    assert_eq!((adopted["kind"].as_str(), adopted["file"]["name"].as_str()), (Some("A2A agent"), Some("office")));
+    until(SOON, "it is found", || pair.one.finds("office"));
+    let found = pair.one.json(&["find", "--cap", "office.hours"]);
+    assert_eq!(found["agents"][0]["name"], "office", "{found}");
+    until(SOON, "it answers", || pair.state().0 == "ready");
+    let answered = pair.one.run(&["call", "office", "Are you open on Thursday?"]);
+    let wanted = "The office is open from 14 to 18 (question 1 of this conversation).\n";
+    assert_eq!((answered.code, answered.stdout.as_str()), (0, wanted), "{answered:?}");
+    assert!(answered.stderr.contains("looking up opening_hours Thursday"), "the steps of the graph: {answered:?}");
+
+    // It asks which day is meant, and knows the conversation when it is told.
+    let gateway = pair.nodes[0].gateway();
+    let asked = ask(&gateway, "office", "SendMessage", &says("When are you open?"));
+    let status = &asked["task"]["status"];
+    assert_eq!(status["state"], "TASK_STATE_INPUT_REQUIRED", "{asked}");
+    assert_eq!(status["message"]["parts"][0]["text"], "Which day do you mean?");
+    let mut told = says("Monday, please");
+    told["message"]["taskId"] = asked["task"]["id"].clone();
+    told["message"]["contextId"] = asked["task"]["contextId"].clone();
+    let answered = ask(&gateway, "office", "SendMessage", &told);
+    assert_eq!(answered["task"]["status"]["state"], "TASK_STATE_COMPLETED", "{answered}");
+    let text = &answered["task"]["artifacts"][0]["parts"][0]["text"];
+    assert_eq!(*text, "The office is open from 8 to 12 (question 2 of this conversation).", "{answered}");
 }
 
 #[test]

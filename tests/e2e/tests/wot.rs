@@ -7,9 +7,11 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::Duration;
 
+use support::python::python;
 use support::{Machine, Node, Running, cast, node, until};
 
 const CONSUMER: &str = include_str!("../js/wot.cjs");
+const GENERATED: &str = include_str!("../python/generated.py");
 const OPENAPI: &str = include_str!("../js/openapi.cjs");
 const TOKEN: &str = "a-token-of-the-tests-0123456789";
 const SOON: Duration = Duration::from_secs(30);
@@ -70,4 +72,18 @@ fn a_stock_consumer_sends_the_token_that_the_description_asks_for() {
     let pair = Pair::start(&format!("[gateway]\ntoken = {TOKEN:?}\n"));
     pair.consume(packages, "near", Some(TOKEN));
     pair.consume(packages, "far", Some(TOKEN));
+}
+
+/// A client that a stock generator makes of the gateway's OpenAPI document works with agents of this node and of another.
+#[test]
+fn a_generated_client_works() {
+    let Some(python) = python() else { return };
+    let pair = Pair::start("");
+    let script = pair.one.write("generated.py", GENERATED);
+    for agent in ["near", "far"] {
+        let mut program = pair.one.command(python);
+        program.arg(&script).arg(pair.gateway.gateway()).arg(agent).current_dir(pair.one.home());
+        let outcome = Running::start(&mut program).end(Duration::from_secs(90));
+        assert!(outcome.code == 0 && outcome.stdout.ends_with("GENERATED OK\n"), "{agent}: {outcome:?}");
+    }
 }
