@@ -158,6 +158,12 @@ impl Hosting {
         self.tasks().own_card(agent)
     }
 
+    /// The latency class of an agent's contract, if it runs here.
+    pub(crate) fn latency_class(&self, agent: &AgentId) -> Option<&'static str> {
+        let (class, _) = self.tasks().host().turns().remove(agent.name())?;
+        Some(class.name())
+    }
+
     pub(crate) fn new_id(&self) -> String {
         self.tasks().new_id()
     }

@@ -37,6 +37,7 @@ pub use error::{OperationError, Refusal};
 pub use hosting::Hosting;
 pub use incoming::Incoming;
 pub use machine::chain::{Principal, is_user_name};
+pub use machine::time_limit::LATENCY;
 pub use operation::Operation;
 pub use outgoing::{Calls, Figures, KnownAgent};
 pub use push::{Notification, PUSH_CONFIGS, PUSH_OUTBOX, PostError, Postman};

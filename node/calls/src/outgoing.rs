@@ -177,6 +177,13 @@ impl Calls {
         hosting.hosts(agent).then(|| hosting.own_card(agent)).flatten()
     }
 
+    /// The latency class of an agent that is hosted here: `hrt`, `srt` or `dt`.
+    #[must_use]
+    pub fn latency_class(&self, agent: &AgentId) -> Option<&'static str> {
+        let hosting = &self.shared.hosting;
+        hosting.hosts(agent).then(|| hosting.latency_class(agent)).flatten()
+    }
+
     /// Whether push notifications are sent.
     #[must_use]
     pub fn notifies(&self) -> bool {

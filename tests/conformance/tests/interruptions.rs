@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use althing_calls::{HostedAgent, Operation};
+use althing_calls::{HostedAgent, LATENCY, Operation};
 use althing_communication::{CallerRule, Priority};
 use althing_conformance::mesh::{Node, file, message, store};
 use althing_protocol::AgentId;
@@ -74,4 +74,30 @@ async fn without_that_in_the_contract_it_is_refused() {
     let task = node.begin(&id, "stuck").await;
     let refused = node.one(&id, Operation::SendMessage, to(&task, "something else")).await.expect_err("a refusal");
     assert!(refused.message.contains("is being worked on"), "{}", refused.message);
+}
+
+/// `latency/v1`
+#[tokio::test(start_paused = true)]
+async fn a_turn_ends_when_its_sender_waits_no_longer() {
+    let (node, id) = node(false).await;
+    let within = |text: &str, within_ms: Value| {
+        let mut params = message(text);
+        params["metadata"] = json!({ LATENCY: { "withinMs": within_ms } });
+        params
+    };
+    let begun = tokio::time::Instant::now();
+    let answer = node.one(&id, Operation::SendMessage, within("stuck", json!(500))).await.expect("an answer");
+    let took = begun.elapsed();
+    assert!((500..600).contains(&took.as_millis()), "{took:?}");
+    let status = &answer["task"]["status"];
+    assert_eq!(status["state"], "TASK_STATE_FAILED", "{answer}");
+    let why = status["message"]["parts"][0]["text"].as_str().expect("why");
+    assert!(why.contains("within the 500 ms that its caller gave it"), "{why}");
+    assert_eq!(node.hosting.live_tasks(), 0, "the turn is over");
+    let answer = node.one(&id, Operation::SendMessage, within("hello", json!(500.0))).await.expect("an answer");
+    assert_eq!(answer["task"]["status"]["state"], "TASK_STATE_COMPLETED", "{answer}");
+    for wrong in [json!(0), json!("soon"), json!(-1), json!(86_400_001)] {
+        let refused = node.one(&id, Operation::SendMessage, within("hello", wrong)).await.expect_err("a refusal");
+        assert!(refused.message.contains("withinMs"), "{}", refused.message);
+    }
 }

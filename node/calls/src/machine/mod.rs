@@ -7,3 +7,4 @@ pub mod relation;
 pub mod shares;
 pub(crate) mod size;
 pub mod task;
+pub(crate) mod time_limit;

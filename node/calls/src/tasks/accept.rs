@@ -10,6 +10,7 @@ use crate::error::OperationError;
 use crate::machine::record::{Record, Scope, WORKING_BYTES_MAX};
 use crate::machine::shares::{Claim, ShareOwner};
 use crate::machine::task::{self, HISTORY_BYTES_MAX};
+use crate::machine::time_limit::time_limit;
 use crate::request::CallMetadata;
 use crate::tasks::live::{LiveTask, TurnRequest};
 use crate::tasks::runner::{HostedAgent, TaskRunner, internal, unkept};
@@ -63,6 +64,7 @@ impl TaskRunner {
         metadata: &CallMetadata,
     ) -> Result<Accepted<()>, OperationError> {
         let mut asked = TurnRequest::new(&request, metadata, self.may_reply(agent));
+        asked.within = time_limit(request.metadata.iter().flatten())?;
         let message = request.message;
         check_modes(agent, &message, || self.own_card(&agent.id))?;
         let continues = message.task_id.clone();

@@ -39,6 +39,8 @@ pub(crate) struct TurnRequest {
     pub may_reply: bool,
     /// The id of the message.
     pub message_id: String,
+    /// How long its sender lets the turn take.
+    pub within: Option<Duration>,
 }
 
 impl TurnRequest {
@@ -52,6 +54,7 @@ impl TurnRequest {
             before: None,
             may_reply,
             message_id: request.message.message_id.clone(),
+            within: None,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! One turn of a task: the agent's outputs are applied to the task, written and sent to listeners, in one order.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use a2a::{Message, Part, Role, StreamResponse, TaskState};
 use althing_execution::agent::{Made, Parameters};
@@ -32,6 +33,8 @@ pub(crate) async fn run(runner: &TaskRunner, live: &LiveTask) {
     let (output, mut outputs) = Output::channel();
     let working = runner.host().turn(&agent, turn, output);
     tokio::pin!(working);
+    let late = late(live.request.within);
+    tokio::pin!(late);
     let mut outcome = None;
     let ended = loop {
         tokio::select! {
@@ -45,6 +48,7 @@ pub(crate) async fn run(runner: &TaskRunner, live: &LiveTask) {
                     None => break working.as_mut().await,
                 },
             },
+            reason = &mut late => break Err(AgentError::Failed(reason)),
             ended = &mut working, if outcome.is_none() => outcome = Some(ended),
         }
     };
@@ -66,6 +70,17 @@ pub(crate) async fn run(runner: &TaskRunner, live: &LiveTask) {
     };
     finish(runner, live, state, message).await;
     tracing::debug!(agent, task = id, state = ?live.record().task.status.state, "turn ended");
+}
+
+/// Ends, with a reason, when a turn takes longer than its sender lets it.
+async fn late(within: Option<Duration>) -> String {
+    match within {
+        Some(within) => {
+            tokio::time::sleep(within).await;
+            format!("it did not end within the {} ms that its caller gave it", within.as_millis())
+        }
+        None => std::future::pending().await,
+    }
 }
 
 fn turn_of(record: Record, asked: &TurnRequest) -> Turn {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
-use althing_calls::{Among, BINDING, Callee, OperationError, OwnCard, Reply};
+use althing_calls::{Among, BINDING, Callee, LATENCY, OperationError, OwnCard, Reply};
 use althing_edge::{host, problem};
 use althing_protocol::{PublicKey, SecretKey, VerifiedAgent, digest};
 use althing_td::{CardContext, Description, Interface, card, kid, sign_card};
@@ -80,6 +80,7 @@ async fn make(gateway: &Gateway, agent: &str, host: &str, extended: bool) -> Res
         extended: true,
         hosts: extended.then(|| gateway.calls.discovery().hosts(&id)),
         own: gateway.calls.own_card(&id).unwrap_or_default(),
+        class: gateway.calls.latency_class(&id),
     };
     Ok((signed(&shown, &gateway.key)?, known.verified.description.body.issued_at_ms))
 }
@@ -99,6 +100,8 @@ pub(crate) struct Shown<'a> {
     pub hosts: Option<Vec<PublicKey>>,
     /// The card that the agent serves itself, if it runs here.
     pub own: OwnCard,
+    /// The latency class of its contract, if it runs here.
+    pub class: Option<&'static str>,
 }
 
 /// The card, signed with the node's key.
@@ -106,7 +109,7 @@ pub(crate) fn signed(shown: &Shown<'_>, key: &SecretKey) -> Result<String, Opera
     let id = &shown.verified.agent;
     let own = shown.own.extensions.iter().map(|extension| json!(extension));
     let hosts = shown.hosts.as_deref().map(hosts);
-    let extensions = [evidence(shown.verified)].into_iter().chain(hosts).chain(own).collect();
+    let extensions = [evidence(shown.verified), latency(shown.class)].into_iter().chain(hosts).chain(own).collect();
     let context = CardContext {
         interfaces: interfaces(&id.to_string(), shown.gateway),
         provider: None,
@@ -151,6 +154,19 @@ pub(crate) fn with_own(described: &[String], own: &[String]) -> Vec<String> {
 fn hosts(nodes: &[PublicKey]) -> Value {
     let nodes: Vec<String> = nodes.iter().take(HOSTS_MAX).map(PublicKey::did).collect();
     json!({ "uri": HOSTS, "description": "The nodes that host the agent now.", "params": { "nodes": nodes } })
+}
+
+/// How the agent runs, if it runs here, and that its callers may say how long they wait.
+fn latency(class: Option<&'static str>) -> Value {
+    let mut extension = json!({
+        "uri": LATENCY,
+        "description": "The latency class that the agent runs in; `metadata` of a request may say within how many milliseconds \
+                        its turn must end.",
+    });
+    if let Some(class) = class {
+        extension["params"] = json!({ "class": class });
+    }
+    extension
 }
 
 fn evidence(verified: &VerifiedAgent) -> Value {

@@ -94,6 +94,7 @@ async fn agent_card(State(all): State<Arc<Introductions>>, Path(name): Path<Stri
         extended: all.gateway.is_some(),
         hosts: None,
         own: all.calls.own_card(&agent.verified.agent).unwrap_or_default(),
+        class: all.calls.latency_class(&agent.verified.agent),
     };
     match card::signed(&shown, &all.key) {
         Ok(card) => ([(header::CONTENT_TYPE, "application/json")], card).into_response(),
