@@ -36,6 +36,10 @@ impl Actor {
 }
 
 impl Agent for Actor {
+    fn is_enclosed(&self) -> bool {
+        true
+    }
+
     fn turn(&self, turn: Turn, out: Output) -> BoxFuture<'_, Result<(), AgentError>> {
         async move {
             let text = turn.text();

@@ -89,6 +89,10 @@ impl Agent for Program {
         true
     }
 
+    fn is_enclosed(&self) -> bool {
+        true
+    }
+
     fn cancel<'a>(
         &'a self,
         remembered: &'a str,

@@ -201,20 +201,23 @@ impl Hosting {
             live.keep_alive();
             (at_once && live.disclose(), live.state.subscribe())
         };
-        let (live, (named, mut state)) = match self.tasks().begin(agent, scope, request, metadata, before).await? {
-            Accepted::New(live, prepared) => (live, prepared),
-            Accepted::DuplicateRunning(live) => {
-                let prepared = before(&live);
-                (live, prepared)
-            }
-            Accepted::Duplicate(id) => {
-                if let Some(live) = self.tasks().live().running(&id).filter(|_| !at_once) {
-                    let _ = live.state.subscribe().wait_for(task::is_idle).await;
+        let (live, (named, mut state)) =
+            match self.tasks().begin(agent, scope, request, metadata, at_once, before).await? {
+                Accepted::New(live, prepared) => (live, prepared),
+                Accepted::DuplicateRunning(live) => {
+                    let prepared = before(&live);
+                    (live, prepared)
                 }
-                return sent(self.tasks().read(agent, scope, &id)?.task, history_length);
-            }
-        };
-        if !named {
+                Accepted::Duplicate(id) => {
+                    if let Some(live) = self.tasks().live().running(&id).filter(|_| !at_once) {
+                        let _ = live.state.subscribe().wait_for(task::is_idle).await;
+                    }
+                    return sent(self.tasks().read(agent, scope, &id)?.task, history_length);
+                }
+            };
+        if named {
+            self.tasks().keep_shown(&live).await.map_err(internal)?;
+        } else {
             // The sender lives in `live`, which is held here: waiting cannot fail.
             let _ = state.wait_for(task::is_idle).await;
             match live.answer.outcome() {
@@ -234,9 +237,14 @@ impl Hosting {
         metadata: &CallMetadata,
     ) -> Result<Reply, OperationError> {
         let history_length = request.configuration.as_ref().and_then(|c| c.history_length);
-        let (live, waiting) = match self.tasks().begin(agent, scope, request, metadata, LiveTask::open).await? {
+        let shown = !self.tasks().may_reply(agent);
+        let begun = self.tasks().begin(agent, scope, request, metadata, shown, LiveTask::open).await?;
+        let (live, waiting) = match begun {
             Accepted::New(live, waiting) => (live, waiting),
             Accepted::DuplicateRunning(live) => {
+                if live.shows() {
+                    self.tasks().keep_shown(&live).await.map_err(internal)?;
+                }
                 let waiting = live.open();
                 (live, waiting)
             }

@@ -68,6 +68,10 @@ impl Agent for Echo {
     fn may_reply(&self) -> bool {
         self.answer == Form::Message
     }
+
+    fn is_enclosed(&self) -> bool {
+        true
+    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use althing_calls::{Operation, OperationError, Reply};
 use althing_conformance::disk::{Disk, SYNC};
-use althing_conformance::mesh::{Node, file, message};
+use althing_conformance::mesh::{Node, file, file_asking, message};
 use althing_protocol::AgentId;
 use althing_simnet::{LinkConfig, SimNet};
 use futures::{FutureExt as _, StreamExt as _};
@@ -62,6 +62,38 @@ async fn an_acknowledged_task_is_on_the_disk() {
     let kept = after_power_cut(&disk, &id).await;
     assert_eq!(state(&kept), "TASK_STATE_FAILED");
     assert_eq!(kept["history"][0]["parts"][0]["text"], "stuck");
+}
+
+/// The tasks that a node lists which starts on what a power cut left of the disk.
+async fn listed_after_power_cut(disk: &Disk) -> Value {
+    let (node, agent) = node(disk.after_power_cut()).await;
+    node.one(&agent, Operation::ListTasks, json!({})).await.expect("a list")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_is_on_the_disk_before_an_agent_that_can_act_is_given_it() {
+    let (node, agent) = node(Arc::new(Disk::default())).await;
+    let asks = file_asking("asks", "asks others", "acting.ask", ("ask", "play"), &["other".to_owned()]);
+    let acting = node.host(&asks).await;
+    let begun = Instant::now();
+    node.send(&acting, "hello").await;
+    assert!(begun.elapsed() >= SYNC * 2, "written before its turn and after it: {:?}", begun.elapsed());
+    let begun = Instant::now();
+    node.send(&agent, "hello").await;
+    assert!((SYNC..SYNC * 2).contains(&begun.elapsed()), "written once: {:?}", begun.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_task_of_an_agent_that_cannot_act_is_on_the_disk_when_its_turn_takes_long() {
+    let disk = Arc::new(Disk::default());
+    let (node, agent) = node(disk.clone()).await;
+    let mut asking = std::pin::pin!(node.one(&agent, Operation::SendMessage, message("stuck")));
+    assert!(tokio::time::timeout(SYNC / 200, &mut asking).await.is_err(), "it is stuck");
+    assert_eq!(node.hosting.live_tasks(), 1);
+    assert_eq!(listed_after_power_cut(&disk).await["totalSize"], 0, "nobody was told, and nothing was done");
+    assert!(tokio::time::timeout(SYNC * 2, &mut asking).await.is_err(), "it is stuck");
+    let listed = listed_after_power_cut(&disk).await;
+    assert_eq!((&listed["totalSize"], state(&listed["tasks"][0])), (&json!(1), "TASK_STATE_FAILED"), "{listed}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -210,7 +242,7 @@ async fn a_message_without_a_task_is_given_when_nothing_of_it_is_left_on_the_dis
     let begun = Instant::now();
     let answer = node.one(&agent, Operation::SendMessage, message("message hello")).await.expect("an answer");
     assert_eq!(answer["message"]["parts"][0]["text"], "hello");
-    assert!(begun.elapsed() >= SYNC * 2, "it was written, and forgotten: {:?}", begun.elapsed());
+    assert!(begun.elapsed() < SYNC, "nothing of it was written: {:?}", begun.elapsed());
     let events = node.all(&agent, Operation::SendStreamingMessage, message("message hello")).await.expect("events");
     assert_eq!(events[0]["message"]["parts"][0]["text"], "hello");
     // One that goes into a task leaves that as it was.

@@ -1,20 +1,24 @@
 //! Accepts messages, into a new task or one that they continue, and starts their turns.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use althing_communication::{Holder, TrustLevel};
 use althing_execution::agent::OwnCard;
 use althing_store::Durability;
+use futures::FutureExt as _;
 
 use crate::error::OperationError;
 use crate::machine::record::{Record, Scope, WORKING_BYTES_MAX};
 use crate::machine::shares::{Claim, ShareOwner};
+use crate::machine::size::stored_bytes;
 use crate::machine::task::{self, HISTORY_BYTES_MAX};
 use crate::machine::time_limit::time_limit;
 use crate::request::CallMetadata;
+use crate::tasks::keeping::Kept;
 use crate::tasks::live::{LiveTask, TurnRequest};
 use crate::tasks::runner::{HostedAgent, TaskRunner, internal, unkept};
-use crate::tasks::store::Encoded;
+use crate::tasks::store::{Encoded, TaskStoreError};
 use crate::tasks::turn;
 
 /// The result of accepting a message.
@@ -37,6 +41,7 @@ impl TaskRunner {
         message: &a2a::Message,
     ) -> Result<Option<Accepted<T>>, OperationError> {
         let began = self.store().began_by(agent.id.name(), scope, &message.message_id);
+        let began = began.or_else(|| self.live().began_by(agent.id.name(), scope, &message.message_id));
         for id in began.iter().chain(&message.task_id) {
             // Looked up first: a turn that ends meanwhile may leave no task, and its answer is needed then.
             let running = self.live().running(id);
@@ -55,13 +60,15 @@ impl TaskRunner {
         Ok(None)
     }
 
-    /// Accepts a message into a new task, or into the one that it names. The task is on disk when this returns.
+    /// Accepts a message into a new task, or into the one that it names. The task is on disk when this returns, unless it
+    /// `waits` for that.
     async fn accept(
         &self,
         agent: &HostedAgent,
         scope: Scope,
         request: a2a::SendMessageRequest,
         metadata: &CallMetadata,
+        waits: bool,
     ) -> Result<Accepted<()>, OperationError> {
         let mut asked = TurnRequest::new(&request, metadata, self.may_reply(agent));
         asked.within = time_limit(request.metadata.iter().flatten())?;
@@ -81,6 +88,7 @@ impl TaskRunner {
         if let Some(taken) = self.find_duplicate(agent, scope, &message)? {
             return Ok(taken);
         }
+        asked.waits = waits;
         let record = match continues {
             None => {
                 let context_id = message.context_id.clone().unwrap_or_else(|| self.new_id());
@@ -113,14 +121,17 @@ impl TaskRunner {
                 record
             }
         };
-        let encoded = Encoded::of(&record).map_err(internal)?;
-        if encoded.len() > WORKING_BYTES_MAX {
+        let encoded = if asked.waits { None } else { Some(Encoded::of(&record).map_err(internal)?) };
+        let bytes = encoded.as_ref().map_or_else(|| stored_bytes(&record), Encoded::len);
+        if bytes > WORKING_BYTES_MAX {
             let message = "the task would be larger than a task may be; begin another, or send less";
             return Err(OperationError::unsupported(message));
         }
         let claim = self.claim(&record, asked.call.holder);
-        let live = self.live().begin(&record, claim, encoded.len(), asked)?;
-        if let Err(error) = self.keep(&record, encoded, push).await {
+        let live = self.live().begin(&record, claim, bytes, asked)?;
+        if let Some(encoded) = encoded
+            && let Err(error) = self.keep(&record, encoded, push).await
+        {
             self.live().finish(&record.task.id, Vec::new);
             return Err(error);
         }
@@ -158,6 +169,19 @@ impl TaskRunner {
         Ok(())
     }
 
+    /// Writes a task that is not on disk yet, before somebody is told of it.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub(crate) async fn keep_shown(&self, live: &LiveTask) -> Result<(), TaskStoreError> {
+        let mut kept = live.kept.lock().await;
+        if *kept == Kept::NotYet {
+            self.store().write(Encoded::of(&live.record())?).await?;
+            *kept = Kept::Yes;
+        }
+        Ok(())
+    }
+
     /// The claim of a turn on the capacity, and whose share it counts against.
     fn claim(&self, record: &Record, holder: Option<Holder>) -> Claim<ShareOwner> {
         let is_own = self.is_own(record.scope);
@@ -179,18 +203,21 @@ impl TaskRunner {
     }
 
     /// Accepts a message and starts its turn in a task of its own, which goes on if the caller hangs up: else a task could be
-    /// on disk, and count as live, without a turn. `before` adds listeners before the turn starts.
+    /// on disk, and count as live, without a turn. `before` adds listeners before the turn starts; `shown` says whether they
+    /// are shown the task before the agent has answered.
     pub(crate) async fn begin<T: Send + 'static>(
         &self,
         agent: &HostedAgent,
         scope: Scope,
         request: a2a::SendMessageRequest,
         metadata: &CallMetadata,
+        shown: bool,
         before: impl FnOnce(&Arc<LiveTask>) -> T + Send + 'static,
     ) -> Result<Accepted<T>, OperationError> {
+        let waits = !shown && self.may_wait(agent, &request);
         let (runner, agent, metadata) = (self.clone(), agent.clone(), metadata.clone());
         let beginning = async move {
-            let live = match runner.accept(&agent, scope, request, &metadata).await? {
+            let live = match runner.accept(&agent, scope, request, &metadata, waits).await? {
                 Accepted::New(live, ()) => live,
                 Accepted::DuplicateRunning(live) => return Ok(Accepted::DuplicateRunning(live)),
                 Accepted::Duplicate(id) => return Ok(Accepted::Duplicate(id)),
@@ -199,8 +226,19 @@ impl TaskRunner {
             runner.start(&live);
             Ok(Accepted::New(live, prepared))
         };
+        if waits {
+            // Nothing is written, and the turn starts as soon as the task counts as live.
+            return beginning.await;
+        }
         let begun = tokio::spawn(tracing::Instrument::in_current_span(beginning)).await;
         begun.unwrap_or_else(|error| Err(OperationError::internal(format!("the message was not accepted: {error}"))))
+    }
+
+    /// Whether the task of a message may be written later than its agent is given it.
+    fn may_wait(&self, agent: &HostedAgent, request: &a2a::SendMessageRequest) -> bool {
+        let configuration = request.configuration.as_ref();
+        let tells = configuration.is_some_and(|asked| asked.task_push_notification_config.is_some());
+        request.message.task_id.is_none() && !tells && self.host().is_confined(agent.id.name())
     }
 
     fn start(&self, live: &Arc<LiveTask>) {
@@ -209,11 +247,12 @@ impl TaskRunner {
         let binding = runner.host().binding(&binding).map(|binding| binding.hash).unwrap_or_default();
         let span = tracing::info_span!("turn", otel.kind = "internal", althing.binding.hash = &*binding);
         tokio::spawn(async move {
-            let (running, of) = (runner.clone(), live.clone());
-            let turn = tracing::Instrument::instrument(async move { turn::run(&running, &of).await }, span);
+            let turn = tracing::Instrument::instrument(turn::run(&runner, &live), span);
             // The task of a turn that panics is set to failed.
-            if let Err(error) = tokio::spawn(turn).await {
-                turn::fail_panicked(&runner, &live, &error.to_string()).await;
+            if let Err(panic) = AssertUnwindSafe(turn).catch_unwind().await {
+                let said = panic.downcast_ref::<String>().map(String::as_str);
+                let said = said.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or_default();
+                turn::fail_panicked(&runner, &live, said).await;
             }
         });
     }

@@ -14,6 +14,8 @@ use crate::machine::record::Record;
 use crate::machine::task;
 use crate::request::CallMetadata;
 use crate::tasks::first_response::{Answer, FirstResponse, FirstResponseReceiver, Outcome};
+use crate::tasks::in_flight::MessageKey;
+use crate::tasks::keeping::Kept;
 
 /// Events that are queued for one listener. When its queue is full, the agent waits.
 const EVENTS: usize = 64;
@@ -41,6 +43,8 @@ pub(crate) struct TurnRequest {
     pub message_id: String,
     /// How long its sender lets the turn take.
     pub within: Option<Duration>,
+    /// Whether the task is written only when somebody is to be told of it.
+    pub waits: bool,
 }
 
 impl TurnRequest {
@@ -55,6 +59,7 @@ impl TurnRequest {
             may_reply,
             message_id: request.message.message_id.clone(),
             within: None,
+            waits: false,
         }
     }
 }
@@ -67,6 +72,8 @@ pub(crate) struct LiveTask {
     pub agent: String,
     /// The request that began this turn.
     pub(super) request: TurnRequest,
+    /// Whether the task is on disk. Held while it is written.
+    pub(super) kept: tokio::sync::Mutex<Kept>,
     /// The result, if the turn leaves no task.
     pub answer: Answer,
     /// Cancels the turn.
@@ -204,6 +211,7 @@ impl LiveTask {
     pub fn new(record: Record, stored_bytes: usize, listeners: Vec<Listener>, asked: TurnRequest) -> LiveTask {
         let state = watch::Sender::new(record.task.status.state.clone());
         let artifact_bytes = record.task.artifacts.iter().flatten().map(task::bytes).sum();
+        let kept = if asked.waits { Kept::NotYet } else { Kept::Yes };
         let (id, agent) = (record.task.id.clone(), record.agent.clone());
         let now = LiveState {
             record,
@@ -223,6 +231,7 @@ impl LiveTask {
             id,
             agent,
             request: asked,
+            kept: tokio::sync::Mutex::new(kept),
             answer: Answer::default(),
             cancel: CancellationToken::new(),
             interrupted: AtomicBool::new(false),
@@ -232,6 +241,17 @@ impl LiveTask {
 
     pub fn record(&self) -> Record {
         self.lock().record.clone()
+    }
+
+    /// The message that began the task, if it was that of this turn.
+    pub(super) fn began_by(&self) -> Option<MessageKey> {
+        let began = self.request.before.is_none();
+        began.then(|| (self.lock().record.scope, self.agent.clone(), self.request.message_id.clone()))
+    }
+
+    /// Whether a client that asks now is shown the task before the turn is over.
+    pub fn shows(&self) -> bool {
+        self.lock().begun
     }
 
     /// Stops the turn for a new message and waits until its task is idle; its outputs so far are kept.

@@ -7,8 +7,9 @@ use a2a::{StreamResponse, Task};
 use tokio::sync::mpsc;
 
 use crate::error::OperationError;
-use crate::machine::record::Record;
+use crate::machine::record::{Record, Scope};
 use crate::machine::shares::{Claim, Load, OverCapacity, ShareOwner, Shares};
+use crate::tasks::in_flight::MessageKey;
 use crate::tasks::live::{LISTENERS_MAX, Listener, LiveTask, TurnRequest, too_many_listeners};
 
 /// Turns that may run at once, and the memory of their tasks; beyond that new ones are refused. A task whose turn runs is
@@ -28,6 +29,8 @@ struct Tasks {
     /// Tasks whose turn runs, and their claims on the capacity.
     live: BTreeMap<String, (Arc<LiveTask>, Claim<ShareOwner>)>,
     shares: Shares<ShareOwner>,
+    /// Those of them that a message began, by it: such a task may not be on disk yet.
+    began: BTreeMap<MessageKey, String>,
     /// Listeners that wait for the next turn of an idle task.
     waiting: BTreeMap<String, Vec<Listener>>,
 }
@@ -35,7 +38,12 @@ struct Tasks {
 impl LiveTasks {
     /// No tasks yet.
     pub fn new() -> LiveTasks {
-        let tasks = Tasks { live: BTreeMap::new(), shares: Shares::new(LIVE_MAX), waiting: BTreeMap::new() };
+        let tasks = Tasks {
+            live: BTreeMap::new(),
+            shares: Shares::new(LIVE_MAX),
+            began: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+        };
         LiveTasks { tasks: Mutex::new(tasks), write_locks: Default::default() }
     }
 
@@ -52,6 +60,11 @@ impl LiveTasks {
     /// Whether this is a task of that agent whose turn runs.
     pub fn is_of(&self, id: &str, agent: &str) -> bool {
         self.tasks().live.get(id).is_some_and(|(live, _)| live.agent == agent)
+    }
+
+    /// The task whose turn runs, and which a message of this id began.
+    pub fn began_by(&self, agent: &str, scope: Scope, message_id: &str) -> Option<String> {
+        self.tasks().began.get(&(scope, agent.to_owned(), message_id.to_owned())).cloned()
     }
 
     /// The number of turns that run.
@@ -83,6 +96,9 @@ impl LiveTasks {
         tasks.shares.begin(&claim).map_err(|crowded| OperationError::busy(crowded.to_string()))?;
         let waiting = tasks.waiting.remove(&record.task.id).unwrap_or_default();
         let live = Arc::new(LiveTask::new(record.clone(), stored_bytes, waiting, asked));
+        if let Some(message) = live.began_by() {
+            tasks.began.insert(message, record.task.id.clone());
+        }
         let before = tasks.live.insert(record.task.id.clone(), (live.clone(), claim));
         debug_assert!(before.is_none(), "a task has one turn at a time");
         Ok(live)
@@ -97,8 +113,11 @@ impl LiveTasks {
     /// Removes a turn that is over; the listeners that `end` gives wait for the next one.
     pub fn finish(&self, id: &str, end: impl FnOnce() -> Vec<Listener>) {
         let mut tasks = self.tasks();
-        if let Some((_, claim)) = tasks.live.remove(id) {
+        if let Some((live, claim)) = tasks.live.remove(id) {
             tasks.shares.end(&claim);
+            if let Some(message) = live.began_by() {
+                tasks.began.remove(&message);
+            }
         }
         let listeners = end();
         if !listeners.is_empty() {

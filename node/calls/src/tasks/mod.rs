@@ -3,6 +3,7 @@
 mod accept;
 pub(crate) mod first_response;
 mod in_flight;
+mod keeping;
 pub(crate) mod live;
 mod live_tasks;
 pub(crate) mod runner;

@@ -14,8 +14,9 @@ use crate::machine::record::{Record, WORKING_BYTES_MAX};
 use crate::machine::task;
 use crate::push::Notes;
 use crate::tasks::first_response::Outcome;
+use crate::tasks::keeping::{KEPT_AFTER, Kept};
 use crate::tasks::live::{Ending, LiveState, LiveTask, TurnRequest};
-use crate::tasks::runner::TaskRunner;
+use crate::tasks::runner::{TaskRunner, internal};
 use crate::tasks::store::{self, Encoded, TaskStoreError};
 use crate::trace::Trace;
 
@@ -31,11 +32,12 @@ pub(crate) async fn run(runner: &TaskRunner, live: &LiveTask) {
     });
     push(runner, live, event.await).await;
     let (output, mut outputs) = Output::channel();
-    let working = runner.host().turn(&agent, turn, output);
-    tokio::pin!(working);
-    let late = late(live.request.within);
+    // Boxed: a task is moved several times until it runs.
+    let mut working = Box::pin(runner.host().turn(&agent, turn, output));
+    let (late, long) = (late(live.request.within), tokio::time::sleep(KEPT_AFTER));
     tokio::pin!(late);
-    let mut outcome = None;
+    tokio::pin!(long);
+    let (mut outcome, mut waits) = (None, live.request.waits);
     let ended = loop {
         tokio::select! {
             biased;
@@ -50,6 +52,12 @@ pub(crate) async fn run(runner: &TaskRunner, live: &LiveTask) {
             },
             reason = &mut late => break Err(AgentError::Failed(reason)),
             ended = &mut working, if outcome.is_none() => outcome = Some(ended),
+            () = &mut long, if waits => {
+                waits = false;
+                if let Err(error) = runner.keep_shown(live).await {
+                    tracing::warn!(task = id, %error, "a task that goes on cannot be written yet");
+                }
+            }
         }
     };
     let ended = match ended {
@@ -120,6 +128,10 @@ async fn apply(runner: &TaskRunner, live: &LiveTask, made: Made) -> Result<(), A
     if size.memory_bytes > 0 {
         let grown = runner.live().grow(&live.id, size.memory_bytes);
         grown.map_err(|crowded| AgentError::Failed(crowded.to_string()))?;
+    }
+    if matches!(made, Made::Begun { .. }) && live.lock().ending.is_none() {
+        let unkept = |error: TaskStoreError| AgentError::Failed(error.to_string());
+        runner.keep_shown(live).await.map_err(unkept)?;
     }
     let mut failed = None;
     let event = live.change(|now| {
@@ -219,12 +231,21 @@ async fn finish(runner: &TaskRunner, live: &LiveTask, state: Option<TaskState>, 
     };
     let event = task::with_metadata(task::set_status(&mut record.task, state, message, runner.now()), metadata);
     let notes = runner.store().push().plan(&live.id, Some(&event), runner.now_ms());
+    let mut kept = live.kept.lock().await;
     if let Err(error) = write(runner, &record, notes).await {
         // It is not on disk, so it must not be acknowledged.
         tracing::error!(task = record.task.id, %error, "a task's final state could not be written");
-        fail_unwritten(live, runner).await;
+        match *kept {
+            Kept::NotYet => {
+                *kept = Kept::Never;
+                refuse_unwritten(live, runner, error).await;
+            }
+            Kept::Yes | Kept::Never => fail_unwritten(live, runner).await,
+        }
         return;
     }
+    *kept = Kept::Yes;
+    drop(kept);
     let over = record.task.status.state.clone();
     live.change(|now| {
         now.record = record;
@@ -260,13 +281,17 @@ async fn refuse(runner: &TaskRunner, live: &LiveTask, error: &OperationError) ->
 /// sent, so that a power cut cannot bring the task back after it.
 async fn finish_without_task(runner: &TaskRunner, live: &LiveTask, outcome: Outcome) {
     let mut record = live.record();
+    let mut on_disk = live.kept.lock().await;
     let kept = match live.request.before.clone() {
+        None if *on_disk == Kept::NotYet => Ok(()),
         None => runner.store().forget(&live.id).await,
         Some(before) => {
             task::undo_continue(&mut record.task, before);
             write(runner, &record, Notes::default()).await
         }
     };
+    *on_disk = Kept::Never;
+    drop(on_disk);
     let mut event = match &outcome {
         Outcome::Reply(message) => Some(StreamResponse::Message(message.clone())),
         Outcome::Refused(_) => None,
@@ -309,6 +334,14 @@ fn end_turn(runner: &TaskRunner, live: &LiveTask, state: TaskState) {
 pub(crate) async fn fail_panicked(runner: &TaskRunner, live: &LiveTask, reason: &str) {
     tracing::error!(task = live.record().task.id, reason, "a turn panicked");
     finish(runner, live, Some(TaskState::Failed), Some("the agent broke down".to_owned())).await;
+}
+
+/// A task of which nobody was told could not be written: the message is refused, as if it had not come.
+async fn refuse_unwritten(live: &LiveTask, runner: &TaskRunner, error: TaskStoreError) {
+    let refused = Outcome::Refused(internal(error));
+    live.answer.settle(refused.clone());
+    live.lock().close(Some(refused));
+    end_turn(runner, live, TaskState::Failed);
 }
 
 /// The final state of a task could not be written: listeners are told that it failed. The reason is only in the log.

@@ -192,7 +192,7 @@ async fn called(node: &Node, agent: &AgentId) -> Result<(Row, Row), String> {
         note(&mut read, round, begun);
     }
     let read = Row { layer: "calls", what: "an operation that reads a task".to_owned(), took: read };
-    let what = "a message: checked, its task twice on disk, its turn".to_owned();
+    let what = "a message: checked, its turn, its task on disk".to_owned();
     Ok((read, Row { layer: "calls", what, took: sent }))
 }
 

@@ -79,6 +79,10 @@ fn current(read: &Read, path: &Path) -> Result<Arc<Index>, FolderError> {
 }
 
 impl Agent for Knowledge {
+    fn is_enclosed(&self) -> bool {
+        true
+    }
+
     fn turn<'a>(&'a self, turn: Turn, out: Output) -> BoxFuture<'a, Result<(), AgentError>> {
         Box::pin(async move {
             let question = turn.text();

@@ -31,6 +31,11 @@ pub trait Agent: Send + Sync + 'static {
         false
     }
 
+    /// True for an agent that reaches nothing outside itself but by system calls.
+    fn is_enclosed(&self) -> bool {
+        false
+    }
+
     /// The own card of the agent, once it is up.
     fn own_card(&self) -> Option<OwnCard> {
         None

@@ -227,6 +227,20 @@ impl Host {
         self.lock().get(name).map(|agent| agent.binding.clone())
     }
 
+    /// Whether an agent can do nothing outside its turns: only system calls lead out of it, and its contract permits none. A
+    /// turn of it that is cut off left no trace anywhere.
+    #[must_use]
+    pub fn is_confined(&self, name: &str) -> bool {
+        self.lock().get(name).is_some_and(|agent| {
+            let enclosed = match &agent.runtime {
+                Runtime::Native(inner) | Runtime::Wasm(inner) => inner.is_enclosed(),
+                _ => false,
+            };
+            let contract = &agent.contract;
+            enclosed && agent.exposing.is_none() && contract.capabilities.is_empty() && contract.memory.is_none()
+        })
+    }
+
     /// The tools that an agent was bound to.
     #[must_use]
     pub fn tools(&self, name: &str) -> Option<BoundTools> {

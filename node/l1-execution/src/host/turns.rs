@@ -121,7 +121,10 @@ impl Host {
             };
         }
         match (&agent.runtime, &self.scheduling) {
-            (Runtime::Hard(hard), Some(scheduling)) => crate::hard::turn(&scheduling.kernel, hard, &turn, &out).await,
+            // Boxed, as it is far larger than the rest: each task of a turn would be moved with room for it.
+            (Runtime::Hard(hard), Some(scheduling)) => {
+                Box::pin(crate::hard::turn(&scheduling.kernel, hard, &turn, &out)).await
+            }
             (Runtime::Wasm(_) | Runtime::Hard(_), None) => Err(down()),
             (runtime, scheduling) => match (runtime.agent().ok_or_else(down)?, scheduling) {
                 (inner, Some(scheduling)) => scheduled(scheduling, agent, inner, turn, out).await,

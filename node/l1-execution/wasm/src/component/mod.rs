@@ -399,4 +399,8 @@ impl Agent for Guests {
     fn turns_max(&self) -> Option<usize> {
         Some(TURNS_OF_ONE_MAX)
     }
+
+    fn is_enclosed(&self) -> bool {
+        true
+    }
 }
