@@ -165,6 +165,14 @@ pub trait Store: Send + Sync + 'static {
     /// [`ReadError`]: the family is unknown or stopped by damage, or the disk fails.
     fn read(&self, family: Family, key: &[u8]) -> Result<Option<Vec<u8>>, ReadError>;
 
+    /// The values of keys, in their order. Not of one moment: a write may come between two of them.
+    ///
+    /// # Errors
+    /// As [`Store::read`].
+    fn read_many(&self, family: Family, keys: &[Vec<u8>]) -> Result<Vec<Option<Vec<u8>>>, ReadError> {
+        keys.iter().map(|key| self.read(family, key)).collect()
+    }
+
     /// The rows of `range`, as (key, value), at most `range.limit` of them.
     ///
     /// # Errors

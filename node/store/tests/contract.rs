@@ -45,6 +45,7 @@ macro_rules! contract {
 
 contract!(
     what_was_written_is_read,
+    many_keys_are_read_as_one_by_one,
     the_last_change_in_a_batch_wins,
     families_are_apart,
     an_unknown_family_is_an_error_and_nothing_is_applied,
@@ -83,6 +84,21 @@ fn what_was_written_is_read(factory: &dyn Factory) {
     }
     assert_eq!(store.read(LEFT, b""), Ok(Some(b"under the empty key".to_vec())));
     assert_eq!(store.read(LEFT, b"empty"), Ok(Some(Vec::new())));
+}
+
+fn many_keys_are_read_as_one_by_one(factory: &dyn Factory) {
+    let store = factory.make();
+    for number in [1_u8, 3, 5, 7] {
+        put(&*store, LEFT, [number], [number, number]);
+    }
+    put(&*store, RIGHT, [2], "beside");
+    for keys in [vec![], vec![1], vec![1, 2, 3, 7, 9], vec![7, 1, 1, 2, 5], vec![2]] {
+        let keys: Vec<Vec<u8>> = keys.into_iter().map(|key: u8| vec![key]).collect();
+        let alone: Result<Vec<_>, _> = keys.iter().map(|key| store.read(LEFT, key)).collect();
+        assert_eq!(store.read_many(LEFT, &keys), alone, "{keys:?}");
+    }
+    let unknown = Family("unknown");
+    assert_eq!(store.read_many(unknown, &[vec![1]]), Err(ReadError::UnknownFamily { family: unknown }));
 }
 
 fn the_last_change_in_a_batch_wins(factory: &dyn Factory) {

@@ -87,6 +87,10 @@ impl Store for RocksStore {
         LiveView(&self.database).read(family, key)
     }
 
+    fn read_many(&self, family: Family, keys: &[Vec<u8>]) -> Result<Vec<Option<Vec<u8>>>, ReadError> {
+        LiveView(&self.database).read_many(family, keys)
+    }
+
     fn scan(&self, family: Family, range: Range) -> Result<Rows, ReadError> {
         LiveView(&self.database).scan(family, &range)
     }

@@ -14,6 +14,13 @@ impl LiveView<'_> {
         self.0.db.get_cf_opt(handle, key, &ReadOptions::default()).map_err(|error| self.0.read_failed(family, error))
     }
 
+    pub(super) fn read_many(&self, family: Family, keys: &[Vec<u8>]) -> Result<Vec<Option<Vec<u8>>>, ReadError> {
+        let handle = self.0.readable(family)?;
+        let values = self.0.db.batched_multi_get_cf_opt(handle, keys, keys.is_sorted(), &ReadOptions::default());
+        let owned = |value: Option<rocksdb::DBPinnableSlice<'_>>| value.map(|value| value.to_vec());
+        values.into_iter().map(|value| value.map(owned).map_err(|error| self.0.read_failed(family, error))).collect()
+    }
+
     pub(super) fn scan(&self, family: Family, range: &Range) -> Result<Rows, ReadError> {
         let handle = self.0.readable(family)?;
         let rows = collect(self.0.db.raw_iterator_cf_opt(handle, bounds(range)), range);

@@ -25,7 +25,7 @@ pub use turns::{Turn, TurnError, Turns};
 
 use super::Registry;
 use super::rows::THINGS;
-use super::things::{Pick, Picked, ThingError, agents_after, picks, total};
+use super::things::{Pick, Picked, Stored, ThingError, agents_after, chunks, picks, total};
 use crate::machine::Machine;
 
 /// How long one search may take.
@@ -41,6 +41,8 @@ const READ_AT_ONCE: usize = 64;
 const CANDIDATES_MIN: usize = 1_024;
 /// See [`CANDIDATES_MIN`].
 const CANDIDATES_PART: u64 = 4;
+/// Candidates that are looked at on the thread that asks.
+const FEW: usize = 16;
 /// Candidates from which on two threads look at them.
 const CANDIDATES_SHARED: usize = 128;
 
@@ -139,6 +141,9 @@ impl Registry {
 pub async fn search(registry: Arc<Registry>, origin: Option<String>, query: &str) -> Result<Found, SearchError> {
     let query = Query::parse(query)?;
     let turn = registry.turns().take(origin).await?;
+    if let Some(found) = Search::new(&registry, &query).few()? {
+        return Ok(found);
+    }
     let searched = tokio::task::spawn_blocking(move || {
         // It ends with the search, also if nobody waits for that any more.
         let _turn = turn;
@@ -175,19 +180,35 @@ impl<'a> Search<'a> {
     }
 
     fn run(&mut self) -> Result<(), SearchError> {
-        if let Some((candidates, indexed)) = self.candidates() {
+        let all = total(&self.registry.seen().machine, self.now_ms);
+        let max = usize::try_from(all / CANDIDATES_PART).unwrap_or(usize::MAX).max(CANDIDATES_MIN);
+        if let Some((candidates, indexed)) = self.candidates(max) {
             self.entries(&candidates)?;
             return self.newest(indexed);
         }
         if self.query.is_narrowed() { self.narrowed() } else { self.everything() }
     }
 
+    /// What is found in few candidates, which is faster than handing the search to another thread; none if there are more, or
+    /// too much is not in the index yet.
+    fn few(mut self) -> Result<Option<Found>, SearchError> {
+        if !self.query.is_light() {
+            return Ok(None);
+        }
+        let Some((candidates, indexed)) = self.candidates(FEW) else { return Ok(None) };
+        let newest = self.registry.checkpoint().head.size.saturating_sub(indexed);
+        if newest > FEW as u64 {
+            return Ok(None);
+        }
+        self.entries(&candidates)?;
+        self.newest(indexed)?;
+        Ok(Some(self.found()))
+    }
+
     /// Entries whose descriptions may have what the query needs, and the first entry that the index does not stand for; none
-    /// where the index is of no help.
-    fn candidates(&self) -> Option<(Vec<u64>, u64)> {
+    /// where the index is of no help, or there are more than `max`.
+    fn candidates(&self, max: usize) -> Option<(Vec<u64>, u64)> {
         let view = self.registry.searching.view()?;
-        let all = total(&self.registry.seen().machine, self.now_ms);
-        let max = usize::try_from(all / CANDIDATES_PART).unwrap_or(usize::MAX).max(CANDIDATES_MIN);
         let candidates = view.candidates(self.query.need(), max);
         let candidates = candidates.inspect_err(|error| tracing::warn!(%error, "a search goes on without the index"));
         Some((candidates.ok()??, view.entries()))
@@ -203,19 +224,21 @@ impl<'a> Search<'a> {
             };
             self.looked += some.len() as u64;
             if picked.len() < CANDIDATES_SHARED {
-                picked.iter().try_for_each(|pick| self.look_at(pick))?;
+                for (pick, selected) in picked.iter().zip(self.selected_in_all(&picked)?) {
+                    self.keep(pick.id(), selected)?;
+                }
                 continue;
             }
             let halves = picked.split_at(picked.len() / 2);
-            let select = |half: &[Picked]| half.iter().map(|pick| self.selected(pick)).collect::<Vec<_>>();
+            let select = |half: &[Picked]| self.selected_in_all(half);
             let (first, second) = std::thread::scope(|scope| {
                 let first = scope.spawn(|| select(halves.0));
                 let second = select(halves.1);
                 (first.join(), second)
             });
-            let first = first.map_err(|_| SearchError::Failed)?;
-            for (pick, selected) in picked.iter().zip(first.into_iter().chain(second)) {
-                self.keep(pick.id(), selected?)?;
+            let first = first.map_err(|_| SearchError::Failed)??;
+            for (pick, selected) in picked.iter().zip(first.into_iter().chain(second?)) {
+                self.keep(pick.id(), selected)?;
             }
         }
         Ok(())
@@ -306,10 +329,27 @@ impl<'a> Search<'a> {
         self.keep(pick.id(), selected)
     }
 
+    /// What the query selects in each, as it is now.
+    fn selected_in_all(&self, picked: &[Picked]) -> Result<Vec<Option<Selected>>, SearchError> {
+        let mut all = Vec::with_capacity(picked.len());
+        for some in chunks(picked) {
+            let stored = self.registry.directory().stored_all(some)?;
+            for (pick, stored) in some.iter().zip(stored) {
+                self.check_time()?;
+                all.push(stored.map(|stored| self.selected_in(pick, &stored)).transpose()?.flatten());
+            }
+        }
+        Ok(all)
+    }
+
     /// What the query selects in one, as it is now.
     fn selected(&self, pick: &Picked) -> Result<Option<Selected>, SearchError> {
         self.check_time()?;
-        let Some(stored) = self.registry.directory().stored(pick)? else { return Ok(None) };
+        let stored = self.registry.directory().stored(pick)?;
+        Ok(stored.map(|stored| self.selected_in(pick, &stored)).transpose()?.flatten())
+    }
+
+    fn selected_in(&self, pick: &Picked, stored: &Stored) -> Result<Option<Selected>, SearchError> {
         if !self.query.may_select_in(&stored.bytes) {
             return Ok(None);
         }

@@ -1,6 +1,7 @@
 //! One query: whether it is one, what it may cost, and what it selects.
 
 use althing_search::{Looks, Need, looks, need};
+use memchr::{memchr, memmem};
 use serde_json::{Value, json};
 use serde_json_path::JsonPath;
 
@@ -75,6 +76,11 @@ impl Query {
         self.looks.as_ref().is_some_and(|looks| looks.is_whole)
     }
 
+    /// Whether a description costs little: each node of it is looked at once, and no text is matched.
+    pub fn is_light(&self) -> bool {
+        self.powers == 1 && self.doublings == 0 && self.expression_steps == 0
+    }
+
     /// As much as the query looks at of a description, as it was sent, of that id; none if that may be more than was sent.
     pub fn part(&self, sent: &[u8], id: &str) -> Option<Value> {
         let members = &self.looks.as_ref()?.members;
@@ -93,7 +99,7 @@ impl Query {
     /// Whether the query may select something in a description, by its text alone, as it was sent or as it is given.
     pub fn may_select_in(&self, bytes: &[u8]) -> bool {
         // A text with escapes may have others than those that stand there.
-        bytes.contains(&b'\\') || self.texts.iter().all(|text| contains(bytes, text.as_bytes()))
+        memchr(b'\\', bytes).is_some() || self.texts.iter().all(|text| memmem::find(bytes, text.as_bytes()).is_some())
     }
 
     /// What the query selects in a list of this description alone; none if that may take too long.
@@ -121,18 +127,6 @@ fn nodes(value: &Value) -> u64 {
 /// Whether a directory may add that text to what was sent: the id that it gave, or a time of the registration.
 fn may_be_added(text: &str) -> bool {
     text.starts_with("urn:uuid:") || text.starts_with(|one: char| one.is_ascii_digit())
-}
-
-fn contains(bytes: &[u8], text: &[u8]) -> bool {
-    let Some(first) = text.first() else { return true };
-    let mut rest = bytes;
-    while let Some(at) = rest.iter().position(|byte| byte == first) {
-        if rest[at..].starts_with(text) {
-            return true;
-        }
-        rest = &rest[at + 1..];
-    }
-    false
 }
 
 /// The arguments of a call, which begin the text.

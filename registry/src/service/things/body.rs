@@ -3,7 +3,7 @@
 use althing_td::{Description, Report};
 use chrono::{DateTime, Datelike as _, SecondsFormat, Timelike as _};
 use memchr::{memchr, memmem};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
@@ -25,8 +25,13 @@ pub struct Sent {
 struct Members<'a> {
     #[serde(borrow)]
     id: Option<&'a RawValue>,
-    #[serde(borrow)]
+    #[serde(borrow, default, deserialize_with = "present")]
     registration: Option<&'a RawValue>,
+}
+
+/// A member that is there, `null` too.
+fn present<'de: 'a, 'a, D: Deserializer<'de>>(value: D) -> Result<Option<&'a RawValue>, D::Error> {
+    <&RawValue>::deserialize(value).map(Some)
 }
 
 impl Sent {
@@ -36,15 +41,13 @@ impl Sent {
     /// [`ThingError`]: it is not valid.
     pub fn read(bytes: &[u8]) -> Result<Sent, ThingError> {
         let td = Description::parse(bytes).map_err(|error| ThingError::Invalid(error.report().clone()))?;
-        Members::of(bytes).map_err(|error| ThingError::Twice(error.to_string()))?;
+        let members = Members::of(bytes).map_err(|error| ThingError::Twice(error.to_string()))?;
         let (mut ttl_s, mut expires_ms) = (None, None);
-        match td.value().get("registration") {
-            None => {}
-            Some(Value::Object(registration)) => {
-                ttl_s = registration.get("ttl").map(ttl).transpose()?;
-                expires_ms = registration.get("expires").map(expires).transpose()?;
-            }
-            Some(_) => return Err(ThingError::Registration("`registration` is an object".to_owned())),
+        if let Some(registration) = members.registration {
+            let object = || ThingError::Registration("`registration` is an object".to_owned());
+            let registration: Map<String, Value> = serde_json::from_str(registration.get()).map_err(|_| object())?;
+            ttl_s = registration.get("ttl").map(ttl).transpose()?;
+            expires_ms = registration.get("expires").map(expires).transpose()?;
         }
         Ok(Sent { td, ttl_s, expires_ms })
     }

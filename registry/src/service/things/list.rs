@@ -7,6 +7,7 @@ use super::{Directory, ThingError};
 use crate::machine::things::{AGENTS, Thing, is_agent};
 use crate::machine::{Machine, ShownAgent};
 use crate::service::RequestError;
+use crate::service::rows::THINGS;
 
 /// Descriptions of a page, if the reader does not say how many.
 pub const PAGE: usize = 100;
@@ -14,6 +15,13 @@ pub const PAGE: usize = 100;
 const PAGE_MAX: usize = 1_000;
 /// Bytes of a page, from which on no more is added to it.
 const PAGE_BYTES_MAX: usize = 4 << 20;
+
+/// Descriptions that are read at once; each may be large.
+const READ_AT_ONCE: usize = 64;
+/// Bytes of descriptions that are read at once.
+const READ_BYTES_AT_ONCE: u64 = 1 << 20;
+/// Bytes that an agent's description counts for: as many as one may have.
+const AGENT_BYTES: u64 = althing_td::TD_BYTES_MAX as u64;
 
 /// By what a list is sorted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -127,6 +135,13 @@ impl Picked {
             Picked::Agent(agent, _, _) => agent.to_string(),
         }
     }
+
+    fn thing(&self) -> Option<&Thing> {
+        match self {
+            Picked::Thing(thing) => Some(thing),
+            Picked::Agent(..) => None,
+        }
+    }
 }
 
 /// All of the directory after an id, in the order of the ids: those of agents are neighbours in it.
@@ -187,22 +202,42 @@ impl Directory<'_> {
         let has_more = picked.len() > limit;
         let mut paged = Paged { total, has_more, state, ..Paged::default() };
         let mut bytes = 0;
-        for pick in picked.into_iter().take(limit) {
-            if bytes >= PAGE_BYTES_MAX {
-                paged.has_more = true;
-                break;
-            }
-            if let Some(description) = self.description_of(&pick, now_ms)? {
-                bytes += description.len();
-                paged.descriptions.push((pick.id(), description));
+        let picked = &picked[..limit.min(picked.len())];
+        for some in chunks(picked) {
+            for (pick, stored) in some.iter().zip(self.stored_all(some)?) {
+                if bytes >= PAGE_BYTES_MAX {
+                    paged.has_more = true;
+                    return Ok(paged);
+                }
+                if let Some(stored) = stored {
+                    let id = pick.id();
+                    let description = stored.shown(&id, now_ms)?;
+                    bytes += description.len();
+                    paged.descriptions.push((id, description));
+                }
             }
         }
         Ok(paged)
     }
 
-    /// The description of one, as the directory gives it; none if it was deleted since.
-    pub(in crate::service) fn description_of(&self, pick: &Picked, now_ms: u64) -> Result<Option<Vec<u8>>, ThingError> {
-        self.stored(pick)?.map(|stored| stored.shown(&pick.id(), now_ms)).transpose()
+    /// What is stored of each, as it is now; none of one that was deleted since.
+    pub(in crate::service) fn stored_all(&self, picked: &[Picked]) -> Result<Vec<Option<Stored>>, ThingError> {
+        let things = || picked.iter().filter_map(Picked::thing);
+        let keys: Vec<Vec<u8>> = things().map(|thing| thing.index.to_be_bytes().to_vec()).collect();
+        let mut rows = self.registry.store.read_many(THINGS, &keys)?.into_iter();
+        let read = |pick: &Picked| match pick.thing() {
+            Some(thing) => match rows.next().flatten() {
+                Some(bytes) => self.checked(thing, bytes).map(Some),
+                None => self.stored(pick),
+            },
+            None => self.stored(pick),
+        };
+        picked.iter().map(read).collect()
+    }
+
+    fn checked(&self, thing: &Thing, bytes: Vec<u8>) -> Result<Stored, ThingError> {
+        let bytes = self.unchanged(thing, bytes)?;
+        Ok(Stored { index: thing.index, bytes, registration: Registration::of(thing) })
     }
 
     /// What is stored of one, as it is now; none if it was deleted since.
@@ -229,6 +264,21 @@ impl Directory<'_> {
             Err(error) => Err(error),
         }
     }
+}
+
+/// Parts of these that are read at once: not many, and not many bytes.
+pub(in crate::service) fn chunks(mut picked: &[Picked]) -> impl Iterator<Item = &[Picked]> {
+    std::iter::from_fn(move || {
+        let mut bytes = 0_u64;
+        let fits = |pick: &&Picked| {
+            bytes += pick.thing().map_or(AGENT_BYTES, |thing| thing.written.bytes);
+            bytes <= READ_BYTES_AT_ONCE
+        };
+        let count = picked.iter().take(READ_AT_ONCE).take_while(fits).count().max(1).min(picked.len());
+        let (some, rest) = picked.split_at(count);
+        picked = rest;
+        (!some.is_empty()).then_some(some)
+    })
 }
 
 /// What is stored of one.

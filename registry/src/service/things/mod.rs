@@ -10,7 +10,7 @@ use serde_json::Value;
 
 pub use error::ThingError;
 pub use list::{Order, Page, Paged};
-pub(super) use list::{Pick, Picked, agents_after, picks, total};
+pub(super) use list::{Pick, Picked, Stored, agents_after, chunks, picks, total};
 
 pub(crate) use body::report;
 pub(super) use body::{Registration, difference, shown};
@@ -245,10 +245,15 @@ impl<'a> Directory<'a> {
     /// The description of a Thing as it was sent; none if it is not kept any more.
     pub(super) fn description(&self, thing: &Thing) -> Result<Option<Vec<u8>>, ThingError> {
         let Some(bytes) = self.registry.store.read(THINGS, &thing.index.to_be_bytes())? else { return Ok(None) };
+        self.unchanged(thing, bytes).map(Some)
+    }
+
+    /// The description of a Thing, if these are its bytes.
+    fn unchanged(&self, thing: &Thing, bytes: Vec<u8>) -> Result<Vec<u8>, ThingError> {
         if digest(&bytes) != thing.written.body {
             return Err(RequestError::Damaged(thing.index).into());
         }
-        Ok(Some(bytes))
+        Ok(bytes)
     }
 
     /// A description as it was sent, of a Thing or of an agent.
