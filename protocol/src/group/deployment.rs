@@ -45,6 +45,9 @@ pub struct Deployment {
     /// When it was made, Unix milliseconds: a later one of the same agent replaces it.
     #[n(10)]
     pub made_ms: u64,
+    /// On so many members at most, more than `instances` while there are more tasks for it.
+    #[n(11)]
+    pub instances_max: Option<u8>,
 }
 
 impl Deployment {
@@ -63,6 +66,7 @@ impl Deployment {
             needs: Vec::new(),
             app: None,
             made_ms,
+            instances_max: None,
         }
     }
 }
@@ -86,6 +90,12 @@ impl Statement for Deployment {
         }
         if self.instances > DEPLOYMENT_INSTANCES_MAX || self.folder.len() > DEPLOYMENT_FILE_BYTES_MAX {
             return wrong(format!("an agent has at most {DEPLOYMENT_INSTANCES_MAX} instances, or one on each member"));
+        }
+        let is_bound = |most: u8| self.instances > 0 && (self.instances..=DEPLOYMENT_INSTANCES_MAX).contains(&most);
+        if !self.instances_max.is_none_or(is_bound) {
+            return wrong(format!(
+                "the most instances are `instances` to {DEPLOYMENT_INSTANCES_MAX}, of an agent that is not on each member"
+            ));
         }
         if self.labels.len() > WORK_LABELS_MAX || self.needs.len() > DEPLOYMENT_NEEDS_MAX {
             return wrong(format!("at most {WORK_LABELS_MAX} labels, and {DEPLOYMENT_NEEDS_MAX} agents that it needs"));

@@ -41,6 +41,14 @@ fn with(member: u64, value: Vec<u8>) -> Vec<u8> {
     by_hand("althing/deployment/1", &changed, &scope(), PUBLISHER)
 }
 
+/// On so many members, and at most on so many.
+fn more(instances: u64, most: u64) -> Vec<u8> {
+    let mut all = members();
+    all[6].1 = uint(instances);
+    all.push((11, uint(most)));
+    by_hand("althing/deployment/1", &all, &scope(), PUBLISHER)
+}
+
 #[test]
 fn a_deployment_built_by_hand_is_what_the_crate_builds() {
     let signed = object::sign(deployment(), NETWORK, &scope(), &key(PUBLISHER)).expect("it is signed");
@@ -50,6 +58,10 @@ fn a_deployment_built_by_hand_is_what_the_crate_builds() {
     least.retain(|(at, _)| *at != 9);
     let signed = object::sign(plain, NETWORK, &scope(), &key(PUBLISHER)).expect("it is signed");
     assert_eq!(by_hand("althing/deployment/1", &least, &scope(), PUBLISHER), signed.bytes);
+    let mut busy = deployment();
+    busy.instances_max = Some(5);
+    let signed = object::sign(busy, NETWORK, &scope(), &key(PUBLISHER)).expect("it is signed");
+    assert_eq!(more(2, 5), signed.bytes);
 }
 
 /// P-143
@@ -83,6 +95,10 @@ pub fn vectors() -> Vec<Case> {
         of("a deployment on two members", &with(6, uint(2)), None),
         of("a deployment on each member", &with(6, uint(0)), None),
         of("a deployment on 17 members", &with(6, uint(17)), shape),
+        of("a deployment on two to five members", &more(2, 5), None),
+        of("a deployment on two to one members", &more(2, 1), shape),
+        of("a deployment on two to 17 members", &more(2, 17), shape),
+        of("a deployment on each member, and on five at most", &more(0, 5), shape),
         of("a deployment of an agent whose name has a capital", &with(3, tstr("Writer")), shape),
         of("a deployment that needs an agent without a name", &with(8, array(&[tstr("")])), shape),
         of("a deployment of an application whose name ends with a hyphen", &with(9, tstr("shop-")), shape),
@@ -105,5 +121,5 @@ pub fn run(input: &Value) -> Outcome {
     let it = read.body;
     Ok(json!({ "signer": hex(read.signer.as_bytes()), "group": it.group.to_string(), "owner": it.owner.to_string(),
         "agent": it.agent, "file": hex(&it.file), "folder": it.folder, "instances": it.instances, "labels": it.labels,
-        "needs": it.needs, "app": it.app, "made_ms": it.made_ms }))
+        "needs": it.needs, "app": it.app, "made_ms": it.made_ms, "instances_max": it.instances_max }))
 }

@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
-use althing_conformance::groups::{GroupNode, Owner, group_of, leader, store};
+use althing_conformance::groups::{GroupNode, Owner, echo_task, group_of, leader, store};
 use althing_conformance::world::until;
 use althing_conformance::{NETWORK, NOW_MS, key};
 use althing_coordination::GroupAgents;
 use althing_coordination::machine::placement::{AGENTS, HOSTS};
-use althing_protocol::group::{Deployment, GroupId};
+use althing_protocol::group::{Command, Deployment, GroupId, Needs, Submit, Target};
 use althing_protocol::object;
 use althing_simnet::{LinkConfig, SimNet};
 
@@ -62,6 +62,31 @@ async fn agents_are_placed_replaced_and_withdrawn() {
     until("nobody hosts it", || hosts(&nodes, "two").is_empty()).await;
     nodes[0].groups.catch_up(id).await.expect("a leader");
     until("its placement is forgotten", || nodes[0].peek(id, &format!("{HOSTS}two")).is_none()).await;
+}
+
+/// F5: tasks start more instances within the bound, which do some of them, and end when there is nothing more to do.
+#[tokio::test(start_paused = true)]
+async fn tasks_start_more_instances_within_the_bound_which_end_afterwards() {
+    let net = net();
+    let (nodes, id) = group_of(&net, 5).await;
+    let describe = |mut made: Deployment| {
+        made.instances_max = Some(4);
+        made
+    };
+    GroupAgents::of(&nodes[0].groups, id).deploy("busy", b"{}".to_vec(), describe).await.expect("it is deployed");
+    until("one runs", || hosts(&nodes, "busy").len() == 1).await;
+    let mut tasks = Vec::new();
+    for number in 0..24 {
+        let needs = Needs::of(Target::Agent("busy".to_owned()));
+        let task = Submit { needs, ..echo_task(number, "sleep 3000") };
+        tasks.push(task.task);
+        nodes[0].groups.command(id, Command::Submit(Box::new(task))).await.expect("it is submitted");
+    }
+    until("three more run", || hosts(&nodes, "busy").len() == 4).await;
+    nodes[0].completed(id, &tasks).await;
+    let workers = nodes.iter().filter(|node| !node.worker.ended.lock().expect("no panic").is_empty()).count();
+    assert!((2..=4).contains(&workers), "{workers} members worked");
+    until("three have ended", || hosts(&nodes, "busy").len() == 1).await;
 }
 
 /// P-144: a member of another owner deploys in the name of the first one, places it, and copies what the owner signed for

@@ -51,6 +51,8 @@ pub struct AppAgentFile {
     pub file: String,
     /// On how many members of the group it runs.
     pub instances: u8,
+    /// On how many at most, while there are more tasks for it.
+    pub instances_max: Option<u8>,
     /// Labels that such a member must have.
     pub labels: Vec<String>,
     /// The names of the agents that have an instance before it is started.
@@ -102,6 +104,8 @@ pub struct AppAgent {
     pub file: AgentFile,
     /// On how many members of the group it runs.
     pub instances: u8,
+    /// On how many at most, while there are more tasks for it.
+    pub instances_max: Option<u8>,
     /// Labels that such a member must have.
     pub labels: Vec<String>,
     /// The names of the agents that have an instance before it is started.

@@ -15,7 +15,7 @@ use crate::reader::yaml::At;
 use crate::reader::{Fields, FileProblem, Reader, is_name};
 
 pub(super) const FILE_KEYS: [&str; 5] = ["name", "group", "agents", "workflows", "schedules"];
-pub(super) const AGENT_KEYS: [&str; 4] = ["file", "instances", "labels", "needs"];
+pub(super) const AGENT_KEYS: [&str; 5] = ["file", "instances", "instances_max", "labels", "needs"];
 pub(super) const WORKFLOW_KEYS: [&str; 1] = ["file"];
 pub(super) const SCHEDULE_KEYS: [&str; 6] = ["name", "cron", "zone", "workflow", "input", "missed"];
 
@@ -67,9 +67,10 @@ fn agent(reader: &mut Reader, at: &At, path: &str) -> Option<AppAgentFile> {
     let fields = reader.fields(at, path, &AGENT_KEYS)?;
     let file = file(reader, &fields);
     let instances = reader.number(&fields, "instances", 1..=APP_INSTANCES_MAX).unwrap_or(1);
+    let instances_max = reader.number(&fields, "instances_max", instances..=APP_INSTANCES_MAX);
     let labels = reader.labels(&fields);
     let needs = reader.distinct(&fields, "needs");
-    Some(AppAgentFile { file: file?, instances, labels, needs })
+    Some(AppAgentFile { file: file?, instances, instances_max, labels, needs })
 }
 
 /// The path of a file beside the app file, or in a folder beside it.

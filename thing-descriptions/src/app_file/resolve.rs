@@ -98,8 +98,17 @@ impl Resolver<'_> {
                 return None;
             }
         };
-        let AppAgentFile { instances, labels, needs, .. } = agent.clone();
-        Some(AppAgent { name: file.name.clone(), path: path.clone(), text, file, instances, labels, needs })
+        let AppAgentFile { instances, instances_max, labels, needs, .. } = agent.clone();
+        Some(AppAgent {
+            name: file.name.clone(),
+            path: path.clone(),
+            text,
+            file,
+            instances,
+            instances_max,
+            labels,
+            needs,
+        })
     }
 
     fn workflow(&mut self, n: usize, path: &str, read: &mut Read<'_>) -> Option<Workflow> {

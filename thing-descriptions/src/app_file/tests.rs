@@ -121,6 +121,8 @@ fn each_problem_of_the_file_has_its_field_its_rule_and_its_line() {
         (agent("instances: 0"), "agents[0].instances", "out-of-range"),
         (agent("instances: 17"), "agents[0].instances", "out-of-range"),
         (agent("instances: two"), "agents[0].instances", "wrong-type"),
+        (agent("instances: 3, instances_max: 2"), "agents[0].instances_max", "out-of-range"),
+        (agent("instances_max: 17"), "agents[0].instances_max", "out-of-range"),
         (agent("labels: { a: b }"), "agents[0].labels", "wrong-type"),
         (agent("labels: [a, a]"), "agents[0].labels", "twice"),
         (agent(&format!("labels: [{long}]")), "agents[0].labels", "out-of-range"),

@@ -83,7 +83,10 @@ fn shown(app: &Value) -> String {
     let cells = |agent: &Value| {
         let instances = match agent["instances"].as_u64() {
             Some(0) => "each member".to_owned(),
-            other => other.unwrap_or_default().to_string(),
+            other => match agent["instancesMax"].as_u64() {
+                Some(most) => format!("{} to {most}", other.unwrap_or_default()),
+                None => other.unwrap_or_default().to_string(),
+            },
         };
         let runs = if agent["signed"] == false {
             "nowhere: signed with an earlier key, apply it again".to_owned()

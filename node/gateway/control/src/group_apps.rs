@@ -297,6 +297,7 @@ impl Plan {
             let folder = self.folders.get(name).cloned().unwrap_or_default();
             let describe = |mut made: Deployment| {
                 (made.instances, made.folder, made.app) = (agent.instances, folder, Some(app.name.clone()));
+                made.instances_max = agent.instances_max;
                 (made.labels, made.needs) = (agent.labels.clone(), agent.needs.clone());
                 made
             };
@@ -321,6 +322,7 @@ fn is_same(deployed: &Deployed, agent: &AppAgent, app: &str, folder: &str) -> bo
         && it.file.as_slice() == file
         && it.folder == folder
         && it.instances == agent.instances
+        && it.instances_max == agent.instances_max
         && it.labels == agent.labels
         && it.needs == agent.needs
         && it.app.as_deref() == Some(app)
@@ -355,6 +357,7 @@ fn deployed(node: &Node, deployed: &Deployed) -> Value {
     json!({
         "agent": name,
         "instances": placed.deployment.instances,
+        "instancesMax": placed.deployment.instances_max,
         "placed": placed.hosts.iter().map(PublicKey::did).collect::<Vec<_>>(),
         "runs": runs,
         "app": placed.deployment.app,

@@ -1,6 +1,6 @@
 //! Which members of a group host which of its agents: a pure decision of the leader.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use althing_protocol::group::Deployment;
 use althing_protocol::{PublicKey, PublisherId};
@@ -34,12 +34,40 @@ pub struct Placed {
     pub deployment: Deployment,
     /// The members that were told to host it.
     pub hosts: Vec<PublicKey>,
+    /// The work that there is for it.
+    pub demand: Demand,
+}
+
+/// The work that there is for an agent.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Demand {
+    /// Its tasks that wait or are worked on.
+    pub tasks: usize,
+    /// The members that work on one of them.
+    pub working: BTreeSet<PublicKey>,
+    /// Whether there was little enough for long enough that instances end.
+    pub rests: bool,
 }
 
 impl Placed {
     fn fits(&self, host: &Host) -> bool {
         let Deployment { owner, labels, .. } = &self.deployment;
         host.owner == *owner && labels.iter().all(|label| host.labels.contains(label))
+    }
+
+    /// Whether there is more to do than its least instances do at one time.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        self.demand.tasks > usize::from(self.deployment.instances)
+    }
+
+    /// On how many members it is to run: on as many as there are tasks, within its bounds. What was started for tasks goes on
+    /// until it rests.
+    fn wanted(&self) -> usize {
+        let least = usize::from(self.deployment.instances);
+        let most = self.deployment.instances_max.map_or(least, usize::from).max(least);
+        let needed = self.demand.tasks.clamp(least, most);
+        if self.demand.rests { needed } else { needed.max(self.hosts.len().min(most)) }
     }
 }
 
@@ -72,7 +100,7 @@ fn is_ready(deployment: &Deployment, members: &[Host]) -> bool {
 
 fn hosts_of(agent: &Placed, members: &[Host], may_move: bool, counts: &BTreeMap<PublicKey, usize>) -> Vec<PublicKey> {
     let able: Vec<&Host> = members.iter().filter(|member| agent.fits(member)).collect();
-    let wanted = usize::from(agent.deployment.instances);
+    let wanted = agent.wanted();
     if wanted == 0 {
         let mut all: Vec<PublicKey> = able.iter().map(|host| host.node).collect();
         all.sort_unstable();
@@ -87,7 +115,11 @@ fn hosts_of(agent: &Placed, members: &[Host], may_move: bool, counts: &BTreeMap<
     hosts.extend(spare.into_iter().map(|host| host.node).take(wanted.saturating_sub(hosts.len())));
     // Where nobody else can host it, who is silent goes on when it is back.
     hosts.extend(silent.into_iter().take(wanted.saturating_sub(hosts.len())));
-    hosts.truncate(wanted);
+    if hosts.len() > wanted {
+        // Who works on a task of it keeps it.
+        hosts.sort_by_key(|node| !agent.demand.working.contains(node));
+        hosts.truncate(wanted);
+    }
     hosts
 }
 
@@ -108,7 +140,8 @@ mod tests {
     fn agent(name: &str, instances: u8, hosts: &[u8]) -> Placed {
         let mut deployment = Deployment::new(GroupId::from_digest([9; 32]), owner(1), name, b"{}".to_vec(), 1);
         deployment.instances = instances;
-        Placed { deployment, hosts: hosts.iter().map(|number| node(*number)).collect() }
+        let hosts = hosts.iter().map(|number| node(*number)).collect();
+        Placed { deployment, hosts, demand: Demand::default() }
     }
 
     fn host(number: u8) -> Host {
@@ -148,6 +181,32 @@ mod tests {
         let mut expected = vec![node(2), node(3), node(4)];
         expected.sort_unstable();
         assert_eq!(all, [("e".to_owned(), expected)]);
+    }
+
+    #[test]
+    fn more_tasks_start_more_instances_within_the_bound_which_end_when_it_rests() {
+        let members: Vec<Host> = (1..=5).map(host).collect();
+        let busy = |hosts: &[u8], tasks: usize, working: &[u8], rests: bool| {
+            let mut agent = agent("a", 1, hosts);
+            agent.deployment.instances_max = Some(4);
+            let working = working.iter().map(|number| node(*number)).collect();
+            agent.demand = Demand { tasks, working, rests };
+            agent
+        };
+        let hosts = |agent: Placed| {
+            let changes = placed(std::slice::from_ref(&agent), &members, true);
+            changes.into_iter().next().map_or(agent.hosts, |(_, hosts)| hosts)
+        };
+        let nodes = |numbers: &[u8]| numbers.iter().map(|number| node(*number)).collect::<Vec<_>>();
+        assert_eq!(hosts(busy(&[1], 1, &[1], true)), nodes(&[1]));
+        assert_eq!(hosts(busy(&[1], 3, &[1], false)), nodes(&[1, 2, 3]));
+        assert_eq!(hosts(busy(&[1], 9, &[1], false)), nodes(&[1, 2, 3, 4]), "its bound");
+        assert_eq!(hosts(busy(&[1, 2, 3, 4], 1, &[3], false)), nodes(&[1, 2, 3, 4]), "it worked a moment ago");
+        assert_eq!(hosts(busy(&[1, 2, 3, 4], 1, &[3], true)), nodes(&[3]), "who works goes on");
+        assert_eq!(hosts(busy(&[1, 2, 3, 4], 0, &[], true)), nodes(&[1]));
+        let mut fixed = agent("a", 1, &[1]);
+        fixed.demand = Demand { tasks: 9, ..Demand::default() };
+        assert_eq!(hosts(fixed), nodes(&[1]), "without a bound it stays as it is");
     }
 
     #[test]

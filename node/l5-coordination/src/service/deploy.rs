@@ -1,16 +1,24 @@
 //! The agents that a group's members host: an owner deploys them, the leader places them, each member hosts its own.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use althing_protocol::group::{Command, Deployment, GroupId, Remove, Set};
+use althing_protocol::group::{Command, Deployment, GroupId, Remove, Set, Target};
 use althing_protocol::{Authored, PublicKey, object};
+
+use tokio::time::Instant;
 
 use super::work::Report;
 use super::{Groups, OwnerNow};
 use crate::error::GroupError;
 use crate::machine::group::Group;
 use crate::machine::placement::{self, AGENTS, HOSTS, Host, Placed};
+use crate::machine::work::Task;
 
+/// How long an agent has few tasks until instances that were started for more of them end.
+const REST: Duration = Duration::from_secs(10);
+/// Tasks of one member, and tasks that wait, that are counted for an agent.
+const TASKS_COUNTED: usize = 256;
 /// Agents of one group that are looked at.
 const AGENTS_MAX: usize = 256;
 
@@ -18,6 +26,8 @@ const AGENTS_MAX: usize = 256;
 #[derive(Debug, Default)]
 pub(super) struct Deployments {
     known: BTreeMap<String, (u64, Option<Authored<Deployment>>)>,
+    /// When an agent had more tasks than its least instances do at one time, as this leader saw it last.
+    busy: BTreeMap<String, Instant>,
 }
 
 impl Deployments {
@@ -57,10 +67,8 @@ impl Deployments {
             return Vec::new();
         }
         self.read(state, network);
-        let agents: Vec<Placed> = self
-            .signed()
-            .map(|signed| Placed { deployment: signed.body.clone(), hosts: hosts(state, &signed.body.agent) })
-            .collect();
+        let agents: Vec<Placed> = self.signed().map(|signed| placed(state, &signed.body)).collect();
+        let agents = self.with_demand(agents, state, reports);
         let member = |(node, member): (&PublicKey, &crate::machine::members::Member)| {
             let report = reports.get(node);
             Host {
@@ -81,6 +89,27 @@ impl Deployments {
         let left = state.values().keys(HOSTS).filter(|key| !self.known.contains_key(&key[HOSTS.len()..]));
         let removed = left.map(|key| Command::Remove(Remove { key: key.to_owned(), if_version: None }));
         placed.chain(removed).collect()
+    }
+
+    /// The work that there is for agents that may have more instances.
+    fn with_demand(
+        &mut self,
+        mut agents: Vec<Placed>,
+        state: &Group,
+        reports: &BTreeMap<PublicKey, Report>,
+    ) -> Vec<Placed> {
+        self.busy.retain(|name, _| agents.iter().any(|agent| agent.deployment.agent == *name));
+        for agent in agents.iter_mut().filter(|agent| agent.deployment.instances_max.is_some()) {
+            agent.demand = demand(agent, state, reports);
+            let (name, is_busy) = (agent.deployment.agent.clone(), agent.is_busy());
+            // A leader that saw no work yet may have taken over in the middle of it.
+            let last = self.busy.entry(name).or_insert_with(Instant::now);
+            if is_busy {
+                *last = Instant::now();
+            }
+            agent.demand.rests = last.elapsed() >= REST;
+        }
+        agents
     }
 
     /// What `here` hosts: what its own owner signed, with a key that is valid now, and the leader placed here.
@@ -124,6 +153,38 @@ impl Deployments {
 /// Whether a group has agents of its own.
 pub(super) fn has_agents(state: &Group) -> bool {
     state.values().keys(AGENTS).next().is_some()
+}
+
+/// An agent, and where it was placed.
+fn placed(state: &Group, deployment: &Deployment) -> Placed {
+    Placed {
+        hosts: hosts(state, &deployment.agent),
+        deployment: deployment.clone(),
+        demand: placement::Demand::default(),
+    }
+}
+
+/// The tasks that an agent can do: those that name it, and those that want a capability which its hosts report.
+fn demand(agent: &Placed, state: &Group, reports: &BTreeMap<PublicKey, Report>) -> placement::Demand {
+    let name = &agent.deployment.agent;
+    let reported = |host: &PublicKey| reports.get(host).filter(|report| report.hosted().contains(name));
+    let does = |task: &&Task| match &task.submit.needs.target {
+        Target::Agent(wanted) => wanted == name,
+        Target::Capability(wanted) => {
+            agent.hosts.iter().filter_map(reported).any(|report| report.capabilities.contains(wanted))
+        }
+    };
+    let tasks = state.work().tasks();
+    let mut found =
+        placement::Demand { tasks: tasks.ready().take(TASKS_COUNTED).filter(does).count(), ..Default::default() };
+    for (node, _) in state.members().iter() {
+        let held = tasks.held_by(node).take(TASKS_COUNTED).filter(does).count();
+        found.tasks += held;
+        if held > 0 {
+            found.working.insert(*node);
+        }
+    }
+    found
 }
 
 /// The members that were told to host an agent.
@@ -188,7 +249,7 @@ impl GroupAgents {
                 let known = state.logs.get(&publisher).map(AsRef::as_ref);
                 let log = if publisher == owner.publisher() { Some(&owner) } else { known };
                 let is_signed = log.is_some_and(|log| log.accepts(signed.signer, now_ms).is_ok());
-                let placed = Placed { hosts: hosts(state, &signed.body.agent), deployment: signed.body.clone() };
+                let placed = placed(state, &signed.body);
                 Deployed { placed, is_signed }
             };
             all.signed().map(deployed).collect()
