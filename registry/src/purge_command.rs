@@ -37,6 +37,10 @@ pub async fn run(command: PurgeCommand) -> Result<String, String> {
 
 /// The registry of a data folder, for its operator.
 pub async fn operated(data: &Path, network: String) -> Result<Registry, String> {
+    // A mistyped folder would begin a registry.
+    if !data.join("registry.key").exists() {
+        return Err(format!("there is no registry in {}: give the folder that it was started with", data.display()));
+    }
     let registry = opened(data, None, network, Admission::Publishers([].into())).await?;
     let access = Access { tokens: Tokens::of(data), is_anyone: false, is_closed: false };
     let directory = DirectoryConfig { quotas: Quotas::default(), access, random: ports().random, is_tls: false };

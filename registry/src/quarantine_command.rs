@@ -33,11 +33,22 @@ pub async fn run(command: QuarantineCommand) -> Result<String, String> {
     let QuarantineCommand { agent, version, reason, lift, data, network } = command;
     let registry = operated(&data, network).await?;
     let is_new = registry.purging().quarantine(&agent, version.as_ref(), reason.as_deref()).await;
-    let rest = if is_new.map_err(|error| error.to_string())? { "" } else { "; the registry knew that" };
+    let is_new = is_new.map_err(|error| error.to_string())?;
     let what = version.map_or_else(|| agent.to_string(), |version| format!("{agent} {version}"));
-    Ok(if lift {
-        format!("{what} is in quarantine no more{rest}")
+    if !lift {
+        let rest = if is_new { "" } else { "; the registry knew that" };
+        return Ok(format!("{what} is in quarantine: this registry hides it{rest}. Nodes that have it go on with it"));
+    }
+    let listed = registry.releases().versions(&agent, Some(agent.publisher())).unwrap_or_default();
+    let hidden = listed.iter().filter(|one| one.released.quarantine.is_some());
+    let hidden: Vec<String> = hidden.map(|one| one.version.to_string()).collect();
+    let still = match hidden.is_empty() {
+        true => String::new(),
+        false => format!("; still hidden are {}, by a quarantine of their own or of the whole agent", hidden.join(" ")),
+    };
+    if is_new {
+        Ok(format!("the quarantine of {what} is lifted{still}"))
     } else {
-        format!("{what} is in quarantine: this registry hides it{rest}. Nodes that have it go on with it")
-    })
+        Err(format!("{what} has no quarantine of its own{still}"))
+    }
 }

@@ -7,7 +7,7 @@ mod support;
 use std::sync::atomic::Ordering;
 
 use adversaries::stuffer::Stuffed;
-use adversaries::{forker, hider, rollback, stale_mirror, stuffer};
+use adversaries::{forker, hider, rollback, stale_mirror, stuffer, withholder};
 use althing_protocol::object::ObjectError;
 use althing_protocol::registry::{Audience, NameEvidenceError, ReleaseError, Standing, Version};
 use althing_registry_client::{LogReader, Reference, RegistryError, Said};
@@ -69,6 +69,38 @@ async fn a_hider_is_caught_by_its_own_log() {
     let caught = LogReader(&asked).check_marks(NETWORK, &watched).await;
     assert!(matches!(caught, Err(RegistryError::Hides { entry: 2, .. })), "{caught:?}");
     LogReader(&client(&served)).check_marks(NETWORK, &watched).await.expect("the honest one shows it");
+}
+
+#[tokio::test]
+async fn who_keeps_back_what_is_for_everybody_is_caught() {
+    let served = Served::start(open()).await;
+    let org = Party::new(1);
+    // Key log, roster, finding.
+    org.is_organisation(&served, vec![], 1).await;
+    let checkpoint = client(&served).checkpoint(None).await.expect("a checkpoint");
+    let honest = client(&served);
+    LogReader(&honest).watch(NETWORK, &checkpoint, 0).await.expect("all is shown");
+    for hidden in [1, 2] {
+        let lying = withholder::before(&served.url, hidden).await;
+        let asked = client_at(&lying.url, &served);
+        let caught = LogReader(&asked).watch(NETWORK, &checkpoint, 0).await;
+        assert!(matches!(caught, Err(RegistryError::Withholds(entry)) if entry == hidden), "{caught:?}");
+    }
+}
+
+/// P-192: what its operator hides is an entry that whoever it is about reads.
+#[tokio::test]
+async fn a_quarantine_is_watched() {
+    let served = Served::start(open()).await;
+    let party = Party::new(1);
+    publishes(&party, &served, "echo").await;
+    let agent = party.agent("echo");
+    served.registry.purging().quarantine(&agent, None, Some("it sends data away")).await.expect("hidden");
+    let checkpoint = client(&served).checkpoint(None).await.expect("a checkpoint");
+    let watched = LogReader(&client(&served)).watch(NETWORK, &checkpoint, 2).await.expect("the entries of the log");
+    let wanted = Said::Quarantine(agent, None, Some("it sends data away".to_owned()));
+    assert_eq!(watched.first().map(|one| &one.said), Some(&wanted));
+    assert!(watched[0].is_about(party.id(), None));
 }
 
 #[tokio::test]

@@ -18,11 +18,14 @@ fn version(text: &str) -> Version {
 }
 
 /// What strangers find of an agent on the surfaces that name no agent.
-async fn found(served: &Served, party: &Party, name: &str) -> [bool; 4] {
+async fn found(served: &Served, party: &Party, name: &str) -> [bool; 7] {
     let id = party.agent(name).to_string();
     served.is_indexed().await;
     let has = |value: Value| value.to_string().contains(&id);
     [
+        served.json("/things?format=collection").await["total"] == 1,
+        served.get(&format!("/things/{}/submitted", escaped(&id))).await.status().is_success(),
+        served.get("/statements/1").await.status().is_success(),
         has(served.json("/agents").await),
         has(served.json("/things").await),
         has(served.json(&format!("/search/jsonpath?query={}", escaped("$[?@.title==\"billing\"]"))).await),
@@ -41,14 +44,14 @@ async fn what_the_operator_hides_is_nowhere_until_it_is_shown_again() {
     let served = Served::start(open()).await;
     let (alice, reader) = (Party::new(1), Party::new(2));
     alice.publishes(&served, alice.release("billing", "1.0.0", Audience::public(), b"one")).await.expect("published");
-    assert_eq!(found(&served, &alice, "billing").await, [true; 4]);
+    assert_eq!(found(&served, &alice, "billing").await, [true; 7]);
     let before = served.registry.checkpoint().head.size;
     assert!(hides(&served, &alice, Some("1.0.0"), Some(REASON)).await.expect("hidden"));
     assert!(!hides(&served, &alice, Some("1.0.0"), Some(REASON)).await.expect("known"), "once more says nothing new");
     assert_eq!(served.registry.checkpoint().head.size, before + 1, "one entry says so");
     // The same follows from the log after a start.
     let served = served.again().await;
-    assert_eq!(found(&served, &alice, "billing").await, [false; 4]);
+    assert_eq!(found(&served, &alice, "billing").await, [false; 7]);
     let (agent, one) = (alice.agent("billing"), version("1.0.0"));
     let (status, detail) = refused(client(&served).release(NETWORK, &agent, &one).await);
     assert!(status == 403 && detail.contains(REASON) && detail.contains("operator's word"), "{status} {detail}");
@@ -62,19 +65,20 @@ async fn what_the_operator_hides_is_nowhere_until_it_is_shown_again() {
     let mut next = alice.release("billing", "1.1.0", Audience::public(), b"two");
     next.sequence += 1;
     alice.publishes(&served, next).await.expect("published");
-    assert_eq!(found(&served, &alice, "billing").await, [true; 4]);
+    let first_is_hidden = [true, true, false, true, true, true, true];
+    assert_eq!(found(&served, &alice, "billing").await, first_is_hidden);
     // All of it, what comes later too.
     assert!(hides(&served, &alice, None, Some(REASON)).await.expect("hidden"));
     let mut last = alice.release("billing", "1.2.0", Audience::public(), b"three");
     last.sequence += 2;
     alice.publishes(&served, last).await.expect("the log takes it");
-    assert_eq!(found(&served, &alice, "billing").await, [false; 4]);
+    assert_eq!(found(&served, &alice, "billing").await, [false; 7]);
     let stopped = hides(&served, &alice, None, None).await.expect("shown");
     assert!(stopped);
     let listed = client(&served).versions(&agent).await.expect("its versions");
     let hidden: Vec<_> = listed.iter().filter(|one| one.standing == "quarantined").map(|one| &one.version).collect();
     assert_eq!(hidden, ["1.0.0"], "what was hidden alone stays hidden");
-    assert_eq!(found(&served, &alice, "billing").await, [true; 4]);
+    assert_eq!(found(&served, &alice, "billing").await, first_is_hidden);
 }
 
 /// P-192, P-177
@@ -89,6 +93,8 @@ async fn a_revocation_is_heard_in_a_quarantine_too() {
     assert_eq!(client(&served).revoked(0).await.expect("an answer").len(), 1);
     let revoked = client(&served).release(NETWORK, &alice.agent("billing"), &version("1.0.0")).await;
     assert_eq!(revoked.expect("with its proof").standing, Standing::Revoked);
+    let bundle = format!("/agents/{}/1.0.0/bundle", alice.agent("billing"));
+    assert_eq!(served.get(&bundle).await.status(), 403, "its files stay hidden");
 }
 
 #[tokio::test]

@@ -179,6 +179,31 @@ async fn only_statements_of_the_publisher_whose_keys_are_shown_are_taken() {
     assert_eq!(world.submit(&alice.sends(&[of_alice])).await, Ok(2), "the inception is an entry too");
 }
 
+/// P-167: a description is of its agent, and no two readers read it differently: everybody is given it in the directory.
+#[tokio::test]
+async fn a_description_of_something_else_or_with_a_member_twice_is_refused() {
+    let (world, alice) = (World::new(), Publisher::new(1));
+    let good = String::from_utf8(alice.described("1.0.0").body.td.to_vec()).expect("text");
+    let own = alice.agent().to_string();
+    for td in [
+        good.replacen(&own, "urn:victim", 1),
+        good.replacen(&format!("\"id\":\"{own}\","), "", 1),
+        good.replacen('{', &format!("{{\"id\":\"{own}\","), 1),
+        good.replacen('{', "{\"registration\":{},\"registration\":{},", 1),
+        good.replacen("\"title\":\"Echo\"", "\"title\":\"Echo\",\"x:y\":{\"a\":1,\"a\":2}", 1),
+    ] {
+        assert_ne!(td, good);
+        let body = Description::new(alice.agent(), NOW, NOW, td.clone().into_bytes());
+        let described = object::sign(body, NETWORK, "", &alice.keys[0]).expect("signed");
+        let release = changed(alice.release("1.0.0", 1), |it| it.description = described.digest());
+        let mut sent = alice.sends(&[alice.signs(release)]);
+        sent.descriptions.push(described.bytes.into());
+        let refused = world.submit(&sent).await;
+        assert!(matches!(refused, Err(Refusal::Description { .. })), "{td}: {refused:?}");
+    }
+    assert_eq!(world.size(), 0);
+}
+
 /// P-167: of two logs of a publisher the longer counts, and no other one.
 #[tokio::test]
 async fn a_key_that_was_rotated_out_publishes_nothing() {

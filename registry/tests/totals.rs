@@ -3,7 +3,7 @@
 mod party;
 mod support;
 
-use althing_protocol::registry::Audience;
+use althing_protocol::registry::{Audience, Standing};
 use party::Party;
 use support::{Served, escaped, open, thing};
 
@@ -22,6 +22,15 @@ async fn registry(hidden: usize) -> Served {
             let secret = Audience::listed(vec![reader.id()]);
             let release = org.release(&format!("agent-{at}-{number}"), "1.0.0", secret, b"files");
             org.publishes(&served, release).await.expect("published");
+        }
+        // Things without a bundle, of which one is revoked.
+        for number in 0..usize::from(hidden > 0) {
+            let name = format!("thing-{at}-{number}");
+            let secret = Audience::listed(vec![reader.id()]);
+            let mut release = org.release(&name, "1.0.0", secret, b"files");
+            release.bundle = None;
+            org.publishes(&served, release).await.expect("published");
+            org.marks(&served, &name, "1.0.0", Standing::Revoked).await;
         }
     }
     served.is_indexed().await;
@@ -54,6 +63,7 @@ async fn totals_and_the_rows_read_for_them_do_not_depend_on_what_is_hidden() {
         "/agents".to_owned(),
         "/revoked".to_owned(),
         "/published".to_owned(),
+        "/hosts".to_owned(),
     ] {
         let (one, other) = (asked(&bare, &path).await, asked(&full, &path).await);
         assert_eq!(one, other, "{path}");

@@ -159,8 +159,9 @@ impl Notes {
 
     fn duplicate(&mut self, place: Place, name: &str) {
         let list = if place == Place::Affordances { &mut self.affordances } else { &mut self.members };
-        if list.len() < DUPLICATES_MAX {
-            list.push(join("", name));
+        let pointer = join("", name);
+        if list.len() < DUPLICATES_MAX && !list.contains(&pointer) {
+            list.push(pointer);
         }
     }
 }

@@ -8,6 +8,12 @@ use althing_protocol::tlog::{CheckpointError, LogProofError, TreeError};
 /// Why a registry cannot be used, or is not believed.
 #[derive(Debug, thiserror::Error)]
 pub enum RegistryError {
+    /// A registry does not show what it must show to everybody.
+    #[error(
+        "the registry keeps back what entry {0} says, a roster or a finding about a domain, which is for everybody: ask its \
+         operator why, and tell its witnesses"
+    )]
+    Withholds(u64),
     /// The address is none.
     #[error("{0:?} is no address of a registry: write http://… or https://…")]
     Address(String),

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use althing_fetch::Limits;
 use althing_protocol::object::{self, Kind};
 use althing_protocol::registry::{
-    Attestation, DomainFinding, Entry, EntryKind, Logged, Mark, Release, ReleaseEvidence, Roster, SaltedStatement,
-    Version,
+    Attestation, DomainFinding, Entry, EntryKind, Logged, Mark, Quarantine, Release, ReleaseEvidence, Roster,
+    SaltedStatement, Version,
 };
 use althing_protocol::tlog::{Checkpoint, leaf_hash, node_hash};
 use althing_protocol::{AgentId, Digest, PublisherId, digest};
@@ -33,6 +33,8 @@ pub enum Said {
     Roster(PublisherId),
     /// What was found of a domain.
     Domain(Box<DomainFinding>),
+    /// The operator hides an agent, or one version, for that reason; none: shows it again.
+    Quarantine(AgentId, Option<Version>, Option<String>),
     /// Something else, such as keys.
     Other,
     /// The registry does not show it.
@@ -56,7 +58,7 @@ impl Watched {
     pub fn is_about(&self, publisher: PublisherId, domain: Option<&str>) -> bool {
         match &self.said {
             Said::Release(agent, _, by) => agent.publisher() == publisher || *by == publisher,
-            Said::Mark(agent, ..) => agent.publisher() == publisher,
+            Said::Mark(agent, ..) | Said::Quarantine(agent, ..) => agent.publisher() == publisher,
             Said::Attestation(agent, _, by) => {
                 *by == publisher || agent.as_ref().is_some_and(|agent| agent.publisher() == publisher)
             }
@@ -116,11 +118,19 @@ impl LogReader<'_> {
     async fn said(&self, network: &str, index: u64, entry: &Entry) -> Result<Said, RegistryError> {
         let signed = EntryKind::Signed;
         let kinds = [Kind::Release, Kind::Mark, Kind::Roster, Kind::Attestation].map(signed);
-        if !kinds.contains(&entry.kind.plain()) && entry.kind != EntryKind::DomainFinding {
+        if !kinds.contains(&entry.kind.plain())
+            && !matches!(entry.kind, EntryKind::DomainFinding | EntryKind::Quarantine)
+        {
             return Ok(Said::Other);
         }
         let limits = Limits { bytes: SUBMISSION_BYTES_MAX, time: TIME_MAX };
         let statement = match self.0.http.get(&format!("statements/{index}"), limits).await {
+            // These are for everybody, whatever they say.
+            Err(RegistryError::Refused { status: 404, .. })
+                if matches!(entry.kind, EntryKind::DomainFinding | EntryKind::Signed(Kind::Roster)) =>
+            {
+                return Err(RegistryError::Withholds(index));
+            }
             Err(RegistryError::Refused { status: 404, .. }) => return Ok(Said::Unseen),
             shown => shown?,
         };
@@ -150,6 +160,11 @@ impl LogReader<'_> {
             }
             EntryKind::Signed(Kind::Roster) => {
                 Said::Roster(object::open::<Roster>(&statement, network, "").map_err(other)?.body.organisation)
+            }
+            EntryKind::Quarantine => {
+                let Quarantine { agent, version, reason, .. } =
+                    Quarantine::decode(&statement).ok_or(RegistryError::OtherStatement(index))?;
+                Said::Quarantine(agent, version, reason)
             }
             _ => {
                 let finding = DomainFinding::decode(&statement);

@@ -30,13 +30,13 @@ pub fn text(text: &str) -> Response {
         .into_response()
 }
 
+fn octets(caching: &'static str) -> [(header::HeaderName, &'static str); 2] {
+    [(header::CONTENT_TYPE, "application/octet-stream"), (header::CACHE_CONTROL, caching)]
+}
+
 /// Bytes that never change at this address.
 pub fn immutable(bytes: Vec<u8>) -> Response {
-    let headers = [
-        (header::CONTENT_TYPE, "application/octet-stream"),
-        (header::CACHE_CONTROL, "public, max-age=31536000, immutable"),
-    ];
-    (headers, bytes).into_response()
+    (octets("public, max-age=31536000, immutable"), bytes).into_response()
 }
 
 /// What depends on who asks: no cache shows it to somebody else.
@@ -47,9 +47,9 @@ pub fn private(mut response: Response) -> Response {
     response
 }
 
-/// A bundle; caches keep what everybody may have.
+/// A bundle; caches keep what everybody may have for a minute, since it may be hidden.
 pub fn bundle_of(bytes: Vec<u8>, is_public: bool) -> Response {
-    let response = immutable(bytes);
+    let response = (octets("public, max-age=60"), bytes).into_response();
     if is_public { response } else { private(response) }
 }
 
@@ -112,7 +112,7 @@ fn version(listed: &Listed) -> Value {
         "standing": released.standing.name(),
         "entry": released.index,
     });
-    if let Some(reason) = &released.quarantine {
+    if let Some(reason) = released.quarantine.as_ref().filter(|_| released.standing != Standing::Revoked) {
         value["standing"] = json!(QUARANTINED);
         value["reason"] = json!(reason);
     } else if !released.reason.is_empty() {

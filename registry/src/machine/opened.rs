@@ -56,6 +56,17 @@ pub(super) struct Described {
     pub(super) version: Result<Option<String>, String>,
 }
 
+/// The version that a description says; what is wrong with it, if it is none of its agent, or readers would differ on it.
+fn version_of(body: &Description) -> Result<Option<String>, String> {
+    althing_td::no_duplicates(&body.td).map_err(|report| report.to_string())?;
+    let td = althing_td::Description::parse(&body.td).map_err(|error| error.to_string())?;
+    let id = body.agent.to_string();
+    match td.id() {
+        Some(said) if said == id => Ok(td.version().map(str::to_owned)),
+        said => Err(format!("its `id` is {:?}, and it is of {id}", said.unwrap_or_default())),
+    }
+}
+
 /// A submission whose signatures were verified.
 #[derive(Debug, Clone)]
 pub struct Opened {
@@ -83,8 +94,7 @@ impl Opened {
     pub fn of(log: KeyLog, submission: &Submission, network: &str) -> Opened {
         let described = |bytes: &[u8]| {
             let signed: Authored<Description> = object::open(bytes, network, "")?;
-            let td = althing_td::Description::parse(&signed.body.td);
-            let version = td.map(|td| td.version().map(str::to_owned)).map_err(|error| error.to_string());
+            let version = version_of(&signed.body);
             Ok(Described { signed, version })
         };
         let statements = submission.statements.iter().enumerate();

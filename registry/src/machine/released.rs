@@ -1,5 +1,6 @@
 //! A version of an agent, as the log has it.
 
+use althing_protocol::object::Authored;
 use althing_protocol::registry::{Audience, Reach, Release, Standing};
 use althing_protocol::{Digest, PublisherId, digest};
 
@@ -35,6 +36,25 @@ pub struct Released {
 }
 
 impl Released {
+    /// A release that the log has at `index`, and nobody approves yet beside its publisher.
+    pub(super) fn of(release: &Authored<Release>, index: u64, quarantine: Option<String>) -> Released {
+        Released {
+            index,
+            statement: release.digest(),
+            standing: Standing::Good,
+            reason: String::new(),
+            marks: Vec::new(),
+            is_thing: release.body.bundle.is_none(),
+            audience: release.body.audience.clone(),
+            essence: essence(&release.body),
+            approvals: Vec::new(),
+            is_approved: false,
+            bundle: release.body.bundle.map(|bundle| bundle.digest),
+            quarantine,
+            roster: None,
+        }
+    }
+
     /// The entries that are about it, the release itself first.
     pub fn entries(&self) -> impl Iterator<Item = u64> {
         let marks = self.marks.iter().map(|(index, _)| *index);

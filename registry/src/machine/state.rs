@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use althing_protocol::object::{Authored, Description, Kind};
 use althing_protocol::registry::{
-    Attestation, DomainFinding, EntryKind, Mark, Reach, Release, Roster, Salt, Standing, Version,
+    Attestation, DomainFinding, EntryKind, Mark, Quarantine, Reach, Release, Roster, Salt, Standing, Version,
 };
 use althing_protocol::{AgentId, Digest, KeyLog, PublisherId};
 
 use super::purge::{Purge, PurgedBy};
-use super::quarantine::{Quarantine, Quarantined};
-use super::released::{Released, essence};
+use super::quarantined::Quarantined;
+use super::released::Released;
 use super::shown::ShownAgents;
 use super::things::{ThingRecord, Things};
 use super::{HeldAttestations, Organisations, Refusal};
@@ -174,7 +174,7 @@ pub struct Machine {
     /// Entries whose statements are gone, and of which no entry has said yet that they were purged.
     gone: BTreeSet<u64>,
     /// How many releases name a bundle.
-    bundles: BTreeMap<Digest, usize>,
+    pub(super) bundles: BTreeMap<Digest, usize>,
     /// Releases that too few approve.
     pub(super) unapproved: BTreeSet<(AgentId, Version)>,
 }
@@ -292,21 +292,7 @@ impl Machine {
                 let quarantine = self.quarantine_of(&release.body.agent, &release.body.version);
                 let versions = self.agents.entry(release.body.agent.clone()).or_default();
                 versions.sequence = release.body.sequence;
-                let mut released = Released {
-                    index,
-                    statement: release.digest(),
-                    standing: Standing::Good,
-                    reason: String::new(),
-                    marks: Vec::new(),
-                    is_thing: release.body.bundle.is_none(),
-                    audience: release.body.audience.clone(),
-                    essence: essence(&release.body),
-                    approvals: Vec::new(),
-                    is_approved: false,
-                    bundle: release.body.bundle.map(|bundle| bundle.digest),
-                    quarantine,
-                    roster: None,
-                };
+                let mut released = Released::of(release, index, quarantine);
                 self.published_things.extend(released.is_thing.then(|| release.body.agent.clone()));
                 self.organisations.count(&release.body.agent, &mut released);
                 if !released.is_approved {

@@ -2,15 +2,15 @@
 
 use althing_protocol::AgentId;
 use althing_protocol::object::Kind;
-use althing_protocol::registry::{Entry, EntryKind, Version};
+use althing_protocol::registry::{Entry, EntryKind, Quarantine, Version};
 use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 
 use super::rows::THINGS;
-use super::things::{Registration, ThingError, difference, first, shown, value};
+use super::things::{Registration, ThingError, difference, shown, value};
 use super::{Registry, RequestError};
 use crate::machine::things::{ThingRecord, Written};
-use crate::machine::{Quarantine, Statement};
+use crate::machine::{Released, Statement};
 
 /// Entries that are read at once.
 const READ_AT_ONCE: u64 = 64;
@@ -125,7 +125,13 @@ impl Teller<'_> {
             Statement::Approval(release) => {
                 let agent = &release.body.agent;
                 let told = self.is_public(agent, &release.body.version, index);
-                told.then(|| Event { index, kind: EventKind::Updated, data: json!({ "id": agent.to_string() }) })
+                told.then(|| {
+                    if self.is_first(agent, index) == Some(true) {
+                        self.appeared(index, agent)
+                    } else {
+                        self.changed(index, agent)
+                    }
+                })
             }
             Statement::Mark(mark) => {
                 if !self.is_public(&mark.body.agent, &mark.body.version, index) {
@@ -134,11 +140,31 @@ impl Teller<'_> {
                 Some(self.changed(index, &mark.body.agent))
             }
             Statement::Quarantine(record) => {
-                let Quarantine { agent, version, .. } = &*record;
-                self.was_public(agent, version.as_ref(), index).then(|| self.changed(index, agent))
+                let Quarantine { agent, version, reason, .. } = &*record;
+                let shows_again = || reason.is_none() && self.is_alone(agent, version.as_ref());
+                self.was_public(agent, version.as_ref(), index)
+                    .then(|| if shows_again() { self.appeared(index, agent) } else { self.changed(index, agent) })
             }
             _ => None,
         })
+    }
+
+    /// An agent whose description is there from now on.
+    fn appeared(&self, index: u64, agent: &AgentId) -> Event {
+        let event = self.changed(index, agent);
+        if event.kind == EventKind::Deleted {
+            return event;
+        }
+        let whole = || value(&self.registry.directory().submitted(&agent.to_string()).ok()?.bytes);
+        let told = self.is_full.then(whole).flatten();
+        Event { kind: EventKind::Created, data: told.unwrap_or(event.data), ..event }
+    }
+
+    /// Whether everybody sees nothing of an agent but that version, or all of it.
+    fn is_alone(&self, agent: &AgentId, version: Option<&Version>) -> bool {
+        let seen = self.registry.seen();
+        let Some(version) = version else { return true };
+        !seen.machine.agent(agent).is_some_and(|versions| versions.public().any(|(other, _)| other != version))
     }
 
     /// An agent whose description is another one, or not there any more.
@@ -168,10 +194,13 @@ impl Teller<'_> {
         })
     }
 
-    /// Whether the release of that entry is the first of its agent; none if the agent is not here.
+    /// Whether everybody sees something of an agent since that entry, and nothing before; none if the agent is not here.
     fn is_first(&self, agent: &AgentId, index: u64) -> Option<bool> {
-        let seen = self.registry.state.read().expect("no holder panics");
-        Some(first(seen.machine.agent(agent)?.public())? == index)
+        let seen = self.registry.seen();
+        let since = |(_, released): (&Version, &Released)| {
+            released.approvals.last().map_or(released.index, |(_, index, _)| *index)
+        };
+        Some(seen.machine.agent(agent)?.public().map(since).min()? == index)
     }
 
     /// Whether an agent has a version that is neither yanked nor revoked.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use althing_log::AppendError;
-use althing_protocol::registry::{Audience, DomainFinding, Entry, EntryKind, Reach, Salt, Version};
+use althing_protocol::registry::{Audience, DomainFinding, Entry, EntryKind, Quarantine, Reach, Salt, Version};
 use althing_protocol::{AgentId, PublisherId, digest};
 use althing_store::Batch;
 use tokio::sync::oneshot;
@@ -14,7 +14,7 @@ use super::rows::{self, BUNDLES, META, STATEMENTS, THINGS, UNSCRUBBED};
 use crate::machine::things::{
     Amount, Draft, Expected, Quotas, SALT_BYTES, Thing, ThingRecord, ThingRefusal, Things, Writer,
 };
-use crate::machine::{Judged, Machine, Opened, PurgedBy, Quarantine, Statement};
+use crate::machine::{Judged, Machine, Opened, PurgedBy, Statement};
 
 /// Bytes of rows from which on no more is added: with the largest submission they fit into one write to the store.
 const GROUP_BYTES_MAX: usize = 1 << 20;

@@ -59,14 +59,11 @@ impl Hosting<'_> {
     #[must_use]
     pub fn find_hosts(&self, query: &HostQuery) -> Vec<Host> {
         let now_ms = (self.0.clock)();
-        let mut hosts = self.hosts().find(query, now_ms);
         let seen = self.0.seen();
-        let is_public =
-            |agent: &AgentId| seen.machine.agent(agent).is_some_and(|versions| versions.public().next().is_some());
         // What they told may be hidden by now.
-        hosts.iter_mut().for_each(|host| host.agents.retain(&is_public));
-        hosts.retain(|host| !host.agents.is_empty());
-        hosts
+        let is_shown =
+            |agent: &AgentId| seen.machine.agent(agent).is_some_and(|versions| versions.public().next().is_some());
+        self.hosts().find(query, now_ms, is_shown)
     }
 
     /// How many nodes are known.

@@ -162,11 +162,11 @@ impl Hosts {
     }
 
     /// Nodes whose agents match.
-    pub fn find(&mut self, query: &HostQuery, now_ms: u64) -> Vec<Host> {
+    pub fn find(&mut self, query: &HostQuery, now_ms: u64, is_shown: impl Fn(&AgentId) -> bool) -> Vec<Host> {
         self.sweep(now_ms);
         let matches = |agent: &AgentId| {
             let capabilities = self.described.get(agent).map_or(&[][..], |described| &described.capabilities);
-            query.matches(agent, capabilities)
+            query.matches(agent, capabilities) && is_shown(agent)
         };
         let agents = self.candidates(query).into_iter().filter(|agent| matches(agent));
         let nodes: BTreeSet<&PublicKey> = agents.filter_map(|agent| self.by_agent.get(agent)).flatten().collect();
@@ -258,14 +258,14 @@ mod tests {
         assert!(hosts.renew(contact(1, 1), [agent("echo"), agent("bill")].into(), NOW));
         hosts.describe(agent("bill"), 3, vec![capability("billing.view", "View")]);
         assert!(hosts.knows(&agent("bill"), 3) && !hosts.knows(&agent("bill"), 4));
-        let found = hosts.find(&of_capability("billing.*"), NOW + 1);
+        let found = hosts.find(&of_capability("billing.*"), NOW + 1, |_| true);
         assert_eq!(found, [Host { contact: contact(1, 1).bytes, agents: vec![agent("bill")] }]);
         let does = HostQuery { action: Some("view".to_owned()), ..HostQuery::default() };
-        assert_eq!(hosts.find(&does, NOW + 1).len(), 1);
-        assert_eq!(hosts.find(&of_capability("billing.pay"), NOW + 1), []);
+        assert_eq!(hosts.find(&does, NOW + 1, |_| true).len(), 1);
+        assert_eq!(hosts.find(&of_capability("billing.pay"), NOW + 1, |_| true), []);
         let echo = HostQuery { agent: Some(agent("echo").to_string()), ..HostQuery::default() };
-        assert_eq!(hosts.find(&echo, NOW + LEASE_MS - 1).len(), 1);
-        assert_eq!(hosts.find(&echo, NOW + LEASE_MS), []);
+        assert_eq!(hosts.find(&echo, NOW + LEASE_MS - 1, |_| true).len(), 1);
+        assert_eq!(hosts.find(&echo, NOW + LEASE_MS, |_| true), []);
         assert!(!hosts.knows(&agent("bill"), 3), "nothing is kept of what nobody hosts");
         assert!(hosts.capable.is_empty() && hosts.doing.is_empty());
     }
@@ -277,7 +277,7 @@ mod tests {
         assert!(!hosts.renew(contact(1, 1), [agent("bill")].into(), NOW), "an older contact is replayed");
         assert!(hosts.renew(contact(1, 3), [agent("bill")].into(), NOW));
         let echo = HostQuery { agent: Some(agent("echo").to_string()), ..HostQuery::default() };
-        assert_eq!(hosts.find(&echo, NOW), []);
+        assert_eq!(hosts.find(&echo, NOW, |_| true), []);
         assert_eq!(hosts.len(NOW), 1);
     }
 
@@ -301,7 +301,7 @@ mod tests {
                 };
                 let matching = |agent: &&AgentId| query.matches(agent, &hosts.described[*agent].capabilities);
                 let each: Vec<AgentId> = hosts.by_agent.keys().filter(matching).cloned().collect();
-                let found = hosts.find(&query, NOW);
+                let found = hosts.find(&query, NOW, |_| true);
                 assert_eq!(found.into_iter().flat_map(|host| host.agents).collect::<Vec<_>>(), each, "{query:?}");
             }
         }
@@ -316,7 +316,7 @@ mod tests {
         let all = HostQuery::default();
         let mut named = BTreeSet::new();
         for _ in 0..64 {
-            let found = hosts.find(&all, NOW);
+            let found = hosts.find(&all, NOW, |_| true);
             assert_eq!(found.len(), ANSWER_MAX);
             named.extend(found.into_iter().map(|host| host.contact));
         }

@@ -3,12 +3,12 @@
 //! One write takes all of it away and adds the entry that says so; then the files of the store are written anew without it.
 //! Whoever is interrupted between the two finds a row that says so, and does the second when the registry is opened.
 
-use althing_protocol::AgentId;
 use althing_protocol::registry::{EntryKind, Version};
+use althing_protocol::{AgentId, Digest};
 use althing_store::{Batch, Durability, Family, Range};
 
 use super::group::{Job, PurgeOf};
-use super::rows::{self, META, STAGED, STAGED_BUNDLES, UNSCRUBBED};
+use super::rows::{self, BUNDLES, META, STAGED, STAGED_BUNDLES, UNSCRUBBED};
 use super::{Registry, RequestError};
 use crate::machine::{PurgedBy, Refusal};
 
@@ -44,6 +44,17 @@ impl Purging<'_> {
             self.0.commit(|answer| Job::Purge(Box::new(purge), answer)).await?;
         }
         self.scrub().await
+    }
+
+    /// Takes away a bundle that no release names.
+    pub(super) async fn take_bundle(&self, bundle: Digest) -> Result<(), RequestError> {
+        if self.0.seen().machine.names_bundle(&bundle) {
+            return Ok(());
+        }
+        let mut batch = Batch::new();
+        batch.delete(BUNDLES, bundle);
+        self.0.store.write(batch, Durability::Synced).await?;
+        Ok(self.0.store.scrub(vec![(BUNDLES, bundle.to_vec())]).await?)
     }
 
     /// Writes the files of the store anew without what was purged. What was staged lies there too, as others handed it in.

@@ -67,7 +67,11 @@ impl Releases<'_> {
         version: &Version,
         reader: Reader,
     ) -> Result<ReleaseEvidence, RequestError> {
-        let released = self.released(agent, version, reader)?;
+        let released = match self.released(agent, version, reader) {
+            // Whoever has it is shown that its publisher took it back.
+            Err(hidden @ RequestError::Quarantined { .. }) => self.revoked_one(agent, version, reader).ok_or(hidden)?,
+            released => released?,
+        };
         self.evidence_of(agent, &released)
     }
 
@@ -107,6 +111,8 @@ impl Releases<'_> {
                 self.sees(&release.body.agent, &release.body.version, reader)
             }
             Statement::Mark(mark) => self.sees(&mark.body.agent, &mark.body.version, reader),
+            // Who might see what it hides may read why.
+            Statement::Quarantine(record) => self.might_see(&record.agent, record.version.as_ref(), reader),
             Statement::Attestation(attestation, _) => {
                 let subject = attestation.body.subject();
                 subject.is_some_and(|subject| self.0.attesting().sees(&subject, reader))
@@ -121,6 +127,22 @@ impl Releases<'_> {
             Some(salt) => SaltedStatement { statement: statement.bytes().into(), salt: salt.into() }.encode(),
             None => statement.bytes(),
         })
+    }
+
+    /// A release that its publisher revoked and the operator hides.
+    fn revoked_one(&self, agent: &AgentId, version: &Version, reader: Reader) -> Option<Released> {
+        let (seen, now_ms) = (self.0.seen(), (self.0.clock)());
+        let released = seen.machine.agent(agent)?.get(version)?;
+        let is_it = released.standing == Standing::Revoked && seen.machine.would_see(reader, agent, released, now_ms);
+        is_it.then(|| released.clone())
+    }
+
+    /// Whether a reader sees a version, or any, unless the operator hides it.
+    fn might_see(&self, agent: &AgentId, version: Option<&Version>, reader: Reader) -> bool {
+        let (seen, now_ms) = (self.0.seen(), (self.0.clock)());
+        let versions = seen.machine.agent(agent).into_iter().flat_map(|versions| versions.iter());
+        let mut meant = versions.filter(|(one, _)| version.is_none_or(|version| version == *one));
+        meant.any(|(_, released)| seen.machine.would_see(reader, agent, released, now_ms))
     }
 
     fn sees(&self, agent: &AgentId, version: &Version, reader: Reader) -> bool {
@@ -178,7 +200,7 @@ impl Releases<'_> {
         let found = listed.into_iter().find(|one| one.version == *version).map(|one| one.released);
         let released = found.ok_or_else(|| RequestError::NoVersion(agent.clone(), version.clone()))?;
         match &released.quarantine {
-            Some(reason) if reader != Some(agent.publisher()) && released.standing != Standing::Revoked => {
+            Some(reason) if reader != Some(agent.publisher()) => {
                 let (agent, version, reason) = (agent.clone().into(), version.clone().into(), reason.clone());
                 Err(RequestError::Quarantined { agent, version, reason })
             }
@@ -216,7 +238,13 @@ impl Releases<'_> {
         }
         let mut batch = Batch::new();
         batch.put(BUNDLES, wanted.digest, bytes);
-        Ok(self.0.store.write(batch, Durability::Synced).await?)
+        self.0.store.write(batch, Durability::Synced).await?;
+        // The release may have been purged meanwhile, and then its bundle goes too.
+        if let Err(gone) = self.wants_bundle(agent, version, reader) {
+            self.0.purging().take_bundle(wanted.digest).await?;
+            return Err(gone);
+        }
+        Ok(())
     }
 
     /// The bundle of a release.

@@ -4,14 +4,14 @@
 
 use althing_log::LogFamilies;
 use althing_protocol::object::{self, Authored, Kind};
-use althing_protocol::registry::{DomainFinding, Entry, EntryKind, Release, Salt};
+use althing_protocol::registry::{DomainFinding, Entry, EntryKind, Quarantine, Release, Salt};
 use althing_protocol::{Digest, KeyLog};
 use althing_store::Family;
 use minicbor::bytes::{ByteArray, ByteVec};
 use minicbor::{Decode, Encode};
 
 use crate::machine::things::ThingRecord;
-use crate::machine::{Purge, Quarantine, Statement};
+use crate::machine::{Purge, Statement};
 
 /// The entries and hashes of the log.
 pub const LOG: LogFamilies = LogFamilies { entries: Family("log.entries"), hashes: Family("log.hashes") };

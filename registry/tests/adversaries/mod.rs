@@ -7,6 +7,7 @@ pub mod hider;
 pub mod rollback;
 pub mod stale_mirror;
 pub mod stuffer;
+pub mod withholder;
 
 use althing_edge::Limits;
 use axum::Router;

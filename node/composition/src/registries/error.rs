@@ -343,6 +343,7 @@ impl RegistriesError {
                 | RegistryError::Forked { .. }
                 | RegistryError::WentBack { .. }
                 | RegistryError::Hides { .. }
+                | RegistryError::Withholds(_)
                 | RegistryError::Entries
                 | RegistryError::OtherStatement(_)
                 | RegistryError::Name(_)

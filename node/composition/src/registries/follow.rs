@@ -20,6 +20,9 @@ const RENEW: Duration = Duration::from_secs(60);
 /// Revocations of one page.
 const AT_ONCE: usize = 100;
 
+/// So many questions to a registry are one about each thing that was installed from it: one in a minute.
+const LOOK_AGAIN: u64 = 12;
+
 /// What one question to a registry brought.
 #[derive(Debug, Clone, Copy, Default)]
 struct Heard {
@@ -63,7 +66,13 @@ impl Following<'_> {
 
     /// Asks one registry until it is followed no more; gives its address.
     async fn follow_one(&self, at: String, agents: &Agents) -> String {
-        while self.0.list().contains_key(&at) {
+        for asked in 1_u64.. {
+            if !self.0.list().contains_key(&at) {
+                break;
+            }
+            if asked.is_multiple_of(LOOK_AGAIN) && matches!(self.look_again(&at).await, Ok(true)) {
+                agents.end_revoked().await;
+            }
             let more = match self.ask(&at).await {
                 Ok(Heard { news, more }) => {
                     if news {
@@ -96,9 +105,9 @@ impl Following<'_> {
         }
         let size = shown.head.size;
         self.0.compare(at, &client, shown).await?;
-        if self.0.revocations.installed().values().any(|installed| installed.registry == at) {
+        if self.has_installed(at) {
             // What was installed may not be for everybody, and then neither is its revocation.
-            client = self.0.organising().visitor(&client).await;
+            client = self.0.organising().visiting(&client).await?;
         }
         let listed = client.revoked(row.revoked_from).await?;
         let more = listed.len() >= AT_ONCE;
@@ -107,7 +116,7 @@ impl Following<'_> {
             next = next.max(one.entry.saturating_add(1)).min(size);
             match self.hear(at, &client, &one).await {
                 Ok(new) => news |= new,
-                Err(error @ RegistriesError::Registry(RegistryError::Unreachable { .. })) => return Err(error),
+                Err(error) if is_passing(&error) => return Err(error),
                 // It is its word only: nobody revoked anything.
                 Err(error) => {
                     tracing::warn!(registry = at, agent = one.agent, version = one.version, %error, "a revocation without proof");
@@ -117,6 +126,31 @@ impl Following<'_> {
         self.asked(at, if more { next } else { size }).await?;
         // A page that leads nowhere is not asked for again at once.
         Ok(Heard { news, more: more && next > row.revoked_from })
+    }
+
+    fn has_installed(&self, at: &str) -> bool {
+        self.0.revocations.installed().values().any(|installed| installed.registry == at)
+    }
+
+    /// Asks for the standing of what was installed from a registry, which may not have been shown when it was revoked; whether
+    /// something was.
+    async fn look_again(&self, at: &str) -> Result<bool, RegistriesError> {
+        let mut news = false;
+        if !self.has_installed(at) {
+            return Ok(news);
+        }
+        let client = self.0.organising().visitor(&self.0.client(at)?).await;
+        let installed = self.0.revocations.installed();
+        for one in installed.values().filter(|installed| installed.registry == at) {
+            let asked = ListedRevocation { entry: 0, agent: one.agent.clone(), version: one.version.clone() };
+            match self.hear(at, &client, &asked).await {
+                Ok(new) => news |= new,
+                Err(error) => {
+                    tracing::debug!(registry = at, agent = one.agent, %error, "what was installed is not shown");
+                }
+            }
+        }
+        Ok(news)
     }
 
     /// Verifies one revocation, and remembers it; whether it is new.
@@ -141,5 +175,14 @@ impl Following<'_> {
         let Some(mut row) = self.0.known().get(at).cloned() else { return Ok(()) };
         row.revoked_from = row.revoked_from.max(from);
         self.0.write(at, Some(row)).await
+    }
+}
+
+/// Whether an answer may be another one in a moment.
+fn is_passing(error: &RegistriesError) -> bool {
+    match error {
+        RegistriesError::Registry(RegistryError::Unreachable { .. }) => true,
+        RegistriesError::Registry(RegistryError::Refused { status, .. }) => *status == 429 || *status >= 500,
+        _ => false,
     }
 }

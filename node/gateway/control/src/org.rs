@@ -112,6 +112,14 @@ fn told(watched: &Watched) -> Value {
             let by = finding.means.name();
             ("domain", finding.domain.to_string(), format!("{found} {} ({by})", finding.organisation))
         }
+        Said::Quarantine(agent, version, reason) => {
+            let what = version.as_ref().map_or_else(|| "all versions".to_owned(), ToString::to_string);
+            let said = match reason {
+                Some(reason) => format!("{what}: {reason}"),
+                None => format!("{what}: shown again"),
+            };
+            ("quarantine", agent.to_string(), said)
+        }
         Said::Other | Said::Unseen => ("entry", String::new(), String::new()),
     };
     json!({ "entry": watched.index, "atMs": watched.entry.at_ms, "what": what, "about": about, "detail": detail })

@@ -152,6 +152,7 @@ impl Indexing {
                     self.writer.remove(&key(&release.body.agent.to_string()));
                 }
                 Statement::Mark(mark) => self.writer.remove(&key(&mark.body.agent.to_string())),
+                Statement::Quarantine(record) => self.writer.remove(&key(&record.agent.to_string())),
                 _ => {}
             }
         }
