@@ -60,14 +60,14 @@ impl Stall {
             voters.intersection(&connected).count() * 2 > voters.len()
         };
         let most = match status.role {
-            Role::Leader => STALL,
-            Role::Follower if status.leader.is_some() => LEADER_STALL,
-            _ => Duration::MAX,
+            Role::Leader => Some(STALL),
+            Role::Follower => status.leader.map(|_| LEADER_STALL),
+            _ => None,
         };
-        if most == Duration::MAX || status.applied >= status.last || !has_majority {
+        let Some(most) = most.filter(|_| status.applied < status.last && has_majority) else {
             self.applied = None;
             return None;
-        }
+        };
         match self.applied {
             Some((applied, since)) if applied == status.applied => {
                 let is_due = since.elapsed() > most;
