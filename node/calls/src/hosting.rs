@@ -215,9 +215,8 @@ impl Hosting {
                     return sent(self.tasks().read(agent, scope, &id)?.task, history_length);
                 }
             };
-        if named {
-            self.tasks().keep_shown(&live).await.map_err(internal)?;
-        } else {
+        let is_told = named && self.tasks().keep_shown(&live).await.map_err(internal)?;
+        if !is_told {
             // The sender lives in `live`, which is held here: waiting cannot fail.
             let _ = state.wait_for(task::is_idle).await;
             match live.answer.outcome() {
@@ -243,7 +242,8 @@ impl Hosting {
             Accepted::New(live, waiting) => (live, waiting),
             Accepted::DuplicateRunning(live) => {
                 if live.shows() {
-                    self.tasks().keep_shown(&live).await.map_err(internal)?;
+                    // Whether there is a task to tell of, its first response says.
+                    let _ = self.tasks().keep_shown(&live).await.map_err(internal)?;
                 }
                 let waiting = live.open();
                 (live, waiting)

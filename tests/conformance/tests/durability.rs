@@ -276,3 +276,27 @@ async fn a_task_that_cannot_be_forgotten_does_not_stay_without_an_end() {
         assert_eq!(state(&listed["tasks"][0]), "TASK_STATE_FAILED");
     }
 }
+
+/// Whoever sends a message again while the only write of its task fails is told of no task.
+#[tokio::test(start_paused = true)]
+async fn a_task_that_was_never_written_is_told_to_nobody_who_asks_meanwhile() {
+    let disk = Arc::new(Disk::default());
+    let (node, agent) = node_with_program(disk.clone()).await;
+    disk.fail_above(0);
+    let mut again = message("work hello");
+    let first = node.one(&agent, Operation::SendMessage, again.clone());
+    again["configuration"] = json!({ "returnImmediately": true });
+    let second = async {
+        tokio::time::sleep(SYNC / 10).await;
+        node.one(&agent, Operation::SendMessage, again).await
+    };
+    let (first, second) = tokio::join!(first, second);
+    for (who, answer) in [("the first", first), ("who sent it again", second)] {
+        if let Ok(answer) = answer {
+            let id = answer["task"]["id"].clone();
+            assert!(id.is_string(), "{who}: {answer}");
+            let kept = task(&node, &agent, &id).await;
+            assert!(kept.is_ok(), "{who} was told of a task that is not there: {answer}");
+        }
+    }
+}

@@ -164,7 +164,7 @@ async fn all_who_send_a_message_again_get_the_message_that_answers_it_and_no_lat
         ask(),
         // The end of the turn is being written: no task can be named any more.
         async {
-            let written = althing_conformance::disk::SYNC + std::time::Duration::from_secs(95);
+            let written = althing_conformance::disk::SYNC / 2 + std::time::Duration::from_secs(90);
             tokio::time::sleep(written).await;
             let mut params = params.clone();
             params["configuration"] = json!({ "returnImmediately": true });

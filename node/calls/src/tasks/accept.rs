@@ -40,13 +40,20 @@ impl TaskRunner {
         scope: Scope,
         message: &a2a::Message,
     ) -> Result<Option<Accepted<T>>, OperationError> {
-        let began = self.store().began_by(agent.id.name(), scope, &message.message_id);
-        let began = began.or_else(|| self.live().began_by(agent.id.name(), scope, &message.message_id));
+        // In this order: a turn that ends is in the store before it is live no more.
+        let began = self.live().began_by(agent.id.name(), scope, &message.message_id);
+        let began = began.or_else(|| self.store().began_by(agent.id.name(), scope, &message.message_id));
         for id in began.iter().chain(&message.task_id) {
             // Looked up first: a turn that ends meanwhile may leave no task, and its answer is needed then.
             let running = self.live().running(id);
-            // A missing task is reported below.
-            let Ok(record) = self.read(agent, scope, id) else { continue };
+            let Ok(record) = self.read(agent, scope, id) else {
+                // It left no task meanwhile: what answers it is the answer.
+                match running.filter(|live| live.is_of(&message.message_id) && live.record().scope == scope) {
+                    Some(ended) => return Ok(Some(Accepted::DuplicateRunning(ended))),
+                    // A missing task is reported below.
+                    None => continue,
+                }
+            };
             match task::compare_message(&record.task, message) {
                 task::Duplicate::No => {}
                 task::Duplicate::Same => {
@@ -97,10 +104,7 @@ impl TaskRunner {
             }
             Some(id) => {
                 let mut record = self.read(agent, scope, &id)?;
-                if message.context_id.as_ref().is_some_and(|context| *context != record.task.context_id) {
-                    let message = format!("task {id} belongs to context {:?}", record.task.context_id);
-                    return Err(OperationError::invalid_params(message));
-                }
+                check_context(&message, &record)?;
                 if let Some(running) = self.live().running(&id) {
                     if !agent.barge_in {
                         let message = format!("task {id} is being worked on; wait for it, or cancel it");
@@ -110,11 +114,7 @@ impl TaskRunner {
                     running.interrupt().await;
                     record = self.read(agent, scope, &id)?;
                 }
-                if !task::has_room_for(&record.task, &message) {
-                    let message =
-                        format!("the history of task {id} would pass {HISTORY_BYTES_MAX} bytes; begin another task");
-                    return Err(OperationError::unsupported(message));
-                }
+                check_room(&message, &record)?;
                 asked.before = Some(record.task.status.clone());
                 let over = |_| OperationError::unsupported(format!("task {id} is over; send a message without taskId"));
                 task::continue_with(&mut record.task, message, self.now()).map_err(over)?;
@@ -169,17 +169,18 @@ impl TaskRunner {
         Ok(())
     }
 
-    /// Writes a task that is not on disk yet, before somebody is told of it.
+    /// Writes a task that is not on disk yet, before somebody is told of it. False if its turn left none: nobody is told of it
+    /// then.
     ///
     /// # Errors
     /// It cannot be written.
-    pub(crate) async fn keep_shown(&self, live: &LiveTask) -> Result<(), TaskStoreError> {
+    pub(crate) async fn keep_shown(&self, live: &LiveTask) -> Result<bool, TaskStoreError> {
         let mut kept = live.kept.lock().await;
         if *kept == Kept::NotYet {
             self.store().write(Encoded::of(&live.record())?).await?;
             *kept = Kept::Yes;
         }
-        Ok(())
+        Ok(*kept == Kept::Yes)
     }
 
     /// The claim of a turn on the capacity, and whose share it counts against.
@@ -256,6 +257,25 @@ impl TaskRunner {
             }
         });
     }
+}
+
+/// Refuses a message that names another context than that of its task.
+fn check_context(message: &a2a::Message, record: &Record) -> Result<(), OperationError> {
+    if message.context_id.as_ref().is_none_or(|context| *context == record.task.context_id) {
+        return Ok(());
+    }
+    let (id, context) = (&record.task.id, &record.task.context_id);
+    Err(OperationError::invalid_params(format!("task {id} belongs to context {context:?}")))
+}
+
+/// Refuses a message for which the history of its task has no room.
+fn check_room(message: &a2a::Message, record: &Record) -> Result<(), OperationError> {
+    if task::has_room_for(&record.task, message) {
+        return Ok(());
+    }
+    let id = &record.task.id;
+    let message = format!("the history of task {id} would pass {HISTORY_BYTES_MAX} bytes; begin another task");
+    Err(OperationError::unsupported(message))
 }
 
 /// Refuses media types that neither the agent's description nor its own card names.

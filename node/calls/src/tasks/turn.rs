@@ -42,6 +42,7 @@ pub(crate) async fn run(runner: &TaskRunner, live: &LiveTask) {
         tokio::select! {
             biased;
             () = live.cancel.cancelled() => break Err(AgentError::Cancelled),
+            reason = &mut late => break Err(AgentError::Failed(reason)),
             made = outputs.recv() => match made {
                 Some(made) => if let Err(error) = apply(runner, live, made).await { break Err(error) },
                 // All outputs were applied; how the turn ended comes from `working`.
@@ -50,10 +51,10 @@ pub(crate) async fn run(runner: &TaskRunner, live: &LiveTask) {
                     None => break working.as_mut().await,
                 },
             },
-            reason = &mut late => break Err(AgentError::Failed(reason)),
             ended = &mut working, if outcome.is_none() => outcome = Some(ended),
             () = &mut long, if waits => {
                 waits = false;
+                // Not beside the turn: an output may need the same write.
                 if let Err(error) = runner.keep_shown(live).await {
                     tracing::warn!(task = id, %error, "a task that goes on cannot be written yet");
                 }

@@ -8,7 +8,7 @@ mod turns;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
 use althing_protocol::Contract;
@@ -227,18 +227,10 @@ impl Host {
         self.lock().get(name).map(|agent| agent.binding.clone())
     }
 
-    /// Whether an agent can do nothing outside its turns: only system calls lead out of it, and its contract permits none. A
-    /// turn of it that is cut off left no trace anywhere.
+    /// Whether an agent can do nothing outside its turns: a turn of it that is cut off left no trace anywhere.
     #[must_use]
     pub fn is_confined(&self, name: &str) -> bool {
-        self.lock().get(name).is_some_and(|agent| {
-            let enclosed = match &agent.runtime {
-                Runtime::Native(inner) | Runtime::Wasm(inner) => inner.is_enclosed(),
-                _ => false,
-            };
-            let contract = &agent.contract;
-            enclosed && agent.exposing.is_none() && contract.capabilities.is_empty() && contract.memory.is_none()
-        })
+        self.lock().get(name).is_some_and(|agent| agent.is_confined())
     }
 
     /// The tools that an agent was bound to.
@@ -251,24 +243,19 @@ impl Host {
     /// The concurrent turns that an agent's runtime allows, if it has a limit.
     #[must_use]
     pub fn turns_max(&self, name: &str) -> Option<usize> {
-        match &self.lock().get(name)?.runtime {
-            Runtime::Native(agent) | Runtime::Model(agent) | Runtime::Wasm(agent) => agent.turns_max(),
-            Runtime::Process(_) | Runtime::Remote(_) | Runtime::Hard(_) => None,
-        }
+        self.lock().get(name)?.runtime.turns_max()
     }
 
     /// The status of every agent.
     #[must_use]
     pub fn status(&self) -> Vec<AgentStatus> {
-        let running = self.lock();
-        running.iter().map(|(name, agent)| agent.status(name, self.scheduling.as_ref())).collect()
+        self.lock().iter().map(|(name, agent)| agent.status(name, self.scheduling.as_ref())).collect()
     }
 
     /// The latency class and the number of running or waiting turns of each agent, by name.
     #[must_use]
     pub fn turns(&self) -> BTreeMap<String, (Latency, u64)> {
-        let of = |agent: &RunningAgent| (agent.contract.class.latency(), agent.turns.load(Ordering::Relaxed));
-        self.lock().iter().map(|(name, agent)| (name.clone(), of(agent))).collect()
+        self.lock().iter().map(|(name, agent)| (name.clone(), agent.class_and_turns())).collect()
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Arc<RunningAgent>>> {

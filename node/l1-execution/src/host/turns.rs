@@ -5,6 +5,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use althing_protocol::contract::Observability;
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use tracing::Instrument as _;
 
 use super::*;
@@ -121,10 +123,7 @@ impl Host {
             };
         }
         match (&agent.runtime, &self.scheduling) {
-            // Boxed, as it is far larger than the rest: each task of a turn would be moved with room for it.
-            (Runtime::Hard(hard), Some(scheduling)) => {
-                Box::pin(crate::hard::turn(&scheduling.kernel, hard, &turn, &out)).await
-            }
+            (Runtime::Hard(hard), Some(scheduling)) => hard_turn(scheduling, hard, &turn, &out).await,
             (Runtime::Wasm(_) | Runtime::Hard(_), None) => Err(down()),
             (runtime, scheduling) => match (runtime.agent().ok_or_else(down)?, scheduling) {
                 (inner, Some(scheduling)) => scheduled(scheduling, agent, inner, turn, out).await,
@@ -144,9 +143,43 @@ impl Runtime {
             Runtime::Hard(_) => None,
         }
     }
+
+    /// Its concurrent turns, if they have a limit.
+    pub(super) fn turns_max(&self) -> Option<usize> {
+        match self {
+            Runtime::Native(agent) | Runtime::Model(agent) | Runtime::Wasm(agent) => agent.turns_max(),
+            Runtime::Process(_) | Runtime::Remote(_) | Runtime::Hard(_) => None,
+        }
+    }
+}
+
+/// A turn of a hard real-time agent. Boxed, as it is far larger than the rest: each task of a turn would be moved with room for
+/// it.
+fn hard_turn<'a>(
+    scheduling: &'a Scheduling,
+    hard: &'a Arc<HardAgent>,
+    turn: &'a Turn,
+    out: &'a Output,
+) -> BoxFuture<'a, Result<(), AgentError>> {
+    crate::hard::turn(&scheduling.kernel, hard, turn, out).boxed()
 }
 
 impl RunningAgent {
+    /// Its latency class, and its turns that run or wait.
+    pub(super) fn class_and_turns(&self) -> (Latency, u64) {
+        (self.contract.class.latency(), self.turns.load(Ordering::Relaxed))
+    }
+
+    /// Whether it can do nothing outside its turns: only system calls lead out of it, and its contract permits none.
+    pub(super) fn is_confined(&self) -> bool {
+        let enclosed = match &self.runtime {
+            Runtime::Native(inner) | Runtime::Wasm(inner) => inner.is_enclosed(),
+            _ => false,
+        };
+        let contract = &self.contract;
+        enclosed && self.exposing.is_none() && contract.capabilities.is_empty() && contract.memory.is_none()
+    }
+
     /// The memory that every answer must cite, where the contract wants that.
     fn grounded(&self) -> Option<&Memory> {
         let wanted = self.contract.memory.as_ref().is_some_and(|memory| memory.require_grounding);
