@@ -13,6 +13,7 @@ use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
+use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -133,9 +134,28 @@ pub async fn serve_tls(listener: TcpListener, router: Router, limits: Limits, tl
     run(listener, router, limits, Some(tls), stop).await;
 }
 
+/// Connections that were closed because their net has as many as it may: told of once a minute.
+#[derive(Default)]
+struct Crowded {
+    told: Option<Instant>,
+    count: u64,
+}
+
+impl Crowded {
+    fn refused(&mut self, peer: Peer) {
+        const PAUSE: Duration = Duration::from_secs(60);
+        self.count += 1;
+        if self.told.is_none_or(|told| told.elapsed() >= PAUSE) {
+            self.told = Some(Instant::now());
+            tracing::warn!(from = %peer.0, closed = self.count, "connections are closed: their net has as many as it may");
+        }
+    }
+}
+
 async fn run(listener: TcpListener, router: Router, limits: Limits, tls: Option<Arc<Tls>>, stop: CancellationToken) {
     let gate = Arc::new(Semaphore::new(limits.connections));
     let origins = Origins::of(limits.of_origin);
+    let mut crowded = Crowded::default();
     let connections = TaskTracker::new();
     loop {
         let permit = gate.clone().acquire_owned().await.expect("this semaphore is never closed");
@@ -153,13 +173,11 @@ async fn run(listener: TcpListener, router: Router, limits: Limits, tls: Option<
             }
         };
         let peer = Peer(from.ip());
-        let place = match peer.is_own() {
-            true => None,
-            false => match origins.place(peer.net()) {
-                Some(place) => Some(place),
-                None => continue,
-            },
-        };
+        let place = (!peer.is_own()).then(|| origins.place(peer.net()));
+        if matches!(place, Some(None)) {
+            crowded.refused(peer);
+            continue;
+        }
         let router = router.clone().layer(Extension(peer));
         let (limits, tls, stop) = (limits.clone(), tls.clone(), stop.clone());
         connections.spawn(async move {
