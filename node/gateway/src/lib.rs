@@ -19,6 +19,7 @@ mod wot;
 use std::sync::Arc;
 
 use a2a::grpc::Grpc;
+use a2a::parameters::name_activated;
 pub(crate) use a2a::parameters::trace;
 use a2a::{card, jsonrpc, rest};
 use althing_calls::Calls;
@@ -140,6 +141,7 @@ pub fn router(calls: Calls, key: SecretKey, access: Access) -> Router {
         .merge(althing_grpc::routes(Arc::new(Grpc(gateway.clone()))));
     let guarded =
         guarded().split().0.merge(others).layer(middleware::from_fn_with_state(guard(access.clone()), authenticate));
+    let guarded = guarded.layer(middleware::from_fn(name_activated));
     Router::new()
         .merge(about::open().split().0)
         .merge(guarded)

@@ -1,9 +1,12 @@
 //! What every HTTP binding of A2A reads beside an operation's own parameters: content type, version, extensions and trace.
 
-use althing_calls::{CallRequest, Callee, OperationError, OperationRequest, Principal, Trace};
+use althing_calls::{CallRequest, Callee, LATENCY, OperationError, OperationRequest, Principal, Trace};
 use althing_edge::is_json;
 use althing_protocol::limits::{EXTENSIONS_MAX, PRINCIPAL_BYTES_MAX};
-use axum::http::HeaderMap;
+use axum::extract::Request;
+use axum::http::{HeaderMap, HeaderValue};
+use axum::middleware::Next;
+use axum::response::Response;
 use serde::Deserialize;
 
 /// The version of A2A that is served.
@@ -64,6 +67,21 @@ fn extensions(headers: &HeaderMap) -> Result<Vec<String>, OperationError> {
         return Err(OperationError::invalid_request(message));
     }
     Ok(all)
+}
+
+/// Extensions of the gateway's own that a request activates, whatever the agent.
+const ACTIVATED: [&str; 1] = [LATENCY];
+
+/// Names, in the answer, the extensions of the gateway's own that the request activated (A2A §4.6). In gRPC the header is
+/// metadata.
+pub(crate) async fn name_activated(request: Request, next: Next) -> Response {
+    let asked = extensions(request.headers()).unwrap_or_default();
+    let mut response = next.run(request).await;
+    let ours: Vec<&str> = ACTIVATED.into_iter().filter(|ours| asked.iter().any(|asked| asked == ours)).collect();
+    if let (false, Ok(named)) = (ours.is_empty(), HeaderValue::from_str(&ours.join(", "))) {
+        response.headers_mut().insert("A2A-Extensions", named);
+    }
+    response
 }
 
 pub(crate) fn trace(headers: &HeaderMap) -> Trace {

@@ -1,5 +1,6 @@
 //! The binding on a real port, before an agent here and one on another node of the simulated network.
 
+use althing_calls::LATENCY;
 use althing_protocol::AgentId;
 use althing_simnet::{LinkConfig, SimNet};
 use althing_simulations::mesh::{self, Node};
@@ -100,6 +101,36 @@ async fn events(request: RequestBuilder) -> Vec<Value> {
         .filter_map(|line| line.strip_prefix("data: "))
         .map(|data| serde_json::from_str(data).expect("JSON"))
         .collect()
+}
+
+/// `latency/v1`, near and far: what is activated is named, a late turn fails, and streams hear of it.
+#[tokio::test]
+async fn a_turn_has_the_time_that_its_caller_gives_it() {
+    let world = World::start().await;
+    for (agent, is_here) in world.agents.iter().zip([true, false]) {
+        let within = |text: &str, within_ms: u64| {
+            let mut params = mesh::message(text);
+            params["metadata"] = json!({ LATENCY: { "withinMs": within_ms } });
+            params
+        };
+        let asked = format!("https://example.org/other, {LATENCY}");
+        let answer = world.post(agent, "/message:send", &within("hello", 60_000)).header("A2A-Extensions", asked);
+        let answer = answer.send().await.expect("an answer");
+        assert_eq!(answer.headers()["a2a-extensions"], LATENCY);
+        let plain = world.post(agent, "/message:send", &mesh::message("hello")).send().await.expect("an answer");
+        assert!(plain.headers().get("a2a-extensions").is_none());
+        let (status, late) = json_of(world.post(agent, "/message:send", &within("stuck", 50))).await;
+        assert_eq!((status, &late["task"]["status"]["state"]), (200, &json!("TASK_STATE_FAILED")), "{late}");
+        let heard = events(world.post(agent, "/message:stream", &within("stuck", 50))).await;
+        let last = heard.last().expect("an event").to_string();
+        assert!(last.contains("TASK_STATE_FAILED") && last.contains("within the 50 ms"), "{last}");
+        let wrong = refused(world.post(agent, "/message:send", &within("hello", 0))).await;
+        assert_eq!(wrong, is(400, "INVALID_ARGUMENT", "INVALID_PARAMS"));
+        let (_, card) = json_of(world.get(agent, "/.well-known/agent-card.json")).await;
+        let extensions = card["capabilities"]["extensions"].as_array().expect("extensions");
+        let latency = extensions.iter().find(|known| known["uri"] == LATENCY).expect("it is named");
+        assert_eq!(latency["params"]["class"].is_string(), is_here, "{card}");
+    }
 }
 
 #[tokio::test]
