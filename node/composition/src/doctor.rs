@@ -153,7 +153,8 @@ fn groups(status: &NodeStatus, findings: &mut Vec<Finding>) {
                 format!("the group {name:?} does not run here: {why}"),
                 format!("if its data is damaged, `althing group leave {name} --forget`, and have it invited again"),
             )),
-            None if group.is_led => {
+            // A leader that lost its majority still believes that it leads.
+            None if group.is_led && reached * 2 > *voters => {
                 findings
                     .push(fine("L5", format!("the group {name:?} is led; {reached} of {voters} voters are reached")));
             }
@@ -164,7 +165,7 @@ fn groups(status: &NodeStatus, findings: &mut Vec<Finding>) {
             )),
             None => findings.push(wrong(
                 "L5",
-                format!("the group {name:?} has no leader: {reached} of {voters} voters are reached"),
+                format!("the group {name:?} can decide nothing: {reached} of {voters} voters are reached"),
                 format!("start nodes of its members until {} voters are reached", voters / 2 + 1),
             )),
         }
@@ -397,6 +398,11 @@ mod tests {
             (NodeStatus { unwritable: Some("no space left".to_owned()), ..well() }, "L1", "no space left"),
             (NodeStatus { owner_keys: "outdated".to_owned(), ..well() }, "L2", "rotated away"),
             (NodeStatus { groups: vec![group(1, None)], ..well() }, "L5", "1 of 3 voters"),
+            (
+                NodeStatus { groups: vec![GroupHealth { is_led: true, ..group(1, None) }], ..well() },
+                "L5",
+                "can decide nothing",
+            ),
             (
                 NodeStatus {
                     groups: vec![GroupHealth { alarms: vec!["nightly".to_owned()], is_led: true, ..group(3, None) }],

@@ -18,6 +18,8 @@ HEADERS = {"A2A-Version": "1.0", "Content-Type": "application/json", "A2A-Extens
 FAR = "two nodes"
 EMPTY = {"filename", "mediaType", "name", "description"}
 IDS = {"id", "taskId", "contextId", "messageId", "artifactId"}
+# Headers of streams that differ, and why: no cache keeps a stream either way, and the other is a hint to one proxy.
+ADDED = {"cache-control", "x-accel-buffering"}
 # Of the requests over HTTP+JSON: method and path.
 REST = {
     "SendMessage": ("POST", "message:send"),
@@ -40,6 +42,7 @@ class Place:
         self.sent += 1
         request = {"jsonrpc": "2.0", "id": self.sent, "method": method, "params": params}
         answer = self.http.post(self.url, headers=headers, content=json.dumps(request))
+        self.headers = answer.headers
         kind, events = events_of(answer)
         assert all(event.pop("id") == self.sent and event.pop("jsonrpc") == "2.0" for event in events), answer.text
         return [answer.status_code, kind, *events]
@@ -76,6 +79,7 @@ class Rest(Place):
         else:
             body = json.dumps(params if method.startswith("Send") else {})
             answer = self.http.post(f"{self.url.rstrip('/')}/{path}", headers=headers, content=body)
+        self.headers = answer.headers
         kind, events = events_of(answer)
         return [answer.status_code, kind, *[shaped(event) for event in events]]
 
@@ -212,6 +216,26 @@ def unknown(place):
     return [refusal(place.ask(method, nobody)) for method in ("GetTask", "CancelTask", "SubscribeToTask")]
 
 
+def large_numbers(place):
+    """Whole numbers that a double does not hold: in protobuf all numbers are doubles."""
+    if isinstance(place, Grpc):
+        return None
+    return both(place, "beside", metadata={"large": 2**53 + 1, "larger": 2**63 - 1, "negative": -(2**53) - 1})
+
+
+def headers(place):
+    """The headers of answers, but for those of whoever serves: its name, the time, the length and the connection."""
+    if isinstance(place, Grpc):
+        return None
+    served = {"server", "date", "content-length", "transfer-encoding", "connection"}
+    seen = []
+    for text, method in (("message hello", "SendMessage"), ("work a b", "SendStreamingMessage"), ("refuse params", "SendMessage")):
+        place.says(text, method)
+        # An event stream is UTF-8, whether that is said or not.
+        seen.append({name: value.split(";")[0] for name, value in place.headers.items() if name not in served | ADDED})
+    return seen
+
+
 def patch_number(place):
     return [place.ask("GetTask", {"id": "no-such-task"}, {**HEADERS, "A2A-Version": "1.0.1"})[2]["error"]["code"]]
 
@@ -249,6 +273,8 @@ CASES = {
     "a task that is none": unknown,
     # Not compared: the gateway makes an extended card for every agent, also where the agent has none.
     "a version with a patch number": patch_number,
+    "large numbers": large_numbers,
+    "headers": headers,
 }
 
 

@@ -21,8 +21,26 @@ contract: { class: { latency: srt } }
 callers: trusted
 ";
 
+/// How the agent came to its node.
+#[derive(Clone, Copy, PartialEq)]
+enum Joined {
+    /// The node runs its program.
+    Run,
+    /// It runs elsewhere, and was adopted by its address.
+    Adopted,
+}
+
 #[test]
 fn an_agent_is_the_same_directly_through_one_node_and_through_two() {
+    compare(Joined::Run);
+}
+
+#[test]
+fn an_adopted_agent_is_the_same_directly_through_one_node_and_through_two() {
+    compare(Joined::Adopted);
+}
+
+fn compare(joined: Joined) {
     let Some(python) = python() else { return };
     let (one, two) = (Machine::new(), Machine::new());
     let caller = one.up_alone(&[]);
@@ -31,7 +49,15 @@ fn an_agent_is_the_same_directly_through_one_node_and_through_two() {
     // A name leads to those who are trusted only.
     one.json(&["trust", &host.owner()]);
     two.write("stock.py", STOCK);
-    two.add("stock", &FILE.replace("PYTHON", &format!("{:?}", python.to_string_lossy())));
+    let mut stock = two.command(python);
+    let mut directly = Running::start(stock.arg("stock.py").stdout(Stdio::piped()));
+    let ports = directly.line(SOON).expect("its ports");
+    let (port, grpc) = ports.split_once(' ').expect("two ports");
+    if joined == Joined::Run {
+        two.add("stock", &FILE.replace("PYTHON", &format!("{:?}", python.to_string_lossy())));
+    } else {
+        two.json(&["adopt", "--callers", "trusted", &format!("http://127.0.0.1:{port}/")]);
+    }
     let ready = || {
         let list = two.json(&["ps"]);
         list["agents"].as_array().is_some_and(|rows| rows.iter().any(|row| row["state"] == "ready"))
@@ -39,10 +65,6 @@ fn an_agent_is_the_same_directly_through_one_node_and_through_two() {
     until(SOON, "the program is up", ready);
     until(SOON, "the agent is found on the other node", || one.finds("stock"));
 
-    let mut stock = two.command(python);
-    let mut directly = Running::start(stock.arg("stock.py").stdout(Stdio::piped()));
-    let ports = directly.line(SOON).expect("its ports");
-    let (port, grpc) = ports.split_once(' ').expect("two ports");
     one.write("compare.py", COMPARE);
     let mut compare = one.command(python);
     compare.arg("compare.py").arg(format!("direct=http://127.0.0.1:{port}/,127.0.0.1:{grpc}"));

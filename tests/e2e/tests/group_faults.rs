@@ -238,6 +238,37 @@ fn a_group_goes_on_while_its_leaders_disk_is_full() {
     assert_eq!(kept["keys"].as_array().map(Vec::len), Some(written.len()), "{kept}");
 }
 
+/// E40: `doctor` names the fifth layer, and what to do.
+#[test]
+fn doctor_names_the_layer_of_a_group_that_lost_its_majority() {
+    let Some(world) = World::new(3, Multicast::Carried) else { return };
+    let mut team = Team::form(&world);
+    team.kill(1);
+    team.kill(2);
+    let left = &world.machines[0];
+    let mut found = serde_json::Value::Null;
+    until(SOON, "the fifth layer is named", || {
+        let told = left.run(&["--json", "doctor"]);
+        let report: serde_json::Value = serde_json::from_str(&told.stdout).unwrap_or_default();
+        let findings = report["findings"].as_array().cloned().unwrap_or_default();
+        let is_it = |one: &serde_json::Value| {
+            one["layer"] == "L5" && one["fine"] == false && text(&one["what"]).contains("1 of 3 voters")
+        };
+        let at_fault = findings.into_iter().find(is_it);
+        found = at_fault.unwrap_or_default();
+        !found.is_null()
+    });
+    assert_ne!(found["remedy"], "", "{found}");
+    team.restart(1);
+    until(SOON, "it is well", || {
+        let told = left.run(&["--json", "doctor"]);
+        let report: serde_json::Value = serde_json::from_str(&told.stdout).unwrap_or_default();
+        let findings = report["findings"].as_array().cloned().unwrap_or_default();
+        findings.iter().any(|one| one["layer"] == "L5")
+            && findings.iter().all(|one| one["layer"] != "L5" || one["fine"] == true)
+    });
+}
+
 /// A member's log is damaged: its node refuses to start and says why, the others go on, and with an empty store the member is
 /// admitted anew and gets everything.
 #[test]

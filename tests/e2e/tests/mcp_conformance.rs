@@ -3,7 +3,7 @@
 
 mod support;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -91,18 +91,23 @@ fn what_passes_directly_passes_through_a_node_and_another_one() {
     let port = server.line(SOON).expect("its port");
     let url = format!("http://127.0.0.1:{port}/mcp");
     let (_two, nodes) = mesh(&bench, &url);
+    let mut needed = BTreeSet::new();
     for version in ["2026-07-28", "2025-11-25"] {
         let (directly, _) = bench.run(version, &url);
         for node in &nodes {
             let (through, said) = bench.run(version, &format!("{}/mcp/fixture", node.gateway()));
             assert!(through.keys().eq(directly.keys()), "the same scenarios");
+            let tried = through.clone();
             let required = through.iter().filter(|(name, _)| !left(name));
             let failed: Vec<_> = required.filter(|(_, (_, failed))| *failed > 0).collect();
             assert!(failed.is_empty(), "{version}: {failed:?}\n{said}");
-            let elicits = through.iter().filter(|(name, (passed, _))| name.contains("elicitation") && *passed > 1);
-            assert!(elicits.count() > 0, "{version}: elicitation was tried: {through:?}");
+            needed.extend(through.into_iter().filter(|(_, (_, failed))| *failed > 0).map(|(name, _)| name));
+            let elicits = tried.iter().filter(|(name, (passed, _))| name.contains("elicitation") && *passed > 1);
+            assert!(elicits.count() > 0, "{version}: elicitation was tried: {tried:?}");
         }
     }
+    let needless: Vec<_> = LEFT.iter().filter(|name| !needed.contains(**name)).collect();
+    assert!(needless.is_empty(), "they pass, and are required from now on: {needless:?}");
 }
 
 fn left(name: &str) -> bool {
