@@ -210,6 +210,8 @@ async fn ways(client: &reqwest::Client, node: &Node, address: &str) -> bool {
     let reached = node.said["listening"][0].as_str().expect("an address");
     let far = Node::start(&["--peer", reached]).await;
     far.add("far", "message").await;
+    // A stranger is served 200 requests a second, and the others wait.
+    far.althing(&["trust", node.said["owner"].as_str().expect("an owner")]).await;
     let described = far.althing(&["describe", "far"]).await;
     let remote_url = node.agent(described["id"].as_str().expect("an id"));
     let (mut local, mut remote, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
