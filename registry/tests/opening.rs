@@ -372,11 +372,16 @@ async fn a_thing_that_is_being_deleted_is_gone_and_not_damaged() {
     held.go_on.notify_one();
     deleting.await.expect("it ends").expect("deleted");
     is_gone(registry.directory().retrieve("urn:a"));
-    // What no entry has taken away is damaged all the same.
+    // What no entry has taken away is damaged all the same. What was read before is still in memory.
+    let body = thing("urn:c", "Lamp").to_string();
+    registry.directory().put_thing("urn:c", body.as_bytes(), &writer, Expected::Anything).await.expect("written");
     let mut batch = Batch::new();
-    batch.delete(Family("things"), 1_u64.to_be_bytes());
+    for entry in [1_u64, 3] {
+        batch.delete(Family("things"), entry.to_be_bytes());
+    }
     held.store.write(batch, Durability::Synced).await.expect("written");
-    let damaged = registry.directory().retrieve("urn:b");
-    assert!(matches!(damaged, Err(ThingError::Request(RequestError::Damaged(1)))));
+    assert!(registry.directory().retrieve("urn:b").is_ok());
+    let damaged = registry.directory().retrieve("urn:c");
+    assert!(matches!(damaged, Err(ThingError::Request(RequestError::Damaged(3)))));
     assert!(registry.directory().page(&Page::default()).is_err());
 }

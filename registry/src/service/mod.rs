@@ -44,6 +44,7 @@ pub use releases::{Reader, Releases};
 pub use rows::FAMILIES;
 pub use search::{Found, SearchError, Turn, TurnError, Turns, keep_indexed, search};
 pub use stage::{Stage, Staged, Staging, hex, unhex};
+use things::Kept;
 pub(crate) use things::report;
 pub use things::{Directory, DirectoryConfig, Order, Page, Paged, Put, Shown, ThingError};
 pub use witnessed::Witnessing;
@@ -107,6 +108,7 @@ pub struct Registry {
     cosigned: watch::Sender<Cosigned>,
     directory: Option<DirectoryConfig>,
     searching: Searching,
+    kept: Kept,
 }
 
 /// What follows from the entries that were read, and the checkpoint over them.
@@ -161,6 +163,7 @@ impl Registry {
             cosigned: watch::Sender::default(),
             directory: None,
             searching: Searching::default(),
+            kept: Kept::default(),
         };
         {
             let mut seen = registry.state.write().expect("no holder panics");

@@ -1,7 +1,10 @@
 //! Descriptions of Things as bytes: what was sent, and how it is given back.
 
+use std::cell::Cell;
+use std::sync::LazyLock;
+
 use althing_td::{Description, Report};
-use chrono::{DateTime, Datelike as _, SecondsFormat, Timelike as _};
+use chrono::{DateTime, SecondsFormat};
 use memchr::{memchr, memmem};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
@@ -96,26 +99,42 @@ pub fn time(ms: u64) -> String {
     time.to_rfc3339_opts(SecondsFormat::Millis, true)
 }
 
+/// Milliseconds of a day.
+const DAY_MS: u64 = 86_400_000;
+/// Days from 1970 to the end of the year 9999, after which years have five digits.
+const DAYS: u64 = 2_932_897;
+
+thread_local! {
+    /// The last day that was written, and its text: most times of a page are of few days.
+    static DAY: Cell<(u64, [u8; 11])> = const { Cell::new((0, *b"1970-01-01T")) };
+}
+
 /// Writes a time as [`time`] does.
 fn write_time(ms: u64, out: &mut Vec<u8>) {
-    let at = i64::try_from(ms).ok().and_then(DateTime::from_timestamp_millis).filter(|at| at.year() < 10_000);
-    let Some(at) = at else {
-        out.extend(time(ms).as_bytes());
-        return;
-    };
-    write_digits(at.year().unsigned_abs(), 1_000, out);
-    for (mark, number, unit) in [
-        (b'-', at.month(), 10),
-        (b'-', at.day(), 10),
-        (b'T', at.hour(), 10),
-        (b':', at.minute(), 10),
-        (b':', at.second(), 10),
-        (b'.', at.timestamp_subsec_millis(), 100),
-    ] {
-        out.push(mark);
-        write_digits(number, unit, out);
+    let (day, rest) = (ms / DAY_MS, ms % DAY_MS);
+    let (known, mut date) = DAY.get();
+    if known != day {
+        let text = time(day.min(DAYS) * DAY_MS);
+        match text.as_bytes().first_chunk() {
+            Some(first) if day < DAYS => date = *first,
+            _ => {
+                out.extend(time(ms).as_bytes());
+                return;
+            }
+        }
+        DAY.set((day, date));
     }
-    out.push(b'Z');
+    out.extend(date);
+    let seconds = u32::try_from(rest / 1_000).unwrap_or_default();
+    for (number, unit, mark) in [
+        (seconds / 3_600, 10, b':'),
+        (seconds / 60 % 60, 10, b':'),
+        (seconds % 60, 10, b'.'),
+        (u32::try_from(rest % 1_000).unwrap_or_default(), 100, b'Z'),
+    ] {
+        write_digits(number, unit, out);
+        out.push(mark);
+    }
 }
 
 /// Writes the decimal digits of a number, from that of `unit` (a power of ten) on.
@@ -171,6 +190,8 @@ impl Registration {
     }
 }
 
+/// Finds where a registration may be.
+static REGISTRATION: LazyLock<memmem::Finder<'static>> = LazyLock::new(|| memmem::Finder::new("registration"));
 /// Bytes that a registration adds, about.
 const REGISTRATION_BYTES: usize = 192;
 
@@ -178,7 +199,7 @@ const REGISTRATION_BYTES: usize = 192;
 /// directory gave, if it gave one. None if the bytes are none that were accepted.
 pub fn shown(bytes: &[u8], id: &str, registration: Registration, now_ms: u64) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(bytes.len() + REGISTRATION_BYTES);
-    if has_plain_id(bytes) && memmem::find(bytes, b"registration").is_none() {
+    if has_plain_id(bytes) && REGISTRATION.find(bytes).is_none() {
         add_registration(bytes, registration, now_ms, &mut out)?;
         return Some(out);
     }

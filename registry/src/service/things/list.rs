@@ -1,5 +1,7 @@
 //! Pages of the directory.
 
+use std::sync::Arc;
+
 use althing_protocol::AgentId;
 
 use super::body::{Registration, shown};
@@ -222,22 +224,23 @@ impl Directory<'_> {
 
     /// What is stored of each, as it is now; none of one that was deleted since.
     pub(in crate::service) fn stored_all(&self, picked: &[Picked]) -> Result<Vec<Option<Stored>>, ThingError> {
-        let things = || picked.iter().filter_map(Picked::thing);
-        let keys: Vec<Vec<u8>> = things().map(|thing| thing.index.to_be_bytes().to_vec()).collect();
+        let things: Vec<&Thing> = picked.iter().filter_map(Picked::thing).collect();
+        let mut kept = self.registry.kept.get_all(things.iter().map(|thing| thing.index));
+        let missing = || things.iter().zip(&kept).filter(|(_, kept)| kept.is_none()).map(|(thing, _)| *thing);
+        let keys: Vec<Vec<u8>> = missing().map(|thing| thing.index.to_be_bytes().to_vec()).collect();
         let mut rows = self.registry.store.read_many(THINGS, &keys)?.into_iter();
-        let read = |pick: &Picked| match pick.thing() {
-            Some(thing) => match rows.next().flatten() {
-                Some(bytes) => self.checked(thing, bytes).map(Some),
-                None => self.stored(pick),
-            },
-            None => self.stored(pick),
+        for (thing, bytes) in things.iter().zip(&mut kept).filter(|(_, kept)| kept.is_none()) {
+            let Some(read) = rows.next().flatten() else { continue };
+            let read: Arc<[u8]> = self.unchanged(thing, read)?.into();
+            self.registry.kept.put(thing.index, read.clone());
+            *bytes = Some(read);
+        }
+        let mut kept = kept.into_iter();
+        let stored = |pick: &Picked| match (pick.thing(), pick.thing().and_then(|_| kept.next().flatten())) {
+            (Some(thing), Some(bytes)) => Ok(Some(Stored::of(thing, bytes))),
+            _ => self.stored(pick),
         };
-        picked.iter().map(read).collect()
-    }
-
-    fn checked(&self, thing: &Thing, bytes: Vec<u8>) -> Result<Stored, ThingError> {
-        let bytes = self.unchanged(thing, bytes)?;
-        Ok(Stored { index: thing.index, bytes, registration: Registration::of(thing) })
+        picked.iter().map(stored).collect()
     }
 
     /// What is stored of one, as it is now; none if it was deleted since.
@@ -245,21 +248,19 @@ impl Directory<'_> {
         let thing = match pick {
             Picked::Agent(_, first, current) => {
                 let (index, bytes, registration) = self.described_at(*first, *current)?;
-                return Ok(Some(Stored { index, bytes, registration }));
+                return Ok(Some(Stored { index, bytes: bytes.into(), registration }));
             }
             Picked::Thing(thing) => thing,
         };
         if let Some(bytes) = self.description(thing)? {
-            return Ok(Some(Stored { index: thing.index, bytes, registration: Registration::of(thing) }));
+            return Ok(Some(Stored::of(thing, bytes.into())));
         }
         if self.is_going(thing)? {
             return Ok(None);
         }
         // It was changed since, and is shown as it is now.
         match self.thing(&thing.written.id) {
-            Ok((thing, bytes)) => {
-                Ok(Some(Stored { index: thing.index, bytes, registration: Registration::of(&thing) }))
-            }
+            Ok((thing, bytes)) => Ok(Some(Stored::of(&thing, bytes))),
             Err(ThingError::Refused(_)) => Ok(None),
             Err(error) => Err(error),
         }
@@ -286,11 +287,16 @@ pub(in crate::service) struct Stored {
     /// The entry that it comes from.
     index: u64,
     /// The description, as it was sent.
-    pub bytes: Vec<u8>,
+    pub bytes: Arc<[u8]>,
     registration: Registration,
 }
 
 impl Stored {
+    /// Of a Thing.
+    fn of(thing: &Thing, bytes: Arc<[u8]>) -> Stored {
+        Stored { index: thing.index, bytes, registration: Registration::of(thing) }
+    }
+
     /// The description, as the directory gives it.
     pub fn shown(&self, id: &str, now_ms: u64) -> Result<Vec<u8>, ThingError> {
         let shown = shown(&self.bytes, id, self.registration, now_ms);

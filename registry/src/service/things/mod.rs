@@ -2,13 +2,17 @@
 
 mod body;
 mod error;
+mod kept;
 mod list;
+
+use std::sync::Arc;
 
 use althing_protocol::registry::{Entry, Version};
 use althing_protocol::{AgentId, digest};
 use serde_json::Value;
 
 pub use error::ThingError;
+pub(super) use kept::Kept;
 pub use list::{Order, Page, Paged};
 pub(super) use list::{Pick, Picked, Stored, agents_after, chunks, picks, total};
 
@@ -209,14 +213,14 @@ impl<'a> Directory<'a> {
     }
 
     /// A Thing, and its description as it was sent.
-    fn thing(&self, id: &str) -> Result<(Thing, Vec<u8>), ThingError> {
+    fn thing(&self, id: &str) -> Result<(Thing, Arc<[u8]>), ThingError> {
         loop {
             let thing = {
                 let seen = self.registry.state.read().expect("no holder panics");
                 seen.machine.things().get(id, (self.registry.clock)()).cloned()
             };
             let thing = thing.ok_or_else(|| ThingRefusal::None(id.chars().take(200).collect()))?;
-            match self.description(&thing)? {
+            match self.kept_description(&thing)? {
                 Some(bytes) => return Ok((thing, bytes)),
                 None if self.is_going(&thing)? => return Err(ThingRefusal::None(thing.written.id.to_string()).into()),
                 // It was changed or deleted since.
@@ -242,7 +246,18 @@ impl<'a> Directory<'a> {
         Ok(is_current)
     }
 
-    /// The description of a Thing as it was sent; none if it is not kept any more.
+    /// The description of a Thing as it was sent, which stays in memory; none if it is not kept any more.
+    fn kept_description(&self, thing: &Thing) -> Result<Option<Arc<[u8]>>, ThingError> {
+        if let Some(bytes) = self.registry.kept.get_all([thing.index].into_iter()).pop().flatten() {
+            return Ok(Some(bytes));
+        }
+        let Some(bytes) = self.description(thing)? else { return Ok(None) };
+        let bytes: Arc<[u8]> = bytes.into();
+        self.registry.kept.put(thing.index, bytes.clone());
+        Ok(Some(bytes))
+    }
+
+    /// The description of a Thing as it was sent, from the disk; none if it is not kept any more.
     pub(super) fn description(&self, thing: &Thing) -> Result<Option<Vec<u8>>, ThingError> {
         let Some(bytes) = self.registry.store.read(THINGS, &thing.index.to_be_bytes())? else { return Ok(None) };
         self.unchanged(thing, bytes).map(Some)
@@ -266,7 +281,7 @@ impl<'a> Directory<'a> {
             return Ok(Shown { bytes, index });
         }
         let (thing, bytes) = self.thing(id)?;
-        Ok(Shown { bytes, index: thing.index })
+        Ok(Shown { bytes: bytes.to_vec(), index: thing.index })
     }
 
     /// A description, with what the directory says of its registration.
@@ -275,7 +290,8 @@ impl<'a> Directory<'a> {
     /// See [`ThingError`].
     pub fn retrieve(&self, id: &str) -> Result<Shown, ThingError> {
         let (index, bytes, registration) = if is_agent(id) {
-            self.described(id)?
+            let (index, bytes, registration) = self.described(id)?;
+            (index, bytes.into(), registration)
         } else {
             let (thing, bytes) = self.thing(id)?;
             (thing.index, bytes, Registration::of(&thing))
