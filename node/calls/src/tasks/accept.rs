@@ -231,7 +231,8 @@ impl TaskRunner {
             // Nothing is written, and the turn starts as soon as the task counts as live.
             return beginning.await;
         }
-        let begun = tokio::spawn(tracing::Instrument::in_current_span(beginning)).await;
+        // A task that is spawned is moved several times, a box once.
+        let begun = tokio::spawn(Box::pin(tracing::Instrument::in_current_span(beginning))).await;
         begun.unwrap_or_else(|error| Err(OperationError::internal(format!("the message was not accepted: {error}"))))
     }
 
@@ -247,7 +248,7 @@ impl TaskRunner {
         let binding = live.record().agent.clone();
         let binding = runner.host().binding(&binding).map(|binding| binding.hash).unwrap_or_default();
         let span = tracing::info_span!("turn", otel.kind = "internal", althing.binding.hash = &*binding);
-        tokio::spawn(async move {
+        tokio::spawn(Box::pin(async move {
             let turn = tracing::Instrument::instrument(turn::run(&runner, &live), span);
             // The task of a turn that panics is set to failed.
             if let Err(panic) = AssertUnwindSafe(turn).catch_unwind().await {
@@ -255,7 +256,7 @@ impl TaskRunner {
                 let said = said.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or_default();
                 turn::fail_panicked(&runner, &live, said).await;
             }
-        });
+        }));
     }
 }
 

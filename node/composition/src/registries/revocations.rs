@@ -109,6 +109,9 @@ impl Revocations {
 }
 
 fn why(known: &Known, agent: &AgentId, version: &str) -> Option<String> {
+    if known.revoked.is_empty() {
+        return None;
+    }
     let row = known.revoked.get(&format!("{agent} {version}"))?;
     let said = row.reason.as_ref().map_or_else(String::new, |reason| format!(": {reason}"));
     Some(format!("{agent} {version} was revoked by its publisher{said}"))
