@@ -355,13 +355,14 @@ impl Replica {
         }
     }
 
-    /// Whether this leader heard that its own name was given a vote in a later term: its key was used elsewhere, or its disk was
-    /// set back. openraft keeps such a leader, which nobody obeys any more. For a moment it is so after each election.
+    /// Whether whoever leads here, or has just been elected, heard that its own name was given a vote in a later term: its key
+    /// was used elsewhere, or its disk was set back. openraft keeps such a leader (only leaders have something replicated), which
+    /// nobody obeys any more. For a moment it is so after each election.
     #[must_use]
     pub fn is_outvoted_by_itself(&self) -> bool {
         let metrics = self.raft.metrics();
         let metrics = metrics.borrow_watched();
-        metrics.state == ServerState::Leader && !metrics.vote.committed
+        metrics.replication.is_some() && !metrics.vote.committed
     }
 
     /// At the leader: for how long each other member has not been heard, and whether it has almost the whole log. Those that

@@ -135,13 +135,18 @@ pub(super) async fn run(groups: Groups, member: Arc<Member>) {
             let leads = replica.status().role == Role::Leader;
             lead.since = lead.since.filter(|_| leads).or_else(|| leads.then(Instant::now));
             let pause = if leads { lead.give_out(&groups, &member).await } else { IDLE };
-            tokio::select! {
+            let is_alive = tokio::select! {
                 biased;
                 () = member.stop.cancelled() => return,
-                _ = changes.changed(), if leads => {}
-                is_alive = moves.changed(), if !leads => if !is_alive { break },
-                () = member.reported.notified(), if leads => {}
-                () = tokio::time::sleep(pause) => {}
+                changed = changes.changed(), if leads => changed.is_ok(),
+                is_alive = moves.changed(), if !leads => is_alive,
+                () = member.reported.notified(), if leads => true,
+                () = tokio::time::sleep(pause) => true,
+            };
+            if !is_alive {
+                // Until it is seen elsewhere that it failed, it is still the member's.
+                tokio::time::sleep(RETRY).await;
+                break;
             }
         }
     }
