@@ -275,6 +275,7 @@ impl Node {
             callers: CallerRule::Anyone,
             input_modes: vec!["text/plain".to_owned()],
             barge_in: false,
+            is_told_again: false,
             priority: Priority::default(),
         });
         id
@@ -290,6 +291,7 @@ impl Node {
             callers: CallerRule::Trusted,
             input_modes,
             barge_in: false,
+            is_told_again: false,
             priority: Priority::default(),
         });
         self.discovery.host(local);

@@ -282,6 +282,7 @@ impl Agents {
             callers: rule,
             input_modes: input_modes(&added.file),
             barge_in: takes_interruptions(&added.file),
+            is_told_again: is_told_again(&added.file),
             priority: priority(&added.file),
         });
         self.publish(added)
@@ -468,6 +469,12 @@ fn takes_interruptions(file: &AgentFile) -> bool {
     let wanted = |contract: &Contract| matches!(&contract.class, Class::Srt(srt) if srt.barge_in);
     !matches!(file.runtime, RuntimeSpec::Process { .. } | RuntimeSpec::Remote { .. })
         && file.contract.as_ref().is_some_and(wanted)
+}
+
+/// Whether an agent is given a message again whose turn is over. One that runs elsewhere decides by itself what it does then,
+/// as when it is asked directly.
+fn is_told_again(file: &AgentFile) -> bool {
+    matches!(file.runtime, RuntimeSpec::Remote { .. })
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ async fn node(barge_in: bool) -> (Node, AgentId) {
         callers: CallerRule::Trusted,
         input_modes,
         barge_in,
+        is_told_again: false,
         priority: Priority::default(),
     });
     (node, id)

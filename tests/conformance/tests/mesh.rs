@@ -139,6 +139,7 @@ async fn a_stranger_finds_and_may_not_call() {
         callers: CallerRule::Anyone,
         input_modes: vec!["text/plain".to_owned()],
         barge_in: false,
+        is_told_again: false,
         priority: Priority::default(),
     });
     let task = stranger.send(&id, "mine").await;
@@ -211,6 +212,7 @@ async fn a_task_is_cancelled_while_it_works_and_while_it_waits() {
         callers: CallerRule::Trusted,
         input_modes: vec!["text/plain".to_owned()],
         barge_in: false,
+        is_told_again: false,
         priority: Priority::default(),
     });
     let stuck = a.begin(&id, "stuck").await;

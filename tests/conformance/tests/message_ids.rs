@@ -122,6 +122,39 @@ async fn a_message_that_was_refused_may_be_sent_again() {
     assert_eq!(ask().await.expect("an answer")["task"]["status"]["state"], "TASK_STATE_COMPLETED");
 }
 
+/// P-77: an agent elsewhere decides what a repeated message is; while the first is processed, it is answered with that.
+#[tokio::test(start_paused = true)]
+async fn an_agent_elsewhere_is_given_a_message_again_when_its_turn_is_over() {
+    let (node, agent) = node(&net(), Arc::new(Disk::default())).await;
+    node.hosting.add(HostedAgent {
+        id: agent.clone(),
+        callers: CallerRule::Trusted,
+        input_modes: vec!["text/plain".to_owned()],
+        barge_in: false,
+        is_told_again: true,
+        priority: Priority::default(),
+    });
+    let params = message("pieces");
+    let ask = |params: &Value| node.one(&agent, Operation::SendMessage, params.clone());
+    let (first, at_once) = tokio::join!(ask(&params), ask(&params));
+    let first = first.expect("an answer");
+    assert_eq!(at_once, Ok(first.clone()), "it was processed");
+    let again = ask(&params).await.expect("an answer");
+    assert_ne!(again["task"]["id"], first["task"]["id"]);
+    let mut other = params.clone();
+    other["message"]["parts"][0]["text"] = json!("hello");
+    let other = ask(&other).await.expect("another message of that id is one of its own");
+    assert_ne!(other["task"]["id"], again["task"]["id"]);
+    assert_eq!(total(&node, &agent).await, 3);
+
+    // Also in a task that goes on.
+    let asks = message("ask");
+    let task = ask(&asks).await.expect("an answer")["task"].clone();
+    let answered = ask(&to(&task, asks.clone())).await.expect("an answer");
+    assert_eq!(answered["task"]["id"], task["id"]);
+    assert_eq!(total(&node, &agent).await, 4);
+}
+
 /// P-77: what one caller's message is called is nothing to another.
 #[tokio::test(start_paused = true)]
 async fn callers_choose_their_ids_without_regard_to_others() {
@@ -132,6 +165,7 @@ async fn callers_choose_their_ids_without_regard_to_others() {
         callers: CallerRule::Anyone,
         input_modes: vec!["text/plain".to_owned()],
         barge_in: false,
+        is_told_again: false,
         priority: Priority::default(),
     });
     let stranger = Node::start(&net, 2, 101, &[], Arc::new(Disk::default())).await;

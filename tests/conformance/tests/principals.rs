@@ -97,6 +97,7 @@ async fn nobody_gets_through_an_agent_what_it_may_not_have_itself() {
         callers: CallerRule::Trusted,
         input_modes: vec!["text/plain".to_owned()],
         barge_in: false,
+        is_told_again: false,
         priority: Priority::default(),
     });
     let directly = scene.x.one(&scene.agent_b, Operation::SendMessage, message("message directly")).await;

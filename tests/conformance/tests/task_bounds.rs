@@ -15,6 +15,7 @@ async fn node(disk: std::sync::Arc<althing_store::MemoryStore>) -> (Node, AgentI
         callers: CallerRule::Trusted,
         input_modes: vec!["text/plain".to_owned()],
         barge_in: true,
+        is_told_again: false,
         priority: Priority::default(),
     });
     (node, id)

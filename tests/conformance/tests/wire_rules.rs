@@ -167,6 +167,7 @@ async fn hosting() -> (Incoming, AgentId) {
         callers: CallerRule::Trusted,
         input_modes: vec!["text/plain".to_owned()],
         barge_in: false,
+        is_told_again: false,
         priority: Priority::default(),
     });
     (Incoming(hosting), id)

@@ -1,5 +1,5 @@
-"""Drives the same stock agent at several places, and finds what differs: compare.py NAME=URL,GRPC …, the first of which is
-the agent itself; GRPC is the address of its gRPC. Each case is run over each binding; what is sent and what comes back is
+"""Drives the same stock agent at several places, and finds what differs: compare.py [--adopted] NAME=URL,GRPC …, the first
+of which is the agent itself; GRPC is the address of its gRPC. Each case is run over each binding; what is sent and what comes back is
 compared as it stands on the wire. Differences that are listed below with their reasons are none."""
 import json
 import sys
@@ -14,6 +14,8 @@ from google.rpc import error_details_pb2, status_pb2
 
 PATIENCE = 20
 HEADERS = {"A2A-Version": "1.0", "Content-Type": "application/json", "A2A-Extensions": "https://example.com/x"}
+# Whether the agent runs elsewhere, and not as a program of its node.
+ADOPTED = "--adopted" in sys.argv
 # The place that is not the agent's own node.
 FAR = "two nodes"
 EMPTY = {"filename", "mediaType", "name", "description"}
@@ -236,6 +238,15 @@ def headers(place):
     return seen
 
 
+def sent_again(place):
+    """Messages under an id that the agent knows. An agent that its node runs is not given one again: it is answered as before."""
+    if not ADOPTED:
+        return None
+    known = {"messageId": str(uuid.uuid4())}
+    seen = [place.says(text, message=known) for text in ("work a", "work a", "work b")]
+    return [*seen, len({task_of(one) for one in seen if "result" in one[2]})]
+
+
 def patch_number(place):
     return [place.ask("GetTask", {"id": "no-such-task"}, {**HEADERS, "A2A-Version": "1.0.1"})[2]["error"]["code"]]
 
@@ -272,6 +283,7 @@ CASES = {
     "a task that is over": over,
     "a task that is none": unknown,
     # Not compared: the gateway makes an extended card for every agent, also where the agent has none.
+    "a message that is sent again": sent_again,
     "a version with a patch number": patch_number,
     "large numbers": large_numbers,
     "headers": headers,
@@ -320,7 +332,7 @@ def compared(case, run, places):
 
 
 def main():
-    addresses = [place.split("=", 1) for place in sys.argv[1:]]
+    addresses = [place.split("=", 1) for place in sys.argv[1:] if "=" in place]
     addresses = {name: address.split(",") for name, address in addresses}
     differ = 0
     with httpx.Client(timeout=PATIENCE) as http:

@@ -68,6 +68,9 @@ fn compare(joined: Joined) {
     one.write("compare.py", COMPARE);
     let mut compare = one.command(python);
     compare.arg("compare.py").arg(format!("direct=http://127.0.0.1:{port}/,127.0.0.1:{grpc}"));
+    if joined == Joined::Adopted {
+        compare.arg("--adopted");
+    }
     for (name, node) in [("one node", &host), ("two nodes", &caller)] {
         let gateway = node.gateway();
         compare.arg(format!("{name}={gateway}/a2a/stock,{}", support::http::authority(&gateway)));

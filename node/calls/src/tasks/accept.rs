@@ -42,10 +42,16 @@ impl TaskRunner {
     ) -> Result<Option<Accepted<T>>, OperationError> {
         // In this order: a turn that ends is in the store before it is live no more.
         let began = self.live().began_by(agent.id.name(), scope, &message.message_id);
-        let began = began.or_else(|| self.store().began_by(agent.id.name(), scope, &message.message_id));
+        let began = match began {
+            None if !agent.is_told_again => self.store().began_by(agent.id.name(), scope, &message.message_id),
+            began => began,
+        };
         for id in began.iter().chain(&message.task_id) {
             // Looked up first: a turn that ends meanwhile may leave no task, and its answer is needed then.
             let running = self.live().running(id);
+            if agent.is_told_again && !running.as_ref().is_some_and(|live| works_on(live, &message.message_id)) {
+                continue;
+            }
             let Ok(record) = self.read(agent, scope, id) else {
                 // It left no task meanwhile: what answers it is the answer.
                 match running.filter(|live| live.is_of(&message.message_id) && live.record().scope == scope) {
@@ -61,6 +67,7 @@ impl TaskRunner {
                     let of_it = of_it.filter(|live| live.is_of(&message.message_id));
                     return Ok(Some(of_it.map_or_else(|| Accepted::Duplicate(id.clone()), Accepted::DuplicateRunning)));
                 }
+                task::Duplicate::Different if agent.is_told_again => {}
                 task::Duplicate::Different => return Err(OperationError::message_id_reused(&message.message_id, id)),
             }
         }
@@ -258,6 +265,11 @@ impl TaskRunner {
             }
         }));
     }
+}
+
+/// Whether a turn is that of a message, and nobody was told yet that it is over.
+fn works_on(live: &LiveTask, message_id: &str) -> bool {
+    live.is_of(message_id) && !task::is_idle(&live.record().task.status.state)
 }
 
 /// Refuses a message that names another context than that of its task.

@@ -115,7 +115,10 @@ impl LiveTasks {
         let mut tasks = self.tasks();
         if let Some((live, claim)) = tasks.live.remove(id) {
             tasks.shares.end(&claim);
-            if let Some(message) = live.began_by() {
+            // Another message of this id may have begun a task since.
+            if let Some(message) = live.began_by()
+                && tasks.began.get(&message).is_some_and(|began| began == id)
+            {
                 tasks.began.remove(&message);
             }
         }

@@ -28,6 +28,8 @@ pub struct HostedAgent {
     pub input_modes: Vec<String>,
     /// Whether a new message to a task interrupts its turn.
     pub barge_in: bool,
+    /// Whether it is given a message again whose turn is over; else its earlier task answers that.
+    pub is_told_again: bool,
     /// The priority of its answers, by the class of its contract.
     pub priority: Priority,
 }
