@@ -102,7 +102,10 @@ fn a_release_is_published_installed_updated_and_revoked() {
     let exact = scene.install(&format!("{agent}@1.1.0"), &["--young", "--yes", "--as", "exact"]);
     assert!(exact.code == 0 && exact.stdout.contains("1.1.0"), "{exact:?}");
 
-    let revoked = scene.publisher.run(&["release", "revoke", "echo@1.1.0", "--reason", "it leaks"]);
+    let careful = scene.publisher.run(&["release", "revoke", "echo@1.1.0", "--reason", "it leaks"]);
+    assert!(careful.code == 5 && careful.stderr.contains("--yes"), "{careful:?}");
+    assert!(!scene.publisher.run(&["release", "list", "echo"]).stdout.contains("revoked"));
+    let revoked = scene.publisher.run(&["release", "revoke", "echo@1.1.0", "--reason", "it leaks", "--yes"]);
     assert_eq!(revoked.code, 0, "{revoked:?}");
     until(HEARD, "the user's node ends it", || {
         let list = scene.user.run(&["ps"]);
@@ -159,7 +162,7 @@ fn a_channel_leaves_out_what_was_yanked() {
     assert!(yanked.code == 4 && yanked.stderr.contains("yanked or revoked"), "{yanked:?}");
     let exact = channel("echo.say@=1.4.0");
     assert!(exact.code == 0 && exact.stdout.contains("1.4.0"), "it is there by its exact version: {exact:?}");
-    scene.publisher.json(&["release", "revoke", "echo@1.0.0", "--reason", "it leaks"]);
+    scene.publisher.json(&["release", "revoke", "echo@1.0.0", "--reason", "it leaks", "--yes"]);
     assert_eq!(channel("echo.say@=1.4.0").code, 4, "a revoked one is not");
 }
 
@@ -181,7 +184,7 @@ fn a_revoked_agent_is_not_called_where_its_host_does_not_know() {
     host.add("echo", &cast::echo("echo", "anyone"));
     let agent = scene.agent();
     until(HEARD, "the host is known", || scene.user.run(&["call", &agent, "hello"]).code == 0);
-    let revoked = scene.publisher.run(&["release", "revoke", "echo@1.0.0", "--reason", "it leaks"]);
+    let revoked = scene.publisher.run(&["release", "revoke", "echo@1.0.0", "--reason", "it leaks", "--yes"]);
     assert_eq!(revoked.code, 0, "{revoked:?}");
     until(HEARD, "the user's node refuses to call it", || scene.user.run(&["call", &agent, "hello"]).code == 5);
     let refused = scene.user.run(&["call", &agent, "hello"]);

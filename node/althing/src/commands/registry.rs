@@ -2,7 +2,7 @@
 
 use althing_control::{AddRegistry, InstallRequest, MarkRequest, PublishRequest, UpdateRequest};
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::args::{Install, MarkArgs, Publish, Registry, Release, Update};
 use crate::commands::adopt::{callers, who};
@@ -109,12 +109,19 @@ pub async fn release(at: &Paths, release: &Release, out: &Out) -> Result<(), Fai
         Release::Deprecate(mark) => (mark, "deprecated"),
         Release::Yank(mark) => (mark, "yanked"),
         Release::Restore(mark) => (mark, "good"),
-        Release::Revoke(mark) => (mark, "revoked"),
+        Release::Revoke(revoke) => (&revoke.mark, "revoked"),
     };
-    let MarkArgs { release, reason, registry } = mark;
-    let parts = release.rsplit_once('@');
+    let MarkArgs { release: named, reason, registry } = mark;
+    let parts = named.rsplit_once('@');
     let (agent, version) =
-        parts.ok_or_else(|| Failure::usage(format!("{release:?} has no version: write {release}@1.2.3")))?;
+        parts.ok_or_else(|| Failure::usage(format!("{named:?} has no version: write {named}@1.2.3")))?;
+    if let Release::Revoke(revoke) = release {
+        let shown = format!(
+            "{named} will be revoked for ever: nodes that follow the registry stop it, do not install it, and do not call it. \
+             It cannot be taken back, and the version is never used again; `althing release yank` only takes it out of ranges"
+        );
+        agree(&json!({ "release": named }), &shown, revoke.yes, "revoke", out)?;
+    }
     let request = MarkRequest {
         agent: agent.to_owned(),
         version: version.to_owned(),
