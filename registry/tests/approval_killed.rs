@@ -21,6 +21,7 @@ use real::{NETWORK, PROGRAM, Running};
 use support::NOW;
 
 const ROUNDS: u8 = 8;
+const LAST: u8 = ROUNDS - 1;
 
 fn version(round: u8) -> Version {
     format!("1.{round}.0").parse().expect("a version")
@@ -46,6 +47,8 @@ async fn an_approval_that_is_killed_counts_or_did_not_happen() {
     let proven = proven.expect("it runs");
     assert!(proven.status.success(), "{proven:?}");
     let mut before: Option<Checkpoint> = None;
+    // How often it counted, and how often it did not happen.
+    let mut outcomes = [0; 2];
     for round in 0..ROUNDS {
         let running = Running::start(folder.path());
         let (publisher, approver) = (running.visit(&org).await, running.visit(&member).await);
@@ -65,12 +68,28 @@ async fn an_approval_that_is_killed_counts_or_did_not_happen() {
         let approval = member.submission(approved.bytes, vec![]);
         let approving = {
             let (approver, approval) = (approver.clone(), approval.clone());
-            tokio::spawn(async move { approver.submit(&approval, &[Kind::Release]).await })
+            async move { approver.submit(&approval, &[Kind::Release]).await }
         };
-        // Each time at another moment.
-        tokio::time::sleep(Duration::from_micros(if round == 0 { 0 } else { 200 << round })).await;
-        drop(running);
-        let acknowledged = approving.await.expect("it ends").ok();
+        let acknowledged = match round {
+            // Before the registry can have heard of it.
+            0 => {
+                drop(running);
+                approving.await.ok()
+            }
+            // At another moment each time.
+            1..LAST => {
+                let approving = tokio::spawn(approving);
+                tokio::time::sleep(Duration::from_micros(200 << round)).await;
+                drop(running);
+                approving.await.expect("it ends").ok()
+            }
+            // As soon as it is acknowledged.
+            _ => {
+                let acknowledged = approving.await.expect("it is approved");
+                drop(running);
+                Some(acknowledged)
+            }
+        };
 
         let running = Running::start(folder.path());
         let approver = running.visit(&member).await;
@@ -80,9 +99,13 @@ async fn an_approval_that_is_killed_counts_or_did_not_happen() {
         }
         let reader = running.client();
         match reader.release(NETWORK, &org.agent("billing"), &version(round)).await {
-            Ok(shown) => assert_eq!(shown.approvers.len(), 2),
+            Ok(shown) => {
+                assert_eq!(shown.approvers.len(), 2);
+                outcomes[0] += 1;
+            }
             Err(RegistryError::Refused { status: 404, .. }) => {
                 assert!(acknowledged.is_none(), "{} was approved", version(round));
+                outcomes[1] += 1;
                 let waiting = approver.pending().await.expect("a list").waiting;
                 assert_eq!(waiting.len(), 1, "it waits");
                 approver.submit(&approval, &[Kind::Release]).await.expect("it can be done again");
@@ -93,6 +116,7 @@ async fn an_approval_that_is_killed_counts_or_did_not_happen() {
         reader.release(NETWORK, &org.agent("billing"), &version(round)).await.expect("everybody sees it");
         assert!(approver.pending().await.expect("a list").waiting.is_empty());
     }
+    assert!(outcomes.iter().all(|count| *count > 0), "it counted {} times, and {} times not", outcomes[0], outcomes[1]);
 }
 
 #[tokio::test]
@@ -102,6 +126,7 @@ async fn what_is_staged_is_there_as_a_whole_after_a_kill_or_not_at_all() {
     drop(Running::start(folder.path()));
     let token =
         Tokens::of(folder.path()).add_of("ci", &[TokenScope::StageReleases], Some(org.id()), [7; 32]).expect("a token");
+    let mut outcomes = [0; 2];
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     for round in 0..ROUNDS {
         // So large that it takes some time.
@@ -119,17 +144,34 @@ async fn what_is_staged_is_there_as_a_whole_after_a_kill_or_not_at_all() {
         let build = running.client().with_token(token.clone());
         let staging = {
             let (build, staged) = (build.clone(), staged.clone());
-            tokio::spawn(async move { build.stage(&staged).await })
+            async move { build.stage(&staged).await }
         };
-        // Each time at another moment.
-        tokio::time::sleep(Duration::from_millis(3 * u64::from(round))).await;
-        drop(running);
-        let acknowledged = staging.await.expect("it ends").ok();
+        let acknowledged = match round {
+            // Before the registry can have heard of it.
+            0 => {
+                drop(running);
+                staging.await.ok()
+            }
+            // At another moment each time.
+            1..LAST => {
+                let staging = tokio::spawn(staging);
+                tokio::time::sleep(Duration::from_millis(3 * u64::from(round))).await;
+                drop(running);
+                staging.await.expect("it ends").ok()
+            }
+            // As soon as it is acknowledged.
+            _ => {
+                let acknowledged = staging.await.expect("it is staged");
+                drop(running);
+                Some(acknowledged)
+            }
+        };
         let running = Running::start(folder.path());
         let publisher = running.visit(&org).await;
         let pending = publisher.pending().await.expect("a list").staged;
         let found = pending.iter().find(|one| one.version == number);
         assert!(found.is_some() || acknowledged.is_none(), "{number} was acknowledged");
+        outcomes[usize::from(found.is_none())] += 1;
         let id = match found {
             Some(found) => found.id.clone(),
             None => running.client().with_token(token.clone()).stage(&staged).await.expect("it can be done again"),
@@ -138,4 +180,10 @@ async fn what_is_staged_is_there_as_a_whole_after_a_kill_or_not_at_all() {
         assert!(whole.bundle == staged.bundle && whole.digest == staged.digest, "all of {number} is there");
         assert!(acknowledged.is_none_or(|told| told == id));
     }
+    assert!(
+        outcomes.iter().all(|count| *count > 0),
+        "it was there {} times, and {} times not",
+        outcomes[0],
+        outcomes[1]
+    );
 }

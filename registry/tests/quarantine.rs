@@ -62,6 +62,11 @@ async fn what_the_operator_hides_is_nowhere_until_it_is_shown_again() {
     // Others see no more than strangers; its publisher sees it, and a later version is there.
     assert_eq!(refused(reader.visits(&served).await.release(NETWORK, &agent, &one).await).0, 403);
     alice.visits(&served).await.release(NETWORK, &agent, &one).await.expect("it is the publisher's own");
+    let own = alice.visits(&served).await.agents(None).await.expect("a list");
+    let standings =
+        own.iter().flat_map(|agent| &agent.versions).map(|one| (one.standing.as_str(), one.reason.as_deref()));
+    assert_eq!(standings.collect::<Vec<_>>(), [("quarantined", Some(REASON))], "its publisher's list says so");
+    assert!(reader.visits(&served).await.agents(None).await.expect("a list").is_empty(), "another's does not");
     let mut next = alice.release("billing", "1.1.0", Audience::public(), b"two");
     next.sequence += 1;
     alice.publishes(&served, next).await.expect("published");

@@ -160,8 +160,7 @@ impl Hosting {
 
     /// The latency class of an agent's contract, if it runs here.
     pub(crate) fn latency_class(&self, agent: &AgentId) -> Option<&'static str> {
-        let (class, _) = self.tasks().host().turns().remove(agent.name())?;
-        Some(class.name())
+        Some(self.tasks().host().latency(agent.name())?.name())
     }
 
     pub(crate) fn new_id(&self) -> String {

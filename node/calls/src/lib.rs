@@ -39,7 +39,7 @@ pub use incoming::Incoming;
 pub use machine::chain::{Principal, is_user_name};
 pub use machine::time_limit::LATENCY;
 pub use operation::Operation;
-pub use outgoing::{Calls, Figures, KnownAgent};
+pub use outgoing::{Calls, Figures, KnownAgent, TakenBack};
 pub use push::{Notification, PUSH_CONFIGS, PUSH_OUTBOX, PostError, Postman};
 pub use remote::{REMOTE_TASKS, STALE};
 pub use request::{CallMetadata, CallRequest, Callee, OperationRequest, Reply};

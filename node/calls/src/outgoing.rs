@@ -45,12 +45,21 @@ struct Shared {
     remote: Remote,
     clock: WallClock,
     me: Caller,
-    /// Why a version of an agent must not be called, if so.
-    refused: OnceLock<Refused>,
+    /// What publishers took back.
+    taken_back: OnceLock<Arc<dyn TakenBack>>,
 }
 
-/// Why a version of an agent must not be called, if so.
-pub type Refused = Arc<dyn Fn(&AgentId, &str) -> Option<String> + Send + Sync>;
+/// What is known here of agents that their publishers revoked; each answer is a sentence that says why.
+pub trait TakenBack: Send + Sync {
+    /// Why that version must not be called, if so.
+    fn version(&self, agent: &AgentId, version: &str) -> Option<String>;
+
+    /// Why this node stopped an agent that was added here, if its release was revoked.
+    fn stopped(&self, agent: &AgentId) -> Option<String>;
+
+    /// Which version of an agent was revoked, if any was: others may be good.
+    fn any(&self, agent: &AgentId) -> Option<String>;
+}
 
 impl Calls {
     /// Connects the layers. `owner` is this node's owner.
@@ -71,26 +80,26 @@ impl Calls {
             remote: Remote::new(store),
             clock,
             me,
-            refused: OnceLock::new(),
+            taken_back: OnceLock::new(),
         };
         Calls { shared: Arc::new(shared) }
     }
 
-    /// From now on asks `refused` before each call. The first one stays.
-    pub fn refuse(&self, refused: Refused) {
+    /// From now on refuses to call what was taken back. The first one stays.
+    pub fn refuse(&self, taken_back: Arc<dyn TakenBack>) {
         // A second one would be a fault of the composition: the first decides.
-        let _ = self.shared.refused.set(refused);
+        let _ = self.shared.taken_back.set(taken_back);
     }
 
     /// The hosts whose version of an agent may be called; an error if there are only others.
     fn permitted(&self, agent: &AgentId, hosts: Vec<PublicKey>) -> Result<Vec<PublicKey>, OperationError> {
-        let Some(refused) = self.shared.refused.get() else { return Ok(hosts) };
+        let Some(taken_back) = self.shared.taken_back.get() else { return Ok(hosts) };
         let mut permitted = Vec::with_capacity(hosts.len());
         let mut revoked = None;
         for host in hosts {
             let known = self.shared.discovery.described_by(host, agent);
             let version = known.as_ref().and_then(|known| known.description.version());
-            match version.and_then(|version| refused(agent, version)) {
+            match version.and_then(|version| taken_back.version(agent, version)) {
                 None => permitted.push(host),
                 Some(why) => revoked = Some(why),
             }
@@ -106,7 +115,7 @@ impl Calls {
     /// known agent of an untrusted publisher is resolved only if `among` allows it.
     ///
     /// # Errors
-    /// `AGENT_UNKNOWN`, also if the name is ambiguous.
+    /// `AGENT_UNKNOWN`, also if the name is ambiguous; `AGENT_REVOKED` if it is one of this node's that was stopped for that.
     pub async fn resolve(&self, text: &str, among: Among) -> Result<AgentId, OperationError> {
         let relation = |publisher| self.shared.hosting.relation(publisher);
         let discovery = &self.shared.discovery;
@@ -127,7 +136,26 @@ impl Calls {
                 return Ok(id);
             }
         }
-        resolved.map_err(|error: FindError| OperationError::agent_unknown(error.to_string()))
+        resolved.map_err(|error: FindError| {
+            let near = self.shared.hosting.trusted_publishers().into_iter().take(NEAR_MAX);
+            let meant = self.own_agent(text).into_iter();
+            let meant = meant.chain(near.filter_map(|publisher| AgentId::new(publisher, text).ok()));
+            self.unknown(meant, error.to_string())
+        })
+    }
+
+    /// Nobody hosts any of these agents: the first that this node stopped because it was revoked is refused as such; of the
+    /// others it is said too whether a version was revoked, since that is why hosts stop.
+    fn unknown(&self, meant: impl Iterator<Item = AgentId>, why: String) -> OperationError {
+        let Some(taken_back) = self.shared.taken_back.get() else { return OperationError::agent_unknown(why) };
+        let meant: Vec<AgentId> = meant.collect();
+        if let Some(stopped) = meant.iter().find_map(|agent| taken_back.stopped(agent)) {
+            return OperationError::revoked(stopped);
+        }
+        match meant.iter().find_map(|agent| taken_back.any(agent)) {
+            Some(revoked) => OperationError::agent_unknown(format!("{why}; {revoked}")),
+            None => OperationError::agent_unknown(why),
+        }
     }
 
     /// Whether an agent that is hosted here answers what this node asks it on behalf of `asker`.
@@ -263,8 +291,8 @@ impl Calls {
             let json = serde_json::to_vec(&task).map_err(|error| OperationError::internal(error.to_string()))?;
             return Ok(Reply::One(json));
         }
-        let unknown = || OperationError::agent_unknown(format!("no node that hosts {} is known", call.agent));
-        Err(failed.map_or_else(unknown, refusal))
+        let why = || format!("no node that hosts {} is known", call.agent);
+        Err(failed.map_or_else(|| self.unknown([call.agent.clone()].into_iter(), why()), refusal))
     }
 
     /// Lists the caller's tasks with an agent that several nodes host. All must answer: a partial list would look complete.

@@ -16,7 +16,7 @@ use althing_execution::Host;
 use althing_execution::kernel::{Kernel, Promises};
 use althing_execution::memory::Memories;
 use althing_protocol::object::{AgentLoad, Machine};
-use althing_protocol::{AgentId, PublicKey, SecretKey};
+use althing_protocol::{AgentId, PublicKey, PublisherId, SecretKey};
 use althing_store::Store;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
@@ -35,7 +35,7 @@ use crate::node::Node;
 use crate::owner::Owner;
 use crate::publish;
 use crate::push::Post;
-use crate::registries::{Registries, Revocations};
+use crate::registries::{KnownRevoked, Registries, Revocations};
 use crate::routing::Routing;
 use crate::trust::{TrustedPeers, read_trusted};
 
@@ -144,7 +144,7 @@ impl Node {
         let below = (communication.clone(), discovery.clone(), hosting.clone());
         let calls = Calls::new(below.0, below.1, below.2, store.clone(), clock.clone(), now.id());
         agent_caller.connect(&calls);
-        let revocations = open_revocations(&calls, store.clone())?;
+        let revocations = open_revocations(&calls, store.clone(), now.id())?;
         let network = config.communication.network.clone();
         let identity =
             Arc::new(Identity::new(key.clone(), network, owner, membership, communication.clone(), clock.clone()));
@@ -221,10 +221,13 @@ fn bindings(
 }
 
 /// Reads which releases publishers revoked, and lets nobody call these.
-fn open_revocations(calls: &Calls, store: Arc<dyn Store>) -> Result<Arc<Revocations>, NodeError> {
-    let revocations = Arc::new(Revocations::open(store)?);
-    let revoked = revocations.clone();
-    calls.refuse(Arc::new(move |agent, version| revoked.of(agent, version)));
+fn open_revocations(
+    calls: &Calls,
+    store: Arc<dyn Store>,
+    owner: PublisherId,
+) -> Result<Arc<Revocations>, NodeError> {
+    let revocations = Arc::new(Revocations::open(store.clone())?);
+    calls.refuse(Arc::new(KnownRevoked { revocations: revocations.clone(), store, owner }));
     Ok(revocations)
 }
 

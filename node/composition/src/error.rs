@@ -171,7 +171,7 @@ impl NodeError {
             NodeError::Owner(error) => error.kind(),
             NodeError::Start(StartError::Admission { reason: AdmitError::NotProbed, .. }) => Kind::NotYet,
             NodeError::Start(StartError::Admission { .. } | StartError::Unbound { .. })
-            | NodeError::Lease(_)
+            | NodeError::Lease(LeaseError::TooMany(_) | LeaseError::NotConfirmed | LeaseError::AnotherContract)
             | NodeError::OwnerRevoked
             | NodeError::Revoked(_)
             | NodeError::NodeWithdrawn
@@ -183,7 +183,7 @@ impl NodeError {
             | NodeError::NoRoles
             | NodeError::Policy { .. }
             | NodeError::Contract(_) => Kind::Invalid,
-            NodeError::NoAgent(_) | NodeError::NoBinding(_) => Kind::NotFound,
+            NodeError::NoAgent(_) | NodeError::NoBinding(_) | NodeError::Lease(LeaseError::Unknown) => Kind::NotFound,
             NodeError::Read(_)
             | NodeError::Write(_)
             | NodeError::Tasks(_)

@@ -7,7 +7,7 @@ use std::{io, path::PathBuf};
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// Another process holds the store.
-    #[error("{} has the store at {} open; stop it first, or give this node a data directory of its own", holder_name(*.holder), .dir.display())]
+    #[error("{} has the store at {} open; stop it first, or name another data directory", holder_name(*.holder), .dir.display())]
     Locked {
         /// The store's directory.
         dir: PathBuf,
@@ -75,8 +75,12 @@ pub enum OpenError {
     },
 }
 
+/// The program that holds a store, by its file's name where the operating system tells it.
 fn holder_name(holder: Option<u32>) -> String {
-    holder.map_or_else(|| "another node".to_owned(), |pid| format!("another node (pid {pid})"))
+    let Some(pid) = holder else { return "another program".to_owned() };
+    let program = std::fs::read_link(format!("/proc/{pid}/exe")).ok();
+    let name = program.as_deref().and_then(|path| path.file_name()).map(|name| name.to_string_lossy().into_owned());
+    format!("{} (pid {pid})", name.unwrap_or_else(|| "another program".to_owned()))
 }
 
 /// Why a read failed.

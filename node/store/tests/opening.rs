@@ -30,7 +30,11 @@ fn a_second_opening_names_the_holder() {
     let error = refusal(dir.path());
     let pid = std::process::id();
     assert!(matches!(error, OpenError::Locked { holder: Some(holder), .. } if holder == pid), "{error}");
-    assert!(error.to_string().starts_with(&format!("another node (pid {pid}) has the store at")), "{error}");
+    let program = std::env::current_exe().expect("this program");
+    let program = program.file_name().expect("a file").to_string_lossy().into_owned();
+    let name = if cfg!(target_os = "linux") { program.as_str() } else { "another program" };
+    let told = format!("{name} (pid {pid}) has the store at {} open", dir.path().display());
+    assert!(error.to_string().starts_with(&told), "{error}");
     let snapshot = store.snapshot();
     drop(store);
     assert!(matches!(refusal(dir.path()), OpenError::Locked { .. }), "a snapshot keeps the store open");

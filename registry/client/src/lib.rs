@@ -17,6 +17,7 @@ mod names;
 mod organisation;
 mod organisation_watch;
 mod published;
+mod versions;
 
 use std::time::Duration;
 
@@ -25,9 +26,7 @@ use althing_protocol::inquiry::Inquiry;
 use althing_protocol::limits::SUBMISSION_BYTES_MAX;
 use althing_protocol::object::{self, Authored, Kind};
 use althing_protocol::record::Contact;
-use althing_protocol::registry::{
-    Bundle, Presence, Receipt, ReleaseEvidence, Standing, Submission, VerifiedRelease, Version,
-};
+use althing_protocol::registry::{Bundle, Presence, Receipt, ReleaseEvidence, Submission, VerifiedRelease, Version};
 use althing_protocol::tlog::{Checkpoint, Head, NoteKey, TreeError};
 use althing_protocol::{AgentId, Digest, KeyLog, digest};
 use base64::Engine as _;
@@ -44,13 +43,12 @@ pub use organisation::{
     StagedRelease, check_approved,
 };
 pub use organisation_watch::{LogReader, Said, WATCHED_ENTRIES_MAX, Watched};
+pub use versions::{ListedVersion, chosen, passed_over, quarantined};
 
 /// Of an answer that is JSON or text.
 const TEXT_BYTES_MAX: usize = 1 << 20;
 /// Nodes of one answer.
 const HOSTS_MAX: usize = 32;
-/// What a registry says of a version that its operator hides.
-const QUARANTINED: &str = "quarantined";
 /// How long an answer may take.
 const TIME_MAX: Duration = Duration::from_secs(10);
 /// How long sending or fetching a bundle may take.
@@ -61,18 +59,6 @@ const BUNDLE_TIME_MAX: Duration = Duration::from_secs(60);
 pub struct RegistryClient {
     http: Http,
     key: NoteKey,
-}
-
-/// A version, as a registry lists it. It is a hint: only the evidence of a release proves anything.
-#[derive(Debug, Clone, Deserialize)]
-pub struct ListedVersion {
-    /// The version.
-    pub version: String,
-    /// What the registry says of it.
-    pub standing: String,
-    /// Why.
-    #[serde(default)]
-    pub reason: Option<String>,
 }
 
 /// An agent, as a registry lists it.
@@ -360,54 +346,5 @@ fn forked(before: &Checkpoint, now: &Checkpoint, error: TreeError) -> RegistryEr
         error,
         before: before.note().to_owned(),
         now: now.note().to_owned(),
-    }
-}
-
-/// Why the operator of the registry hides a version, if it does.
-#[must_use]
-pub fn quarantined<'a>(listed: &'a [ListedVersion], version: &str) -> Option<&'a str> {
-    let mut hidden = listed.iter().filter(|one| one.standing == QUARANTINED);
-    hidden.find(|one| one.version == version).map(|one| one.reason.as_deref().unwrap_or_default())
-}
-
-/// The highest version that a range chooses among those that are neither yanked nor revoked.
-#[must_use]
-pub fn chosen(listed: &[ListedVersion], wanted: &semver::VersionReq) -> Option<Version> {
-    let usable =
-        |one: &&ListedVersion| one.standing == Standing::Good.name() || one.standing == Standing::Deprecated.name();
-    let parsed = |one: &ListedVersion| one.version.parse::<Version>().ok();
-    let matching = |version: &Version| wanted.matches(version.semver());
-    listed.iter().filter(usable).filter_map(parsed).filter(matching).max()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn listed(version: &str, standing: Standing) -> ListedVersion {
-        ListedVersion { version: version.to_owned(), standing: standing.name().to_owned(), reason: None }
-    }
-
-    #[test]
-    fn a_range_chooses_the_highest_that_was_not_taken_back() {
-        let hidden = ListedVersion {
-            version: "2.1.0".to_owned(),
-            standing: QUARANTINED.to_owned(),
-            reason: Some("malware".to_owned()),
-        };
-        let all = [
-            listed("1.0.0", Standing::Good),
-            listed("1.9.0", Standing::Deprecated),
-            listed("1.10.0", Standing::Yanked),
-            listed("1.11.0", Standing::Revoked),
-            listed("2.0.0", Standing::Good),
-            hidden.clone(),
-        ];
-        let of = |range: &str| chosen(&all, &range.parse().expect("a range")).map(|version| version.to_string());
-        assert_eq!(of("^1"), Some("1.9.0".to_owned()));
-        assert_eq!(of("*"), Some("2.0.0".to_owned()));
-        assert_eq!(of("^3"), None);
-        assert_eq!((quarantined(&all, "2.1.0"), quarantined(&all, "2.0.0")), (Some("malware"), None));
-        assert_eq!(of("=1.10.0"), None);
     }
 }

@@ -120,7 +120,9 @@ fn staging(error: &StageError) -> StatusCode {
 
 fn status(refusal: &Refusal) -> StatusCode {
     match refusal {
-        Refusal::DomainUnknown(_) | Refusal::NoDomain(_) => StatusCode::NOT_FOUND,
+        Refusal::DomainUnknown(_) | Refusal::NoDomain(_) | Refusal::NoRelease { .. } | Refusal::NoReleases(_) => {
+            StatusCode::NOT_FOUND
+        }
         Refusal::DomainsFull(_) | Refusal::AttestationsFull { .. } => StatusCode::INSUFFICIENT_STORAGE,
         Refusal::NotAdmitted(_)
         | Refusal::NotYours { .. }
@@ -128,8 +130,6 @@ fn status(refusal: &Refusal) -> StatusCode {
         | Refusal::OtherSigner { .. } => StatusCode::FORBIDDEN,
         Refusal::VersionTaken { .. }
         | Refusal::OtherKeyLog(_)
-        | Refusal::NoRelease { .. }
-        | Refusal::NoReleases(_)
         | Refusal::AttestationStale { .. }
         | Refusal::NotPurgeable { .. }
         | Refusal::Revoked { .. }

@@ -16,7 +16,8 @@ pub type Reader = Option<PublisherId>;
 pub struct Releases<'a>(pub(super) &'a Registry);
 
 impl Releases<'_> {
-    /// The releases of agents after `after`, in the order of their ids; at most `limit`, whole agents.
+    /// The releases of agents after `after`, in the order of their ids; at most `limit`, whole agents. To their publisher
+    /// those too that the operator hides.
     #[must_use]
     pub fn list(&self, after: Option<&AgentId>, limit: usize, reader: Reader) -> Vec<Listed> {
         let (seen, now_ms) = (self.0.seen(), (self.0.clock)());
@@ -25,7 +26,11 @@ impl Releases<'_> {
             if listed.len() >= limit {
                 break;
             }
-            listed.extend(visible(&seen.machine, agent, reader, now_ms));
+            if reader == Some(agent.publisher()) {
+                listed.extend(named(&seen.machine, agent, reader, now_ms));
+            } else {
+                listed.extend(visible(&seen.machine, agent, reader, now_ms));
+            }
         }
         listed
     }
@@ -36,11 +41,8 @@ impl Releases<'_> {
     /// [`RequestError::NoAgent`].
     pub fn versions(&self, agent: &AgentId, reader: Reader) -> Result<Vec<Listed>, RequestError> {
         let seen = self.0.seen();
-        let (machine, now_ms) = (&seen.machine, (self.0.clock)());
-        let versions = machine.agent(agent).into_iter().flat_map(|versions| versions.iter());
-        // What the operator hides is named here and nowhere else, so that whoever has it learns why.
-        let named = versions.filter(|(_, released)| machine.would_see(reader, agent, released, now_ms));
-        let listed: Vec<Listed> = named.map(|(version, released)| listed(agent, version, released)).collect();
+        // What the operator hides is named to others here and nowhere else, so that whoever has it learns why.
+        let listed: Vec<Listed> = named(&seen.machine, agent, reader, (self.0.clock)()).collect();
         if listed.is_empty() { Err(RequestError::NoAgent(agent.clone())) } else { Ok(listed) }
     }
 
@@ -280,6 +282,18 @@ pub(super) fn visible<'a>(
     let versions = machine.agent(agent).into_iter().flat_map(|versions| versions.iter());
     let visible = versions.filter(move |(_, released)| machine.sees(reader, agent, released, now_ms));
     visible.map(move |(version, released)| listed(agent, version, released))
+}
+
+/// The versions of an agent that a reader sees, and those that it would see if the operator did not hide them.
+fn named<'a>(
+    machine: &'a Machine,
+    agent: &'a AgentId,
+    reader: Reader,
+    now_ms: u64,
+) -> impl Iterator<Item = Listed> + 'a {
+    let versions = machine.agent(agent).into_iter().flat_map(|versions| versions.iter());
+    let named = versions.filter(move |(_, released)| machine.would_see(reader, agent, released, now_ms));
+    named.map(move |(version, released)| listed(agent, version, released))
 }
 
 fn listed(agent: &AgentId, version: &Version, released: &Released) -> Listed {

@@ -102,14 +102,21 @@ fn a_release_is_published_installed_updated_and_revoked() {
     let exact = scene.install(&format!("{agent}@1.1.0"), &["--young", "--yes", "--as", "exact"]);
     assert!(exact.code == 0 && exact.stdout.contains("1.1.0"), "{exact:?}");
 
-    let revoked = scene.publisher.run(&["release", "revoke", "echo@1.1.0", "--reason", "it leaks"]);
+    let careful = scene.publisher.run(&["release", "revoke", "echo@1.1.0", "--reason", "it leaks"]);
+    assert!(careful.code == 5 && careful.stderr.contains("--yes"), "{careful:?}");
+    assert!(!scene.publisher.run(&["release", "list", "echo"]).stdout.contains("revoked"));
+    let revoked = scene.publisher.run(&["release", "revoke", "echo@1.1.0", "--reason", "it leaks", "--yes"]);
     assert_eq!(revoked.code, 0, "{revoked:?}");
     until(HEARD, "the user's node ends it", || {
         let list = scene.user.run(&["ps"]);
         list.stdout.lines().any(|line| line.contains("exact") && line.contains("revoked by its publisher"))
     });
     let called = scene.user.run(&["call", "exact", "hello"]);
-    assert!(called.code != 0, "{called:?}");
+    assert!(called.code == 5 && called.stderr.contains("revoked by its publisher: it leaks"), "{called:?}");
+    let outdated = scene.user.run(&["outdated"]);
+    assert!(outdated.code == 1 && outdated.stdout.contains("REVOKED"), "{outdated:?}");
+    let doctor = scene.user.run(&["doctor", "exact"]);
+    assert!(doctor.stdout.contains("L1") && doctor.stdout.contains("it leaks"), "{doctor:?}");
     let called = scene.user.run(&["call", "other", "hello"]);
     assert!(called.code == 0 && called.stdout.contains("hello"), "1.0.0 runs on: {called:?}");
     let again = scene.install(&format!("{agent}@1.1.0"), &["--young", "--yes", "--as", "again"]);
@@ -159,7 +166,7 @@ fn a_channel_leaves_out_what_was_yanked() {
     assert!(yanked.code == 4 && yanked.stderr.contains("yanked or revoked"), "{yanked:?}");
     let exact = channel("echo.say@=1.4.0");
     assert!(exact.code == 0 && exact.stdout.contains("1.4.0"), "it is there by its exact version: {exact:?}");
-    scene.publisher.json(&["release", "revoke", "echo@1.0.0", "--reason", "it leaks"]);
+    scene.publisher.json(&["release", "revoke", "echo@1.0.0", "--reason", "it leaks", "--yes"]);
     assert_eq!(channel("echo.say@=1.4.0").code, 4, "a revoked one is not");
 }
 
@@ -181,7 +188,7 @@ fn a_revoked_agent_is_not_called_where_its_host_does_not_know() {
     host.add("echo", &cast::echo("echo", "anyone"));
     let agent = scene.agent();
     until(HEARD, "the host is known", || scene.user.run(&["call", &agent, "hello"]).code == 0);
-    let revoked = scene.publisher.run(&["release", "revoke", "echo@1.0.0", "--reason", "it leaks"]);
+    let revoked = scene.publisher.run(&["release", "revoke", "echo@1.0.0", "--reason", "it leaks", "--yes"]);
     assert_eq!(revoked.code, 0, "{revoked:?}");
     until(HEARD, "the user's node refuses to call it", || scene.user.run(&["call", &agent, "hello"]).code == 5);
     let refused = scene.user.run(&["call", &agent, "hello"]);
@@ -240,7 +247,9 @@ fn what_is_no_registry_or_no_release_is_refused_with_what_to_do() {
     let unadmitted = machine.run(&["publish", "echo.yaml"]);
     assert!(unadmitted.code == 5 && said(&unadmitted).contains("--publisher"), "{unadmitted:?}");
     let unknown = machine.run(&["install", &format!("{}:nothing@^1", node.owner()), "--yes"]);
-    assert!(unknown.code == 4 || unknown.code == 5, "{unknown:?}");
+    assert_eq!(unknown.code, 4, "{unknown:?}");
+    let unreleased = machine.run(&["release", "yank", "nothing@1.0.0"]);
+    assert_eq!(unreleased.code, 4, "{unreleased:?}");
     let range = machine.run(&["install", &format!("{}:echo@one", node.owner()), "--yes"]);
     assert!(range.code == 2 && said(&range).contains("no range"), "{range:?}");
     let unversioned = machine.run(&["release", "yank", "echo"]);
@@ -281,6 +290,10 @@ fn a_quarantine_is_the_operators_word_and_stops_no_call() {
     assert!(again.code != 0 && said(&again).contains("the operator's word"), "{again:?}");
     let listed = user.run(&["release", "list", &agent]);
     assert!(listed.stdout.contains("quarantined"), "{listed:?}");
+    let own = publisher.run(&["release", "list"]);
+    assert!(own.stdout.contains("quarantined") && own.stdout.contains("it sends data away"), "{own:?}");
+    let ranged = user.run(&["install", &format!("{agent}@^1"), "--young", "--yes", "--as", "ranged"]);
+    assert!(ranged.code == 4 && said(&ranged).contains("1.0.0 is hidden by the registry's operator"), "{ranged:?}");
     registry.running.kill();
     assert!(quarantine(&["--lift"]).0);
     let _registry = RegistryProcess::start(&publisher, &data, &flags);

@@ -86,7 +86,7 @@ pub enum Release {
     /// Delete a version that is not for everybody from the registry's disk, with its files and marks; it is never used again.
     Purge(PurgeArgs),
     /// End a version for ever: nodes that follow the registry refuse it within seconds.
-    Revoke(MarkArgs),
+    Revoke(RevokeArgs),
 }
 
 /// A mark on a release.
@@ -100,6 +100,16 @@ pub struct MarkArgs {
     /// Which registry, by name or address [default: the only one].
     #[arg(long)]
     pub registry: Option<String>,
+}
+
+/// `althing release revoke`
+#[derive(Debug, Clone, clap::Args)]
+pub struct RevokeArgs {
+    #[command(flatten)]
+    pub mark: MarkArgs,
+    /// Revoke it without being asked: it cannot be taken back.
+    #[arg(long)]
+    pub yes: bool,
 }
 
 /// `althing install`

@@ -2,7 +2,7 @@
 
 use althing_control::{AddRegistry, InstallRequest, MarkRequest, PublishRequest, UpdateRequest};
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::args::{Install, MarkArgs, Publish, Registry, Release, Update};
 use crate::commands::adopt::{callers, who};
@@ -109,12 +109,19 @@ pub async fn release(at: &Paths, release: &Release, out: &Out) -> Result<(), Fai
         Release::Deprecate(mark) => (mark, "deprecated"),
         Release::Yank(mark) => (mark, "yanked"),
         Release::Restore(mark) => (mark, "good"),
-        Release::Revoke(mark) => (mark, "revoked"),
+        Release::Revoke(revoke) => (&revoke.mark, "revoked"),
     };
-    let MarkArgs { release, reason, registry } = mark;
-    let parts = release.rsplit_once('@');
+    let MarkArgs { release: named, reason, registry } = mark;
+    let parts = named.rsplit_once('@');
     let (agent, version) =
-        parts.ok_or_else(|| Failure::usage(format!("{release:?} has no version: write {release}@1.2.3")))?;
+        parts.ok_or_else(|| Failure::usage(format!("{named:?} has no version: write {named}@1.2.3")))?;
+    if let Release::Revoke(revoke) = release {
+        let shown = format!(
+            "{named} will be revoked for ever: nodes that follow the registry stop it, do not install it, and do not call it. \
+             It cannot be taken back, and the version is never used again; `althing release yank` only takes it out of ranges"
+        );
+        agree(&json!({ "release": named }), &shown, revoke.yes, "revoke", out)?;
+    }
     let request = MarkRequest {
         agent: agent.to_owned(),
         version: version.to_owned(),
@@ -169,7 +176,9 @@ pub async fn update(at: &Paths, update: &Update, out: &Out) -> Result<(), Failur
     let mut request = UpdateRequest { name: update.agent.clone(), young: update.young, agreed: None };
     let offer = at.connect().await?.post("/update", &request).await?;
     if offer["before"] == offer["version"] {
-        out.show(&offer, |offer| format!("{} is up to date: {}", update.agent, text(offer, "version")));
+        out.show(&offer, |offer| {
+            format!("{} is up to date: {}{}", update.agent, text(offer, "version"), passed_over(offer))
+        });
         return Ok(());
     }
     request.agreed = Some(agree(&offer, &described(&offer), update.yes, "update to", out)?);
@@ -206,9 +215,10 @@ fn described(offer: &Value) -> String {
         ),
     };
     format!(
-        "{name}release   {} {}, {standing}\nsince     {}; {trusted}\n{}{}\ncallers   {}",
+        "{name}release   {} {}, {standing}{}\nsince     {}; {trusted}\n{}{}\ncallers   {}",
         text(offer, "agent"),
         text(offer, "version"),
+        passed_over(offer),
         time(&offer["acceptedMs"]),
         attesting::lines(offer),
         of_file(file),
@@ -216,23 +226,18 @@ fn described(offer: &Value) -> String {
     )
 }
 
-/// Lists installed agents, and what their registries have now.
+/// Why higher versions were not chosen, as the registry says.
+fn passed_over(row: &Value) -> String {
+    let all: Vec<&str> = rows(row, "passedOver").iter().filter_map(Value::as_str).collect();
+    if all.is_empty() { String::new() } else { format!("; not chosen: {}", all.join("; ")) }
+}
+
+/// Lists installed agents, and what their registries have now. Exits with 1 if one was revoked.
 pub async fn outdated(at: &Paths, out: &Out) -> Result<(), Failure> {
     let list = at.connect().await?.get("/outdated").await?;
     out.show(&list, |list| {
         let cells = |row: &Value| {
-            let newest = match (row["newest"].as_str(), row["why"].as_str(), row["revoked"].as_str()) {
-                (_, _, Some(why)) => why.to_owned(),
-                (Some(newest), ..) if newest == text(row, "version") => "up to date".to_owned(),
-                (Some(newest), ..) => newest.to_owned(),
-                (None, Some(why), _) => why.to_owned(),
-                (None, None, _) => "nothing in its range".to_owned(),
-            };
-            let newest = match row["quarantined"].as_str() {
-                Some(why) => format!("{newest}; its registry's operator hides {}: {why}", text(row, "version")),
-                None => newest,
-            };
-            vec![text(row, "name"), text(row, "version"), text(row, "range"), newest, text(row, "agent")]
+            vec![text(row, "name"), text(row, "version"), text(row, "range"), newest(row), text(row, "agent")]
         };
         match rows(list, "installed") {
             [] => "no agent was installed from a registry".to_owned(),
@@ -241,5 +246,48 @@ pub async fn outdated(at: &Paths, out: &Out) -> Result<(), Failure> {
             }
         }
     });
-    Ok(())
+    let is_revoked = |row: &&Value| row["revoked"].is_string();
+    match rows(&list, "installed").iter().filter(is_revoked).count() {
+        0 => Ok(()),
+        1 => Err(Failure::failed("an agent that is installed here was revoked; see above")),
+        many => Err(Failure::failed(format!("{many} agents that are installed here were revoked; see above"))),
+    }
+}
+
+/// The newest version of an installed agent, and what is to be known of its own.
+fn newest(row: &Value) -> String {
+    let version = text(row, "version");
+    let mut newest = match (row["newest"].as_str(), row["why"].as_str()) {
+        (Some(newest), _) if newest == version => "up to date".to_owned(),
+        (Some(newest), _) => newest.to_owned(),
+        (None, Some(why)) => why.to_owned(),
+        (None, None) => "nothing in its range".to_owned(),
+    };
+    newest += &passed_over(row);
+    if let Some(why) = row["revoked"].as_str() {
+        newest += &format!("; REVOKED: {why}");
+    }
+    if let Some(why) = row["quarantined"].as_str() {
+        newest += &format!("; its registry's operator hides {version}: {why}");
+    }
+    newest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_newer_than_a_revoked_version_is_said() {
+        let mut row =
+            json!({ "version": "1.0.0", "newest": "1.2.0", "revoked": "x 1.0.0 was revoked by its publisher" });
+        assert_eq!(newest(&row), "1.2.0; REVOKED: x 1.0.0 was revoked by its publisher");
+        row["passedOver"] = json!(["1.3.0 is yanked: it forgets"]);
+        row["revoked"] = Value::Null;
+        assert_eq!(newest(&row), "1.2.0; not chosen: 1.3.0 is yanked: it forgets");
+        row["newest"] = Value::Null;
+        assert!(newest(&row).starts_with("nothing in its range; not chosen"));
+        let same = json!({ "version": "1.0.0", "newest": "1.0.0" });
+        assert_eq!(newest(&same), "up to date");
+    }
 }

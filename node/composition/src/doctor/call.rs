@@ -14,6 +14,8 @@ use crate::node::Node;
 pub enum CallPath {
     /// No agent of that name or identifier is known, and why.
     Unknown(String),
+    /// It was added to this node, which stopped it because its release was revoked: by whom, and why.
+    Stopped(String),
     /// It is known, and its hosts were asked in this order.
     Asked {
         /// The agent's name.
@@ -35,6 +37,7 @@ pub async fn examine_call(node: &Node, agent: &str, among: Among) -> Value {
 async fn walk(node: &Node, name: &str, among: Among) -> CallPath {
     let agent = match node.calls.resolve(name, among).await {
         Ok(agent) => agent,
+        Err(error) if error.refusal == Refusal::AgentRevoked => return CallPath::Stopped(error.message),
         Err(error) => return CallPath::Unknown(error.message),
     };
     let hosts = node.discovery.search_hosts(&agent).await;
@@ -85,6 +88,10 @@ pub fn diagnose_call(path: &CallPath) -> Vec<Finding> {
                  both), and shows the agent to this node's owner (`visible` of its agent file)",
             )];
         }
+        CallPath::Stopped(why) => return vec![stopped(why)],
+        CallPath::Asked { hosts, refused: Some((Refusal::AgentRevoked, why)), .. } if hosts.is_empty() => {
+            return vec![stopped(why)];
+        }
         CallPath::Asked { agent, hosts, down, refused } => (agent, hosts, down, refused),
     };
     let named = |(host, connected): &(String, bool)| {
@@ -111,6 +118,13 @@ pub fn diagnose_call(path: &CallPath) -> Vec<Finding> {
     let (layer, remedy) = fault(refusal);
     findings.push(wrong(layer, format!("a call of {agent:?} fails: {why}"), remedy));
     findings
+}
+
+/// An agent of this node that was stopped, since its release was revoked.
+fn stopped(why: &str) -> Finding {
+    let remedy = "it runs no more in that version: `althing outdated` names a newer one, `althing update NAME` takes it; its \
+                  publisher releases one";
+    wrong("L1", why, remedy)
 }
 
 /// The layer at fault, and what to do.
@@ -165,6 +179,11 @@ mod tests {
     fn the_layer_at_fault_is_named() {
         assert_eq!(first_wrong(&asked(None)), None);
         assert_eq!(first_wrong(&CallPath::Unknown("no such agent".to_owned())), Some("L3"));
+        assert_eq!(first_wrong(&CallPath::Stopped("it leaks".to_owned())), Some("L1"), "it is known, and does not run");
+        let CallPath::Asked { agent, .. } = asked(None) else { unreachable!() };
+        let refused = Some((Refusal::AgentRevoked, "it leaks".to_owned()));
+        let by_id = CallPath::Asked { agent, hosts: Vec::new(), down: None, refused };
+        assert_eq!(first_wrong(&by_id), Some("L1"), "also by its id");
         let CallPath::Asked { agent, .. } = asked(None) else { unreachable!() };
         let gone = CallPath::Asked { agent: agent.clone(), hosts: Vec::new(), down: None, refused: None };
         assert_eq!(first_wrong(&gone), Some("L3"));

@@ -154,7 +154,7 @@ pub enum RegistriesError {
     #[error("{0:?} is no version and no range: write 1.2.3, ^1, ~1.2 or *")]
     Range(String),
     /// Nothing matches.
-    #[error("{at} has no release of {agent} that {range} chooses")]
+    #[error("{at} has no release of {agent} that {range} chooses{}", listed(.passed_over))]
     NoMatch {
         /// The registry.
         at: String,
@@ -162,6 +162,8 @@ pub enum RegistriesError {
         agent: AgentId,
         /// The range.
         range: String,
+        /// Why it does not choose those that there are, as the registry says.
+        passed_over: Vec<String>,
     },
     /// The release is revoked.
     #[error("{agent} {version} was revoked by its publisher{}", because(.reason))]
@@ -321,6 +323,7 @@ impl RegistriesError {
             | RegistriesError::Organisation(_)
             | RegistriesError::Identity(_) => Kind::Invalid,
             RegistriesError::None
+            | RegistriesError::Registry(RegistryError::Refused { status: 404, .. })
             | RegistriesError::Unknown(_)
             | RegistriesError::NoMatch { .. }
             | RegistriesError::NotInstalled(_)
@@ -360,4 +363,8 @@ impl RegistriesError {
 
 fn because(reason: &Option<String>) -> String {
     reason.as_ref().map_or_else(String::new, |reason| format!(": {reason}"))
+}
+
+fn listed(passed_over: &[String]) -> String {
+    if passed_over.is_empty() { String::new() } else { format!(": {}", passed_over.join("; ")) }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use althing_protocol::registry::{BundleFiles, Standing, VerifiedRelease, Version};
 use althing_protocol::{AgentId, CallerId, Digest, PublisherId};
 use althing_registry_client::{
-    ListedVersion, Reference, RegistryClient, Resolved, check_approved, chosen, quarantined,
+    ListedVersion, Reference, RegistryClient, Resolved, check_approved, chosen, passed_over, quarantined,
 };
 use althing_td::{AgentFile, AsksAs, Callers, Exposure};
 
@@ -77,6 +77,8 @@ pub struct Offer {
     pub digest: Digest,
     /// The range that was asked for.
     pub range: String,
+    /// Why the range did not choose higher versions, as the registry says.
+    pub passed_over: Vec<String>,
     /// When the registry accepted it, Unix milliseconds.
     pub at_ms: u64,
     /// The organisation's name that it was found by, and by what the domain is proven.
@@ -103,11 +105,16 @@ pub struct Outdated {
     pub from: InstalledRow,
     /// The highest version there, unless the registry cannot be asked.
     pub newest: Result<Option<String>, String>,
+    /// Why its range does not choose higher ones, as the registry says.
+    pub passed_over: Vec<String>,
     /// Why it must not run, if its publisher revoked it.
     pub revoked: Option<String>,
     /// Why the registry's operator hides it, if that is so: the operator's word, which stops no call.
     pub quarantined: Option<String>,
 }
+
+/// The highest version, why there is no higher one, and why the installed one is hidden.
+type Newest = (Option<String>, Vec<String>, Option<String>);
 
 /// Installs what others published.
 pub struct Installing<'a>(pub(super) &'a Registries);
@@ -143,7 +150,7 @@ impl Installing<'_> {
     ) -> Result<Offer, RegistriesError> {
         let (agent, range, named) = self.meant(at, &client, &wanted.reference).await?;
         let range = range.as_str();
-        let version = self.version(at, &client, &agent, range).await?;
+        let (version, passed_over) = self.version(at, &client, &agent, range).await?;
         let verified = self.0.release(&client, &agent, &version).await?;
         self.0.accept(at, &client, verified.checkpoint.clone()).await?;
         if verified.standing == Standing::Revoked {
@@ -193,6 +200,7 @@ impl Installing<'_> {
             registry,
             digest,
             range,
+            passed_over,
             at_ms,
             named,
             trusted,
@@ -222,25 +230,29 @@ impl Installing<'_> {
         Ok((resolved.name.agent.clone(), name.range, Some(resolved)))
     }
 
-    /// The version that a range chooses, or the one that it names.
+    /// The version that a range chooses, and why it did not choose higher ones; or the version that it names.
     async fn version(
         &self,
         at: &str,
         client: &RegistryClient,
         agent: &AgentId,
         range: &str,
-    ) -> Result<Version, RegistriesError> {
+    ) -> Result<(Version, Vec<String>), RegistriesError> {
         // An exact version is there even if it was yanked.
         if let Ok(version) = range.parse() {
-            return Ok(version);
+            return Ok((version, Vec::new()));
         }
         let wanted = range.parse().map_err(|_| RegistriesError::Range(range.to_owned()))?;
         let listed: Vec<ListedVersion> = client.versions(agent).await?;
-        chosen(&listed, &wanted).ok_or_else(|| RegistriesError::NoMatch {
-            at: at.to_owned(),
-            agent: agent.clone(),
-            range: range.to_owned(),
-        })
+        let version = chosen(&listed, &wanted);
+        let passed_over = passed_over(&listed, &wanted, version.as_ref());
+        match version {
+            Some(version) => Ok((version, passed_over)),
+            None => {
+                let (at, agent, range) = (at.to_owned(), agent.clone(), range.to_owned());
+                Err(RegistriesError::NoMatch { at, agent, range, passed_over })
+            }
+        }
     }
 
     async fn unpack(
@@ -373,26 +385,30 @@ impl Installing<'_> {
         let mut all = Vec::new();
         for (name, from) in self.0.revocations.installed() {
             let asked = self.newest(&from).await.map_err(|error| error.to_string());
-            let (newest, quarantined) = match asked {
-                Ok((newest, quarantined)) => (Ok(newest), quarantined),
-                Err(why) => (Err(why), None),
+            let (newest, passed_over, quarantined) = match asked {
+                Ok((newest, passed_over, quarantined)) => (Ok(newest), passed_over, quarantined),
+                Err(why) => (Err(why), Vec::new(), None),
             };
             let agent: Option<AgentId> = from.agent.parse().ok();
             let revoked = agent.and_then(|agent| self.0.revocations.of(&agent, &from.version));
-            all.push(Outdated { name, from, newest, revoked, quarantined });
+            all.push(Outdated { name, from, newest, passed_over, revoked, quarantined });
         }
         all
     }
 
-    /// The highest version of the range, and why the installed one is hidden, if it is.
-    async fn newest(&self, from: &InstalledRow) -> Result<(Option<String>, Option<String>), RegistriesError> {
+    /// The highest version of the range, why it chooses no higher one, and why the installed one is hidden, if it is.
+    async fn newest(&self, from: &InstalledRow) -> Result<Newest, RegistriesError> {
         let client = self.0.client(&from.registry)?;
         let listed = client.versions(&from.agent.parse()?).await?;
         // An exact version stays as it is.
         let range = if from.range.parse::<Version>().is_ok() { format!("={}", from.range) } else { from.range.clone() };
         let range = range.parse().map_err(|_| RegistriesError::Range(from.range.clone()))?;
         let hidden = quarantined(&listed, &from.version).map(str::to_owned);
-        Ok((chosen(&listed, &range).map(|version| version.to_string()), hidden))
+        let newest = chosen(&listed, &range);
+        let mut passed_over = passed_over(&listed, &range, newest.as_ref());
+        // Of the installed one it is said apart.
+        passed_over.retain(|why| !why.starts_with(&format!("{} ", from.version)));
+        Ok((newest.map(|version| version.to_string()), passed_over, hidden))
     }
 }
 

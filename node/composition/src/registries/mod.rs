@@ -17,6 +17,7 @@ mod revocations;
 mod rows;
 mod stage;
 mod standing;
+mod taken_back;
 mod thing;
 mod witnesses;
 
@@ -48,6 +49,7 @@ pub use revocations::Revocations;
 pub(crate) use revocations::remove_folder;
 pub use rows::{INSTALLED, InstalledRow, REGISTRIES, REVOKED, RegistryRow, WitnessesRow};
 pub use stage::{Approvable, read_audience};
+pub(crate) use taken_back::KnownRevoked;
 pub use witnesses::Witnesses;
 
 pub use thing::PublishedThing;
@@ -182,9 +184,13 @@ impl Registries {
         registry: Option<&str>,
     ) -> Result<(String, Vec<ListedAgent>), RegistriesError> {
         let at = self.named(registry)?;
-        let client = self.client(&at)?;
+        let mut client = self.client(&at)?;
+        let agent = agent.map(|agent| self.agent(agent)).transpose()?;
+        // Of the owner's own it shows those too that are not for everybody, or that its operator hides.
+        if agent.as_ref().is_none_or(|agent| agent.publisher() == self.identity.owner().id()) {
+            client = self.organising().visitor(&client).await;
+        }
         let Some(agent) = agent else { return Ok((at, client.agents(None).await?)) };
-        let agent = self.agent(agent)?;
         let versions = client.versions(&agent).await?;
         Ok((at, vec![ListedAgent { id: agent.to_string(), versions }]))
     }

@@ -41,6 +41,18 @@ impl Revocations {
         why(&known, agent, version)
     }
 
+    /// The same of any version of an agent.
+    ///
+    /// # Panics
+    /// If another holder panicked, as everywhere here.
+    #[must_use]
+    pub fn any(&self, agent: &AgentId) -> Option<String> {
+        let known = self.known.read().expect("no holder panics");
+        let first = format!("{agent} ");
+        let (key, _) = known.revoked.range(first.clone()..).next()?;
+        why(&known, agent, key.strip_prefix(&first)?)
+    }
+
     /// The same for an agent of this node, by its name: also for the release that it was installed from.
     #[must_use]
     pub fn here(&self, own: &AgentId, version: &str) -> Option<String> {
@@ -151,6 +163,9 @@ mod tests {
         let one_more = version(REVOKED_OF_PUBLISHER_MAX);
         assert!(!revocations.add(&agent(1), &one_more, row()).await.expect("it is left out"));
         assert!(revocations.add(&agent(2), &version(0), row()).await.expect("there is room for others"));
+        assert!(revocations.any(&agent(2)).is_some_and(|why| why.contains("1.0.0 was revoked by its publisher")));
+        let longer = AgentId::new(PublisherId::from_digest([2; 32]), "ech").expect("an id");
+        assert_eq!((revocations.any(&longer), revocations.any(&agent(3))), (None, None));
         let installed = InstalledRow {
             agent: agent(1).to_string(),
             version: one_more.to_string(),

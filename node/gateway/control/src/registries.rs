@@ -138,6 +138,7 @@ fn offered(offer: &Offer) -> Value {
         "version": offer.version.to_string(),
         "registry": offer.registry,
         "digest": hex(&offer.digest),
+        "passedOver": offer.passed_over,
         "acceptedMs": offer.at_ms,
         "named": offer.named.as_ref().map(|named| json!({
             "domain": named.domain, "organisation": named.organisation.to_string(), "by": named.by, "twins": named.twins,
@@ -192,7 +193,7 @@ pub async fn update(State(node): State<Arc<Node>>, Json(request): Json<UpdateReq
 
 /// `GET /outdated`
 pub async fn outdated(State(node): State<Arc<Node>>) -> Json<Value> {
-    let one = |Outdated { name, from, newest, revoked, quarantined }: &Outdated| {
+    let one = |Outdated { name, from, newest, passed_over, revoked, quarantined }: &Outdated| {
         json!({
             "name": name,
             "agent": from.agent,
@@ -201,6 +202,7 @@ pub async fn outdated(State(node): State<Arc<Node>>) -> Json<Value> {
             "registry": from.registry,
             "newest": newest.as_ref().ok(),
             "why": newest.as_ref().err(),
+            "passedOver": passed_over,
             "revoked": revoked,
             "quarantined": quarantined,
         })

@@ -18,6 +18,7 @@ const PREPARED: Duration = Duration::from_secs(10);
 fn failed(error: &ReservationError) -> Problem {
     let kind = match error {
         ReservationError::Refused { reason, .. } if reason == "INVALID" => Kind::Invalid,
+        ReservationError::Refused { reason, .. } if reason == "NO_RESERVATION" => Kind::NotFound,
         ReservationError::Refused { .. } => Kind::Refused,
         ReservationError::Unreachable(_) => Kind::Unreachable,
         ReservationError::Malformed(_) => Kind::Failed,

@@ -258,6 +258,12 @@ impl Host {
         self.lock().iter().map(|(name, agent)| (name.clone(), agent.class_and_turns())).collect()
     }
 
+    /// The latency class of an agent that runs here.
+    #[must_use]
+    pub fn latency(&self, name: &str) -> Option<Latency> {
+        Some(self.lock().get(name)?.class_and_turns().0)
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Arc<RunningAgent>>> {
         self.running.lock().expect("no holder of the agents panics")
     }
