@@ -11,6 +11,7 @@
 //! **Never knows**: tokens, where agents are, frames.
 
 mod messages;
+pub mod schemas;
 mod status;
 #[cfg(test)]
 mod tests;
