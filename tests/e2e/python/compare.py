@@ -255,10 +255,11 @@ class Receiver(BaseHTTPRequestHandler):
     def do_POST(self):
         body = self.rfile.read(int(self.headers["content-length"]))
         shown = {name.lower(): value for name, value in self.headers.items() if name.lower() in TOLD}
+        # The next one is sent as soon as this is answered.
+        self.taken[self.path].put([shown, json.loads(body)])
         self.send_response(200)
         self.send_header("content-length", "0")
         self.end_headers()
-        self.taken[self.path].put([shown, json.loads(body)])
 
     def log_message(self, *_):
         pass
