@@ -21,7 +21,7 @@ use std::sync::Arc;
 use a2a::grpc::Grpc;
 use a2a::parameters::name_activated;
 pub(crate) use a2a::parameters::trace;
-use a2a::{card, jsonrpc, rest};
+use a2a::{card, jsonrpc, rest, schemas};
 use althing_calls::Calls;
 use althing_edge::{Guard, authenticate, host, host_and_origin, problem};
 use althing_protocol::SecretKey;
@@ -47,10 +47,10 @@ const AGENTS_MAX: usize = 1_000;
 /// The media type of most answers.
 const JSON: &str = "application/json";
 /// A2A in the table of routes.
-const A2A: &Tag = &Tag { name: "A2A", about: "Agent2Agent 1.0", refusals: JSON };
+const A2A: &Tag = &Tag { name: "A2A", about: "Agent2Agent 1.0", refusals: JSON, refusal: schemas::error };
 
 /// MCP in the table of routes.
-const MCP: &Tag = &Tag { name: "MCP", about: "Model Context Protocol", refusals: JSON };
+const MCP: &Tag = &Tag { name: "MCP", about: "Model Context Protocol", refusals: JSON, refusal: || json!({}) };
 
 /// What the faces share.
 pub(crate) struct Gateway {
@@ -71,21 +71,23 @@ fn guarded() -> Routes {
 
 fn a2a() -> Routes {
     const CALLED: &[Answer] =
-        &[Answer::ok("The answer of JSON-RPC; operations that stream answer text/event-stream", JSON)];
+        &[Answer::ok("The answer of JSON-RPC; operations that stream answer text/event-stream", JSON)
+            .schema(schemas::called)];
     Routes::default()
         .route(
-            Route::post("/a2a/{agent}", A2A, "Calls an agent by JSON-RPC 2.0").request(about::object).answers(CALLED),
+            Route::post("/a2a/{agent}", A2A, "Calls an agent by JSON-RPC 2.0").request(schemas::call).answers(CALLED),
             jsonrpc::call,
         )
-        .route(Route::post("/a2a/{agent}/", A2A, "The same").request(about::object).answers(CALLED), jsonrpc::call)
+        .route(Route::post("/a2a/{agent}/", A2A, "The same").request(schemas::call).answers(CALLED), jsonrpc::call)
         .route(
             Route::get("/a2a/{agent}/.well-known/agent-card.json", A2A, "Shows an agent's card, signed by this node")
-                .answers(const { &[Answer::ok("An agent card", JSON)] }),
+                .answers(const { &[Answer::ok("An agent card", JSON).schema(schemas::agent_card)] }),
             card::show,
         )
         .route(
-            Route::get("/agents", A2A, "Lists the agents that this node knows")
-                .answers(const { &[Answer::ok("The agents, with the addresses of their cards", JSON)] }),
+            Route::get("/agents", A2A, "Lists the agents that this node knows").answers(
+                const { &[Answer::ok("The agents, with the addresses of their cards", JSON).schema(schemas::agents)] },
+            ),
             agents,
         )
 }

@@ -18,6 +18,8 @@ pub(crate) struct Tag {
     pub about: &'static str,
     /// The media type of its refusals.
     pub refusals: &'static str,
+    /// Their JSON Schema.
+    pub refusal: fn() -> Value,
 }
 
 /// A route that is served.
@@ -38,8 +40,8 @@ pub(crate) struct Route {
     pub tag: &'static Tag,
     /// What it does, in one sentence; the first word is a verb.
     pub summary: &'static str,
-    /// Names of query parameters, with what they mean.
-    pub query: &'static [(&'static str, &'static str)],
+    /// Names of query parameters, with their JSON type and what they mean.
+    pub query: &'static [(&'static str, &'static str, &'static str)],
     /// The JSON Schema of the request's body, if it has one.
     pub request: Option<fn() -> Value>,
     /// The answers that do not refuse.
@@ -104,7 +106,7 @@ impl Route {
     }
 
     /// With query parameters.
-    pub const fn query(mut self, query: &'static [(&'static str, &'static str)]) -> Route {
+    pub const fn query(mut self, query: &'static [(&'static str, &'static str, &'static str)]) -> Route {
         self.query = query;
         self
     }

@@ -97,6 +97,20 @@ async fn a_turn_ends_when_its_sender_waits_no_longer() {
     assert_eq!(node.hosting.live_tasks(), 0, "the turn is over");
     let answer = node.one(&id, Operation::SendMessage, within("hello", json!(500.0))).await.expect("an answer");
     assert_eq!(answer["task"]["status"]["state"], "TASK_STATE_COMPLETED", "{answer}");
+    // The message may say it too; the request counts first.
+    let in_message = |within_ms: Value| {
+        let mut params = message("stuck");
+        params["message"]["metadata"] = json!({ LATENCY: { "withinMs": within_ms } });
+        params
+    };
+    let answer = node.one(&id, Operation::SendMessage, in_message(json!(400))).await.expect("an answer");
+    assert!(answer.to_string().contains("within the 400 ms that its caller gave it"), "{answer}");
+    let mut both = in_message(json!(400));
+    both["metadata"] = json!({ LATENCY: { "withinMs": 300 } });
+    let answer = node.one(&id, Operation::SendMessage, both).await.expect("an answer");
+    assert!(answer.to_string().contains("within the 300 ms that its caller gave it"), "{answer}");
+    let refused = node.one(&id, Operation::SendMessage, in_message(json!(0))).await.expect_err("a refusal");
+    assert!(refused.message.contains("withinMs"), "{}", refused.message);
     for wrong in [json!(0), json!("soon"), json!(-1), json!(86_400_001)] {
         let refused = node.one(&id, Operation::SendMessage, within("hello", wrong)).await.expect_err("a refusal");
         assert!(refused.message.contains("withinMs"), "{}", refused.message);

@@ -122,6 +122,25 @@ const ASKING = {
   }),
 };
 
+// What a schema of JSON Schema 2020-12 has beside properties.
+const SCHEMA = {
+  $schema: "https://json-schema.org/draft/2020-12/schema",
+  type: "object",
+  $defs: { address: { $anchor: "addressDef", type: "object", properties: { street: { type: "string" }, city: { type: "string" } } } },
+  properties: {
+    name: { type: "string" },
+    address: { $ref: "#/$defs/address" },
+    contactMethod: { type: "string", enum: ["phone", "email"] },
+    phone: { type: "string" },
+    email: { type: "string" },
+  },
+  allOf: [{ anyOf: [{ required: ["phone"] }, { required: ["email"] }] }],
+  if: { properties: { contactMethod: { const: "phone" } }, required: ["contactMethod"] },
+  then: { required: ["phone"] },
+  else: { required: ["email"] },
+  additionalProperties: false,
+};
+
 function server() {
   const options = { capabilities: { tools: {} }, requestState: { verify: state.verify } };
   const made = new McpServer({ name: "fixture", version: "1.0.0" }, options);
@@ -130,6 +149,8 @@ function server() {
     const inputSchema = fromJsonSchema({ type: "object", properties: { message: { type: "string" } } });
     made.registerTool(name, { description: `Does ${name}`, inputSchema }, (_, context) => does(context));
   }
+  const inputSchema = fromJsonSchema(SCHEMA);
+  made.registerTool("json_schema_2020_12_tool", { description: "Has a schema", inputSchema }, () => ({ content: [text("It has")] }));
   return made;
 }
 

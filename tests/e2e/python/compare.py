@@ -2,8 +2,11 @@
 of which is the agent itself; GRPC is the address of its gRPC. Each case is run over each binding; what is sent and what comes back is
 compared as it stands on the wire. Differences that are listed below with their reasons are none."""
 import json
+import queue
 import sys
+import threading
 import uuid
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import grpc
 import httpx
@@ -22,6 +25,8 @@ EMPTY = {"filename", "mediaType", "name", "description"}
 IDS = {"id", "taskId", "contextId", "messageId", "artifactId"}
 # Headers of streams that differ, and why: no cache keeps a stream either way, and the other is a hint to one proxy.
 ADDED = {"cache-control", "x-accel-buffering"}
+# Metadata of whoever serves.
+SERVED = {"date"}
 # Of the requests over HTTP+JSON: method and path.
 REST = {
     "SendMessage": ("POST", "message:send"),
@@ -30,7 +35,13 @@ REST = {
     "ListTasks": ("GET", "tasks"),
     "CancelTask": ("POST", "tasks/{id}:cancel"),
     "SubscribeToTask": ("POST", "tasks/{id}:subscribe"),
+    "CreateTaskPushNotificationConfig": ("POST", "tasks/{taskId}/pushNotificationConfigs"),
+    "GetTaskPushNotificationConfig": ("GET", "tasks/{taskId}/pushNotificationConfigs/{id}"),
+    "ListTaskPushNotificationConfigs": ("GET", "tasks/{taskId}/pushNotificationConfigs"),
+    "DeleteTaskPushNotificationConfig": ("DELETE", "tasks/{taskId}/pushNotificationConfigs/{id}"),
 }
+# Headers by which a receiver knows who sends. A node signs beside them; its media type is A2A's, that of the stock server JSON's.
+TOLD = {"authorization", "x-a2a-notification-token"}
 
 
 class Place:
@@ -74,12 +85,12 @@ class Rest(Place):
 
     def ask(self, method, params, headers=HEADERS):
         verb, path = REST[method]
-        path = path.format(id=params.get("id"))
-        if verb == "GET":
-            query = {name: value for name, value in params.items() if name != "id"}
-            answer = self.http.get(f"{self.url.rstrip('/')}/{path}", headers=headers, params=query)
+        query = {name: value for name, value in params.items() if f"{{{name}}}" not in path}
+        path = path.format(**params)
+        if verb != "POST":
+            answer = self.http.request(verb, f"{self.url.rstrip('/')}/{path}", headers=headers, params=query)
         else:
-            body = json.dumps(params if method.startswith("Send") else {})
+            body = json.dumps(params if method.startswith(("Send", "Create")) else {})
             answer = self.http.post(f"{self.url.rstrip('/')}/{path}", headers=headers, content=body)
         self.headers = answer.headers
         kind, events = events_of(answer)
@@ -101,7 +112,8 @@ class Grpc(Place):
     """The same over gRPC. Its messages are compared as ProtoJSON."""
 
     def ask(self, method, params, headers=HEADERS):
-        request = ParseDict(params, getattr(a2a_pb2, method.replace("Streaming", "") + "Request")())
+        name = "TaskPushNotificationConfig" if method.startswith("Create") else method.replace("Streaming", "") + "Request"
+        request = ParseDict(params, getattr(a2a_pb2, name)())
         request.tenant = self.tenant
         metadata = [(name.lower(), value) for name, value in headers.items() if name != "Content-Type"]
         call = getattr(A2AServiceStub(self.http), method)
@@ -127,14 +139,14 @@ class Grpc(Place):
 
 
 def details(error):
-    """The ErrorInfo of an error."""
+    """The ErrorInfo of an error, without its metadata: those the stock server leaves out in gRPC, and in gRPC only."""
     found = []
     for key, value in error.trailing_metadata() or []:
         if key == "grpc-status-details-bin":
             for detail in status_pb2.Status.FromString(value).details:
                 info = error_details_pb2.ErrorInfo()
                 if detail.Unpack(info):
-                    found.append({"reason": info.reason, "domain": info.domain, "metadata": dict(info.metadata)})
+                    found.append({"reason": info.reason, "domain": info.domain})
     return found
 
 
@@ -247,6 +259,75 @@ def sent_again(place):
     return [*seen, len({task_of(one) for one in seen if "result" in one[2]})]
 
 
+class Receiver(BaseHTTPRequestHandler):
+    """Takes notifications, by the path that they are sent to."""
+    taken = {}
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["content-length"]))
+        shown = {name.lower(): value for name, value in self.headers.items() if name.lower() in TOLD}
+        # The next one is sent as soon as this is answered.
+        self.taken[self.path].put([shown, json.loads(body)])
+        self.send_response(200)
+        self.send_header("content-length", "0")
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+def receiver():
+    listening = ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
+    threading.Thread(target=listening.serve_forever, daemon=True).start()
+    return f"http://127.0.0.1:{listening.server_port}"
+
+
+def notified(place):
+    """Who is told about a task, and what."""
+    path = f"/{uuid.uuid4()}"
+    taken = Receiver.taken[path] = queue.Queue()
+    task = task_of(place.says("ask me"))
+    named = {"taskId": task, "id": "mine"}
+    config = {**named, "url": RECEIVER + path, "token": "known", "authentication": {"scheme": "Bearer", "credentials": "c"}}
+    seen = [place.ask("CreateTaskPushNotificationConfig", config), place.ask("GetTaskPushNotificationConfig", named),
+            place.ask("ListTaskPushNotificationConfigs", {"taskId": task})]
+    place.says("work that again", message={"taskId": task})
+    told = []
+    while "TASK_STATE_COMPLETED" not in json.dumps(told):
+        told.append(taken.get(timeout=PATIENCE))
+    deleted = place.ask("DeleteTaskPushNotificationConfig", named)
+    # Nothing is `{}` in ProtoJSON; the stock server says null, in JSON-RPC only.
+    deleted[2]["result"] = deleted[2]["result"] or {}
+    seen += [told, deleted,
+             place.ask("ListTaskPushNotificationConfigs", {"taskId": task}),
+             refusal(place.ask("GetTaskPushNotificationConfig", named))]
+    return json.loads(json.dumps(seen).replace(path, ""))
+
+
+def metadata(place):
+    """The metadata of gRPC's answers, streams and errors: what comes before them, and what comes after."""
+    if not isinstance(place, Grpc):
+        return None
+    def shown(found):
+        return sorted([key, "" if key.endswith("-bin") else value] for key, value in found or [] if key not in SERVED)
+    sent = [(name.lower(), value) for name, value in HEADERS.items() if name != "Content-Type"]
+    stub, seen = A2AServiceStub(place.http), []
+    for text, method in (("message hello", stub.SendMessage), ("work a b", stub.SendStreamingMessage),
+                         ("refuse params", stub.SendMessage), ("refuse params", stub.SendStreamingMessage)):
+        message = {"messageId": str(uuid.uuid4()), "role": "ROLE_USER", "parts": [{"text": text}]}
+        request = ParseDict({"tenant": place.tenant, "message": message}, a2a_pb2.SendMessageRequest())
+        try:
+            call = method(request, metadata=sent, timeout=PATIENCE) if method is stub.SendStreamingMessage else None
+            if call is None:
+                _, call = method.with_call(request, metadata=sent, timeout=PATIENCE)
+            else:
+                list(call)
+        except grpc.RpcError as error:
+            call = error
+        seen.append([call.code().name, shown(call.initial_metadata()), shown(call.trailing_metadata())])
+    return seen
+
+
 def patch_number(place):
     return [place.ask("GetTask", {"id": "no-such-task"}, {**HEADERS, "A2A-Version": "1.0.1"})[2]["error"]["code"]]
 
@@ -285,6 +366,8 @@ CASES = {
     # Not compared: the gateway makes an extended card for every agent, also where the agent has none.
     "a message that is sent again": sent_again,
     "a version with a patch number": patch_number,
+    "push notifications": notified,
+    "metadata of gRPC": metadata,
     "large numbers": large_numbers,
     "headers": headers,
 }
@@ -317,6 +400,9 @@ def joined(parts):
         else:
             out.append(part)
     return out
+
+
+RECEIVER = receiver()
 
 
 def compared(case, run, places):

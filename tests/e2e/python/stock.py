@@ -5,12 +5,14 @@ import os
 import socket
 
 import grpc
+import httpx
 import uvicorn
 from a2a.helpers.proto_helpers import new_data_part, new_task, new_text_artifact, new_text_message, new_text_part
 from a2a.server.agent_execution import AgentExecutor
 from a2a.server.request_handlers import DefaultRequestHandler, GrpcHandler
 from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes, create_rest_routes
-from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
+from a2a.server.tasks import (BasePushNotificationSender, InMemoryPushNotificationConfigStore, InMemoryTaskStore,
+                              TaskUpdater)
 from a2a.types import AgentCapabilities, AgentCard, AgentExtension, AgentInterface, AgentSkill, TaskState
 from a2a.types.a2a_pb2_grpc import add_A2AServiceServicer_to_server
 from a2a.utils import errors
@@ -47,7 +49,7 @@ class Stock(AgentExecutor):
             message.parts.append(new_data_part(beside))
             return await queue.enqueue_event(message)
         if verb == "refuse":
-            raise REFUSALS[words[0]](f"refused: {words[0]}")
+            raise REFUSALS[words[0]](f"refused: {words[0]}", {"of": words[0]})
         if verb in ("whole", "told"):
             done = new_task(context.task_id, context.context_id, TaskState.TASK_STATE_COMPLETED)
             done.artifacts.append(new_text_artifact("answer", " ".join(words)))
@@ -93,7 +95,7 @@ def listen():
     return listener
 
 
-CAPABILITIES = AgentCapabilities(streaming=True, extensions=[
+CAPABILITIES = AgentCapabilities(streaming=True, push_notifications=True, extensions=[
     AgentExtension(uri="https://example.com/x", description="An extension", required=True)])
 listener = listen()
 card = AgentCard(name="stock", description="Does as it is told", version="1.0.0",
@@ -102,7 +104,9 @@ card = AgentCard(name="stock", description="Does as it is told", version="1.0.0"
                  skills=[AgentSkill(id="acting.do", name="Do", description="Does as it is told", tags=["acting"])],
                  supported_interfaces=[AgentInterface(url="http://127.0.0.1/", protocol_binding="JSONRPC",
                                                       protocol_version="1.0")])
-handler = DefaultRequestHandler(Stock(), InMemoryTaskStore(), card)
+told = InMemoryPushNotificationConfigStore()
+sender = BasePushNotificationSender(httpx.AsyncClient(trust_env=False), told)
+handler = DefaultRequestHandler(Stock(), InMemoryTaskStore(), card, push_config_store=told, push_sender=sender)
 routes = [*create_agent_card_routes(card), *create_jsonrpc_routes(handler, "/"), *create_rest_routes(handler)]
 server = uvicorn.Server(uvicorn.Config(Starlette(routes=routes), log_level="error"))
 

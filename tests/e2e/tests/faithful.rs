@@ -43,6 +43,8 @@ fn an_adopted_agent_is_the_same_directly_through_one_node_and_through_two() {
 fn compare(joined: Joined) {
     let Some(python) = python() else { return };
     let (one, two) = (Machine::new(), Machine::new());
+    // The receiver of notifications is on this machine.
+    two.write("config/althing/althing.toml", "[push]\nnets = [\"127.0.0.0/8\"]\n");
     let caller = one.up_alone(&[]);
     let host = two.up_alone(&["--peer", &caller.address("/ip4/127.0.0.1/")]);
     two.json(&["trust", &caller.owner()]);

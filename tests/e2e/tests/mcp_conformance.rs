@@ -15,14 +15,13 @@ const DOCS: &str = include_str!("../../../docs/mcp.md");
 const SOON: Duration = Duration::from_secs(30);
 
 /// What is not relayed, and so not required of a node. The reasons are in docs/mcp.md.
-const LEFT: [&str; 19] = [
+const LEFT: [&str; 18] = [
     "http-custom-header-server-validation",
     "input-required-result-basic-list-roots",
     "input-required-result-basic-sampling",
     "input-required-result-capability-check",
     "input-required-result-multiple-input-requests",
     "input-required-result-non-tool-request",
-    "json-schema-2020-12",
     "logging-set-level",
     "prompts-get-embedded-resource",
     "prompts-get-simple",

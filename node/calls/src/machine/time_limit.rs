@@ -1,4 +1,4 @@
-//! The time that a caller gives a turn: the extension `latency/v1` of a message's request.
+//! The time that a caller gives a turn: the extension `latency/v1` of a message, or of the request that carries it.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ const WITHIN: &str = "withinMs";
 /// The longest time, milliseconds: a day.
 const WITHIN_MS_MAX: u64 = 24 * 60 * 60 * 1_000;
 
-/// How long a turn may take, as `metadata` of the request says; none: as long as it does.
+/// How long a turn may take, as the first in `metadata` says that names the extension; none: as long as it does.
 ///
 /// # Errors
 /// Invalid parameters: not a whole number of milliseconds from 1 to a day, or a member that means nothing.

@@ -85,7 +85,8 @@ impl TaskRunner {
         waits: bool,
     ) -> Result<Accepted<()>, OperationError> {
         let mut asked = TurnRequest::new(&request, metadata, self.may_reply(agent));
-        asked.within = time_limit(request.metadata.iter().flatten())?;
+        // What the request says counts before what its message says.
+        asked.within = time_limit(request.metadata.iter().chain(&request.message.metadata).flatten())?;
         let message = request.message;
         check_modes(agent, &message, || self.own_card(&agent.id))?;
         let continues = message.task_id.clone();

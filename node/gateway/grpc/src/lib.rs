@@ -11,16 +11,20 @@
 //! **Never knows**: tokens, where agents are, frames.
 
 mod messages;
+pub mod schemas;
 mod status;
 #[cfg(test)]
 mod tests;
 
+use std::convert::Infallible;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use althing_calls::{Operation, OperationError, Reply};
 use althing_edge::{Identity, problem, read_body};
 use axum::Router;
-use axum::body::Body;
+use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Response;
@@ -28,6 +32,7 @@ use axum::routing::post;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use futures::{FutureExt as _, StreamExt as _};
+use http_body::Frame;
 use prost_reflect::{DynamicMessage, MethodDescriptor};
 use tonic::Status;
 use tonic::server::{Grpc, ServerStreamingService, UnaryService};
@@ -63,7 +68,7 @@ async fn call(State(answers): State<Arc<dyn Answers>>, Path(method): Path<String
         return problem(StatusCode::UNSUPPORTED_MEDIA_TYPE, "this path is for gRPC: application/grpc");
     }
     let Some(method) = messages::method(&method) else {
-        return Status::unimplemented("the service has no such method").into_http::<tonic::body::Body>().map(Body::new);
+        return Status::unimplemented("the service has no such method").into_http::<tonic::body::Body>().map(sent);
     };
     let max = answers.request_bytes_max();
     let (head, body) = request.into_parts();
@@ -71,7 +76,7 @@ async fn call(State(answers): State<Arc<dyn Answers>>, Path(method): Path<String
         Ok(body) => body,
         Err(error) => {
             let refused = OperationError::invalid_request(error.to_string());
-            return status::of(&refused).into_http::<tonic::body::Body>().map(Body::new);
+            return status::of(&refused).into_http::<tonic::body::Body>().map(sent);
         }
     };
     let request = Request::from_parts(head, Body::from(body));
@@ -81,7 +86,28 @@ async fn call(State(answers): State<Arc<dyn Answers>>, Path(method): Path<String
     } else {
         grpc.unary(Service { answers, method }, request).await
     };
-    answer.map(Body::new)
+    answer.map(sent)
+}
+
+/// The body of an answer. Where its headers are its trailers too, nothing may add a length, which would be metadata.
+fn sent(body: tonic::body::Body) -> Body {
+    if body.is_end_stream() { Body::new(Nothing) } else { Body::new(body) }
+}
+
+/// A body that is over, and of no known length.
+struct Nothing;
+
+impl HttpBody for Nothing {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Poll::Ready(None)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        true
+    }
 }
 
 /// Whether the content type is gRPC's with protobuf. Forms on other sites' pages cannot set it (CSRF).

@@ -12,11 +12,11 @@ use serde_json::{Number, Value};
 use tonic::Status;
 use tonic::codec::{DecodeBuf, Decoder, EncodeBuf, Encoder};
 
-static DESCRIPTORS: LazyLock<DescriptorPool> = LazyLock::new(|| {
+pub static DESCRIPTORS: LazyLock<DescriptorPool> = LazyLock::new(|| {
     let bytes = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin")).as_slice();
     DescriptorPool::decode(bytes).expect("the build script made them")
 });
-const SERVICE: &str = "lf.a2a.v1.A2AService";
+pub const SERVICE: &str = "lf.a2a.v1.A2AService";
 /// From here on doubles do not hold every whole number.
 const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
 

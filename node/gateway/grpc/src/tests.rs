@@ -69,6 +69,8 @@ async fn hear(answers: &Arc<Told>, name: &str, body: Vec<u8>) -> Heard {
         messages.push(DynamicMessage::decode(output, &more[..length]).expect("a message"));
         rest = &more[length..];
     }
+    // It would be metadata, for gRPC's client.
+    assert!(!headers.contains_key("content-length"), "{headers:?}");
     Heard { headers, messages }
 }
 

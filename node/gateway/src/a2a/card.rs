@@ -160,8 +160,8 @@ fn hosts(nodes: &[PublicKey]) -> Value {
 fn latency(class: Option<&'static str>) -> Value {
     let mut extension = json!({
         "uri": LATENCY,
-        "description": "The latency class that the agent runs in; `metadata` of a request may say within how many milliseconds \
-                        its turn must end.",
+        "description": "The latency class that the agent runs in; `metadata` of a request or its message may say within how \
+                        many milliseconds its turn must end.",
     });
     if let Some(class) = class {
         extension["params"] = json!({ "class": class });

@@ -6,4 +6,5 @@ pub(crate) mod grpc;
 pub(crate) mod jsonrpc;
 pub(crate) mod parameters;
 pub(crate) mod rest;
+pub(crate) mod schemas;
 mod status;

@@ -17,11 +17,12 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Json, Response};
 use serde_json::{Value, json};
 
+use crate::a2a::schemas::error;
 use crate::routes::{Answer, Route, Routes, Tag};
 use crate::{Gateway, JSON};
 
 /// The name of this face in the table of routes.
-const TAG: &Tag = &Tag { name: "About", about: "What this gateway is", refusals: JSON };
+const TAG: &Tag = &Tag { name: "About", about: "What this gateway is", refusals: JSON, refusal: error };
 /// Agents that a page or a summary names.
 const NAMED_MAX: usize = 100;
 
@@ -150,9 +151,4 @@ fn base(gateway: &Gateway, headers: &HeaderMap) -> String {
 
 fn text(body: String, media: &'static str) -> Response {
     ([(header::CONTENT_TYPE, media)], body).into_response()
-}
-
-/// The JSON Schema of any object.
-pub(crate) fn object() -> Value {
-    json!({ "type": "object" })
 }

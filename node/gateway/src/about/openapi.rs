@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
+use althing_edge::Scope;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Json, Response};
 use serde_json::{Map, Value, json};
 
 use super::base;
+use crate::a2a::schemas::components;
 use crate::routes::{Answer, Route, Served};
-use crate::wot::schemas;
-use crate::{Gateway, JSON};
+use crate::{A2A, Gateway, JSON};
 
 /// `GET /openapi.json`.
 pub(super) async fn show(State(gateway): State<Arc<Gateway>>, headers: HeaderMap) -> Response {
@@ -43,8 +44,9 @@ fn document(table: &[Served], server: &str, token_required: bool) -> Value {
         "tags": tags,
         "paths": paths,
     });
+    document["components"] = json!({ "schemas": components(&document["paths"]) });
     if token_required {
-        document["components"] = json!({ "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } } });
+        document["components"]["securitySchemes"] = json!({ "token": { "type": "http", "scheme": "bearer" } });
     }
     document
 }
@@ -60,10 +62,10 @@ fn operation(route: &Route, guarded: bool) -> Value {
     let variables = route.path.split('{').skip(1).filter_map(|rest| rest.split_once('}')).map(|(name, _)| name);
     let in_path = variables.map(|name| {
         let about = if name == "agent" { "The agent's id, or its name" } else { "The task's id" };
-        parameter(name, about, "path")
+        parameter(name, "string", about, "path")
     });
-    let in_query = route.query.iter().map(|(name, about)| parameter(name, about, "query"));
-    let parameters: Vec<Value> = in_path.chain(in_query).collect();
+    let in_query = route.query.iter().map(|(name, kind, about)| parameter(name, kind, about, "query"));
+    let parameters: Vec<Value> = in_path.chain(in_query).chain(version(route)).collect();
     if !parameters.is_empty() {
         operation["parameters"] = json!(parameters);
     }
@@ -76,9 +78,18 @@ fn operation(route: &Route, guarded: bool) -> Value {
     operation
 }
 
-fn parameter(name: &str, about: &str, place: &str) -> Value {
+fn parameter(name: &str, kind: &str, about: &str, place: &str) -> Value {
     let in_path = place == "path";
-    json!({ "name": name, "in": place, "required": in_path, "description": about, "schema": { "type": "string" } })
+    json!({ "name": name, "in": place, "required": in_path, "description": about, "schema": { "type": kind } })
+}
+
+/// The version that each operation of A2A must name; cards and lists need none.
+fn version(route: &Route) -> Option<Value> {
+    let about = "The version of A2A (A2A §3.6); where it is a query parameter, this may be left out";
+    let schema = json!({ "type": "string", "default": "1.0" });
+    let header =
+        json!({ "name": "A2A-Version", "in": "header", "required": true, "description": about, "schema": schema });
+    (route.tag.name == A2A.name && route.scope == Scope::Call).then_some(header)
 }
 
 fn responses(route: &Route) -> Value {
@@ -91,7 +102,7 @@ fn responses(route: &Route) -> Value {
         }
         responses.insert(status.to_string(), response);
     }
-    let refusal = if route.tag.refusals == JSON { json!({}) } else { json!({ "schema": schemas::problem() }) };
+    let refusal = json!({ "schema": (route.tag.refusal)() });
     let refused =
         json!({ "description": "It is refused, with the reason", "content": { route.tag.refusals: refusal } });
     responses.insert("default".to_owned(), refused);
@@ -134,5 +145,27 @@ mod tests {
             assert!(!route.answers.is_empty(), "{} answers nothing", route.path);
         }
         assert_eq!(names.len(), table.len());
+    }
+
+    #[test]
+    fn answers_of_a2a_have_the_types_of_its_specification() {
+        let document = document(&crate::table(), "http://localhost", false);
+        let reference = |name: &str| json!({ "$ref": format!("#/components/schemas/{name}") });
+        let send = &document["paths"]["/a2a/{agent}/message:send"]["post"];
+        assert_eq!(send["requestBody"]["content"][JSON]["schema"], reference("SendMessageRequest"));
+        let answers = &send["responses"];
+        assert_eq!(answers["200"]["content"]["application/a2a+json"]["schema"], reference("SendMessageResponse"));
+        assert_eq!(answers["default"]["content"][JSON]["schema"], reference("Error"));
+        assert_eq!(send["parameters"][1]["name"], "A2A-Version");
+        let list = &document["paths"]["/a2a/{agent}/tasks"]["get"]["parameters"];
+        let size = list.as_array().and_then(|all| all.iter().find(|parameter| parameter["name"] == "pageSize"));
+        assert_eq!(size.map(|size| &size["schema"]["type"]), Some(&json!("integer")));
+        let schemas = &document["components"]["schemas"];
+        for name in
+            ["Message", "Part", "Task", "TaskState", "StreamResponse", "AgentCard", "ErrorInfo", "JsonRpcRequest"]
+        {
+            assert!(schemas[name].is_object(), "{name}");
+        }
+        assert_eq!(schemas["Task"]["required"], json!(["id", "status"]));
     }
 }

@@ -33,6 +33,7 @@ const TAG: &Tag = &Tag {
     name: "Web of Things",
     about: "Each agent as a Thing: its description, and what the description's forms lead to",
     refusals: problem::PROBLEM,
+    refusal: schemas::problem,
 };
 
 /// What this face keeps while the gateway runs.
@@ -67,7 +68,10 @@ fn things() -> Routes {
         )
         .route(
             Route::get("/things", TAG, "Lists the Thing Descriptions of the agents that can be called here")
-                .query(&[("offset", "How many to leave out"), ("limit", "How many to list, 100 at most")])
+                .query(&[
+                    ("offset", "integer", "How many to leave out"),
+                    ("limit", "integer", "How many to list, 100 at most"),
+                ])
                 .answers(LIST),
             directory::list,
         )
@@ -171,7 +175,7 @@ fn affordances() -> Routes {
         .route(
             Route::get("/things/{agent}/events/taskUpdate", TAG, "Tells the events of one task")
                 .needs(Scope::Call)
-                .query(&[("task", "The task's id")])
+                .query(&[("task", "string", "The task's id")])
                 .answers(const { &[Answer::ok("Events of A2A", SSE)] }),
             events::task_update,
         )

@@ -21,8 +21,8 @@ use serde_json::{Map, Value, json};
 
 use super::ask::{Events, answered, event_stream};
 use super::parameters::{call_request, check_content_type, check_version};
+use super::schemas;
 use super::status::status;
-use crate::about::object;
 use crate::client::Client;
 use crate::routes::{Answer, Route as Entry, Routes};
 use crate::{A2A, BODY_BYTES_MAX, Gateway};
@@ -33,29 +33,47 @@ const MEDIA_TYPE: &str = "application/a2a+json";
 
 /// The operations, below an agent's own path.
 pub(crate) fn routes() -> Routes {
-    const ONE: &[Answer] = &[Answer::ok("The result", MEDIA_TYPE)];
-    const EVENTS: &[Answer] = &[Answer::ok("The events", "text/event-stream")];
+    const fn one(about: &'static str, schema: fn() -> Value) -> Answer {
+        Answer::ok(about, MEDIA_TYPE).schema(schema)
+    }
+    const TASK: &[Answer] = &[one("The task", schemas::task)];
+    const CONFIG: &[Answer] = &[one("The configuration", schemas::push_config)];
+    const EVENTS: &[Answer] = &[Answer::ok("The events", "text/event-stream").schema(schemas::events)];
     const PUSH: &str = "/a2a/{agent}/tasks/{task}/pushNotificationConfigs";
     const ONE_PUSH: &str = "/a2a/{agent}/tasks/{task}/pushNotificationConfigs/{config}";
     const TABLE: &[Entry] = &[
-        Entry::post("/a2a/{agent}/message:send", A2A, "Sends a message").request(object).answers(ONE),
+        Entry::post("/a2a/{agent}/message:send", A2A, "Sends a message")
+            .request(schemas::send_message_request)
+            .answers(const { &[one("A task or a message", schemas::send_message_response)] }),
         Entry::post("/a2a/{agent}/message:stream", A2A, "Sends a message and streams what becomes of it")
-            .request(object)
+            .request(schemas::send_message_request)
             .answers(EVENTS),
-        Entry::get("/a2a/{agent}/tasks", A2A, "Lists tasks").needs(Scope::Call).answers(ONE),
-        Entry::get("/a2a/{agent}/tasks/{task}", A2A, "Shows a task").needs(Scope::Call).answers(ONE),
-        Entry::post("/a2a/{agent}/tasks/{task}:cancel", A2A, "Cancels a task").request(object).answers(ONE),
+        Entry::get("/a2a/{agent}/tasks", A2A, "Lists tasks")
+            .needs(Scope::Call)
+            .query(query::LIST_TASKS)
+            .answers(const { &[one("A page of tasks", schemas::task_list)] }),
+        Entry::get("/a2a/{agent}/tasks/{task}", A2A, "Shows a task")
+            .needs(Scope::Call)
+            .query(query::GET_TASK)
+            .answers(TASK),
+        Entry::post("/a2a/{agent}/tasks/{task}:cancel", A2A, "Cancels a task")
+            .request(schemas::cancellation)
+            .answers(TASK),
         Entry::post("/a2a/{agent}/tasks/{task}:subscribe", A2A, "Follows a task").answers(EVENTS),
         Entry::get("/a2a/{agent}/tasks/{task}:subscribe", A2A, "Follows a task, too")
             .needs(Scope::Call)
             .answers(EVENTS),
-        Entry::post(PUSH, A2A, "Has the events of a task sent to a URL").request(object).answers(ONE),
-        Entry::get(PUSH, A2A, "Lists who is told about a task").needs(Scope::Call).answers(ONE),
-        Entry::get(ONE_PUSH, A2A, "Shows who is told about a task").needs(Scope::Call).answers(ONE),
+        Entry::post(PUSH, A2A, "Has the events of a task sent to a URL").request(schemas::push_config).answers(CONFIG),
+        Entry::get(PUSH, A2A, "Lists who is told about a task")
+            .needs(Scope::Call)
+            .query(query::LIST_PUSH_CONFIGS)
+            .answers(const { &[one("A page of configurations", schemas::push_config_list)] }),
+        Entry::get(ONE_PUSH, A2A, "Shows who is told about a task").needs(Scope::Call).answers(CONFIG),
         Entry::get("/a2a/{agent}/extendedAgentCard", A2A, "Shows the card for those who may call the agent")
             .needs(Scope::Call)
-            .answers(ONE),
-        Entry::delete(ONE_PUSH, A2A, "Tells somebody about a task no more").answers(ONE),
+            .answers(const { &[one("An agent card", schemas::agent_card)] }),
+        Entry::delete(ONE_PUSH, A2A, "Tells somebody about a task no more")
+            .answers(const { &[Answer::ok("An empty object", MEDIA_TYPE)] }),
     ];
     Routes::default().any("/a2a/{agent}/{*path}", TABLE, call)
 }

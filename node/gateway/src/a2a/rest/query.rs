@@ -6,31 +6,31 @@ use serde_json::{Map, Value};
 /// Where clients that cannot set headers put the version.
 const VERSION: &str = "a2a-version";
 
-/// How a query spells the values of a parameter.
-#[derive(Clone, Copy)]
-enum Kind {
-    /// As it is; an empty one is absent, as in ProtoJSON.
-    Text,
-    /// A decimal number, which `calls` reads from a string too.
-    Number,
-    /// `true` or `false`.
-    Flag,
-}
+/// A parameter, as the table of routes has it: its name, its JSON type, which is how a query spells its values, and what it
+/// means. An empty string is absent, as in ProtoJSON; `calls` reads numbers from strings too.
+type Parameter = (&'static str, &'static str, &'static str);
+
+pub(super) const GET_TASK: &[Parameter] = &[("historyLength", "integer", "How many messages of the history to show")];
+pub(super) const LIST_TASKS: &[Parameter] = &[
+    ("contextId", "string", "Only those of this conversation"),
+    ("status", "string", "Only those in this state, such as TASK_STATE_COMPLETED"),
+    ("pageSize", "integer", "How many to list"),
+    ("pageToken", "string", "Where to go on: nextPageToken of the page before"),
+    ("historyLength", "integer", "How many messages of each history to show"),
+    ("statusTimestampAfter", "string", "Only those whose state changed since this time (RFC 3339)"),
+    ("includeArtifacts", "boolean", "Whether to show artifacts"),
+];
+pub(super) const LIST_PUSH_CONFIGS: &[Parameter] = &[
+    ("pageSize", "integer", "How many to list"),
+    ("pageToken", "string", "Where to go on: nextPageToken of the page before"),
+];
 
 /// The parameters that an operation takes from the query.
-fn known(operation: Operation) -> &'static [(&'static str, Kind)] {
+fn known(operation: Operation) -> &'static [Parameter] {
     match operation {
-        Operation::GetTask => &[("historyLength", Kind::Number)],
-        Operation::ListTasks => &[
-            ("contextId", Kind::Text),
-            ("status", Kind::Text),
-            ("pageSize", Kind::Number),
-            ("pageToken", Kind::Text),
-            ("historyLength", Kind::Number),
-            ("statusTimestampAfter", Kind::Text),
-            ("includeArtifacts", Kind::Flag),
-        ],
-        Operation::ListPushConfigs => &[("pageSize", Kind::Number), ("pageToken", Kind::Text)],
+        Operation::GetTask => GET_TASK,
+        Operation::ListTasks => LIST_TASKS,
+        Operation::ListPushConfigs => LIST_PUSH_CONFIGS,
         _ => &[],
     }
 }
@@ -44,19 +44,19 @@ pub(super) fn version(pairs: &[(String, String)]) -> Option<&str> {
 pub(super) fn read(operation: Operation, pairs: &[(String, String)]) -> Result<Map<String, Value>, OperationError> {
     let mut params = Map::new();
     for (name, value) in pairs.iter().filter(|(name, _)| !name.eq_ignore_ascii_case(VERSION)) {
-        let Some((name, kind)) = known(operation).iter().find(|(known, _)| known == name) else {
-            let names: Vec<&str> = known(operation).iter().map(|(name, _)| *name).collect();
+        let Some((name, kind, _)) = known(operation).iter().find(|(known, ..)| known == name) else {
+            let names: Vec<&str> = known(operation).iter().map(|(name, ..)| *name).collect();
             let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
             let name: String = name.chars().take(100).collect();
             let message = format!("there is no query parameter {name:?}; {} takes {known}", operation.name());
             return Err(OperationError::invalid_params(message));
         };
-        let value = match (kind, value.as_str()) {
-            (Kind::Text, "") => continue,
-            (Kind::Flag, "true") => Value::Bool(true),
-            (Kind::Flag, "false") => Value::Bool(false),
-            (Kind::Flag, _) => return Err(OperationError::invalid_params(format!("`{name}` is true or false"))),
-            (Kind::Text | Kind::Number, value) => Value::String(value.to_owned()),
+        let value = match (*kind, value.as_str()) {
+            ("string", "") => continue,
+            ("boolean", "true") => Value::Bool(true),
+            ("boolean", "false") => Value::Bool(false),
+            ("boolean", _) => return Err(OperationError::invalid_params(format!("`{name}` is true or false"))),
+            (_, value) => Value::String(value.to_owned()),
         };
         if params.insert((*name).to_owned(), value).is_some() {
             return Err(OperationError::invalid_params(format!("`{name}` is in the query twice")));
