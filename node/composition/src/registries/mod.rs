@@ -19,6 +19,7 @@ mod stage;
 mod standing;
 mod thing;
 mod witnesses;
+mod workflows;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
@@ -46,9 +47,10 @@ pub use publishing::{Mark, Publication, Published, Publishing};
 pub use requirement::{AttestedRow, Lack, Requirement};
 pub use revocations::Revocations;
 pub(crate) use revocations::remove_folder;
-pub use rows::{INSTALLED, InstalledRow, REGISTRIES, REVOKED, RegistryRow, WitnessesRow};
+pub use rows::{INSTALLED, InstalledRow, REGISTRIES, REVOKED, RegistryRow, WORKFLOWS, WitnessesRow};
 pub use stage::{Approvable, read_audience};
 pub use witnesses::Witnesses;
+pub use workflows::InstalledWorkflows;
 
 pub use thing::PublishedThing;
 
@@ -241,6 +243,12 @@ impl Registries {
     #[must_use]
     pub fn installing(&self) -> Installing<'_> {
         Installing(self)
+    }
+
+    /// The workflows that are installed from registries.
+    #[must_use]
+    pub fn workflows(&self) -> InstalledWorkflows<'_> {
+        InstalledWorkflows(self)
     }
 
     /// The owner as an organisation.
