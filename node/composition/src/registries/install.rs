@@ -9,10 +9,10 @@ use althing_registry_client::{
 };
 use althing_td::{AsksAs, Callers, Exposure, SharedFile};
 
+use super::contents::{file_name, of_release};
 use super::requirement::AttestedRow;
 use super::revocations::remove_folder;
 use super::rows::InstalledRow;
-use super::workflows::{file_name, of_release};
 use super::{Registries, RegistriesError};
 use crate::agents::Agents;
 use crate::error::NodeError;

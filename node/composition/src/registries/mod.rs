@@ -5,6 +5,7 @@
 
 mod attesting;
 mod build;
+mod contents;
 mod error;
 mod follow;
 mod hosting;

@@ -189,8 +189,13 @@ mod tests {
             registry: "http://r/".to_owned(),
             folder: "/nowhere".into(),
         };
-        revocations.set_installed("copy", Some(installed)).await.expect("it is written");
+        revocations.set_installed("copy", Some(installed.clone())).await.expect("it is written");
         assert!(revocations.add(&agent(1), &one_more, row()).await.expect("there is room for what runs here"));
+        let review = AgentId::new(PublisherId::from_digest([1; 32]), "review").expect("an id");
+        assert!(!revocations.add(&review, &version(0), row()).await.expect("it is left out"));
+        let workflow = InstalledRow { agent: review.to_string(), version: "1.0.0".to_owned(), ..installed.clone() };
+        revocations.set_workflow("copy", Some(workflow)).await.expect("it is written");
+        assert!(revocations.add(&review, &version(0), row()).await.expect("there is room for a workflow, too"));
         let own = AgentId::new(PublisherId::from_digest([3; 32]), "copy").expect("an id");
         assert!(revocations.here(&own, "9.9.9").is_some_and(|why| why.contains("was revoked by its publisher")));
     }

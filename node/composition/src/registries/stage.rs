@@ -8,7 +8,7 @@ use althing_td::SharedFile;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::workflows::unpacked;
+use super::contents::unpacked;
 use super::{Published, Publishing, RegistriesError};
 use crate::publish::sign;
 
