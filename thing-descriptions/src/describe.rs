@@ -72,7 +72,7 @@ fn capability(skill: &Skill, agent_version: &str) -> Value {
 }
 
 /// Percent-encodes characters that a URI may not hold (RFC 3986 §2), including a `%` that starts no escape.
-fn uri(urn: &str) -> String {
+pub(crate) fn uri(urn: &str) -> String {
     let mut out = String::with_capacity(urn.len());
     let bytes = urn.as_bytes();
     for (n, byte) in bytes.iter().enumerate() {

@@ -6,7 +6,7 @@
 //!
 //! **Outputs**: a [`Report`] of findings; a [`Description`] with what the node reads in it; the description of an agent
 //! file ([`describe()`]), with the tools that it exposes and their Thing Models ([`thing_model`]); the A2A agent card of a description ([`card()`]), signed ([`sign_card`]) and verified
-//! ([`verify_card`]); the workflow of a workflow file ([`parse_workflow`]); the agents, workflows and schedules of an app
+//! ([`verify_card`]); the workflow of a workflow file ([`parse_workflow`]), and its description ([`SharedFile::describe`]); the agents, workflows and schedules of an app
 //! file ([`parse_app`]).
 //!
 //! **Invariants**
@@ -37,10 +37,12 @@ mod card;
 mod confusable;
 mod describe;
 mod description;
+mod heading;
 mod hidden;
 mod json;
 mod jwt;
 mod reader;
+mod shared;
 mod tool;
 mod validate;
 mod workflow_file;
@@ -63,10 +65,12 @@ pub use card::{
 };
 pub use describe::{describe, describe_with};
 pub use description::{CAPABILITIES_MAX, Capability, Description, DescriptionError};
+pub use heading::Heading;
 pub use hidden::is_hidden;
 pub use json::{DEPTH_MAX, JsonError, TD_BYTES_MAX};
 pub use jwt::{jwk, kid, sign_jwt};
 pub use reader::FileProblem;
+pub use shared::{SharedFile, SharedFileError, WORKFLOW_TYPE, is_workflow, needs};
 pub use tool::{
     ExposedTool, SCHEMA_BYTES_MAX, SCHEMA_DEPTH_MAX, SCHEMAS_BYTES_MAX, SuspendedTool, Tool, affordance, check_schema,
     data_schema, thing_model, without_texts,
@@ -74,4 +78,6 @@ pub use tool::{
 pub use validate::{
     ALTHING, FINDINGS_MAX, Finding, Report, Severity, Strictness, no_duplicates, validate, validate_as,
 };
-pub use workflow_file::{WORKFLOW_FILE_BYTES_MAX, WorkflowFileError, parse_workflow};
+pub use workflow_file::{
+    WORKFLOW_FILE_BYTES_MAX, WorkflowFile, WorkflowFileError, parse_workflow, parse_workflow_file,
+};

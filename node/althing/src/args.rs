@@ -27,7 +27,7 @@ pub use blueprint::Blueprint;
 pub use group::{AmendArgs, CallersName, Group, ServeArgs};
 pub use mounted::Mounted;
 pub use org::Org;
-pub use registry::{Install, MarkArgs, Publish, Registry, Release, Update};
+pub use registry::{Install, MarkArgs, Publish, Registry, Release, Uninstall, Update};
 pub use route::{Route, RouteWork};
 pub use staged::{ApproveArgs, PurgeArgs, RejectArgs, StageArgs};
 pub use tap::Tap;
@@ -132,17 +132,20 @@ pub enum Command {
     /// How fast models are on machines: measure one here, or see what others measured on machines like this one.
     #[command(subcommand)]
     Blueprint(Blueprint),
-    /// Release an agent in a registry: signed by you, and proven by its log.
+    /// Release an agent, a workflow or a Thing in a registry: signed by you, and proven by its log.
     Publish(Publish),
     /// Versions of agents in a registry: list, show, attest, stage, approve, reject, deprecate, yank, restore, revoke, purge.
     #[command(subcommand)]
     Release(Release),
-    /// Install a release of somebody else's agent as your own, after a look at its contract.
+    /// Install a release of somebody else's agent as your own, after a look at its contract; or of a workflow, after a look at
+    /// its steps.
     Install(Install),
-    /// Agents that were installed, and what their registries have now.
+    /// Agents and workflows that were installed, and what their registries have now.
     Outdated,
-    /// Update an agent that was installed.
+    /// Update an agent or a workflow that was installed.
     Update(Update),
+    /// Remove a workflow or an agent that was installed.
+    Uninstall(Uninstall),
     /// How this node is, layer by layer.
     Status,
     /// Find out what is wrong, layer by layer, and why others do not see this node: asks peers to dial it back.

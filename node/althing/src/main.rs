@@ -97,6 +97,7 @@ async fn dispatch(args: Args) -> Result<(), Failure> {
         Command::Install(install) => commands::registry::install(&at, &install, &out).await,
         Command::Outdated => commands::registry::outdated(&at, &out).await,
         Command::Update(update) => commands::registry::update(&at, &update, &out).await,
+        Command::Uninstall(uninstall) => commands::registry::uninstall(&at, &uninstall, &out).await,
         Command::Status => commands::show::status(&at, &out).await,
         Command::Doctor(asked) => commands::doctor::run(&at, &asked, &out).await,
         Command::Adopt(adopt) => commands::adopt::run(&at, &adopt, &out).await,

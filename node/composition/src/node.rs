@@ -27,12 +27,12 @@ use crate::keys::{self, HEARD_KEYS};
 use crate::lan::LanPresence;
 use crate::owner::Owner;
 use crate::publish::{self, AGENTS};
-use crate::registries::{INSTALLED, ORGANISATIONS, REGISTRIES, REVOKED, Registries};
+use crate::registries::{INSTALLED, ORGANISATIONS, REGISTRIES, REVOKED, Registries, WORKFLOWS};
 use crate::routing::{ROUTES, Routing, VECTORS};
 use crate::trust::{TRUSTED, TrustedPeers};
 
 /// All that a node's store keeps.
-pub const FAMILIES: [Family; 21] = [
+pub const FAMILIES: [Family; 22] = [
     TASKS,
     TASK_SUMMARIES,
     REMOTE_TASKS,
@@ -51,6 +51,7 @@ pub const FAMILIES: [Family; 21] = [
     REGISTRIES,
     REVOKED,
     INSTALLED,
+    WORKFLOWS,
     ORGANISATIONS,
     ROUTES,
     VECTORS,

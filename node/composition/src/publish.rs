@@ -186,7 +186,8 @@ pub(crate) fn describe(
     sign(id, &td, owner, network, now_ms)
 }
 
-fn sign(
+/// The signed description of what has that id.
+pub(crate) fn sign(
     id: AgentId,
     td: &Description,
     owner: &Owner,

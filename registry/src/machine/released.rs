@@ -1,8 +1,9 @@
 //! A version of an agent, as the log has it.
 
-use althing_protocol::object::Authored;
+use althing_protocol::object::{Authored, Description};
 use althing_protocol::registry::{Audience, Reach, Release, Standing};
 use althing_protocol::{Digest, PublisherId, digest};
+use althing_td::is_workflow;
 
 /// A version of an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,8 +18,8 @@ pub struct Released {
     pub reason: String,
     /// The indexes and digests of its marks.
     pub marks: Vec<(u64, Digest)>,
-    /// Whether it has nothing to install: it is a Thing that runs elsewhere.
-    pub is_thing: bool,
+    /// Whether nodes do not host it: it is a Thing that runs elsewhere, or a workflow. It is found by its description.
+    pub is_unhosted: bool,
     /// Who may see it.
     pub audience: Audience,
     /// The digest of what its signers agree on.
@@ -37,14 +38,19 @@ pub struct Released {
 
 impl Released {
     /// A release that the log has at `index`, and nobody approves yet beside its publisher.
-    pub(super) fn of(release: &Authored<Release>, index: u64, quarantine: Option<String>) -> Released {
+    pub(super) fn of(
+        release: &Authored<Release>,
+        description: &Authored<Description>,
+        index: u64,
+        quarantine: Option<String>,
+    ) -> Released {
         Released {
             index,
             statement: release.digest(),
             standing: Standing::Good,
             reason: String::new(),
             marks: Vec::new(),
-            is_thing: release.body.bundle.is_none(),
+            is_unhosted: release.body.bundle.is_none() || is_workflow(&description.body.td),
             audience: release.body.audience.clone(),
             essence: essence(&release.body),
             approvals: Vec::new(),

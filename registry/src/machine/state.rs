@@ -163,7 +163,7 @@ pub struct Machine {
     pub(super) publishers: BTreeMap<PublisherId, (KeyLog, u64)>,
     pub(super) agents: BTreeMap<AgentId, Versions>,
     shown: ShownAgents,
-    /// Agents with a release that has nothing to install.
+    /// Those with a release that nodes do not host: Things that run elsewhere, and workflows.
     published_things: BTreeSet<AgentId>,
     /// Revoked releases, by the index of the mark.
     pub(super) revoked: BTreeMap<u64, (AgentId, Version)>,
@@ -238,7 +238,7 @@ impl Machine {
         &self.things
     }
 
-    /// Those with a release that has nothing to install, whoever sees it.
+    /// Those with a release that nodes do not host, Things that run elsewhere and workflows, whoever sees it.
     pub fn published_things(&self) -> impl Iterator<Item = &AgentId> {
         self.published_things.iter()
     }
@@ -288,12 +288,12 @@ impl Machine {
             Statement::KeyLog(log) => {
                 self.publishers.insert(log.publisher(), (log.clone(), index));
             }
-            Statement::Release(release, _) => {
+            Statement::Release(release, description) => {
                 let quarantine = self.quarantine_of(&release.body.agent, &release.body.version);
                 let versions = self.agents.entry(release.body.agent.clone()).or_default();
                 versions.sequence = release.body.sequence;
-                let mut released = Released::of(release, index, quarantine);
-                self.published_things.extend(released.is_thing.then(|| release.body.agent.clone()));
+                let mut released = Released::of(release, description, index, quarantine);
+                self.published_things.extend(released.is_unhosted.then(|| release.body.agent.clone()));
                 self.organisations.count(&release.body.agent, &mut released);
                 if !released.is_approved {
                     self.unapproved.insert((release.body.agent.clone(), release.body.version.clone()));

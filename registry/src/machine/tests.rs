@@ -2,7 +2,7 @@
 
 use althing_protocol::limits::RELEASE_MARKS_MAX;
 use althing_protocol::object::{self, Authored, Description};
-use althing_protocol::registry::{Audience, Mark, Release, Roster, Standing, Submission, Version};
+use althing_protocol::registry::{Audience, Bundle, Mark, Release, Roster, Standing, Submission, Version};
 use althing_protocol::{AgentId, KeyLog, PublisherId, SecretKey, keylog};
 
 use super::*;
@@ -226,4 +226,24 @@ fn a_key_log_only_grows() {
     alice.log = before;
     let old = alice.sends(&[alice.signs(alice.release("echo", "1.1.0", 4))]);
     assert!(matches!(accept(&mut machine, &mut index, &old), Err(Refusal::KeyLog(_))));
+}
+
+#[test]
+fn a_workflow_is_found_by_its_description_and_an_agent_by_its_hosts() {
+    let (alice, mut machine, mut index) = (Publisher::new(1), Machine::new(NETWORK, Admission::Anyone), 0);
+    for (name, of) in [("echo", "lmos:Agent"), ("review", "althing:Workflow"), ("sly", "lmos:Agent")] {
+        let mut td: serde_json::Value =
+            serde_json::from_slice(&alice.described(name, "1.0.0").body.td).expect("a description");
+        (td["@type"], td["description"]) = (of.into(), "althing:Workflow".into());
+        let body = Description::new(alice.agent(name), NOW, NOW, td.to_string().into_bytes());
+        let described = object::sign(body, NETWORK, "", &alice.keys[0]).expect("a good description");
+        let mut release = alice.release(name, "1.0.0", 1);
+        release.description = described.digest();
+        release.bundle = Some(Bundle { digest: [1; 32], bytes: 1 });
+        let mut submission = alice.sends(&[alice.signs(release)]);
+        submission.descriptions = vec![described.bytes.into()];
+        accept(&mut machine, &mut index, &submission).expect("a good release");
+    }
+    let found: Vec<&AgentId> = machine.published_things().collect();
+    assert_eq!(found, [&alice.agent("review")]);
 }

@@ -1,4 +1,4 @@
-//! Things that were released and are no agents that somebody could install: they are found by what their descriptions say.
+//! What was released and is hosted by no node, Things that run elsewhere and workflows: it is found by what its description says.
 
 use std::collections::BTreeMap;
 
@@ -37,7 +37,8 @@ impl Published<'_> {
             let seen = self.0.seen();
             let machine = &seen.machine;
             let of = |agent: &AgentId| {
-                let (version, released) = machine.agent(agent)?.current().filter(|(_, released)| released.is_thing)?;
+                let (version, released) =
+                    machine.agent(agent)?.current().filter(|(_, released)| released.is_unhosted)?;
                 Some((agent.clone(), version.clone(), released.index))
             };
             machine.published_things().filter_map(of).collect()

@@ -9,11 +9,21 @@ mod tests;
 
 use althing_protocol::group::Workflow;
 
+use crate::heading::Heading;
 use crate::reader::yaml::{self, YamlError};
 use crate::reader::{FileProblem, lines};
 
 /// The longest workflow file, in bytes.
 pub const WORKFLOW_FILE_BYTES_MAX: usize = 128 * 1024;
+
+/// A workflow file: the workflow, and what the file says of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkflowFile {
+    /// What it says of itself.
+    pub heading: Heading,
+    /// The workflow.
+    pub workflow: Workflow,
+}
 
 /// Why a file is no workflow.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -46,17 +56,28 @@ impl From<YamlError> for WorkflowFileError {
     }
 }
 
+/// Reads a workflow file, for its workflow alone.
+///
+/// # Errors
+/// See [`parse_workflow_file`].
+pub fn parse_workflow(text: &str) -> Result<Workflow, WorkflowFileError> {
+    Ok(parse_workflow_file(text)?.workflow)
+}
+
 /// Reads a workflow file. The steps of the workflow stand in an order in which each comes after those that it waits for.
 ///
 /// # Errors
 /// [`WorkflowFileError`]: each problem with its line, its field and what to write instead.
-pub fn parse_workflow(text: &str) -> Result<Workflow, WorkflowFileError> {
+pub fn parse_workflow_file(text: &str) -> Result<WorkflowFile, WorkflowFileError> {
     if text.len() > WORKFLOW_FILE_BYTES_MAX {
         return Err(WorkflowFileError::TooLarge(text.len()));
     }
     let root = yaml::parse(text)?;
     match read::read(&root) {
-        (Some(file), problems) if problems.is_empty() => order::order(file, &root).map_err(WorkflowFileError::Invalid),
+        (Some(WorkflowFile { heading, workflow }), problems) if problems.is_empty() => {
+            let workflow = order::order(workflow, &root).map_err(WorkflowFileError::Invalid)?;
+            Ok(WorkflowFile { heading, workflow })
+        }
         (_, problems) => Err(WorkflowFileError::Invalid(problems)),
     }
 }

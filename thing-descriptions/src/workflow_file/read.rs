@@ -8,11 +8,13 @@ use althing_protocol::limits::{
     WORKFLOW_STEPS_MAX, WORKFLOW_TIMEOUT_MAX_MS, WORKFLOW_TIMEOUT_MIN_MS,
 };
 
+use super::WorkflowFile;
+use crate::heading;
 use crate::json::excerpt;
 use crate::reader::yaml::At;
 use crate::reader::{Fields, FileProblem, Reader, is_word};
 
-pub(super) const FILE_KEYS: [&str; 2] = ["name", "steps"];
+pub(super) const FILE_KEYS: [&str; 5] = ["name", "version", "title", "description", "steps"];
 pub(super) const STEP_KEYS: [&str; 14] = [
     "id",
     "after",
@@ -41,17 +43,18 @@ pub(super) const NEEDS_KEYS: [&str; 6] = ["labels", "memory_mib", "cores", "disk
 const ROUNDS_DEFAULT: u8 = 3;
 
 /// The file as far as its shape is right, and the problems.
-pub(super) fn read(root: &At) -> (Option<Workflow>, Vec<FileProblem>) {
+pub(super) fn read(root: &At) -> (Option<WorkflowFile>, Vec<FileProblem>) {
     let mut reader = Reader::default();
     let file = workflow(&mut reader, root);
     (file, reader.problems)
 }
 
-fn workflow(reader: &mut Reader, root: &At) -> Option<Workflow> {
+fn workflow(reader: &mut Reader, root: &At) -> Option<WorkflowFile> {
     let fields = reader.fields(root, "", &FILE_KEYS)?;
     let name = reader.needed_name(&fields, "name");
+    let heading = heading::read(reader, &fields, name.as_deref().unwrap_or_default());
     let steps = reader.counted(&fields, "steps", 1..=WORKFLOW_STEPS_MAX, |reader, at, path| step(reader, at, &path));
-    Some(Workflow { name: name?, steps: steps? })
+    Some(WorkflowFile { heading, workflow: Workflow { name: name?, steps: steps? } })
 }
 
 fn step(reader: &mut Reader, at: &At, path: &str) -> Option<Step> {

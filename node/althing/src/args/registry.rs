@@ -36,8 +36,8 @@ pub enum Registry {
 /// `althing publish`
 #[derive(Debug, Clone, clap::Args)]
 pub struct Publish {
-    /// The agent file (YAML), with which the files are published that it names; or the description of a Thing that runs
-    /// elsewhere (.td.json).
+    /// The agent file (YAML), with which the files are published that it names; a workflow file (YAML); or the description of
+    /// a Thing that runs elsewhere (.td.json).
     pub file: PathBuf,
     /// A further file below its folder that the agent needs; may be given more than once.
     #[arg(long, value_name = "FILE")]
@@ -118,17 +118,17 @@ pub struct Install {
     /// The agent's id or its organisation's name, with a range or version after @, such as urn:althing:z…:echo@^1 or
     /// example.org/echo@^1.
     pub reference: String,
-    /// The agent's name here [default: its own].
+    /// Its name here [default: its own].
     // An id of its own: the global `--name` would take the value.
     #[arg(long = "as", id = "as", value_name = "NAME")]
     pub agent: Option<String>,
-    /// Who may call it and sees it: this-node, own, trusted or anyone.
+    /// Who may call it and sees it, if it is an agent: this-node, own, trusted or anyone.
     #[arg(long, default_value = "this-node", value_parser = ["this-node", "own", "trusted", "anyone"])]
     pub callers: String,
     /// A release younger than 72 hours will do, although its publisher is not trusted.
     #[arg(long)]
     pub young: bool,
-    /// Agree to the contract without being asked.
+    /// Agree to it without being asked.
     #[arg(long)]
     pub yes: bool,
     /// Which registry, by name or address [default: the only one].
@@ -139,14 +139,23 @@ pub struct Install {
 /// `althing update`
 #[derive(Debug, Clone, clap::Args)]
 pub struct Update {
-    /// The name of an agent that was installed.
+    /// The name of an agent or a workflow that was installed.
     // An id of its own: the global `--name` would take the value.
     #[arg(id = "agent", value_name = "NAME")]
     pub agent: String,
     /// A release younger than 72 hours will do, although its publisher is not trusted.
     #[arg(long)]
     pub young: bool,
-    /// Agree to the contract without being asked.
+    /// Agree to it without being asked.
     #[arg(long)]
     pub yes: bool,
+}
+
+/// `althing uninstall`
+#[derive(Debug, Clone, clap::Args)]
+pub struct Uninstall {
+    /// Its name here. Runs of a workflow that began go on.
+    // An id of its own: the global `--name` would take the value.
+    #[arg(id = "installed", value_name = "NAME")]
+    pub installed: String,
 }

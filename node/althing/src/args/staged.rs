@@ -5,7 +5,7 @@ use std::path::PathBuf;
 /// `althing release stage`
 #[derive(Debug, Clone, clap::Args)]
 pub struct StageArgs {
-    /// The agent file (YAML). The files that it names are staged with it.
+    /// The agent file (YAML), with which the files are staged that it names; or a workflow file.
     pub file: PathBuf,
     /// Whose agent it is (urn:althing:z…): its publisher approves it, as `althing release pending` shows it there.
     #[arg(long, value_name = "URN")]

@@ -11,7 +11,7 @@ pub enum Workflow {
     Run {
         /// The group's name or id.
         group: String,
-        /// The workflow file; or the name of a workflow of one of the group's applications.
+        /// The workflow file; or the name of a workflow of one of the group's applications, or of one that was installed.
         file: PathBuf,
         /// The input of the run.
         input: Vec<String>,

@@ -4,7 +4,7 @@ use std::io::{BufRead as _, IsTerminal as _, Write as _};
 
 use serde_json::Value;
 
-use crate::commands::{Out, plain, text};
+use crate::commands::{Out, plain, rows, text};
 use crate::exit::{Failure, code};
 
 /// Shows what it is about, and asks; the digest of what was agreed to.
@@ -32,8 +32,52 @@ pub fn asked(shown: &str, verb: &str, agreed: String) -> Result<String, Failure>
     }
 }
 
+/// Characters that are shown of what a step hands over.
+const SHOWN_CHARS: usize = 100;
+
+/// What a release brings: how an agent runs, or what a workflow does.
+pub fn of_release(offer: &Value) -> String {
+    match &offer["workflow"] {
+        Value::Null => of_file(&offer["file"]),
+        workflow => of_workflow(workflow),
+    }
+}
+
+/// The steps of a workflow, and what of them is not known here; each on one line.
+fn of_workflow(workflow: &Value) -> String {
+    let line = |text: String| {
+        let whole = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        match whole.char_indices().nth(SHOWN_CHARS) {
+            Some((end, _)) => format!("{} …", &whole[..end]),
+            None => whole,
+        }
+    };
+    let words = |key: &str| {
+        let words: Vec<&str> = rows(workflow, key).iter().filter_map(Value::as_str).collect();
+        if words.is_empty() { "none".to_owned() } else { words.join(" ") }
+    };
+    let step = |step: &Value| {
+        let (who, what) = match (step["capability"].as_str(), step["agent"].as_str()) {
+            (Some(capability), _) => (format!("whoever can {capability}"), text(step, "input")),
+            (_, Some(agent)) => (format!("the agent {agent}"), text(step, "input")),
+            _ => ("asks a person".to_owned(), text(step, "approve")),
+        };
+        format!("step      {}: {who}: {}\n", text(step, "id"), line(what))
+    };
+    let steps: String = rows(workflow, "steps").iter().map(step).collect();
+    format!(
+        "what      {}: {}\n{steps}needs     capabilities {}; agents {}\nunknown   {}\nrights    none: a group of yours runs \
+         it, with its members' agents and their contracts",
+        line(text(workflow, "title")),
+        line(text(workflow, "description")),
+        words("capabilities"),
+        words("agents"),
+        words("unknown"),
+    )
+}
+
 /// How an agent runs and what it may do, each on one line: a text of its publisher's cannot look like another line.
-pub fn of_file(file: &Value) -> String {
+fn of_file(file: &Value) -> String {
     if file.is_null() {
         return "its files cannot be read here: look at them elsewhere, by their digest".to_owned();
     }

@@ -39,6 +39,7 @@ fn described(shown: &Value) -> String {
         reason => format!("{}: {}", text(shown, "standing"), reason.split_whitespace().collect::<Vec<_>>().join(" ")),
     };
     let runs = match shown["bundleBytes"].as_u64() {
+        Some(bytes) if shown["isWorkflow"] == true => format!("a workflow of {bytes} bytes, which can be installed"),
         Some(bytes) => format!("an agent of {bytes} bytes, which can be installed"),
         None => "a Thing that runs elsewhere; there is nothing to install".to_owned(),
     };

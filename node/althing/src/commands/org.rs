@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::args::{ApproveArgs, Org, PurgeArgs, RejectArgs};
 use crate::commands::agent::escape;
-use crate::commands::agreement::{agree, of_file};
+use crate::commands::agreement::{agree, of_release};
 use crate::commands::{Out, rows, table, text, time};
 use crate::exit::Failure;
 use crate::paths::Paths;
@@ -136,7 +136,7 @@ pub async fn approve(at: &Paths, args: &ApproveArgs, out: &Out) -> Result<(), Fa
         text(&waiting, "agent"),
         text(&waiting, "version"),
         text(&waiting, "digest"),
-        of_file(&waiting["file"])
+        of_release(&waiting)
     );
     asked.agreed = Some(agree(&waiting, &shown, args.yes, "sign", out)?);
     let approved = at.connect().await?.post("/releases/approve", &asked).await?;

@@ -1,13 +1,13 @@
-//! `althing registry`, `publish`, `release`, `install`, `outdated` and `update`.
+//! `althing registry`, `publish`, `release`, `install`, `outdated`, `update` and `uninstall`.
 
 use althing_control::{AddRegistry, InstallRequest, MarkRequest, PublishRequest, UpdateRequest};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::args::{Install, MarkArgs, Publish, Registry, Release, Update};
+use crate::args::{Install, MarkArgs, Publish, Registry, Release, Uninstall, Update};
 use crate::commands::adopt::{callers, who};
 use crate::commands::agent::escape;
-use crate::commands::agreement::{agree, of_file};
+use crate::commands::agreement::{agree, of_release};
 use crate::commands::{Out, attesting, org, rows, staging, table, text, time};
 use crate::exit::Failure;
 use crate::paths::Paths;
@@ -63,7 +63,7 @@ fn followed(row: &Value) -> String {
     }
 }
 
-/// Releases an agent.
+/// Releases an agent, a workflow or a Thing.
 pub async fn publish(at: &Paths, publish: &Publish, out: &Out) -> Result<(), Failure> {
     let cannot = |error: std::io::Error| Failure::usage(format!("{}: {error}", publish.file.display()));
     let file = publish.file.canonicalize().map_err(cannot)?;
@@ -151,7 +151,7 @@ fn listed(list: &Value) -> String {
     format!("{}{gap}{}", table(&["agent", "version", "standing", "reason"], &cells), attested.trim_end())
 }
 
-/// Installs a release as an agent of this node's owner.
+/// Installs a release: an agent of this node's owner, or a workflow.
 pub async fn install(at: &Paths, install: &Install, out: &Out) -> Result<(), Failure> {
     let mut request = InstallRequest {
         reference: install.reference.clone(),
@@ -163,15 +163,14 @@ pub async fn install(at: &Paths, install: &Install, out: &Out) -> Result<(), Fai
     };
     let offer = at.connect().await?.post("/install", &request).await?;
     if offer["taken"] == true {
-        let message =
-            format!("an agent here has the name {:?}: --as gives this one another", text(&offer["file"], "name"));
+        let message = format!("something here has the name {:?}: --as gives this one another", text(&offer, "name"));
         return Err(Failure::failed(message));
     }
     request.agreed = Some(agree(&offer, &described(&offer), install.yes, "install", out)?);
     done(at, "/install", &request, out).await
 }
 
-/// Updates an agent that was installed.
+/// Updates what was installed.
 pub async fn update(at: &Paths, update: &Update, out: &Out) -> Result<(), Failure> {
     let mut request = UpdateRequest { name: update.agent.clone(), young: update.young, agreed: None };
     let offer = at.connect().await?.post("/update", &request).await?;
@@ -189,6 +188,10 @@ async fn done<T: Serialize>(at: &Paths, path: &str, request: &T, out: &Out) -> R
     let done = at.connect().await?.post(path, request).await?;
     out.show(&done, |done| {
         let added = &done["added"];
+        if !done["workflow"].is_null() {
+            let (name, version) = (text(added, "name"), text(done, "version"));
+            return format!("{name} {version} is installed\nnext: althing workflow run GROUP {name} INPUT");
+        }
         format!("{} {} runs as {}", text(added, "name"), text(done, "version"), text(added, "id"))
     });
     Ok(())
@@ -196,7 +199,10 @@ async fn done<T: Serialize>(at: &Paths, path: &str, request: &T, out: &Out) -> R
 
 /// A release for people: who made it, how it runs, and what it may do.
 fn described(offer: &Value) -> String {
-    let file = &offer["file"];
+    let callers = match &offer["file"] {
+        Value::Null => String::new(),
+        file => format!("\ncallers   {}", who(&text(file, "callers"))),
+    };
     let trusted = if offer["trusted"] == true { "you trust its publisher" } else { "you do not trust its publisher" };
     let standing = match text(offer, "reason") {
         reason if reason.is_empty() => text(offer, "standing"),
@@ -215,14 +221,13 @@ fn described(offer: &Value) -> String {
         ),
     };
     format!(
-        "{name}release   {} {}, {standing}{}\nsince     {}; {trusted}\n{}{}\ncallers   {}",
+        "{name}release   {} {}, {standing}{}\nsince     {}; {trusted}\n{}{}{callers}",
         text(offer, "agent"),
         text(offer, "version"),
         passed_over(offer),
         time(&offer["acceptedMs"]),
         attesting::lines(offer),
-        of_file(file),
-        who(&text(file, "callers")),
+        of_release(offer),
     )
 }
 
@@ -232,7 +237,7 @@ fn passed_over(row: &Value) -> String {
     if all.is_empty() { String::new() } else { format!("; not chosen: {}", all.join("; ")) }
 }
 
-/// Lists installed agents, and what their registries have now. Exits with 1 if one was revoked.
+/// Lists installed agents and workflows, and what their registries have now. Exits with 1 if one was revoked.
 pub async fn outdated(at: &Paths, out: &Out) -> Result<(), Failure> {
     let list = at.connect().await?.get("/outdated").await?;
     out.show(&list, |list| {
@@ -240,7 +245,7 @@ pub async fn outdated(at: &Paths, out: &Out) -> Result<(), Failure> {
             vec![text(row, "name"), text(row, "version"), text(row, "range"), newest(row), text(row, "agent")]
         };
         match rows(list, "installed") {
-            [] => "no agent was installed from a registry".to_owned(),
+            [] => "nothing was installed from a registry".to_owned(),
             all => {
                 table(&["name", "version", "range", "newest", "release of"], &all.iter().map(cells).collect::<Vec<_>>())
             }
@@ -271,6 +276,13 @@ fn newest(row: &Value) -> String {
         newest += &format!("; its registry's operator hides {version}: {why}");
     }
     newest
+}
+
+/// Removes what was installed.
+pub async fn uninstall(at: &Paths, uninstall: &Uninstall, out: &Out) -> Result<(), Failure> {
+    let removed = at.connect().await?.delete(&format!("/installed/{}", escape(&uninstall.installed))).await?;
+    out.show(&removed, |removed| format!("{} is removed", text(removed, "removed")));
+    Ok(())
 }
 
 #[cfg(test)]

@@ -60,7 +60,8 @@ fn request(workflow: &Workflow) -> Result<(&String, WorkflowRequest), Failure> {
     Ok(match workflow {
         Workflow::Run { group, file, input, .. } => {
             let input = input.join(" ");
-            match file.to_str().filter(|name| !file.exists() && !name.contains(['.', '/'])) {
+            // What is no file may be the name of a workflow: `example.org/review` and `urn:althing:z…:review` are, too.
+            match file.to_str().filter(|_| !file.exists()) {
                 Some(name) => (group, WorkflowRequest::RunNamed { name: name.to_owned(), input }),
                 None => (group, WorkflowRequest::Run { file: read(file)?, input }),
             }

@@ -16,7 +16,7 @@ use super::publishing::gather;
 /// What a build machine stages.
 #[derive(Debug, Clone)]
 pub struct BuildStage {
-    /// The agent file.
+    /// The agent file or the workflow file.
     pub file: PathBuf,
     /// Further files below its folder that the agent needs.
     pub with: Vec<PathBuf>,
@@ -48,10 +48,10 @@ impl BuildStage {
     /// See [`RegistriesError`].
     pub async fn send(&self, token: String) -> Result<BuiltStage, RegistriesError> {
         let (file, bundle) = gather(&self.file, &self.with)?;
-        let agent = AgentId::new(self.publisher, &file.name)?;
-        let version: Version = file.version.parse()?;
-        // The publisher's node makes the same description of the agent file, and signs no other.
-        let described = althing_td::describe(&file, &agent.to_string());
+        let agent = AgentId::new(self.publisher, file.name())?;
+        let version: Version = file.version().parse()?;
+        // The publisher's node makes the same description of the file, and signs no other.
+        let described = file.describe(&agent.to_string());
         let digest = hex(&digest(&bundle));
         let release = StagedRelease {
             agent: agent.to_string(),

@@ -9,7 +9,7 @@ use althing_protocol::{AgentId, IdentityError};
 use althing_registry_client::{NameError, RegistryError};
 use althing_store::file::FileError;
 use althing_store::{ReadError, WriteError};
-use althing_td::AgentFileError;
+use althing_td::{SharedFileError, WorkflowFileError};
 
 use super::requirement::Lack;
 use crate::error::{Kind, NodeError};
@@ -99,9 +99,50 @@ pub enum RegistriesError {
         /// Why.
         source: std::io::Error,
     },
-    /// The agent file is wrong.
-    #[error("the agent file: {0}")]
-    File(#[from] AgentFileError),
+    /// The agent file or the workflow file is wrong.
+    #[error(transparent)]
+    File(#[from] SharedFileError),
+    /// A workflow has no files beside its own.
+    #[error("a release of a workflow is the workflow file alone, and {0} more are there: publish it without --with")]
+    FilesOfWorkflow(usize),
+    /// The bundle holds something else than the description of the release says.
+    #[error(
+        "{agent} {version} is described as {described}, and its bundle holds {found}: it is not installed; tell its publisher"
+    )]
+    OtherKind {
+        /// The agent.
+        agent: AgentId,
+        /// The version.
+        version: Version,
+        /// What its description says that it is.
+        described: &'static str,
+        /// What the bundle holds.
+        found: &'static str,
+    },
+    /// A later release is an agent where a workflow was installed, or the other way round.
+    #[error(
+        "the newer release of {0:?} is an agent where a workflow was, or the other way round: remove it, and install it anew"
+    )]
+    BecameOther(String),
+    /// Something here has the name.
+    #[error("something that was installed here has the name {0:?}: --as gives this one another")]
+    NameTaken(String),
+    /// Several workflows that were installed have the name.
+    #[error("several workflows that were installed come from that release: name one of them: {}", .0.join(", "))]
+    SeveralInstalled(Vec<String>),
+    /// As many workflows as a node has.
+    #[error("a node has at most {0} workflows that were installed; `althing uninstall NAME` makes room")]
+    FullOfWorkflows(usize),
+    /// The file of an installed workflow was damaged.
+    #[error("{}: {source}; `althing uninstall {name}`, and install it again", .path.display())]
+    InstalledFile {
+        /// Its name here.
+        name: String,
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: WorkflowFileError,
+    },
     /// The contract is in another file.
     #[error("the contract is in another file: write it into the agent file, so that the release has all of it")]
     ContractApart,
@@ -127,7 +168,7 @@ pub enum RegistriesError {
     #[error(transparent)]
     Bundle(#[from] BundleError),
     /// The bundle is too large.
-    #[error("the agent has {bytes} bytes with its files, and a release at most {max}")]
+    #[error("this has {bytes} bytes with its files, and a release at most {max}")]
     TooLarge {
         /// Its bytes.
         bytes: usize,
@@ -141,9 +182,7 @@ pub enum RegistriesError {
     #[error(transparent)]
     Version(#[from] VersionError),
     /// The version was released before, with another content.
-    #[error(
-        "{agent} {version} was released before, and a version never changes: write the next version into the agent file"
-    )]
+    #[error("{agent} {version} was released before, and a version never changes: write the next version into the file")]
     VersionTaken {
         /// The agent.
         agent: AgentId,
@@ -254,7 +293,7 @@ pub enum RegistriesError {
     #[error("the registry shows another release now than the one you looked at: look again")]
     Changed,
     /// The agent was not installed from a registry.
-    #[error("no agent {0:?} was installed from a registry; `althing outdated` lists those that were")]
+    #[error("nothing of the name {0:?} was installed from a registry; `althing outdated` lists those that were")]
     NotInstalled(String),
     /// The node has no folder of its own.
     #[error("this node keeps no data, so nothing can be installed on it")]
@@ -310,6 +349,8 @@ impl RegistriesError {
             | RegistriesError::Registry(RegistryError::Address(_))
             | RegistriesError::Several(_)
             | RegistriesError::File(_)
+            | RegistriesError::FilesOfWorkflow(_)
+            | RegistriesError::SeveralInstalled(_)
             | RegistriesError::ContractApart
             | RegistriesError::Role
             | RegistriesError::Bundle(_)
@@ -336,6 +377,10 @@ impl RegistriesError {
             | RegistriesError::NotCosigned { .. }
             | RegistriesError::Revoked { .. }
             | RegistriesError::OtherAgent { .. }
+            | RegistriesError::OtherKind { .. }
+            | RegistriesError::NameTaken(_)
+            | RegistriesError::BecameOther(_)
+            | RegistriesError::FullOfWorkflows(_)
             | RegistriesError::Staged { .. }
             | RegistriesError::Young { .. }
             | RegistriesError::NotAttested { .. }

@@ -140,8 +140,8 @@ impl Following<'_> {
             return Ok(news);
         }
         let client = self.0.organising().visitor(&self.0.client(at)?).await;
-        let installed = self.0.revocations.installed();
-        for one in installed.values().filter(|installed| installed.registry == at) {
+        let (agents, workflows) = (self.0.revocations.installed(), self.0.revocations.workflows());
+        for one in agents.values().chain(workflows.values()).filter(|installed| installed.registry == at) {
             let asked = ListedRevocation { entry: 0, agent: one.agent.clone(), version: one.version.clone() };
             match self.hear(at, &client, &asked).await {
                 Ok(new) => news |= new,

@@ -1,4 +1,4 @@
-//! Installs a release of somebody else's agent as an agent of this node's owner.
+//! Installs a release of somebody else's: an agent as an agent of this node's owner, a workflow as a file of the node.
 
 use std::path::{Path, PathBuf};
 
@@ -7,8 +7,9 @@ use althing_protocol::{AgentId, CallerId, Digest, PublisherId};
 use althing_registry_client::{
     ListedVersion, Reference, RegistryClient, Resolved, check_approved, chosen, passed_over, quarantined,
 };
-use althing_td::{AgentFile, AsksAs, Callers, Exposure};
+use althing_td::{AsksAs, Callers, Exposure, SharedFile};
 
+use super::contents::{file_name, of_release};
 use super::requirement::AttestedRow;
 use super::revocations::remove_folder;
 use super::rows::InstalledRow;
@@ -25,9 +26,9 @@ const HOUR_MS: u64 = 60 * 60 * 1_000;
 pub struct Installation {
     /// `urn:althing:…:name` or `example.org/name`, and a range or a version after `@`.
     pub reference: String,
-    /// The agent's name here; by default its own.
+    /// Its name here; by default its own.
     pub name: Option<String>,
-    /// Who may call it.
+    /// Who may call it, if it is an agent.
     pub callers: Callers,
     /// Whether a young release of a publisher that is not trusted will do.
     pub young: bool,
@@ -91,12 +92,14 @@ pub struct Offer {
     pub reason: Option<String>,
     /// The attestations that were demanded, and that it has.
     pub attested: Vec<AttestedRow>,
-    /// The agent file, as it would be added here.
-    pub file: AgentFile,
+    /// Its name here.
+    pub name: String,
+    /// The agent file, as it would be added here; or the workflow file.
+    pub file: SharedFile,
     bundle: BundleFiles,
 }
 
-/// An installed agent, and the version that its registry has now.
+/// An installed agent or workflow, and the version that its registry has now.
 #[derive(Debug, Clone)]
 pub struct Outdated {
     /// Its name here.
@@ -174,23 +177,21 @@ impl Installing<'_> {
             return Err(RegistriesError::Young { agent, version, hours, min });
         }
         let bundle = self.unpack(&client, &agent, &version, &verified).await?;
-        let mut file = AgentFile::parse(&bundle.agent)?;
-        if file.role.is_some() {
-            return Err(RegistriesError::Role);
+        let mut file = of_release(&bundle, (&agent, &version), &verified.description.body.td)?;
+        let name = wanted.name.clone().unwrap_or_else(|| agent.name().to_owned());
+        match &mut file {
+            SharedFile::Agent(file) => {
+                file.name.clone_from(&name);
+                file.callers = wanted.callers.clone();
+                // Whoever is called by it sees who asked.
+                file.asks_as = AsksAs::Caller;
+                // Which of its tools others may call is for whoever runs it to say.
+                file.expose.clear();
+                file.exposure = if wanted.callers == Callers::ThisNode { Exposure::Hidden } else { Exposure::Public };
+            }
+            // It has neither rights nor callers: what runs it is a group of this node, with agents of the group's members.
+            SharedFile::Workflow(_) => drop(AgentId::new(agent.publisher(), &name)?),
         }
-        if file.name != agent.name() || file.version != version.to_string() {
-            let found = format!("{} {}", file.name, file.version);
-            return Err(RegistriesError::OtherAgent { agent, version, found });
-        }
-        if let Some(name) = &wanted.name {
-            file.name.clone_from(name);
-        }
-        file.callers = wanted.callers.clone();
-        // Whoever is called by it sees who asked.
-        file.asks_as = AsksAs::Caller;
-        // Which of its tools others may call is for whoever runs it to say.
-        file.expose.clear();
-        file.exposure = if wanted.callers == Callers::ThisNode { Exposure::Hidden } else { Exposure::Public };
         let digest = verified.release.digest();
         let VerifiedRelease { standing, reason, accepted_ms: at_ms, .. } = verified;
         let (range, registry, named) = (range.to_owned(), at.to_owned(), named.map(NamedBy::of));
@@ -207,6 +208,7 @@ impl Installing<'_> {
             standing,
             reason,
             attested,
+            name,
             file,
             bundle,
         })
@@ -267,30 +269,7 @@ impl Installing<'_> {
         Ok(BundleFiles::decode(&client.bundle(agent, version, wanted).await?)?)
     }
 
-    /// Writes the files of an offer into a new folder below `data`; gives the folder.
-    ///
-    /// # Errors
-    /// [`RegistriesError::Write`].
-    fn write_files(&self, offer: &Offer, data: &Path) -> Result<PathBuf, RegistriesError> {
-        let id: String = offer.digest[..8].iter().map(|byte| format!("{byte:02x}")).collect();
-        let folder = data.join("installed").join(format!("{}-{id}", offer.file.name));
-        let failed = |path: &Path| {
-            let path = path.to_owned();
-            move |source| RegistriesError::Write { path, source }
-        };
-        std::fs::create_dir_all(&folder).map_err(failed(&folder))?;
-        let agent = [("agent.yaml".to_owned(), offer.bundle.agent.clone().into_bytes())];
-        let others = offer.bundle.files.iter().map(|(path, bytes)| (path.clone(), bytes.to_vec()));
-        for (path, bytes) in others.chain(agent) {
-            let path = folder.join(path);
-            let parent = path.parent().unwrap_or(&folder);
-            std::fs::create_dir_all(parent).map_err(failed(parent))?;
-            std::fs::write(&path, bytes).map_err(failed(&path))?;
-        }
-        Ok(folder)
-    }
-
-    /// Adds the agent of an offer as an agent of this node's owner.
+    /// Adds the agent of an offer as an agent of this node's owner, and gives its id; or keeps the workflow, which has none.
     ///
     /// # Errors
     /// See [`RegistriesError`].
@@ -299,17 +278,25 @@ impl Installing<'_> {
         agents: &Agents,
         data: Option<&Path>,
         offer: &Offer,
-    ) -> Result<AgentId, RegistriesError> {
-        let name = &offer.file.name;
+    ) -> Result<Option<AgentId>, RegistriesError> {
+        let name = &offer.name;
         let _installing = self.0.installing.lock().await;
+        let workflows = self.0.workflows();
+        let SharedFile::Agent(file) = &offer.file else {
+            workflows.install(agents, data, offer).await?;
+            return Ok(None);
+        };
         if agents.file(name).is_ok() {
             return Err(NodeError::AgentExists(name.clone()).into());
         }
-        let folder = self.write_files(offer, data.ok_or(RegistriesError::NoFolder)?)?;
+        if workflows.is_taken(agents, name) {
+            return Err(RegistriesError::NameTaken(name.clone()));
+        }
+        let folder = offer.write_files(data.ok_or(RegistriesError::NoFolder)?)?;
         // Before the agent runs: it must be known then whose release it is.
         self.0.revocations.set_installed(name, Some(offer.row(&folder))).await?;
-        match agents.add(offer.file.clone(), &folder, None, true).await {
-            Ok(id) => Ok(id),
+        match agents.add(file.as_ref().clone(), &folder, None, true).await {
+            Ok(id) => Ok(Some(id)),
             Err(error) => {
                 self.0.revocations.set_installed(name, None).await?;
                 remove_folder(&folder);
@@ -318,7 +305,7 @@ impl Installing<'_> {
         }
     }
 
-    /// What an update of the agent of that name would bring: the highest release of its range, with its callers of now.
+    /// What an update of what has that name would bring: the highest release of its range; to an agent with its callers of now.
     ///
     /// # Errors
     /// See [`RegistriesError`].
@@ -329,22 +316,26 @@ impl Installing<'_> {
         young: bool,
         trusts: impl Fn(CallerId) -> bool,
     ) -> Result<Offer, RegistriesError> {
-        let row = self.installed(name)?;
+        let (row, is_agent) = self.installed(name)?;
         let wanted = Installation {
             reference: format!("{}@{}", row.named.as_ref().unwrap_or(&row.agent), row.range),
             name: Some(name.to_owned()),
-            callers: agents.file(name)?.0.callers,
+            callers: if is_agent { agents.file(name)?.0.callers } else { Callers::ThisNode },
             young,
             registry: Some(row.registry),
         };
         let offer = self.look(&wanted, trusts).await?;
         if offer.agent.to_string() == row.agent {
-            return Ok(offer);
+            return match (is_agent, &offer.file) {
+                (true, SharedFile::Agent(_)) | (false, SharedFile::Workflow(_)) => Ok(offer),
+                _ => Err(RegistriesError::BecameOther(name.to_owned())),
+            };
         }
         Err(RegistriesError::OtherMeaning { name: name.to_owned(), was: row.agent, is: offer.agent })
     }
 
-    /// Puts the agent of an offer in the place of the one that was installed. If it does not start, the old one runs on.
+    /// Puts the agent of an offer in the place of the one that was installed, and gives its id; or the workflow, which has
+    /// none. If the agent does not start, the old one runs on.
     ///
     /// # Errors
     /// See [`RegistriesError`].
@@ -353,18 +344,26 @@ impl Installing<'_> {
         agents: &Agents,
         data: Option<&Path>,
         offer: &Offer,
-    ) -> Result<AgentId, RegistriesError> {
-        let name = &offer.file.name;
+    ) -> Result<Option<AgentId>, RegistriesError> {
+        let name = &offer.name;
         let _installing = self.0.installing.lock().await;
-        let before = self.installed(name)?;
-        let folder = self.write_files(offer, data.ok_or(RegistriesError::NoFolder)?)?;
+        let (before, is_agent) = self.installed(name)?;
+        let file = match &offer.file {
+            SharedFile::Agent(file) if is_agent => file.as_ref().clone(),
+            SharedFile::Workflow(_) if !is_agent => {
+                self.0.workflows().put(data, offer).await?;
+                return Ok(None);
+            }
+            _ => return Err(RegistriesError::BecameOther(name.clone())),
+        };
+        let folder = offer.write_files(data.ok_or(RegistriesError::NoFolder)?)?;
         self.0.revocations.set_installed(name, Some(offer.row(&folder))).await?;
-        match agents.replace(offer.file.clone(), &folder, None).await {
+        match agents.replace(file, &folder, None).await {
             Ok(id) => {
                 if before.folder != folder {
                     remove_folder(&before.folder);
                 }
-                Ok(id)
+                Ok(Some(id))
             }
             Err(error) => {
                 if before.folder != folder {
@@ -376,14 +375,25 @@ impl Installing<'_> {
         }
     }
 
-    fn installed(&self, name: &str) -> Result<InstalledRow, RegistriesError> {
-        self.0.revocations.installed().remove(name).ok_or_else(|| RegistriesError::NotInstalled(name.to_owned()))
+    /// From where what has that name was installed, and whether it is an agent.
+    fn installed(&self, name: &str) -> Result<(InstalledRow, bool), RegistriesError> {
+        let agent = self.0.revocations.installed().remove(name).map(|row| (row, true));
+        let found = agent.or_else(|| Some((self.0.revocations.workflows().remove(name)?, false)));
+        found.ok_or_else(|| RegistriesError::NotInstalled(name.to_owned()))
     }
 
-    /// The agents that were installed, and what their registries have now.
+    /// The version of what has that name, as it is installed.
+    ///
+    /// # Errors
+    /// [`RegistriesError::NotInstalled`].
+    pub fn version_of(&self, name: &str) -> Result<String, RegistriesError> {
+        self.installed(name).map(|(row, _)| row.version)
+    }
+
+    /// What was installed, agents and workflows, and what their registries have now.
     pub async fn outdated(&self) -> Vec<Outdated> {
         let mut all = Vec::new();
-        for (name, from) in self.0.revocations.installed() {
+        for (name, from) in self.0.revocations.installed().into_iter().chain(self.0.revocations.workflows()) {
             let asked = self.newest(&from).await.map_err(|error| error.to_string());
             let (newest, passed_over, quarantined) = match asked {
                 Ok((newest, passed_over, quarantined)) => (Ok(newest), passed_over, quarantined),
@@ -413,7 +423,30 @@ impl Installing<'_> {
 }
 
 impl Offer {
-    fn row(&self, folder: &Path) -> InstalledRow {
+    /// Writes its files into a new folder below `data`; gives the folder.
+    ///
+    /// # Errors
+    /// [`RegistriesError::Write`].
+    pub(super) fn write_files(&self, data: &Path) -> Result<PathBuf, RegistriesError> {
+        let id: String = self.digest[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+        let folder = data.join("installed").join(format!("{}-{id}", self.name));
+        let failed = |path: &Path| {
+            let path = path.to_owned();
+            move |source| RegistriesError::Write { path, source }
+        };
+        std::fs::create_dir_all(&folder).map_err(failed(&folder))?;
+        let own = [(file_name(&self.file).to_owned(), self.bundle.agent.clone().into_bytes())];
+        let others = self.bundle.files.iter().map(|(path, bytes)| (path.clone(), bytes.to_vec()));
+        for (path, bytes) in others.chain(own) {
+            let path = folder.join(path);
+            let parent = path.parent().unwrap_or(&folder);
+            std::fs::create_dir_all(parent).map_err(failed(parent))?;
+            std::fs::write(&path, bytes).map_err(failed(&path))?;
+        }
+        Ok(folder)
+    }
+
+    pub(super) fn row(&self, folder: &Path) -> InstalledRow {
         InstalledRow {
             agent: self.agent.to_string(),
             version: self.version.to_string(),

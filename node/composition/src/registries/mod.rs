@@ -5,6 +5,7 @@
 
 mod attesting;
 mod build;
+mod contents;
 mod error;
 mod follow;
 mod hosting;
@@ -20,6 +21,7 @@ mod standing;
 mod taken_back;
 mod thing;
 mod witnesses;
+mod workflows;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
@@ -47,10 +49,11 @@ pub use publishing::{Mark, Publication, Published, Publishing};
 pub use requirement::{AttestedRow, Lack, Requirement};
 pub use revocations::Revocations;
 pub(crate) use revocations::remove_folder;
-pub use rows::{INSTALLED, InstalledRow, REGISTRIES, REVOKED, RegistryRow, WitnessesRow};
+pub use rows::{INSTALLED, InstalledRow, REGISTRIES, REVOKED, RegistryRow, WORKFLOWS, WitnessesRow};
 pub use stage::{Approvable, read_audience};
 pub(crate) use taken_back::KnownRevoked;
 pub use witnesses::Witnesses;
+pub use workflows::InstalledWorkflows;
 
 pub use thing::PublishedThing;
 
@@ -247,6 +250,12 @@ impl Registries {
     #[must_use]
     pub fn installing(&self) -> Installing<'_> {
         Installing(self)
+    }
+
+    /// The workflows that are installed from registries.
+    #[must_use]
+    pub fn workflows(&self) -> InstalledWorkflows<'_> {
+        InstalledWorkflows(self)
     }
 
     /// The owner as an organisation.

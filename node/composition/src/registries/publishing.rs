@@ -10,20 +10,20 @@ use althing_protocol::registry::{
 use althing_protocol::{AgentId, digest};
 use althing_registry_client::{RegistryClient, RegistryError};
 use althing_store::file::read_bytes;
-use althing_td::{AgentFile, RuntimeSpec};
+use althing_td::{RuntimeSpec, SharedFile};
 
 use super::{Registries, RegistriesError};
-use crate::publish::describe;
+use crate::publish::sign;
 
-/// Bytes of an agent file.
+/// Bytes of an agent file or a workflow file.
 const FILE_BYTES_MAX: u64 = 256 << 10;
 /// Bytes of a release's files together: what registries keep.
 const BUNDLE_BYTES_MAX: usize = 3 << 20;
 
-/// An agent that is published.
+/// An agent, a workflow or a Thing that is published.
 #[derive(Debug, Clone)]
 pub struct Publication {
-    /// The agent file, or the description of a Thing (`.json`).
+    /// The agent file, the workflow file, or the description of a Thing (`.json`).
     pub file: PathBuf,
     /// Further files below its folder that the agent needs.
     pub with: Vec<PathBuf>,
@@ -67,7 +67,7 @@ pub struct Mark {
 pub struct Publishing<'a>(pub(super) &'a Registries);
 
 impl Publishing<'_> {
-    /// Releases an agent: signs its description and the release, waits until the registry proves that it has both, and sends
+    /// Releases an agent or a workflow: signs its description and the release, waits until the registry proves that it has both, and sends
     /// the files. What was released before, with the same content, is no error.
     ///
     /// # Errors
@@ -82,9 +82,9 @@ impl Publishing<'_> {
         let (file, bundle) = gather(&publication.file, &publication.with)?;
         let (owner, network) = (self.0.identity.owner(), self.0.identity.network());
         let now_ms = self.0.identity.clock().now_ms();
-        let agent = crate::publish::agent_id(&owner, &file)?;
-        let version: Version = file.version.parse()?;
-        let described = describe(&file, &owner, network, now_ms)?;
+        let agent = AgentId::new(owner.id(), file.name())?;
+        let version: Version = file.version().parse()?;
+        let described = sign(agent.clone(), &file.describe(&agent.to_string()), &owner, network, now_ms)?;
         let wanted = Bundle { digest: digest(&bundle), bytes: bundle.len() as u64 };
         if let Some(before) = self.released(&client, &agent, &version).await? {
             let same = before.release.body.bundle == Some(wanted) && before.description.body.td == described.body.td;
@@ -163,24 +163,26 @@ fn is_thing(file: &Path) -> bool {
     file.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.ends_with(".json"))
 }
 
-/// An agent file, and the bytes of the bundle with the files that it names.
-pub(super) fn gather(path: &Path, with: &[PathBuf]) -> Result<(AgentFile, Vec<u8>), RegistriesError> {
+/// A file that is shared, and the bytes of the bundle with the files that it names.
+pub(super) fn gather(path: &Path, with: &[PathBuf]) -> Result<(SharedFile, Vec<u8>), RegistriesError> {
     let read = |path: &Path, max: u64| {
         read_bytes(path, max).map_err(|source| RegistriesError::Read { path: path.to_owned(), source })
     };
     let text = String::from_utf8_lossy(&read(path, FILE_BYTES_MAX)?).into_owned();
-    let file = AgentFile::parse(&text)?;
-    if file.contract_file.is_some() {
-        return Err(RegistriesError::ContractApart);
-    }
-    if file.role.is_some() {
-        return Err(RegistriesError::Role);
+    let shared = SharedFile::parse(&text)?;
+    let mut wanted: Vec<PathBuf> = with.to_vec();
+    match &shared {
+        SharedFile::Agent(file) if file.contract_file.is_some() => return Err(RegistriesError::ContractApart),
+        SharedFile::Agent(file) if file.role.is_some() => return Err(RegistriesError::Role),
+        SharedFile::Agent(file) => {
+            if let RuntimeSpec::Wasm { module } = &file.runtime {
+                wanted.push(module.clone());
+            }
+        }
+        SharedFile::Workflow(_) if !with.is_empty() => return Err(RegistriesError::FilesOfWorkflow(with.len())),
+        SharedFile::Workflow(_) => {}
     }
     let folder = path.parent().unwrap_or(Path::new("/"));
-    let mut wanted: Vec<PathBuf> = with.to_vec();
-    if let RuntimeSpec::Wasm { module } = &file.runtime {
-        wanted.push(module.clone());
-    }
     let mut files = BTreeMap::new();
     let mut left = BUNDLE_BYTES_MAX;
     for one in wanted {
@@ -195,5 +197,5 @@ pub(super) fn gather(path: &Path, with: &[PathBuf]) -> Result<(AgentFile, Vec<u8
     if bundle.len() > BUNDLE_BYTES_MAX {
         return Err(RegistriesError::TooLarge { bytes: bundle.len(), max: BUNDLE_BYTES_MAX });
     }
-    Ok((file, bundle))
+    Ok((shared, bundle))
 }

@@ -6,11 +6,12 @@ use std::sync::{Arc, RwLock};
 
 use althing_protocol::AgentId;
 use althing_protocol::registry::Version;
-use althing_store::{Batch, Durability, Store};
+use althing_store::{Batch, Durability, Family, Store};
 
 use super::RegistriesError;
 use super::rows::{
-    INSTALLED, InstalledRow, REVOKED, REVOKED_MAX, REVOKED_OF_PUBLISHER_MAX, RevokedRow, all, bytes, release_key,
+    INSTALLED, InstalledRow, REVOKED, REVOKED_MAX, REVOKED_OF_PUBLISHER_MAX, RevokedRow, WORKFLOWS, all, bytes,
+    release_key,
 };
 
 /// Revoked releases, and from which releases the agents here were installed.
@@ -22,13 +23,15 @@ pub struct Revocations {
 struct Known {
     revoked: BTreeMap<String, RevokedRow>,
     installed: BTreeMap<String, InstalledRow>,
+    workflows: BTreeMap<String, InstalledRow>,
 }
 
 impl Revocations {
     /// Those that the store has.
     pub(crate) fn open(store: Arc<dyn Store>) -> Result<Revocations, RegistriesError> {
         let (revoked, installed) = (all(store.as_ref(), REVOKED)?, all(store.as_ref(), INSTALLED)?);
-        Ok(Revocations { store, known: RwLock::new(Known { revoked, installed }) })
+        let workflows = all(store.as_ref(), WORKFLOWS)?;
+        Ok(Revocations { store, known: RwLock::new(Known { revoked, installed, workflows }) })
     }
 
     /// Why that version of an agent must not be used, if its publisher revoked it.
@@ -68,6 +71,11 @@ impl Revocations {
         self.known.read().expect("no holder panics").installed.clone()
     }
 
+    /// The workflows that were installed.
+    pub(crate) fn workflows(&self) -> BTreeMap<String, InstalledRow> {
+        self.known.read().expect("no holder panics").workflows.clone()
+    }
+
     /// Remembers a revocation that was verified; whether it is new.
     pub(crate) async fn add(
         &self,
@@ -81,7 +89,11 @@ impl Revocations {
             if known.revoked.contains_key(&key) {
                 return Ok(false);
             }
-            let is_used = known.installed.values().any(|installed| installed.agent == agent.to_string());
+            let is_used = known
+                .installed
+                .values()
+                .chain(known.workflows.values())
+                .any(|installed| installed.agent == agent.to_string());
             let publisher = format!("{}:", agent.publisher());
             let of_publisher =
                 known.revoked.range(publisher.clone()..).take_while(|(key, _)| key.starts_with(&publisher)).count();
@@ -106,17 +118,34 @@ impl Revocations {
         if row.is_none() && !self.known.read().expect("no holder panics").installed.contains_key(name) {
             return Ok(None);
         }
+        self.put(INSTALLED, name, row.as_ref()).await?;
+        Ok(put(&mut self.known.write().expect("no holder panics").installed, name, row))
+    }
+
+    /// The same for the workflow of that name.
+    pub(crate) async fn set_workflow(
+        &self,
+        name: &str,
+        row: Option<InstalledRow>,
+    ) -> Result<Option<InstalledRow>, RegistriesError> {
+        self.put(WORKFLOWS, name, row.as_ref()).await?;
+        Ok(put(&mut self.known.write().expect("no holder panics").workflows, name, row))
+    }
+
+    async fn put(&self, family: Family, name: &str, row: Option<&InstalledRow>) -> Result<(), RegistriesError> {
         let mut batch = Batch::new();
-        match &row {
-            Some(row) => batch.put(INSTALLED, name.as_bytes(), bytes(row)),
-            None => batch.delete(INSTALLED, name.as_bytes()),
+        match row {
+            Some(row) => batch.put(family, name.as_bytes(), bytes(row)),
+            None => batch.delete(family, name.as_bytes()),
         };
-        self.store.write(batch, Durability::Synced).await?;
-        let mut known = self.known.write().expect("no holder panics");
-        Ok(match row {
-            Some(row) => known.installed.insert(name.to_owned(), row),
-            None => known.installed.remove(name),
-        })
+        Ok(self.store.write(batch, Durability::Synced).await?)
+    }
+}
+
+fn put(rows: &mut BTreeMap<String, InstalledRow>, name: &str, row: Option<InstalledRow>) -> Option<InstalledRow> {
+    match row {
+        Some(row) => rows.insert(name.to_owned(), row),
+        None => rows.remove(name),
     }
 }
 
@@ -129,10 +158,10 @@ fn why(known: &Known, agent: &AgentId, version: &str) -> Option<String> {
     Some(format!("{agent} {version} was revoked by its publisher{said}"))
 }
 
-/// Removes the files of an installed agent; what is left behind only takes room.
+/// Removes the files of an installed agent or workflow; what is left behind only takes room.
 pub(crate) fn remove_folder(folder: &Path) {
     if let Err(error) = std::fs::remove_dir_all(folder) {
-        tracing::warn!(folder = %folder.display(), %error, "the files of an installed agent could not be removed");
+        tracing::warn!(folder = %folder.display(), %error, "the files of what was installed could not be removed");
     }
 }
 
@@ -156,7 +185,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_publisher_takes_the_room_of_no_other() {
-        let revocations = Revocations::open(Arc::new(MemoryStore::new(&[REVOKED, INSTALLED]))).expect("an empty store");
+        let revocations =
+            Revocations::open(Arc::new(MemoryStore::new(&[REVOKED, INSTALLED, WORKFLOWS]))).expect("an empty store");
         for number in 0..REVOKED_OF_PUBLISHER_MAX {
             assert!(revocations.add(&agent(1), &version(number), row()).await.expect("it is written"));
         }
@@ -174,8 +204,13 @@ mod tests {
             registry: "http://r/".to_owned(),
             folder: "/nowhere".into(),
         };
-        revocations.set_installed("copy", Some(installed)).await.expect("it is written");
+        revocations.set_installed("copy", Some(installed.clone())).await.expect("it is written");
         assert!(revocations.add(&agent(1), &one_more, row()).await.expect("there is room for what runs here"));
+        let review = AgentId::new(PublisherId::from_digest([1; 32]), "review").expect("an id");
+        assert!(!revocations.add(&review, &version(0), row()).await.expect("it is left out"));
+        let workflow = InstalledRow { agent: review.to_string(), version: "1.0.0".to_owned(), ..installed.clone() };
+        revocations.set_workflow("copy", Some(workflow)).await.expect("it is written");
+        assert!(revocations.add(&review, &version(0), row()).await.expect("there is room for a workflow, too"));
         let own = AgentId::new(PublisherId::from_digest([3; 32]), "copy").expect("an id");
         assert!(revocations.here(&own, "9.9.9").is_some_and(|why| why.contains("was revoked by its publisher")));
     }

@@ -18,14 +18,17 @@ pub const REVOKED: Family = Family("althing.revoked");
 /// Agents that were installed, by their names here.
 pub const INSTALLED: Family = Family("althing.installed");
 
+/// Workflows that were installed, by their names here.
+pub const WORKFLOWS: Family = Family("althing.installed-workflows");
+
 /// Registries of one node.
 pub const REGISTRIES_MAX: usize = 16;
 /// Revocations that a node remembers.
 pub const REVOKED_MAX: usize = 65_536;
 /// Those of one publisher: nobody takes the room of others.
 pub const REVOKED_OF_PUBLISHER_MAX: usize = 4_096;
-/// Agents that are installed.
-const INSTALLED_MAX: usize = 1_024;
+/// Agents that are installed; and as many workflows.
+pub const INSTALLED_MAX: usize = 1_024;
 
 /// A registry that is followed.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -84,7 +87,7 @@ pub struct RevokedRow {
     pub registry: String,
 }
 
-/// Where an agent was installed from.
+/// Where an agent or a workflow was installed from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InstalledRow {
     /// The publisher's agent.

@@ -4,12 +4,13 @@ use althing_protocol::object::{self, Authored, Description, Kind};
 use althing_protocol::registry::{Audience, Bundle, BundleFiles, Release, Submission, Version};
 use althing_protocol::{AgentId, digest, hex};
 use althing_registry_client::{Pending, RegistryClient};
-use althing_td::AgentFile;
+use althing_td::SharedFile;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
+use super::contents::unpacked;
 use super::{Published, Publishing, RegistriesError};
-use crate::publish::describe;
+use crate::publish::sign;
 
 /// What waits for the owner's approval.
 #[derive(Debug, Clone)]
@@ -22,13 +23,13 @@ pub struct Approvable {
     pub registry: String,
     /// What is agreed to: the digest of a staged bundle, or of the release that its publisher signed; hexadecimal.
     pub digest: String,
-    /// The agent file, unless its bundle cannot be read.
-    pub file: Option<AgentFile>,
+    /// The agent file or workflow file, unless its bundle cannot be read.
+    pub file: Option<SharedFile>,
 }
 
 /// A staged release that was checked.
 struct Staged {
-    file: AgentFile,
+    file: SharedFile,
     agent: AgentId,
     version: Version,
     bundle: Vec<u8>,
@@ -64,8 +65,7 @@ impl Publishing<'_> {
             Some(wanted) => client.bundle(&agent, &version, wanted).await.ok(),
             None => None,
         };
-        let file =
-            bundle.map(|bundle| Ok::<_, RegistriesError>(AgentFile::parse(&BundleFiles::decode(&bundle)?.agent)?));
+        let file = bundle.map(|bundle| unpacked(&BundleFiles::decode(&bundle)?));
         let digest = hex(&waiting.release.digest());
         Ok(Approvable { agent, version, registry: at, digest, file: file.transpose()? })
     }
@@ -122,7 +122,7 @@ impl Publishing<'_> {
         Ok(Published { agent: agent.clone(), version: version.clone(), registry: at.to_owned(), entries, bytes })
     }
 
-    /// What a build machine staged, if its description is the one that the agent file of the bundle makes.
+    /// What a build machine staged, if its description is the one that the file of the bundle makes.
     async fn staged(&self, client: &RegistryClient, id: &str) -> Result<Staged, RegistriesError> {
         let staged = client.staged(id).await?;
         let other = |why: &str| RegistriesError::Staged { id: id.to_owned(), why: why.to_owned() };
@@ -130,19 +130,17 @@ impl Publishing<'_> {
         if hex(&digest(&bundle)) != staged.digest {
             return Err(other("its bundle has another digest than the build machine sent"));
         }
-        let file = AgentFile::parse(&BundleFiles::decode(&bundle)?.agent)?;
-        if file.role.is_some() {
-            return Err(RegistriesError::Role);
-        }
+        let file = unpacked(&BundleFiles::decode(&bundle)?)?;
         let (owner, network) = (self.0.identity.owner(), self.0.identity.network());
-        let agent = crate::publish::agent_id(&owner, &file)?;
-        let version: Version = file.version.parse()?;
+        let agent = AgentId::new(owner.id(), file.name())?;
+        let version: Version = file.version().parse()?;
         if staged.agent != agent.to_string() || staged.version != version.to_string() {
             return Err(other("its bundle holds another agent or version"));
         }
-        let described = describe(&file, &owner, network, self.0.identity.clock().now_ms())?;
+        let td = file.describe(&agent.to_string());
+        let described = sign(agent.clone(), &td, &owner, network, self.0.identity.clock().now_ms())?;
         if described.body.td[..] != *staged.description.as_bytes() {
-            return Err(other("its description is not the one that its agent file makes: build it with this version"));
+            return Err(other("its description is not the one that its file makes: build it with this version"));
         }
         Ok(Staged { file, agent, version, bundle, described })
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use althing_node::Node;
 use althing_node::registries::{AttestedRow, Claim, PublishedThing};
 use althing_protocol::registry::Subject;
+use althing_td::WORKFLOW_TYPE;
 use axum::Json;
 use axum::extract::{Query, State};
 use serde::Deserialize;
@@ -64,6 +65,7 @@ pub async fn show(State(node): State<Arc<Node>>, Query(asked): Query<Asked>) -> 
         "reason": shown.reason,
         "acceptedMs": shown.accepted_ms,
         "bundleBytes": shown.bundle_bytes,
+        "isWorkflow": shown.description["@type"] == WORKFLOW_TYPE,
         "description": shown.description,
         "forms": forms(&shown.description),
         "attested": shown.attested.iter().map(row).collect::<Vec<_>>(),

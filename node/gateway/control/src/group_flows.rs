@@ -44,11 +44,27 @@ async fn operate(node: &Node, group: GroupId, request: WorkflowRequest) -> Resul
                 let value = state.values().get(&format!("{WORKFLOWS}{name}"));
                 value.map(|value| value.bytes.clone())
             })?;
-            let missing = || {
-                format!("there is no file {name:?}, and the group keeps no workflow of that name (`althing app apply`)")
+            let installed = node.registries.workflows().find(&name)?;
+            let workflow = match (bytes, installed) {
+                (Some(bytes), None) => {
+                    Workflow::from_bytes(&bytes).map_err(|error| Problem::failed(error.to_string()))?
+                }
+                (None, Some(installed)) => installed,
+                (Some(_), Some(_)) => {
+                    let why = format!(
+                        "{name:?} is a workflow of an application of the group, and one that was installed here: write the \
+                         name that it was installed by, such as example.org/{name} (`althing outdated`)"
+                    );
+                    return Err(Problem::invalid(why));
+                }
+                (None, None) => {
+                    let why = format!(
+                        "there is no file {name:?}, the group keeps no workflow of that name (`althing app apply`), and none \
+                         was installed here (`althing install`)"
+                    );
+                    return Err(Problem::new(Kind::NotFound, why));
+                }
             };
-            let bytes = bytes.ok_or_else(|| Problem::new(Kind::NotFound, missing()))?;
-            let workflow = Workflow::from_bytes(&bytes).map_err(|error| Problem::failed(error.to_string()))?;
             begin(node, group, workflow, input).await
         }
         WorkflowRequest::List { finished } => {

@@ -21,6 +21,7 @@ mod registries;
 mod requests;
 mod reserve;
 mod routing;
+mod shared;
 mod tap;
 mod tools;
 mod traces;
@@ -105,6 +106,7 @@ pub fn router(node: Arc<Node>) -> Router {
         .route("/install", post(registries::install))
         .route("/update", post(registries::update))
         .route("/outdated", get(registries::outdated))
+        .route("/installed/{name}", delete(registries::uninstall))
         .route("/traces", get(traces::list))
         .route("/traces/{trace}", get(traces::show))
         .route("/tap", post(tap::tap))

@@ -11,7 +11,9 @@ use axum::extract::{Query, State};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::{ApproveRequest, MemberRequest, OrganiseRequest, Problem, ProveRequest, PurgeRequest, RejectRequest};
+use crate::{
+    ApproveRequest, MemberRequest, OrganiseRequest, Problem, ProveRequest, PurgeRequest, RejectRequest, shared,
+};
 
 type Answer = Result<Json<Value>, Problem>;
 
@@ -148,10 +150,12 @@ pub async fn approve(State(node): State<Arc<Node>>, Json(request): Json<ApproveR
     let Some(agreed) = agreed else {
         let Approvable { agent, version, registry, digest, file } =
             node.registries.publishing().look_at(&what, registry.as_deref()).await?;
-        return Ok(Json(json!({
+        let mut answer = json!({
             "agent": agent.to_string(), "version": version.to_string(), "registry": registry, "digest": digest,
-            "file": file,
-        })));
+            "file": null,
+        });
+        file.iter().for_each(|file| shared::put(&mut answer, &node, file));
+        return Ok(Json(answer));
     };
     let audience = read_audience(audience.as_deref().unwrap_or("public"))?;
     // In a task of its own: it is completed even if the command line hangs up.

@@ -7,13 +7,13 @@ use althing_node::registries::{
     Installation, Mark, Offer, Outdated, Publication, Published, RegistriesError, RegistryRow, Witnesses, read_audience,
 };
 use althing_protocol::registry::Standing;
-use althing_protocol::{CallerId, hex};
+use althing_protocol::{AgentId, CallerId, hex};
 use axum::Json;
-use axum::extract::{Query, State};
+use axum::extract::{Path, Query, State};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::{AddRegistry, InstallRequest, Kind, MarkRequest, Problem, PublishRequest, UpdateRequest};
+use crate::{AddRegistry, InstallRequest, Kind, MarkRequest, Problem, PublishRequest, UpdateRequest, shared};
 
 type Answer = Result<Json<Value>, Problem>;
 
@@ -132,8 +132,8 @@ fn trusts(node: &Node) -> impl Fn(CallerId) -> bool + use<> {
     move |id| id == own || trusted.contains(&id)
 }
 
-fn offered(offer: &Offer) -> Value {
-    json!({
+fn offered(node: &Node, offer: &Offer) -> Value {
+    let mut answer = json!({
         "agent": offer.agent.to_string(),
         "version": offer.version.to_string(),
         "registry": offer.registry,
@@ -147,8 +147,18 @@ fn offered(offer: &Offer) -> Value {
         "standing": offer.standing.name(),
         "reason": offer.reason,
         "attested": offer.attested.iter().map(crate::attesting::row).collect::<Vec<_>>(),
-        "file": offer.file,
-    })
+        "name": offer.name,
+    });
+    shared::put(&mut answer, node, &offer.file);
+    answer
+}
+
+/// Writes into an answer what was installed: the agent that runs now, if it is one.
+fn done(answer: &mut Value, node: &Node, offer: &Offer, id: Option<&AgentId>) {
+    answer["added"] = match id {
+        Some(id) => crate::agents::added(node, id),
+        None => json!({ "name": offer.name }),
+    };
 }
 
 /// Refuses to install another release than the one that was agreed to.
@@ -161,15 +171,15 @@ pub async fn install(State(node): State<Arc<Node>>, Json(request): Json<InstallR
     let InstallRequest { reference, name, callers, young, registry, agreed: digest } = request;
     let wanted = Installation { reference, name, callers, young, registry };
     let offer = node.registries.installing().look(&wanted, trusts(&node)).await?;
-    let mut answer = offered(&offer);
+    let mut answer = offered(&node, &offer);
     let Some(digest) = digest else {
-        answer["taken"] = node.agents.file(&offer.file.name).is_ok().into();
+        answer["taken"] = node.registries.workflows().is_taken(&node.agents, &offer.name).into();
         return Ok(Json(answer));
     };
     agreed(&offer, &digest)?;
     let installing = tokio::spawn(async move {
         let id = node.registries.installing().install(&node.agents, node.data(), &offer).await?;
-        answer["added"] = crate::agents::added(&node, &id);
+        done(&mut answer, &node, &offer, id.as_ref());
         Ok(Json(answer))
     });
     installing.await.unwrap_or_else(|error| Err(Problem::failed(error.to_string())))
@@ -179,16 +189,32 @@ pub async fn install(State(node): State<Arc<Node>>, Json(request): Json<InstallR
 pub async fn update(State(node): State<Arc<Node>>, Json(request): Json<UpdateRequest>) -> Answer {
     let UpdateRequest { name, young, agreed: digest } = request;
     let offer = node.registries.installing().look_for_update(&node.agents, &name, young, trusts(&node)).await?;
-    let mut answer = offered(&offer);
-    answer["before"] = json!(node.agents.file(&name)?.0.version);
+    let mut answer = offered(&node, &offer);
+    answer["before"] = json!(node.registries.installing().version_of(&name)?);
     let Some(digest) = digest else { return Ok(Json(answer)) };
     agreed(&offer, &digest)?;
     let updating = tokio::spawn(async move {
         let id = node.registries.installing().update(&node.agents, node.data(), &offer).await?;
-        answer["added"] = crate::agents::added(&node, &id);
+        done(&mut answer, &node, &offer, id.as_ref());
         Ok(Json(answer))
     });
     updating.await.unwrap_or_else(|error| Err(Problem::failed(error.to_string())))
+}
+
+/// `DELETE /installed/{name}`: removes a workflow or an agent that was installed.
+pub async fn uninstall(State(node): State<Arc<Node>>, Path(name): Path<String>) -> Answer {
+    // In a task of its own: it is completed even if the command line hangs up.
+    let removing = tokio::spawn(async move {
+        match node.registries.workflows().remove(&name).await {
+            Err(RegistriesError::NotInstalled(_)) => {
+                node.registries.installing().version_of(&name)?;
+                node.agents.remove(&name).await?;
+            }
+            removed => removed?,
+        }
+        Ok(Json(json!({ "removed": name })))
+    });
+    removing.await.unwrap_or_else(|error| Err(Problem::failed(error.to_string())))
 }
 
 /// `GET /outdated`

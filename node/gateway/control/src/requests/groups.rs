@@ -286,7 +286,7 @@ pub enum WorkflowRequest {
         /// The input of the run.
         input: String,
     },
-    /// Begins a run of a workflow that the group keeps.
+    /// Begins a run of a workflow that the group keeps, or that was installed here.
     RunNamed {
         /// Its name.
         name: String,

@@ -1,0 +1,52 @@
+//! What a release brings, for whoever looks at it before it is signed or installed: the agent file, or a workflow's steps.
+
+use std::collections::BTreeMap;
+
+use althing_discovery::Query;
+use althing_node::Node;
+use althing_protocol::group::{Action, Target};
+use althing_td::{SharedFile, WorkflowFile, needs};
+use serde_json::{Value, json};
+
+/// Writes it into an answer: as `file` for an agent, and as `workflow`.
+pub fn put(answer: &mut Value, node: &Node, shared: &SharedFile) {
+    match shared {
+        SharedFile::Agent(file) => answer["file"] = json!(file),
+        SharedFile::Workflow(file) => answer["workflow"] = workflow(node, file),
+    }
+}
+
+fn workflow(node: &Node, file: &WorkflowFile) -> Value {
+    let (capabilities, agents) = needs(&file.workflow.steps);
+    let steps = file.workflow.steps.iter().map(|step| {
+        let mut row = json!({ "id": step.id, "after": step.after });
+        match &step.action {
+            Action::Approval(question) => row["approve"] = json!(question),
+            Action::Task(job) => {
+                row["input"] = json!(job.input);
+                match &job.needs.target {
+                    Target::Capability(name) => row["capability"] = json!(name),
+                    Target::Agent(name) => row["agent"] = json!(name),
+                }
+            }
+        }
+        row
+    });
+    let is_unknown = |query: Query| node.discovery.find(&Query { limit: Some(1), ..query }).0.is_empty();
+    let lacking = capabilities
+        .iter()
+        .filter(|name| is_unknown(Query { capability: Some((**name).to_owned()), ..Query::default() }));
+    let named = node.discovery.find(&Query { limit: Some(usize::MAX), ..Query::default() }).0;
+    let hosted: BTreeMap<&str, ()> = named.iter().map(|found| (found.candidate.verified.agent.name(), ())).collect();
+    let missing = agents.iter().filter(|name| !hosted.contains_key(**name) && node.agents.file(name).is_err());
+    json!({
+        "name": file.workflow.name,
+        "title": file.heading.title,
+        "description": file.heading.description,
+        "version": file.heading.version,
+        "steps": steps.collect::<Vec<_>>(),
+        "capabilities": capabilities,
+        "agents": agents,
+        "unknown": lacking.chain(missing).collect::<Vec<_>>(),
+    })
+}
