@@ -45,7 +45,7 @@ pub(super) fn of_release(
     let described = kind(is_workflow(td));
     let found = kind(matches!(shared, SharedFile::Workflow(_)));
     if described != found {
-        return Err(RegistriesError::OtherKind { agent, version, described, found });
+        return Err(RegistriesError::OtherKind { agent: Box::new(agent), version, described, found });
     }
     Ok(shared)
 }

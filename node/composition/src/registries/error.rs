@@ -111,7 +111,7 @@ pub enum RegistriesError {
     )]
     OtherKind {
         /// The agent.
-        agent: AgentId,
+        agent: Box<AgentId>,
         /// The version.
         version: Version,
         /// What its description says that it is.
@@ -141,7 +141,7 @@ pub enum RegistriesError {
         /// The file.
         path: PathBuf,
         /// What is wrong with it.
-        source: WorkflowFileError,
+        source: Box<WorkflowFileError>,
     },
     /// The contract is in another file.
     #[error("the contract is in another file: write it into the agent file, so that the release has all of it")]
@@ -198,7 +198,7 @@ pub enum RegistriesError {
         /// The registry.
         at: String,
         /// The agent.
-        agent: AgentId,
+        agent: Box<AgentId>,
         /// The range.
         range: String,
         /// Why it does not choose those that there are, as the registry says.

@@ -252,7 +252,7 @@ impl Installing<'_> {
             Some(version) => Ok((version, passed_over)),
             None => {
                 let (at, agent, range) = (at.to_owned(), agent.clone(), range.to_owned());
-                Err(RegistriesError::NoMatch { at, agent, range, passed_over })
+                Err(RegistriesError::NoMatch { at, agent: Box::new(agent), range, passed_over })
             }
         }
     }

@@ -87,7 +87,8 @@ impl InstalledWorkflows<'_> {
         let path = row.folder.join(WORKFLOW_FILE);
         let most = u64::try_from(WORKFLOW_FILE_BYTES_MAX).unwrap_or(u64::MAX);
         let text = read_text(&path, most).map_err(|source| RegistriesError::Read { path: path.clone(), source })?;
-        let damaged = |source: WorkflowFileError| RegistriesError::InstalledFile { name, path, source };
+        let damaged =
+            |source: WorkflowFileError| RegistriesError::InstalledFile { name, path, source: Box::new(source) };
         parse_workflow(&text).map(Some).map_err(damaged)
     }
 }
