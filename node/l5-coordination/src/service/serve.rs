@@ -155,24 +155,32 @@ impl RaftService {
                 Ok(wire::write(&Reported::Taken))
             }
             "fetch" => self.fetch(&self.admit::<Fetch>(caller, body)?.2),
-            "compare" => {
-                let (member, _, compare) = self.admit::<Compare>(caller, body)?;
-                compare.check().map_err(Unserved::Malformed)?;
-                Ok(wire::write(&Proofs::of(&self.0).answer(&member, &compare).await))
-            }
-            "accuse" => {
-                let (member, _, accuse) = self.admit::<Accuse>(caller, body)?;
-                let kept = Proofs::of(&self.0).accept(&member, accuse.proof).await;
-                Ok(wire::write(&kept.map_err(|error| Unserved::Stopped(error.to_string()))?))
-            }
-            // Its author's signature decides, not who brings it.
-            "submit" => {
-                let submit: Submit = wire::read(body).map_err(Unserved::Malformed)?;
-                let (_, replica) = self.find(submit.group)?;
-                Ok(wire::write(&submitted(&replica, replica.propose(&submit.batch).await)?))
-            }
+            "compare" => self.compare(caller, body).await,
+            "accuse" => self.accuse(caller, body).await,
+            "submit" => self.submit(body).await,
             other => Err(Unserved::Malformed(format!("there is no operation {:?}", other.get(..60).unwrap_or("…")))),
         }
+    }
+
+    /// What another member was sent, beside what this one was.
+    async fn compare(&self, caller: Caller, body: &[u8]) -> Result<Vec<u8>, Unserved> {
+        let (member, _, compare) = self.admit::<Compare>(caller, body)?;
+        compare.check().map_err(Unserved::Malformed)?;
+        Ok(wire::write(&Proofs::of(&self.0).answer(&member, &compare).await))
+    }
+
+    /// A proof against a member.
+    async fn accuse(&self, caller: Caller, body: &[u8]) -> Result<Vec<u8>, Unserved> {
+        let (member, _, accuse) = self.admit::<Accuse>(caller, body)?;
+        let kept = Proofs::of(&self.0).accept(&member, accuse.proof).await;
+        Ok(wire::write(&kept.map_err(|error| Unserved::Stopped(error.to_string()))?))
+    }
+
+    /// A batch: its author's signature decides, not who brings it.
+    async fn submit(&self, body: &[u8]) -> Result<Vec<u8>, Unserved> {
+        let submit: Submit = wire::read(body).map_err(Unserved::Malformed)?;
+        let (_, replica) = self.find(submit.group)?;
+        Ok(wire::write(&submitted(&replica, replica.propose(&submit.batch).await)?))
     }
 
     /// A part of a large result.

@@ -1,5 +1,6 @@
 //! What a message of `/althing/raft/1` says, as the vectors show it.
 
+use althing_protocol::group::SignedAppend;
 use minicbor::data::Type;
 use serde_json::{Value, json};
 
