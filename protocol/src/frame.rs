@@ -237,6 +237,43 @@ impl FrameOpener {
     /// # Errors
     /// See [`FrameError`]; nothing of a refused frame may be acted on.
     pub fn open(&mut self, bytes: &[u8]) -> Result<Frame, FrameError> {
+        let context =
+            Context { peer: self.peer, me: self.me, stream: self.stream, aad: &self.aad, by_opener: self.by_opener };
+        let bound = context.open(bytes, Some(self.next))?;
+        self.next += 1;
+        Ok(bound.frame)
+    }
+}
+
+/// Verifies a frame that the opener of a stream sent once, at whatever place: of what one side signed somebody else makes sure
+/// later. Of frames that arrive a [`FrameOpener`] also verifies the order.
+///
+/// # Errors
+/// See [`FrameError`]; never [`FrameError::WrongCounter`].
+pub fn verify_request(binding: &StreamBinding, bytes: &[u8]) -> Result<Frame, FrameError> {
+    let (peer, me) = (binding.opener, binding.acceptor);
+    let context = Context { peer, me, stream: binding.id(), aad: &binding.aad(peer), by_opener: true };
+    let frame = context.open(bytes, None)?.frame;
+    if frame.kind == FrameKind::Request { Ok(frame) } else { Err(FrameError::Shape("it is no request".to_owned())) }
+}
+
+/// The body in the payload of a frame's envelope, which is not verified here.
+pub(crate) fn body_of(payload: &[u8]) -> Option<Vec<u8>> {
+    minicbor::decode::<Bound>(payload).ok().map(|bound| bound.frame.body)
+}
+
+/// What all frames of one side of a stream are signed for.
+struct Context<'a> {
+    peer: PublicKey,
+    me: PublicKey,
+    stream: [u8; 8],
+    aad: &'a [u8],
+    by_opener: bool,
+}
+
+impl Context<'_> {
+    /// The verified frame; `expected` is its counter, if that must be a certain one.
+    fn open(&self, bytes: &[u8], expected: Option<u64>) -> Result<Bound, FrameError> {
         let envelope = sign1::read_known(bytes, FRAME_BYTES_MAX, Some(self.peer))?;
         if envelope.signer() != self.peer {
             return Err(FrameError::WrongKey { signer: envelope.signer(), peer: self.peer });
@@ -251,9 +288,9 @@ impl FrameOpener {
         if bound.stream != self.stream {
             return Err(FrameError::WrongStream);
         }
-        let payload = envelope.verify(&self.aad)?;
-        if bound.counter != self.next {
-            return Err(FrameError::WrongCounter { got: bound.counter, expected: self.next });
+        let payload = envelope.verify(self.aad)?;
+        if let Some(expected) = expected.filter(|expected| bound.counter != *expected) {
+            return Err(FrameError::WrongCounter { got: bound.counter, expected });
         }
         bound.frame.check()?;
         bound.frame.check_direction(self.by_opener)?;
@@ -261,7 +298,6 @@ impl FrameOpener {
         if again != payload {
             return Err(FrameError::Shape("members that this version does not know".to_owned()));
         }
-        self.next += 1;
-        Ok(bound.frame)
+        Ok(bound)
     }
 }

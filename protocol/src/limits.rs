@@ -162,3 +162,5 @@ pub const RELEASE_MARKS_MAX: usize = 32;
 pub const PRESENCE_GRANTS_MAX: usize = 64;
 /// Bytes of what a node tells a registry of itself.
 pub const PRESENCE_BYTES_MAX: usize = 64 << 10;
+/// A signed append that is kept, its frame included: two of them, as a proof of equivocation, fit into one message.
+pub const SIGNED_APPEND_BYTES_MAX: usize = 480 << 10;

@@ -360,6 +360,7 @@ impl Calls {
             priority: asked.priority,
             body: asked.request.bytes().to_vec(),
             holder: None,
+            frame: None,
         };
         let shared = &self.shared;
         if !operation.streams() {

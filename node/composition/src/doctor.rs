@@ -103,6 +103,8 @@ pub struct GroupHealth {
     pub undecided: Vec<(String, usize)>,
     /// The last decisions between tasks that wanted the same resource, newest first, each in words.
     pub conflicts: Vec<String>,
+    /// Members that equivocated when they led it, as proofs show.
+    pub equivocated: Vec<String>,
 }
 
 fn fine(layer: &'static str, what: impl Into<String>) -> Finding {
@@ -126,6 +128,16 @@ pub fn diagnose(status: &NodeStatus) -> Vec<Finding> {
     findings
 }
 
+fn equivocated(group: &str, node: &str) -> Finding {
+    wrong(
+        "L5",
+        format!("{node} gave members of the group {group:?} different entries when it led it, as it signed itself"),
+        format!(
+            "compare what the members have, then `althing group expel {group} {node}`; `althing group status {group} --json` has the proof"
+        ),
+    )
+}
+
 fn groups(status: &NodeStatus, findings: &mut Vec<Finding>) {
     for group in &status.groups {
         let GroupHealth { name, voters, reached, .. } = group;
@@ -136,6 +148,7 @@ fn groups(status: &NodeStatus, findings: &mut Vec<Finding>) {
                 format!("`althing workflow list {name} --all` names the runs, `althing workflow show` says why"),
             )
         }));
+        findings.extend(group.equivocated.iter().map(|node| equivocated(name, node)));
         findings.extend(group.undecided.iter().map(|(resource, tasks)| {
             wrong(
                 "L5",
@@ -422,6 +435,18 @@ mod tests {
                 },
                 "L5",
                 "2 tasks of the group \"team\" want \"report.txt\"",
+            ),
+            (
+                NodeStatus {
+                    groups: vec![GroupHealth {
+                        equivocated: vec!["did:key:z6Mk".to_owned()],
+                        is_led: true,
+                        ..group(3, None)
+                    }],
+                    ..well()
+                },
+                "L5",
+                "did:key:z6Mk gave members of the group \"team\" different entries",
             ),
             (NodeStatus { unauthorised: named("m at http://m answered 401"), ..well() }, "L2", "answered 401"),
             (NodeStatus { groups: vec![group(2, None)], ..well() }, "L5", "though 2 of 3"),

@@ -15,7 +15,7 @@ use crate::machine::trust_level::Holder;
 use crate::network::{BoxedStream, Incoming};
 use crate::request::{Request, kind_name};
 use crate::shared::Shared;
-use crate::signed::SignedStream;
+use crate::signed::{Opening, SignedStream};
 use crate::stream_slots::StreamSlot;
 
 /// The answer to a call.
@@ -33,6 +33,11 @@ pub enum Answer {
 pub trait Inbound: Send + Sync + 'static {
     /// Answers one call.
     fn call(&self, caller: Caller, request: Request) -> BoxFuture<'static, Answer>;
+
+    /// Whether requests come with the frames that carried them, which takes as much memory again while they are served.
+    fn keeps_frames(&self) -> bool {
+        false
+    }
 
     /// The priority of sending the answer.
     fn priority(&self, _request: &Request) -> Priority {
@@ -74,7 +79,8 @@ async fn serve(
     slot: &StreamSlot,
 ) -> Result<(), StreamError> {
     // Boxed: the future that opens a stream is larger than the one that serves it, and short-lived.
-    let (mut stream, hello) = Box::pin(SignedStream::accept(raw, shared.opening(protocol, peer))).await?;
+    let opening = Opening { keeps_frames: to.keeps_frames(), ..shared.opening(protocol, peer) };
+    let (mut stream, hello) = Box::pin(SignedStream::accept(raw, opening)).await?;
     let membership = shared.note_owner(peer, &hello);
     if let Some(shown) = &membership
         && protocol != KEYS
@@ -100,7 +106,8 @@ async fn serve(
         shared.throttle(&caller).await;
         slot.busy(trust);
         let holder = Holder { peer, trust, origin: shared.network.origin(peer) };
-        let request = Request { holder: Some(holder), ..Request::from_frame(frame) };
+        let signed = stream.take_kept();
+        let request = Request { holder: Some(holder), frame: signed, ..Request::from_frame(frame) };
         let priority = to.priority(&request);
         let answering = to.call(caller, request);
         drop(reserved);

@@ -53,7 +53,7 @@ pub use network::{AcceptError, BoxedStream, DialError, Network, OpenError, PeerE
 pub use outbound::Events;
 pub use ports::{Entropy, WallClock};
 pub use reach::{DialBackResult, REACH};
-pub use request::Request;
+pub use request::{Request, SignedFrame};
 pub use routing::{LookupStats, Provider, Routing, RoutingError, TableStats};
 pub use service::Communication;
 pub use stream_slots::StreamLimits;

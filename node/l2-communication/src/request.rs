@@ -1,11 +1,22 @@
 //! Requests, and the frames that carry them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use althing_protocol::{AgentId, Frame, FrameKind};
+use althing_protocol::{AgentId, Frame, FrameKind, StreamBinding};
+use bytes::Bytes;
 
 use crate::lanes::Priority;
 use crate::machine::trust_level::Holder;
+
+/// A request as its caller signed it, for whoever must prove to others what was said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SignedFrame {
+    /// The stream that it came on.
+    pub stream: Arc<StreamBinding>,
+    /// The frame, verified.
+    pub bytes: Bytes,
+}
 
 /// A request for one operation, to a peer or from one.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -28,6 +39,8 @@ pub struct Request {
     pub priority: Priority,
     /// Of an incoming request: its caller's trust level and origin, as this node determined them.
     pub holder: Option<Holder>,
+    /// Of an incoming request, where [`Inbound::keeps_frames`](crate::Inbound::keeps_frames): the frame that carried it.
+    pub frame: Option<SignedFrame>,
     /// The parameters.
     pub body: Vec<u8>,
 }
@@ -50,6 +63,7 @@ impl Request {
             extensions: frame.extensions.unwrap_or_default(),
             priority: Priority::default(),
             holder: None,
+            frame: None,
             body: frame.body,
         }
     }

@@ -126,6 +126,7 @@ impl Shared {
             holder: self.holder(peer),
             frames: self.frames.clone(),
             tap: self.tap.clone(),
+            keeps_frames: false,
         }
     }
 

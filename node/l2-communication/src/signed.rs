@@ -10,7 +10,7 @@ use althing_protocol::{
     AgentId, Challenge, Frame, FrameKind, FrameOpener, FrameSealer, Hello, OwnerProof, PublicKey, SecretKey,
     StreamBinding,
 };
-use bytes::{Buf, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -19,6 +19,7 @@ use crate::frames::{Frames, Reserved};
 use crate::lanes::{Lanes, Priority};
 use crate::machine::trust_level::{Holder, TrustLevel};
 use crate::network::BoxedStream;
+use crate::request::SignedFrame;
 use crate::tap::Tap;
 
 /// Bytes of the length in front of each frame.
@@ -47,6 +48,14 @@ pub(crate) struct Opening<'a> {
     pub holder: Holder,
     pub frames: Arc<Frames>,
     pub tap: Arc<Tap>,
+    /// Each received frame is kept until the next one, or until it is taken.
+    pub keeps_frames: bool,
+}
+
+/// The last frame of a stream whose frames are kept.
+struct Kept {
+    stream: Arc<StreamBinding>,
+    frame: Option<Bytes>,
 }
 
 /// A stream on which both sides have sent their hello.
@@ -65,6 +74,8 @@ pub(crate) struct SignedStream {
     frames: Arc<Frames>,
     sealer: FrameSealer,
     opener: FrameOpener,
+    /// The last frame that was received, where frames are kept.
+    kept: Option<Kept>,
     frame_timeout: Duration,
     /// The priority queues of the peer.
     lanes: Arc<Lanes>,
@@ -133,6 +144,7 @@ impl SignedStream {
             frames: opening.frames,
             sealer: FrameSealer::new(&binding, opening.key.clone()),
             opener: FrameOpener::new(&binding, me),
+            kept: opening.keeps_frames.then(|| Kept { stream: Arc::new(binding), frame: None }),
             frame_timeout: opening.timeout,
             lanes: opening.lanes,
             shown: opening.membership,
@@ -187,6 +199,12 @@ impl SignedStream {
         self.read_in_time(FRAME_HEAD_BYTES_MAX).await.map(|(frame, _)| frame)
     }
 
+    /// The last frame as it was received, where frames are kept.
+    pub fn take_kept(&mut self) -> Option<SignedFrame> {
+        let kept = self.kept.as_mut()?;
+        Some(SignedFrame { stream: kept.stream.clone(), bytes: kept.frame.take()? })
+    }
+
     /// Sets the trust level of its peer.
     pub fn set_trust(&mut self, trust: TrustLevel) {
         self.holder.trust = trust;
@@ -221,7 +239,11 @@ impl SignedStream {
         }
         self.begun = None;
         let reserved = self.reserved.take();
-        let frame = self.opener.open(&split_frame(&mut self.inbox, len))?;
+        let bytes = split_frame(&mut self.inbox, len);
+        let frame = self.opener.open(&bytes)?;
+        if let Some(kept) = &mut self.kept {
+            kept.frame = Some(bytes.freeze());
+        }
         if self.tap.is_on() {
             self.copy(true, &frame);
         }

@@ -7,6 +7,7 @@ mod charter;
 mod command;
 mod deployment;
 mod endorsed;
+mod equivocation;
 mod proposal;
 mod template;
 mod work;
@@ -20,6 +21,7 @@ pub use charter::{Charter, Follows, Policy, REPLACE_AFTER_MS, Rule};
 pub use command::{Author, Batch, Command, Founding, Join, Remove, Set};
 pub use deployment::Deployment;
 pub use endorsed::{Dissolution, Endorsed, EndorsementError, Expulsion, Invitation, KeyLogs};
+pub use equivocation::{Equivocated, Equivocation, EquivocationError, Said, SignedAppend};
 pub use proposal::{Amendment, Endorse, Motion, Propose, Replace};
 pub use template::{Part, TemplateError, parts};
 pub use work::{

@@ -6,6 +6,7 @@ mod evidence;
 mod forks;
 mod frames;
 mod group_deployments;
+mod group_equivocation;
 mod group_proposals;
 mod group_tasks;
 mod group_workflows;

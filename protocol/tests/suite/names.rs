@@ -3,6 +3,7 @@
 
 use althing_protocol::cbor::CborError as C;
 use althing_protocol::group::EndorsementError;
+use althing_protocol::group::EquivocationError;
 use althing_protocol::inquiry::InquiryError;
 use althing_protocol::keyring::KeyringError;
 use althing_protocol::record::RecordError;
@@ -130,6 +131,18 @@ impl Name for E {
             E::Description(inner) => format!("EvidenceError::Description({})", inner.name()),
             E::Grant(inner) => format!("EvidenceError::Grant({})", inner.name()),
             E::Mismatch { .. } => "EvidenceError::Mismatch".to_owned(),
+        }
+    }
+}
+
+impl Name for EquivocationError {
+    fn name(&self) -> String {
+        match self {
+            EquivocationError::Cbor(inner) => format!("EquivocationError::Cbor({})", inner.name()),
+            EquivocationError::Shape(_) => "EquivocationError::Shape".to_owned(),
+            EquivocationError::Frame(inner) => format!("EquivocationError::Frame({})", inner.name()),
+            EquivocationError::Unrelated => "EquivocationError::Unrelated".to_owned(),
+            EquivocationError::Consistent => "EquivocationError::Consistent".to_owned(),
         }
     }
 }

@@ -32,6 +32,7 @@ pub fn all() -> Vec<(&'static str, Vec<Case>)> {
         ("records", crate::records::vectors()),
         ("keyring", crate::keyring::vectors()),
         ("groups", crate::groups::vectors()),
+        ("equivocation", crate::group_equivocation::cases()),
         ("registry", crate::registry_evidence_vectors::all()),
     ]
 }

@@ -28,6 +28,7 @@ pub fn run(what: &str, input: &Value) -> Outcome {
         "records" => crate::records::run(input),
         "keyring" => crate::keyring::run(input),
         "groups" => crate::groups::run(input),
+        "equivocation" => crate::group_equivocation::run(input),
         "registry" => crate::registry_evidence_vectors::run(input),
         other => panic!("no vectors are called {other}"),
     }

@@ -151,6 +151,11 @@ pub struct Evidence {
     pub snapshots: usize,
     /// How often the power of a member was cut.
     pub crashes: usize,
+    /// The proofs of equivocation that members keep: who keeps it, against whom, and whom it proves to have equivocated, if it
+    /// proves anything.
+    pub accused: BTreeSet<(PublicKey, PublicKey, Option<PublicKey>)>,
+    /// How often a leader told two members different things.
+    pub lies: usize,
     /// The replicas that failed, and why.
     pub failures: Vec<(PublicKey, String)>,
 }

@@ -6,9 +6,10 @@ use std::time::Duration;
 use althing_communication::{Communication, CommunicationConfig, Network, WallClock};
 use althing_coordination::machine::group::Group;
 use althing_coordination::{
-    GroupError, Groups, GroupsConfig, OwnerNow, Ports, RAFT, RAFT_LIMITS, RaftService, ReplicaConfig, Role, Status,
+    GroupError, Groups, GroupsConfig, OwnerNow, Ports, Proofs, RAFT, RAFT_LIMITS, RaftService, ReplicaConfig, Role,
+    Status,
 };
-use althing_protocol::group::{Command, GroupId};
+use althing_protocol::group::{Command, Equivocation, GroupId};
 use althing_protocol::{PublicKey, SecretKey};
 use althing_simnet::SimNet;
 use tokio::sync::watch;
@@ -228,6 +229,12 @@ impl Member {
         let Ok(overview) = running.groups.overview(group) else { return };
         let failure = overview.failure.or(overview.replica.as_ref().and_then(|status| status.failure.clone()));
         books.open().failures.extend(failure.map(|why| (self.id(), why)));
+        for against in overview.equivocated.iter().map(|proven| proven.leader) {
+            let bytes = Proofs::of(&running.groups).get(group, against).ok().flatten().unwrap_or_default();
+            let proven = Equivocation::decode(&bytes).and_then(|proof| proof.verify(NETWORK)).ok();
+            let of_group = proven.filter(|proven| proven.group == group).map(|proven| proven.leader);
+            books.open().accused.insert((self.id(), against, of_group));
+        }
         let Some(applied) = overview.replica.and_then(|status| status.applied) else { return };
         self.disk.commit(group, applied);
         if let Ok(digest) = running.groups.look(group, digest_of) {

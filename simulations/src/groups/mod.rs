@@ -19,8 +19,10 @@ mod stage;
 mod tap;
 mod worker;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use althing_protocol::PublicKey;
 use serde::{Deserialize, Serialize};
 
 use crate::trace::Trace;
@@ -50,8 +52,18 @@ pub struct Outcome {
     pub violations: Vec<Violation>,
     /// What happened, in order.
     pub trace: Trace,
+    /// Whom each member can prove to have equivocated, and how often a leader did.
+    pub proven: Proven,
     /// How much happened.
     pub counts: Counts,
+}
+
+/// What came of leaders that equivocate.
+pub struct Proven {
+    /// The members that keep to the rules, and of each whom it can prove to have equivocated.
+    pub by: BTreeMap<PublicKey, BTreeSet<PublicKey>>,
+    /// How often a leader told two members different things.
+    pub lies: usize,
 }
 
 /// How much happened in a run, or in many.
@@ -113,11 +125,16 @@ pub fn run(seed: u64, adversary: Option<&'static str>, flaw: Arc<dyn Flaw>) -> O
     let evidence = books.open().clone();
     let counts = Counts { adversaries: usize::from(plan.adversary.is_some()), ..count(&evidence) };
     let replay = Replay::of(&evidence);
+    let by = |node: &PublicKey| {
+        let proofs = evidence.accused.iter().filter(|(keeper, ..)| keeper == node);
+        (*node, proofs.filter_map(|(_, _, proven)| *proven).collect())
+    };
+    let proven = Proven { by: evidence.honest.iter().map(by).collect(), lies: evidence.lies };
     let seen = Seen { evidence, replay };
     let judged = invariant::ALL
         .iter()
         .filter_map(|invariant| invariant.check(&seen).err().map(|why| Violation { invariant: invariant.name(), why }));
-    Outcome { seed, plan, violations: judged.collect(), trace: books.recorder.trace(), counts }
+    Outcome { seed, plan, violations: judged.collect(), trace: books.recorder.trace(), proven, counts }
 }
 
 fn count(evidence: &evidence::Evidence) -> Counts {

@@ -53,6 +53,10 @@ impl Inbound for Tap {
         }
         .boxed()
     }
+
+    fn keeps_frames(&self) -> bool {
+        self.inner.keeps_frames()
+    }
 }
 
 fn note_request(books: &Books, from: PublicKey, request: &Request) {

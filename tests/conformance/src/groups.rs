@@ -103,6 +103,10 @@ impl Inbound for Counting {
         *self.asked.0.lock().expect("no panic").entry(request.operation.clone()).or_default() += 1;
         self.inner.call(caller, request)
     }
+
+    fn keeps_frames(&self) -> bool {
+        self.inner.keeps_frames()
+    }
 }
 
 /// A member whose tasks say what it does: `sleep MS`, `fail`, or anything else, which is the result. It has the capability

@@ -3,10 +3,11 @@
 #![no_main]
 
 use althing_coordination::consensus::wire::{
-    Append, Appended, Ballot, Barrier, BarrierAnswer, Beats, BeatsHeard, Elect, Elected, Fetch, Fetched, Payload,
-    Position, ReportTo, Reported, SnapshotPart, SnapshotTaken, Submit, Submitted, Transfer, Transferred, Unserved,
-    read, write,
+    Accuse, Accused, Append, Appended, Ballot, Barrier, BarrierAnswer, Beats, BeatsHeard, Compare, Compared, Elect,
+    Elected, Fetch, Fetched, NOTES_MAX, Payload, Position, ReportTo, Reported, SnapshotPart, SnapshotTaken, Submit,
+    Submitted, Transfer, Transferred, Unserved, read, write,
 };
+use althing_protocol::group::Equivocation;
 use libfuzzer_sys::fuzz_target;
 use minicbor::{Decode, Encode};
 
@@ -72,6 +73,27 @@ fuzz_target!(|data: &[u8]| {
     {
         assert!(transfer.leader.elected && made(transfer.leader, transfer.last));
     }
+    if let Some(compare) = again::<Compare>(data)
+        && compare.check().is_ok()
+    {
+        assert!((1..=NOTES_MAX).contains(&compare.entries().count()));
+    }
+    if let Some(Accuse { proof, .. }) = again::<Accuse>(data) {
+        assert_eq!(Equivocation::decode(&proof.encode()).as_ref(), Ok(&proof));
+        // Nobody guesses two signatures; whatever the bytes are, verifying them ends.
+        assert!(proof.verify("fuzz").is_err());
+    }
+    if let Ok(proof) = Equivocation::decode(data) {
+        assert_eq!(proof.encode(), data);
+        let (one, other) = (proof.one.read(), proof.other.read());
+        if let (Some(one), Some(other)) = (one, other)
+            && let Some((index, entries)) = one.contradicts(&other)
+        {
+            assert!(one.entries[&index] == entries[0] && other.entries[&index] == entries[1]);
+        }
+    }
+    again::<Compared>(data);
+    again::<Accused>(data);
     again::<Appended>(data);
     again::<BeatsHeard>(data);
     again::<Elected>(data);

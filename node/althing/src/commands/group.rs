@@ -266,6 +266,10 @@ fn status(group: &Value) -> String {
     if let Some(failure) = group["failure"].as_str() {
         lines.push(format!("stopped  {failure}"));
     }
+    lines.extend(rows(group, "equivocated").iter().map(|proven| {
+        let (node, entry, term) = (text(proven, "node"), text(proven, "entry"), text(proven, "term"));
+        format!("PROVEN   {node} signed two different entries {entry} as leader of the term {term}; it leads no more")
+    }));
     let charter = &group["charter"];
     if charter.is_object() {
         lines.push(format!(

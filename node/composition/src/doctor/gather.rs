@@ -77,6 +77,15 @@ fn groups(node: &Node) -> Vec<GroupHealth> {
                 .unwrap_or_default(),
             undecided: node.groups.look(group.id, undecided).unwrap_or_default(),
             conflicts: node.groups.look(group.id, conflicts).unwrap_or_default(),
+            equivocated: node
+                .groups
+                .look(group.id, |state| {
+                    // Those that the owners removed are their matter no more.
+                    let proven = group.equivocated.iter().map(|proven| proven.leader);
+                    let members = proven.filter(|node| state.members().get(node).is_some());
+                    members.map(|node| node.did()).collect()
+                })
+                .unwrap_or_default(),
         }
     };
     groups.map(health).collect()

@@ -7,10 +7,10 @@ use althing_coordination::machine::group::Group;
 use althing_coordination::machine::outcome::Refusal;
 use althing_coordination::machine::work::{State as TaskState, Task};
 use althing_coordination::machine::workflow::{RunState, StepState};
-use althing_coordination::{GroupError, Overview, Role, Ticket};
+use althing_coordination::{GroupError, Overview, Proofs, Role, Ticket};
 use althing_node::Node;
 use althing_protocol::PublicKey;
-use althing_protocol::group::{Command, GroupId, Remove, Rule, Set};
+use althing_protocol::group::{Command, Equivocated, GroupId, Remove, Rule, Set};
 use axum::Json;
 use axum::extract::{Path, State};
 use serde_json::{Value, json};
@@ -207,6 +207,15 @@ fn role(role: Role) -> &'static str {
     }
 }
 
+/// A member that equivocated when it led, and the proof, which anybody can verify (SPEC.md, P-193), in hexadecimal.
+fn equivocated(node: &Node, proven: &Equivocated) -> Result<Value, Problem> {
+    let proof = Proofs::of(&node.groups).get(proven.group, proven.leader)?;
+    Ok(json!({
+        "node": proven.leader.did(), "term": proven.term, "entry": proven.index,
+        "proof": proof.map(|proof| althing_protocol::hex(&proof)),
+    }))
+}
+
 fn status(node: &Node, id: GroupId) -> Result<Value, Problem> {
     let overview = node.groups.overview(id)?;
     let mut value = about(&overview);
@@ -219,6 +228,8 @@ fn status(node: &Node, id: GroupId) -> Result<Value, Problem> {
         let lags = replica.replicated.iter().map(|(node, entry)| (node.did(), json!(lag(entry))));
         value["lag"] = Value::Object(lags.collect());
     }
+    let proofs = overview.equivocated.iter().map(|proven| equivocated(node, proven));
+    value["equivocated"] = proofs.collect::<Result<Vec<_>, Problem>>()?.into();
     let Ok((members, charter)) = node.groups.look(id, |state| (members(node, state), charter(state))) else {
         return Ok(value);
     };

@@ -7,6 +7,10 @@ use althing_protocol::{Digest, PublicKey};
 use minicbor::bytes::ByteVec;
 use minicbor::{Decode, Encode};
 
+mod compared;
+
+pub use compared::{Accuse, Accused, Compare, Compared, DIGEST_BYTES, NOTES_MAX};
+
 pub use super::records::{Ballot, EntryRecord, MembersRecord, Payload, Position};
 use crate::machine::outcome::Reply;
 use crate::service::work::Report;
@@ -453,6 +457,10 @@ pub enum Unserved {
     #[n(4)]
     #[error("the replica of the group does not run: {0}")]
     Stopped(#[n(0)] String),
+    /// The caller led the group, and equivocated.
+    #[n(5)]
+    #[error("the caller gave members of the group different entries, as it signed itself")]
+    Equivocated,
 }
 
 /// The value in these bytes.

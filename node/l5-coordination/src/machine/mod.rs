@@ -2,6 +2,7 @@
 
 pub mod assignment;
 pub mod group;
+pub mod kept;
 pub mod members;
 pub mod outcome;
 pub mod placement;

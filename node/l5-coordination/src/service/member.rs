@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock, RwLock};
 use std::time::Duration;
 
 use althing_protocol::PublicKey;
-use althing_protocol::group::GroupId;
+use althing_protocol::group::{Equivocated, GroupId};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -20,6 +20,7 @@ use crate::consensus::wire::Unserved;
 use crate::consensus::{Replica, ReplicaError};
 use crate::error::GroupError;
 use crate::machine::group::Group;
+use crate::machine::kept::Kept;
 
 /// This node in one group.
 pub(crate) struct Member {
@@ -49,6 +50,12 @@ pub(crate) struct Member {
     /// The results that this node holds for the group.
     pub results: Arc<Results>,
     outbox: OnceLock<Outbox>,
+    /// The last appends that leaders sent this node, as they signed them.
+    pub kept: Mutex<Kept>,
+    /// An append was kept, or somebody proven to have equivocated.
+    pub comparing: tokio::sync::Notify,
+    /// The members that equivocated when they led, as proofs here show.
+    pub proven: RwLock<BTreeMap<PublicKey, Equivocated>>,
     pub stop: CancellationToken,
 }
 
@@ -71,6 +78,9 @@ impl Member {
             telling: AtomicBool::new(false),
             results: Arc::new(Results::new()),
             outbox: OnceLock::new(),
+            kept: Mutex::default(),
+            comparing: tokio::sync::Notify::new(),
+            proven: RwLock::default(),
             stop: CancellationToken::new(),
         })
     }
@@ -210,6 +220,11 @@ impl Member {
         // Before the first entry nothing is known but whom the ticket names.
         let is_founded = replica.view().group().charter().is_some();
         replica.knows(peer) || !is_founded && self.record.lock().expect("no panic").sponsors.contains(&peer)
+    }
+
+    /// Whether a proof here shows that `peer` equivocated when it led.
+    pub fn is_proven(&self, peer: PublicKey) -> bool {
+        self.proven.read().expect("no panic").contains_key(&peer)
     }
 
     /// What the others said instead of serving messages, since this was last asked.

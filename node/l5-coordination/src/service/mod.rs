@@ -7,6 +7,7 @@ mod lead;
 mod member;
 mod outbox;
 pub mod owners;
+mod proofs;
 mod record;
 mod results;
 mod serve;
@@ -21,7 +22,9 @@ use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
 use althing_communication::{Communication, Entropy, StreamLimits, WallClock};
-use althing_protocol::group::{Author, Charter, Command, Endorsed, Founding, GroupId, Join, Policy, Rule, WorkId};
+use althing_protocol::group::{
+    Author, Charter, Command, Endorsed, Equivocated, Founding, GroupId, Join, Policy, Rule, WorkId,
+};
 use althing_protocol::object::Statement;
 use althing_protocol::{KeyLog, OwnerProof, PublicKey, PublisherId, SecretKey, object};
 use althing_store::Store;
@@ -36,6 +39,7 @@ use crate::ticket::{ADDRESSES_MAX, CONTACTS_MAX, Contact, Ticket};
 pub use large::content;
 use member::Member;
 use owners::{Owners, Signed};
+pub use proofs::Proofs;
 pub use record::GROUPS;
 use record::{GROUPS_MAX, Record, Standing};
 pub use results::{PART_BYTES, RESULT_BYTES_MAX, RESULTS};
@@ -134,6 +138,8 @@ pub struct Overview {
     pub failure: Option<String>,
     /// For how long no leader was heard; none at the leader, and before one was heard.
     pub silence: Option<Duration>,
+    /// The members that equivocated when they led, as proofs here show: they lead here no more.
+    pub equivocated: Vec<Equivocated>,
 }
 
 impl Overview {
@@ -216,11 +222,13 @@ impl Groups {
         let member = Member::new(id, record, self.shared.new_session());
         self.shared.members.write().expect("no panic").insert(id, member.clone());
         if runs {
+            proofs::load(&self.shared, &member);
             if let Err(error) = member.start(&self.shared).await {
                 tracing::error!(group = %id, %error, "the group could not be started");
             }
             tokio::spawn(tend::run(self.clone(), member.clone()));
             tokio::spawn(lead::run(self.clone(), member.clone()));
+            tokio::spawn(proofs::run(self.clone(), member.clone()));
             if let Some(worker) = self.shared.worker.clone() {
                 tokio::spawn(worker::run(self.clone(), member.clone(), worker));
             }
@@ -555,7 +563,8 @@ fn overview(member: &Arc<Member>) -> Overview {
     let replica = member.replica().ok().map(|replica| replica.status());
     let leads = replica.as_ref().is_some_and(|status| status.role == Role::Leader);
     let silence = if leads { None } else { member.silence() };
-    Overview { id: member.id, name: record.name, standing, replica, failure: member.failure(), silence }
+    let equivocated = member.proven.read().expect("no panic").values().copied().collect();
+    Overview { id: member.id, name: record.name, standing, replica, failure: member.failure(), silence, equivocated }
 }
 
 /// The members whom a ticket names: those that vote first.

@@ -10,11 +10,12 @@ use futures::future::{BoxFuture, join_all};
 
 use super::Groups;
 use super::member::Member;
+use super::proofs::{self, Proofs};
 use super::record::Standing;
 use super::results;
 use crate::consensus::wire::{
-    self, Append, Appended, Ballot, Barrier, BarrierAnswer, Beat, Beats, BeatsHeard, Elect, Fetch, Heard, ReportTo,
-    Reported, SnapshotPart, Submit, Submitted, Transfer, Unserved,
+    self, Accuse, Append, Appended, Ballot, Barrier, BarrierAnswer, Beat, Beats, BeatsHeard, Compare, Elect, Fetch,
+    Heard, ReportTo, Reported, SnapshotPart, Submit, Submitted, Transfer, Unserved,
 };
 use crate::consensus::{Replica, ReplicaError, Role, serve};
 
@@ -34,6 +35,10 @@ impl Inbound for RaftService {
             }
         }
         .boxed()
+    }
+
+    fn keeps_frames(&self) -> bool {
+        true
     }
 }
 
@@ -58,10 +63,14 @@ macro_rules! for_group {
     )*};
 }
 
-for_group!(Append, Elect, SnapshotPart, Transfer, Submit, Barrier, ReportTo, Fetch);
+for_group!(Append, Elect, SnapshotPart, Transfer, Submit, Barrier, ReportTo, Fetch, Compare, Accuse);
 
-/// A leader, or a candidate, speaks for itself; and no term is so high that none can follow it.
-fn leads(ballot: Ballot, caller: Caller) -> Result<(), Unserved> {
+/// A leader, or a candidate, speaks for itself, and was never proven to have equivocated; and no term is so high that none can
+/// follow it.
+fn leads(member: &Member, ballot: Ballot, caller: Caller) -> Result<(), Unserved> {
+    if member.is_proven(caller.node) {
+        return Err(Unserved::Equivocated);
+    }
     if ballot.node != caller.node || ballot.term > TERM_MAX {
         return Err(Unserved::Malformed("it names another leader or candidate, or an impossible term".to_owned()));
     }
@@ -91,7 +100,8 @@ impl RaftService {
         match request.operation.as_str() {
             "append" => {
                 let (member, replica, append) = self.admit::<Append>(caller, body)?;
-                leads(append.leader, caller)?;
+                leads(&member, append.leader, caller)?;
+                proofs::keep(&member, request, &append);
                 let answer = serve::append(&replica, append).await.map_err(|error| stopped(&error))?;
                 if answer == Appended::All {
                     member.hear();
@@ -104,14 +114,14 @@ impl RaftService {
                 Ok(wire::write(&BeatsHeard { heard }))
             }
             operation @ ("vote" | "pre-vote") => {
-                let (_, replica, elect) = self.admit::<Elect>(caller, body)?;
-                leads(elect.candidate, caller)?;
+                let (member, replica, elect) = self.admit::<Elect>(caller, body)?;
+                leads(&member, elect.candidate, caller)?;
                 let answer = serve::elect(&replica, elect, operation == "pre-vote").await;
                 Ok(wire::write(&answer.map_err(|error| stopped(&error))?))
             }
             "snapshot" => {
                 let (member, replica, part) = self.admit::<SnapshotPart>(caller, body)?;
-                leads(part.leader, caller)?;
+                leads(&member, part.leader, caller)?;
                 if part.leader.term < replica.status().term {
                     return Err(Unserved::Malformed("it is of an earlier term".to_owned()));
                 }
@@ -120,8 +130,8 @@ impl RaftService {
                 Ok(wire::write(&answer.map_err(|error| stopped(&error))?))
             }
             "transfer" => {
-                let (_, replica, transfer) = self.admit::<Transfer>(caller, body)?;
-                leads(transfer.leader, caller)?;
+                let (member, replica, transfer) = self.admit::<Transfer>(caller, body)?;
+                leads(&member, transfer.leader, caller)?;
                 let answer = serve::transfer(&replica, transfer).await.map_err(|error| stopped(&error))?;
                 Ok(wire::write(&answer))
             }
@@ -145,14 +155,32 @@ impl RaftService {
                 Ok(wire::write(&Reported::Taken))
             }
             "fetch" => self.fetch(&self.admit::<Fetch>(caller, body)?.2),
-            // Its author's signature decides, not who brings it.
-            "submit" => {
-                let submit: Submit = wire::read(body).map_err(Unserved::Malformed)?;
-                let (_, replica) = self.find(submit.group)?;
-                Ok(wire::write(&submitted(&replica, replica.propose(&submit.batch).await)?))
-            }
+            "compare" => self.compare(caller, body).await,
+            "accuse" => self.accuse(caller, body).await,
+            "submit" => self.submit(body).await,
             other => Err(Unserved::Malformed(format!("there is no operation {:?}", other.get(..60).unwrap_or("…")))),
         }
+    }
+
+    /// What another member was sent, beside what this one was.
+    async fn compare(&self, caller: Caller, body: &[u8]) -> Result<Vec<u8>, Unserved> {
+        let (member, _, compare) = self.admit::<Compare>(caller, body)?;
+        compare.check().map_err(Unserved::Malformed)?;
+        Ok(wire::write(&Proofs::of(&self.0).answer(&member, &compare).await))
+    }
+
+    /// A proof against a member.
+    async fn accuse(&self, caller: Caller, body: &[u8]) -> Result<Vec<u8>, Unserved> {
+        let (member, _, accuse) = self.admit::<Accuse>(caller, body)?;
+        let kept = Proofs::of(&self.0).accept(&member, accuse.proof).await;
+        Ok(wire::write(&kept.map_err(|error| Unserved::Stopped(error.to_string()))?))
+    }
+
+    /// A batch: its author's signature decides, not who brings it.
+    async fn submit(&self, body: &[u8]) -> Result<Vec<u8>, Unserved> {
+        let submit: Submit = wire::read(body).map_err(Unserved::Malformed)?;
+        let (_, replica) = self.find(submit.group)?;
+        Ok(wire::write(&submitted(&replica, replica.propose(&submit.batch).await)?))
     }
 
     /// A part of a large result.
@@ -165,7 +193,7 @@ impl RaftService {
     async fn beat(&self, caller: Caller, beat: Beat) -> Heard {
         let append = beat.as_append(caller.node);
         let Ok((member, replica)) = self.find(beat.group) else { return Heard::Unserved };
-        if !member.admits(caller.node) || leads(append.leader, caller).is_err() {
+        if !member.admits(caller.node) || leads(&member, append.leader, caller).is_err() {
             return Heard::Unserved;
         }
         match tokio::time::timeout(BEAT_PATIENCE, serve::append(&replica, append)).await {

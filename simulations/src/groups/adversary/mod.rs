@@ -1,6 +1,6 @@
 //! Members of a group that break its rules, one file each. They got in as all do, their nodes speak as members do, and send
-//! besides, with their own keys, what no member would. None of them claims to lead a term that is not over: Raft believes
-//! that (SPEC.md, chapter 19), so that a group must not admit who does.
+//! besides, with their own keys, what no member would. But for [`LEADERS`] none of them claims to lead a term that is not over:
+//! Raft believes that (SPEC.md, chapter 19), so that a group must not admit who does.
 
 mod equivocator;
 mod expelled;
@@ -8,6 +8,7 @@ mod flooder;
 mod hog;
 mod liar;
 mod replayer;
+mod twofaced;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -69,9 +70,14 @@ const ALL: &[(&str, Start)] = &[
     ("hog", hog::start),
     ("liar", liar::start),
     ("replayer", replayer::start),
+    ("twofaced", twofaced::start),
 ];
 
-/// All kinds.
+/// Those that lie as leaders. A group does not agree on anything then: they are judged by the proofs against them alone, and
+/// drawn for no run.
+pub const LEADERS: &[&str] = &["twofaced"];
+
+/// All kinds that are drawn.
 pub const NAMES: &[&str] = &["equivocator", "expelled", "flooder", "hog", "liar", "replayer"];
 
 /// Those that can keep a group from electing a leader, as a member can (SPEC.md, chapter 19): by long logs that they do not
@@ -134,6 +140,7 @@ impl Target {
 mod tests {
     #[test]
     fn all_are_named() {
-        assert_eq!(super::ALL.iter().map(|(name, _)| *name).collect::<Vec<_>>(), super::NAMES);
+        let all: Vec<&str> = super::ALL.iter().map(|(name, _)| *name).collect();
+        assert_eq!(all, [super::NAMES, super::LEADERS].concat());
     }
 }

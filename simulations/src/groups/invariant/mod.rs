@@ -1,5 +1,6 @@
 //! What must hold in every run of a group, one file each.
 
+mod accused;
 mod acknowledged;
 mod admitted;
 mod calm;
@@ -57,6 +58,7 @@ pub const ALL: &[&dyn Invariant] = &[
     &serves::Serves,
     &calm::Calm,
     &ended::Ended,
+    &accused::Accused,
 ];
 
 /// All names.

@@ -13,7 +13,7 @@ use super::cases::all;
 use super::shown::read_and_show;
 use super::*;
 
-const MESSAGES: [&str; 17] = [
+const MESSAGES: [&str; 21] = [
     "append",
     "appended",
     "heartbeats",
@@ -30,6 +30,10 @@ const MESSAGES: [&str; 17] = [
     "barred",
     "report-to",
     "reported",
+    "compare",
+    "compared",
+    "accuse",
+    "accused",
     "unserved",
 ];
 

@@ -25,6 +25,7 @@ pub fn all() -> Vec<Case> {
         submits(),
         answers(),
         reports(),
+        comparisons(),
     ]
     .into_iter()
     .flatten()
@@ -376,6 +377,37 @@ fn answers() -> Vec<Case> {
         good("unserved", "the group was dissolved", choice(3, &[proof])),
         good("unserved", "the replica does not run", choice(4, &[tstr("why")])),
         bad("unserved", "dissolved without a proof", choice(3, &[])),
+    ]
+}
+
+/// P-194
+fn comparisons() -> Vec<Case> {
+    let compare =
+        |digests: &[u8]| vec![group(), (1, bstr(key(1).as_bytes())), (2, uint(3)), (3, uint(7)), (4, bstr(digests))];
+    let signed = |to: u8| {
+        map(&[
+            (0, bstr(key(1).as_bytes())),
+            (1, bstr(key(to).as_bytes())),
+            (2, bstr(&[7; 32])),
+            (3, bstr(&[8; 32])),
+            (4, bstr(b"a frame")),
+        ])
+    };
+    vec![
+        good("compare", "two entries", map(&compare(&[9; 32]))),
+        good("compare", "as many entries as are compared at once", map(&compare(&[9; 16 * 1_024]))),
+        bad("compare", "no entry", map(&compare(&[]))),
+        bad("compare", "half of a digest", map(&compare(&[9; 24]))),
+        bad("compare", "one entry too many", map(&compare(&[9; 16 * 1_025]))),
+        good("compared", "the same", array(&[uint(0), array(&[])])),
+        good("compared", "another entry", array(&[uint(1), array(&[signed(2)])])),
+        bad("compared", "another entry that nobody signed", array(&[uint(1), array(&[])])),
+        good("accuse", "a proof", map(&[group(), (1, array(&[signed(2), signed(3)]))])),
+        bad("accuse", "half of a proof", map(&[group(), (1, array(&[signed(2)]))])),
+        good("accused", "it is kept", uint(0)),
+        good("accused", "it proves nothing here", uint(1)),
+        bad("accused", "neither", uint(2)),
+        good("unserved", "the caller equivocated", choice(5, &[])),
     ]
 }
 

@@ -1,5 +1,6 @@
 //! What a message of `/althing/raft/1` says, as the vectors show it.
 
+use althing_protocol::group::SignedAppend;
 use minicbor::data::Type;
 use serde_json::{Value, json};
 
@@ -43,6 +44,22 @@ pub fn read_and_show(message: &str, bytes: &[u8]) -> Result<Value, String> {
             any,
             |it: &Fetch| json!({ "group": it.group.to_string(), "digest": hex(&it.digest), "part": it.part }),
         ),
+        "compare" => shown(bytes, Compare::check, |it| {
+            json!({ "group": it.group.to_string(), "leader": hex(it.leader.as_bytes()), "term": it.term,
+                "first": it.first, "digests": hex(&it.digests) })
+        }),
+        "compared" => shown(bytes, any, |it: &Compared| match it {
+            Compared::Same => json!("same"),
+            Compared::Differs(append) => json!({ "differs": signed_append(append) }),
+        }),
+        "accuse" => shown(bytes, any, |it: &Accuse| {
+            json!({ "group": it.group.to_string(), "one": signed_append(&it.proof.one),
+                "other": signed_append(&it.proof.other) })
+        }),
+        "accused" => shown(bytes, any, |it: &Accused| match it {
+            Accused::Kept => json!("kept"),
+            Accused::Unproven => json!("unproven"),
+        }),
         "fetched" => shown(bytes, any, |it: &Fetched| match it {
             Fetched::Part(bytes) => json!({ "part": hex(bytes) }),
             Fetched::NotHeld => json!("not held"),
@@ -202,6 +219,12 @@ fn report_to(it: &ReportTo) -> Value {
     shown
 }
 
+fn signed_append(it: &SignedAppend) -> Value {
+    json!({ "leader": hex(it.leader.as_bytes()), "to": hex(it.to.as_bytes()),
+        "opener_challenge": hex(&it.opener_challenge), "acceptor_challenge": hex(&it.acceptor_challenge),
+        "frame": hex(&it.frame) })
+}
+
 fn unserved(it: &Unserved) -> Value {
     match it {
         Unserved::Malformed(why) => json!({ "malformed": why }),
@@ -209,5 +232,6 @@ fn unserved(it: &Unserved) -> Value {
         Unserved::NotAMember => json!("not a member"),
         Unserved::Dissolved(proof) => json!({ "dissolved": proof.objects().map(hex).collect::<Vec<_>>() }),
         Unserved::Stopped(why) => json!({ "stopped": why }),
+        Unserved::Equivocated => json!("equivocated"),
     }
 }
