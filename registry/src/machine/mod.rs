@@ -9,6 +9,7 @@ mod opened;
 mod organisation;
 mod organisation_rules;
 mod purge;
+mod purging;
 mod quarantine;
 mod quarantined;
 mod refusal;

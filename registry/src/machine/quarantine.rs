@@ -10,12 +10,6 @@ use super::{Machine, Refusal};
 const REASON_BYTES_MAX: usize = 512;
 
 impl Machine {
-    /// Whether a release names a bundle.
-    #[must_use]
-    pub fn names_bundle(&self, bundle: &althing_protocol::Digest) -> bool {
-        self.bundles.contains_key(bundle)
-    }
-
     /// Whether a record of a quarantine says anything new.
     ///
     /// # Errors

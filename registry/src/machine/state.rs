@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use althing_protocol::object::{Authored, Description, Kind};
 use althing_protocol::registry::{
-    Attestation, DomainFinding, EntryKind, Mark, Quarantine, Reach, Release, Roster, Salt, Standing, Version,
+    Attestation, DomainFinding, EntryKind, Mark, Quarantine, Release, Roster, Standing, Version,
 };
 use althing_protocol::{AgentId, Digest, KeyLog, PublisherId};
 
-use super::purge::{Purge, PurgedBy};
+use super::purge::Purge;
 use super::quarantined::Quarantined;
 use super::released::Released;
 use super::shown::ShownAgents;
@@ -90,10 +90,10 @@ pub enum Judged {
 /// The versions of an agent.
 #[derive(Debug, Clone, Default)]
 pub struct Versions {
-    versions: BTreeMap<Version, Released>,
+    pub(super) versions: BTreeMap<Version, Released>,
     pub(super) sequence: u64,
     /// Versions that were purged, and are never used again.
-    purged: BTreeSet<Version>,
+    pub(super) purged: BTreeSet<Version>,
 }
 
 impl Versions {
@@ -166,13 +166,13 @@ pub struct Machine {
     /// Agents with a release that has nothing to install.
     published_things: BTreeSet<AgentId>,
     /// Revoked releases, by the index of the mark.
-    revoked: BTreeMap<u64, (AgentId, Version)>,
+    pub(super) revoked: BTreeMap<u64, (AgentId, Version)>,
     things: Things,
     pub(super) attestations: HeldAttestations,
     pub(super) organisations: Organisations,
     pub(super) quarantined: Quarantined,
     /// Entries whose statements are gone, and of which no entry has said yet that they were purged.
-    gone: BTreeSet<u64>,
+    pub(super) gone: BTreeSet<u64>,
     /// How many releases name a bundle.
     pub(super) bundles: BTreeMap<Digest, usize>,
     /// Releases that too few approve.
@@ -340,64 +340,6 @@ impl Machine {
                 self.gone.insert(index);
             }
         }
-    }
-
-    /// What purging a release of an agent takes away, and the digest of its bundle if no other release names that.
-    ///
-    /// # Errors
-    /// [`Refusal::NoRelease`].
-    pub fn judge_purge(
-        &self,
-        (agent, version): (&AgentId, &Version),
-        by: PurgedBy,
-        salt: Salt,
-    ) -> Result<(Purge, Option<Digest>), Refusal> {
-        let (agent, version) = (agent.clone(), version.clone());
-        let versions = self.agents.get(&agent);
-        let Some((versions, released)) = versions.and_then(|all| Some((all, all.get(&version)?))) else {
-            return Err(Refusal::NoRelease { agent, version });
-        };
-        if released.audience.reach == Reach::Public {
-            return Err(Refusal::NotPurgeable { agent, version });
-        }
-        let bundle = released.bundle.filter(|bundle| self.bundles.get(bundle).is_none_or(|count| *count <= 1));
-        let attested = self.attestations.of_release(&agent, &version);
-        let (entries, sequence) = (released.entries().chain(attested).collect(), versions.sequence);
-        Ok((Purge { agent, version, entries, by, sequence, salt }, bundle))
-    }
-
-    /// The first entry whose statement is gone although nothing says that it was purged.
-    #[must_use]
-    pub fn unexplained(&self) -> Option<u64> {
-        self.gone.first().copied()
-    }
-
-    /// Whether a version was purged.
-    #[must_use]
-    pub fn is_purged(&self, agent: &AgentId, version: &Version) -> bool {
-        self.agents.get(agent).is_some_and(|versions| versions.purged.contains(version))
-    }
-
-    /// Forgets what was purged: after a start its statements are not there, and the state is the same.
-    fn forget(&mut self, purge: &Purge) {
-        let versions = self.agents.entry(purge.agent.clone()).or_default();
-        versions.sequence = versions.sequence.max(purge.sequence);
-        versions.purged.insert(purge.version.clone());
-        self.attestations.forget(&purge.agent, &purge.version);
-        let bundle = versions.versions.remove(&purge.version).and_then(|released| released.bundle);
-        if let Some(bundle) = bundle
-            && let Some(count) = self.bundles.get_mut(&bundle)
-        {
-            *count -= 1;
-            if *count == 0 {
-                self.bundles.remove(&bundle);
-            }
-        }
-        for index in &purge.entries {
-            self.revoked.remove(index);
-            self.gone.remove(index);
-        }
-        self.unapproved.remove(&(purge.agent.clone(), purge.version.clone()));
     }
 
     pub(super) fn show(&mut self, index: u64, agent: &AgentId) {
