@@ -10,7 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use althing_protocol::PublisherId;
 use althing_protocol::tlog::NoteKey;
 use althing_registry::machine::Admission;
-use althing_registry::serve::{self, Options, Ports};
+use althing_registry::serve::{self, Limits, Options, Ports};
 use althing_registry::service::Registry;
 use clap::Parser;
 use rand::Rng as _;
@@ -66,6 +66,10 @@ struct Arguments {
     /// Announce the directory on the LAN: mDNS `_directory._sub._wot._tcp`.
     #[arg(long)]
     mdns: bool,
+    /// How many of the 1,024 connections one address may have, or one IPv6 net of 64 bits; one of 48 bits has four times as
+    /// many. Behind a proxy on another machine: 1024.
+    #[arg(long, value_name = "NUMBER", default_value = "128", value_parser = clap::value_parser!(u16).range(1..))]
+    connections_per_net: u16,
     /// The certificate chain, PEM; the registry then speaks TLS 1.3 only.
     #[arg(long, requires = "tls_key")]
     tls_certificate: Option<PathBuf>,
@@ -167,6 +171,7 @@ fn options(arguments: Arguments) -> Result<Options, String> {
         things_closed: arguments.things_closed,
         tls: arguments.tls_certificate.zip(arguments.tls_key),
         witnesses: arguments.witnesses.chunks_exact(2).map(witness).collect::<Result<_, String>>()?,
+        limits: Limits::default().of_each_net(arguments.connections_per_net.into()),
     })
 }
 

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use althing_edge::{Limits, Tls, TlsError, TlsFiles};
+use althing_edge::{Tls, TlsError, TlsFiles};
 use althing_fetch::{Fetch, FetchError, SystemResolver};
 use althing_protocol::SecretKey;
 use althing_protocol::tlog::NoteKey;
@@ -14,6 +14,8 @@ use althing_store::{RocksStore, StoreConfig};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+
+pub use althing_edge::Limits;
 
 use crate::domain::{DomainLookup, Internet, keep_proving};
 use crate::machine::Admission;
@@ -42,6 +44,8 @@ pub struct Options {
     pub tls: Option<(PathBuf, PathBuf)>,
     /// The witnesses of its log: their addresses and keys.
     pub witnesses: Vec<(String, NoteKey)>,
+    /// The limits of its connections.
+    pub limits: Limits,
 }
 
 /// The time of day, and randomness.
@@ -169,7 +173,7 @@ pub async fn start(options: Options, ports: &Ports) -> Result<Running, StartErro
     }
     beside.push(tokio::spawn(keep_indexed(registry.clone(), data.join("search"))));
     let (scheme, stop) = (if tls.is_some() { "https" } else { "http" }, CancellationToken::new());
-    let serving = serving(listener, router, tls, stop.clone());
+    let serving = serving(listener, router, tls, options.limits, stop.clone());
     Ok(Running { registry, address, scheme, stop, serving, beside })
 }
 
@@ -226,11 +230,12 @@ pub fn serving(
     listener: TcpListener,
     router: axum::Router,
     tls: Option<Arc<Tls>>,
+    limits: Limits,
     stop: CancellationToken,
 ) -> JoinHandle<()> {
     match tls {
-        None => tokio::spawn(althing_edge::serve(listener, router, Limits::default(), stop)),
-        Some(tls) => tokio::spawn(althing_edge::serve_tls(listener, router, Limits::default(), tls, stop)),
+        None => tokio::spawn(althing_edge::serve(listener, router, limits, stop)),
+        Some(tls) => tokio::spawn(althing_edge::serve_tls(listener, router, limits, tls, stop)),
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use althing_protocol::tlog::NoteKey;
 use althing_registry::http::witness_router;
-use althing_registry::serve::{StartError, key, listening, serving, tls};
+use althing_registry::serve::{Limits, StartError, key, listening, serving, tls};
 use althing_registry::witness::{FAMILIES, Witness, WitnessConfig};
 use althing_store::{RocksStore, StoreConfig, keyfile};
 use tokio_util::sync::CancellationToken;
@@ -51,7 +51,7 @@ pub async fn run(command: WitnessCommand) -> Result<(), String> {
         println!("log      {}, {} entries signed", log.name, log.head.size);
     }
     let stop = CancellationToken::new();
-    let serving = serving(listener, witness_router(Arc::new(witness)), tls, stop.clone());
+    let serving = serving(listener, witness_router(Arc::new(witness)), tls, Limits::default(), stop.clone());
     told_to_stop().await?;
     stop.cancel();
     serving.await.map_err(|error| error.to_string())

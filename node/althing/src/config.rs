@@ -193,6 +193,8 @@ pub struct Gateway {
     pub token: String,
     /// Host names under which it may be addressed, beyond loopback's.
     pub hosts: Vec<String>,
+    /// Connections of one net.
+    pub connections_per_net: u16,
     /// Encrypted connections.
     pub tls: GatewayTls,
     /// Who issues tokens for it.
@@ -357,6 +359,7 @@ impl Default for Gateway {
             listen: "127.0.0.1:7420".to_owned(),
             token: String::new(),
             hosts: Vec::new(),
+            connections_per_net: 128,
             tls: GatewayTls::default(),
             oauth: GatewayOauth::default(),
             fixed: false,
@@ -532,6 +535,9 @@ impl Gateway {
         })?;
         if !self.token.is_empty() && self.token.len() < TOKEN_MIN {
             return Err(format!("`gateway.token` has at least {TOKEN_MIN} characters"));
+        }
+        if self.connections_per_net == 0 {
+            return Err("`gateway.connections_per_net` is 1 or more; 1024 lets one net have all".to_owned());
         }
         let GatewayTls { cert, key, client_ca } = &self.tls;
         let [cert, key, client_ca] = [cert, key, client_ca].map(|path| !path.as_os_str().is_empty());

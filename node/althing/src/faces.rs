@@ -20,6 +20,7 @@ use crate::tokens::Tokens;
 const LIMITS: althing_gateway::Limits = althing_gateway::Limits {
     connections: 64,
     of_origin: 16,
+    of_site: 32,
     header_timeout: Duration::from_secs(5),
     idle: Duration::from_secs(15),
     drain: Duration::from_secs(1),
@@ -93,7 +94,7 @@ impl Faces {
         access.users.extend(issuer::of(config, node.clock().clone()).map(|issuer| Arc::new(issuer) as Arc<dyn Users>));
         let is_guarded = access.is_guarded();
         let router = althing_gateway::router(node.calls.clone(), node.key.clone(), access);
-        let limits = althing_gateway::Limits::default();
+        let limits = althing_gateway::Limits::default().of_each_net(config.gateway.connections_per_net.into());
         let stop = node.stop.clone();
         let scheme = if self.tls.is_some() { "https" } else { "http" };
         match self.tls {

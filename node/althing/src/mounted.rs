@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use althing_protocol::PublisherId;
 use althing_registry::machine::Admission;
-use althing_registry::serve::{self, Options, Running};
+use althing_registry::serve::{self, Limits, Options, Running};
 
 use crate::args::Mounted;
+use crate::config::Config;
 use crate::exit::Failure;
 use crate::paths::Paths;
 use crate::ports;
@@ -16,7 +17,12 @@ use crate::ports;
 const PORT: u16 = 7480;
 
 /// Starts the registry if one is asked for; a node without one has nothing of it.
-pub async fn start(asked: &Mounted, at: &Paths, network: &str, owner: PublisherId) -> Result<Option<Running>, Failure> {
+pub async fn start(
+    asked: &Mounted,
+    at: &Paths,
+    config: &Config,
+    owner: PublisherId,
+) -> Result<Option<Running>, Failure> {
     if !asked.registry {
         return Ok(None);
     }
@@ -24,12 +30,13 @@ pub async fn start(asked: &Mounted, at: &Paths, network: &str, owner: PublisherI
         data: at.data.join("registry"),
         listen: asked.registry_listen.unwrap_or_else(|| SocketAddr::from((Ipv4Addr::LOCALHOST, PORT))),
         origin: asked.registry_origin.clone(),
-        network: network.to_owned(),
+        network: config.network.clone(),
         admission: admission(asked, owner)?,
         things_anyone: false,
         things_closed: false,
         tls: None,
         witnesses: Vec::new(),
+        limits: Limits::default().of_each_net(config.gateway.connections_per_net.into()),
     };
     let (clock, entropy) = (ports::clock(), ports::entropy());
     let random = move || {

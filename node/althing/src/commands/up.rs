@@ -26,7 +26,7 @@ pub async fn run(at: &Paths, up: &Up, out: &Out) -> Result<(), Failure> {
     let node = Arc::new(node);
     exporting.observe(&node);
     faces.serve(&node, &config, &at.data);
-    let registry = mounted::start(&up.mounted, at, &config.network, node.owner().id()).await?;
+    let registry = mounted::start(&up.mounted, at, &config, node.owner().id()).await?;
     let listener = control_socket::bind(&at.socket())?;
     tokio::spawn(control_socket::serve(listener, node.clone()));
     // The stamp of when the keys were read: they may have changed while the node started.

@@ -21,6 +21,16 @@ impl Peer {
             address => address.to_string(),
         }
     }
+
+    /// The site that its net is part of: an organisation or a provider has all nets of an IPv6 net of 48 bits. None of IPv4,
+    /// where an address counts alone.
+    #[must_use]
+    pub fn site(self) -> Option<String> {
+        match self.0.to_canonical() {
+            IpAddr::V6(address) => Some(Ipv6Addr::from_bits(address.to_bits() >> 80 << 80).to_string()),
+            IpAddr::V4(_) => None,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -34,5 +44,9 @@ mod tests {
         assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
         assert_eq!(of("::ffff:192.0.2.1"), of("192.0.2.1"));
         assert_ne!(of("192.0.2.2"), of("192.0.2.1"));
+        let site = |text: &str| Peer(text.parse().expect("an address")).site();
+        assert_eq!(site("2001:db8:0:1::1"), site("2001:db8:0:ffff::1"));
+        assert_ne!(site("2001:db8::1"), site("2001:db8:1::1"));
+        assert_eq!(site("::ffff:192.0.2.1"), None);
     }
 }

@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::activity::{Activity, count};
-use crate::origins::Origins;
+use crate::origins::{Origins, Place};
 use crate::peer::Peer;
 use crate::tls::{Certified, Tls};
 
@@ -31,6 +31,8 @@ pub struct Limits {
     /// Concurrent connections from one net; more are closed at once. Those from this machine are not counted: a proxy here has
     /// many clients.
     pub of_origin: usize,
+    /// Concurrent connections from one site, an IPv6 net of 48 bits, in which somebody has 65,536 nets.
+    pub of_site: usize,
     /// Timeout of a request's headers.
     pub header_timeout: Duration,
     /// A connection without a request or answer for this long is closed, and so is one on which the client does not read an
@@ -40,11 +42,25 @@ pub struct Limits {
     pub drain: Duration,
 }
 
+/// Connections of one net, unless it is said otherwise.
+const OF_ORIGIN: usize = 128;
+/// A site has as many connections as so many nets.
+const SITE_NETS: usize = 4;
+
+impl Limits {
+    /// These, with so many connections for each net, and four times as many for each IPv6 site.
+    #[must_use]
+    pub fn of_each_net(self, connections: usize) -> Limits {
+        Limits { of_origin: connections, of_site: connections.saturating_mul(SITE_NETS), ..self }
+    }
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Limits {
             connections: 1_024,
-            of_origin: 128,
+            of_origin: OF_ORIGIN,
+            of_site: SITE_NETS * OF_ORIGIN,
             header_timeout: Duration::from_secs(10),
             idle: Duration::from_secs(60),
             drain: Duration::from_secs(2),
@@ -134,6 +150,28 @@ pub async fn serve_tls(listener: TcpListener, router: Router, limits: Limits, tl
     run(listener, router, limits, Some(tls), stop).await;
 }
 
+/// Who has how many connections.
+struct Nets {
+    nets: Origins,
+    sites: Origins,
+}
+
+impl Nets {
+    fn new(limits: &Limits) -> Nets {
+        Nets { nets: Origins::of(limits.of_origin), sites: Origins::of(limits.of_site) }
+    }
+
+    /// A place for a connection; none where its net or its site has as many as it may.
+    fn place(&self, peer: Peer) -> Option<(Place, Option<Place>)> {
+        let net = self.nets.place(peer.net())?;
+        let site = match peer.site() {
+            Some(site) => Some(self.sites.place(site)?),
+            None => None,
+        };
+        Some((net, site))
+    }
+}
+
 /// Connections that were closed because their net has as many as it may: told of once a minute.
 #[derive(Default)]
 struct Crowded {
@@ -154,7 +192,7 @@ impl Crowded {
 
 async fn run(listener: TcpListener, router: Router, limits: Limits, tls: Option<Arc<Tls>>, stop: CancellationToken) {
     let gate = Arc::new(Semaphore::new(limits.connections));
-    let origins = Origins::of(limits.of_origin);
+    let nets = Nets::new(&limits);
     let mut crowded = Crowded::default();
     let connections = TaskTracker::new();
     loop {
@@ -173,7 +211,7 @@ async fn run(listener: TcpListener, router: Router, limits: Limits, tls: Option<
             }
         };
         let peer = Peer(from.ip());
-        let place = (!peer.is_own()).then(|| origins.place(peer.net()));
+        let place = (!peer.is_own()).then(|| nets.place(peer));
         if matches!(place, Some(None)) {
             crowded.refused(peer);
             continue;
@@ -234,6 +272,25 @@ mod tests {
         let (accepted, client) = tokio::join!(accept(&listener), TcpStream::connect(address));
         client.expect("it accepts");
         assert!(accepted.expect("a connection").0.nodelay().expect("an option"));
+    }
+
+    #[test]
+    fn one_net_and_one_site_take_no_more_than_their_shares() {
+        let limits = Limits::default();
+        assert!(limits.of_site < limits.connections, "a site does not take all");
+        let nets = Nets::new(&limits.of_each_net(2));
+        let peer = |text: &str| Peer(text.parse().expect("an address"));
+        let mut taken: Vec<_> = (0..2).map(|_| nets.place(peer("192.0.2.1")).expect("its net's share")).collect();
+        assert!(nets.place(peer("192.0.2.1")).is_none(), "the net has its share");
+        // Another net of 64 bits each time, of one site.
+        taken.extend((0..8).map(|net| nets.place(peer(&format!("2001:db8:0:{net}::1"))).expect("its site's share")));
+        assert!(nets.place(peer("2001:db8:0:ffff::1")).is_none(), "the site has its share");
+        taken.push(nets.place(peer("2001:db8:1::1")).expect("another site has its own"));
+        drop(taken);
+        assert!(
+            nets.nets.is_empty() && nets.sites.is_empty(),
+            "also after a connection for which its site had no room"
+        );
     }
 
     /// Requests that are worked on at one time, and the most that there were.
