@@ -95,6 +95,13 @@ fn an_app_is_brought_up_survives_a_member_and_is_removed() {
     let planned = desk.json("one", &["app", "apply", "--dry-run", file]);
     assert_eq!(planned["changes"][0]["change"], "added", "{planned}");
     assert!(desk.json("one", &["app", "list", "team"])["apps"].as_array().expect("a list").is_empty());
+    // A group whose name is mistyped is not formed unless somebody says so.
+    let mistyped = std::fs::read_to_string(file).expect("the file").replace("group: team", "group: taem");
+    desk.0.write("mistyped.yaml", &mistyped);
+    let mistyped = desk.0.home().join("mistyped.yaml");
+    let asked = desk.run("one", &["app", "apply", mistyped.to_str().expect("a plain path")]);
+    assert!(asked.code == 5 && asked.stderr.contains("its groups: team"), "{asked:?}");
+    assert_eq!(desk.run("one", &["group", "status", "taem"]).code, 4, "nothing was formed");
     desk.json("one", &["app", "apply", file]);
     let first = runs_on(&desk, "one");
     assert_eq!(first.len(), 2, "{first:?}");

@@ -275,7 +275,8 @@ fn a_quarantine_is_the_operators_word_and_stops_no_call() {
         (ran.status.success(), String::from_utf8_lossy(&[ran.stdout, ran.stderr].concat()).into_owned())
     };
     let (done, why) = quarantine(&["--reason", "it sends data away"]);
-    assert!(!done && why.contains("althing-registry"), "it runs: {why}");
+    assert!(!done && why.contains("althing-registry (pid"), "it runs: {why}");
+    assert!(why.contains(data.to_str().expect("a plain path")), "{why}");
     registry.running.kill();
     let (done, why) = quarantine(&["--reason", "it sends data away"]);
     assert!(done && why.contains("this registry hides it"), "{why}");

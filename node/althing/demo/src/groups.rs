@@ -96,7 +96,8 @@ async fn apply(node: &NodeProcess) -> Result<((), String), DemoError> {
     let files = [("echo.yaml", AGENT), ("letter.yaml", WORKFLOW)];
     let files: BTreeMap<String, String> =
         files.into_iter().map(|(name, text)| (name.to_owned(), text.to_owned())).collect();
-    let request = AppRequest::Apply { file: APP.to_owned(), files, folder: PathBuf::from("/"), dry_run: false };
+    let (file, folder) = (APP.to_owned(), PathBuf::from("/"));
+    let request = AppRequest::Apply { file, files, folder, dry_run: false, form: false };
     let done = node.client().await?.post("/apps", &request).await?;
     if !rows(&done, "waiting").is_empty() {
         return Err(DemoError::unexpected("its agent does not run on all members"));

@@ -123,6 +123,9 @@ pub enum App {
         /// Only say what would change.
         #[arg(long)]
         dry_run: bool,
+        /// Form the group that the file names, if this node has none of that name, without being asked.
+        #[arg(long)]
+        yes: bool,
     },
     /// List the applications of a group.
     List {

@@ -9,6 +9,7 @@ use althing_td::{AGENT_FILE_BYTES_MAX, APP_FILE_BYTES_MAX, parse_app};
 use serde_json::Value;
 
 use crate::args::App;
+use crate::commands::agreement::agree;
 use crate::commands::{Out, rows, short, table, text};
 use crate::exit::Failure;
 use crate::paths::Paths;
@@ -16,7 +17,10 @@ use crate::paths::Paths;
 /// Brings applications up and removes them.
 pub async fn run(at: &Paths, app: &App, out: &Out) -> Result<(), Failure> {
     let request = match app {
-        App::Apply { file, dry_run } => read(file, *dry_run)?,
+        App::Apply { file, dry_run, yes } => {
+            let request = read(file, *dry_run)?;
+            if *dry_run { request } else { formed(at, request, *yes, out).await? }
+        }
         App::List { group } => AppRequest::List { group: group.clone() },
         App::Show { group, app } => AppRequest::Show { group: group.clone(), app: app.clone() },
         App::Remove { group, app } => AppRequest::Remove { group: group.clone(), app: app.clone() },
@@ -45,6 +49,33 @@ pub async fn run(at: &Paths, app: &App, out: &Out) -> Result<(), Failure> {
     Ok(())
 }
 
+/// The request, with the agreement to form the group where there is none of that name: it may be mistyped.
+async fn formed(at: &Paths, mut request: AppRequest, yes: bool, out: &Out) -> Result<AppRequest, Failure> {
+    if let AppRequest::Apply { dry_run, .. } = &mut request {
+        *dry_run = true;
+    }
+    let planned = at.connect().await?.post("/apps", &request).await?;
+    let forms = planned["forms"] == true;
+    if forms {
+        agree(&planned, &described(&planned), yes, "bring up", out)?;
+    }
+    if let AppRequest::Apply { dry_run, form, .. } = &mut request {
+        (*dry_run, *form) = (false, forms);
+    }
+    Ok(request)
+}
+
+/// What would be formed, and which groups there are.
+fn described(planned: &Value) -> String {
+    let groups: Vec<&str> = rows(planned, "groups").iter().filter_map(Value::as_str).collect();
+    let known = if groups.is_empty() { "none".to_owned() } else { groups.join(" ") };
+    format!(
+        "this node has no group {:?}; its groups: {known}\n{}",
+        text(planned, "group"),
+        changes(planned, "would be")
+    )
+}
+
 /// An app file, with the files that it names.
 fn read(file: &Path, dry_run: bool) -> Result<AppRequest, Failure> {
     let wrong = |why: String| Failure::usage(format!("{}: {why}", file.display()));
@@ -61,7 +92,7 @@ fn read(file: &Path, dry_run: bool) -> Result<AppRequest, Failure> {
         Ok(text)
     });
     resolved.map_err(|error| wrong(error.to_string()))?;
-    Ok(AppRequest::Apply { file: text, files, folder, dry_run })
+    Ok(AppRequest::Apply { file: text, files, folder, dry_run, form: false })
 }
 
 fn changes(done: &Value, is: &str) -> String {
@@ -103,4 +134,21 @@ fn shown(app: &Value) -> String {
         names("workflows"),
         names("schedules")
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_group_that_would_be_formed_is_shown_beside_those_that_there_are() {
+        let changes = json!([{ "what": "agent", "name": "echo", "change": "added" }]);
+        let planned = json!({ "group": "taem", "forms": true, "groups": ["team"], "changes": changes });
+        let shown = described(&planned);
+        for told in ["no group \"taem\"", "its groups: team", "taem would be formed", "agent echo would be added"] {
+            assert!(shown.contains(told), "{shown}");
+        }
+    }
 }

@@ -65,8 +65,8 @@ pub async fn apps(State(node): State<Arc<Node>>, Json(request): Json<AppRequest>
 
 async fn operate(node: &Node, request: AppRequest) -> Result<Value, Problem> {
     match request {
-        AppRequest::Apply { file, files, folder, dry_run } => {
-            apply(node, &read(&file, &files)?, &folder, dry_run).await
+        AppRequest::Apply { file, files, folder, dry_run, form } => {
+            apply(node, &read(&file, &files)?, &folder, dry_run, form).await
         }
         AppRequest::Remove { group, app } => {
             let id = node.groups.resolve(&group)?;
@@ -119,13 +119,17 @@ async fn operate(node: &Node, request: AppRequest) -> Result<Value, Problem> {
     }
 }
 
-/// Brings an application up, or changes what differs.
-async fn apply(node: &Node, app: &App, folder: &FilePath, dry_run: bool) -> Result<Value, Problem> {
+/// Brings an application up, or changes what differs. A group that is not there is formed only if somebody said so.
+async fn apply(node: &Node, app: &App, folder: &FilePath, dry_run: bool, form: bool) -> Result<Value, Problem> {
     let group = match node.groups.resolve(&app.group) {
-        Err(GroupError::NotFound(_)) if dry_run => {
+        Err(GroupError::NotFound(_)) if dry_run || !form => {
             let changes = Plan::of(app, folder, &Known::default())?.changes;
             let changes: Vec<Value> = changes.iter().map(Change::json).collect();
-            return Ok(json!({ "app": app.name, "group": app.group, "forms": true, "changes": changes }));
+            let groups: Vec<String> = node.groups.list().into_iter().map(|group| group.name).collect();
+            let app = json!({
+                "app": app.name, "group": app.group, "forms": true, "changes": changes, "groups": groups,
+            });
+            return Ok(app);
         }
         Err(GroupError::NotFound(_)) => node.groups.create(&app.group, Policy::default()).await?,
         other => other?,

@@ -229,7 +229,8 @@ pub enum TaskRequest {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum AppRequest {
-    /// Brings an application up, or changes it; forms its group if this node has none of that name.
+    /// Brings an application up, or changes it. If this node has no group of that name, it is formed where `form` says so;
+    /// otherwise nothing is changed, and the answer says what would be.
     Apply {
         /// The app file, as read.
         file: String,
@@ -239,6 +240,9 @@ pub enum AppRequest {
         folder: PathBuf,
         /// Only say what would change.
         dry_run: bool,
+        /// Form the group if there is none of that name: a name may be mistyped.
+        #[serde(default)]
+        form: bool,
     },
     /// Removes an application.
     Remove {
