@@ -58,7 +58,7 @@ async fn what_the_operator_hides_is_nowhere_until_it_is_shown_again() {
     let bundle = served.get(&format!("/agents/{agent}/1.0.0/bundle")).await.status();
     assert_eq!(bundle, 403);
     let listed = client(&served).versions(&agent).await.expect("its versions");
-    assert_eq!(quarantined(&listed, "1.0.0"), Some(REASON));
+    assert_eq!(quarantined(&listed, "1.0.0").as_deref(), Some(REASON));
     // Others see no more than strangers; its publisher sees it, and a later version is there.
     assert_eq!(refused(reader.visits(&served).await.release(NETWORK, &agent, &one).await).0, 403);
     alice.visits(&served).await.release(NETWORK, &agent, &one).await.expect("it is the publisher's own");

@@ -65,7 +65,8 @@ fn no_adversary_breaks_what_must_hold() {
 /// Runs of a leader that tells members different things.
 const TWO_FACED: u64 = 6;
 
-/// The group does not agree on anything then; but all members can prove to anybody why, and nobody else is accused.
+/// P-193, P-194: the group does not agree on anything then; but all members can prove to anybody why, nobody else is accused, and
+/// nobody follows that leader any more.
 #[test]
 fn a_leader_that_tells_members_different_things_is_proven_by_all() {
     let mut lies = 0;
@@ -78,6 +79,12 @@ fn a_leader_that_tells_members_different_things_is_proven_by_all() {
         if outcome.proven.lies > 0 {
             let accused: Vec<_> = outcome.proven.by.values().cloned().collect();
             assert!(accused.iter().all(|of| of.len() == 1 && *of == accused[0]), "{again}\n{:#?}", outcome.proven.by);
+            let liar = accused[0].first().copied().expect("one");
+            let follows = &outcome.proven.follows;
+            assert!(
+                !follows.is_empty() && follows.values().all(|leader| *leader != Some(liar)),
+                "{again}\n{follows:#?}"
+            );
         }
     }
     assert!(lies > 0, "it never led");

@@ -221,11 +221,7 @@ fn bindings(
 }
 
 /// Reads which releases publishers revoked, and lets nobody call these.
-fn open_revocations(
-    calls: &Calls,
-    store: Arc<dyn Store>,
-    owner: PublisherId,
-) -> Result<Arc<Revocations>, NodeError> {
+fn open_revocations(calls: &Calls, store: Arc<dyn Store>, owner: PublisherId) -> Result<Arc<Revocations>, NodeError> {
     let revocations = Arc::new(Revocations::open(store.clone())?);
     calls.refuse(Arc::new(KnownRevoked { revocations: revocations.clone(), store, owner }));
     Ok(revocations)

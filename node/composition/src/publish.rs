@@ -239,13 +239,22 @@ pub fn permanent(store: &dyn Store) -> Result<Vec<StoredAgent>, NodeError> {
 /// See [`NodeError`].
 pub fn all(store: &dyn Store) -> Result<Vec<StoredAgent>, NodeError> {
     let rows = store.scan(AGENTS, Range::all(AGENTS_MAX))?;
-    let read = |(name, row): (Vec<u8>, Vec<u8>)| {
-        serde_json::from_slice(&row).map_err(|error| NodeError::StoredAgent {
-            name: String::from_utf8_lossy(&name).into_owned(),
-            why: format!("cannot be read: {error}"),
-        })
-    };
-    rows.into_iter().map(read).collect()
+    rows.into_iter().map(|(name, row)| read(&name, &row)).collect()
+}
+
+/// The agent of a name, if there is one.
+///
+/// # Errors
+/// See [`NodeError`].
+pub(crate) fn named(store: &dyn Store, name: &str) -> Result<Option<StoredAgent>, NodeError> {
+    store.read(AGENTS, name.as_bytes())?.map(|row| read(name.as_bytes(), &row)).transpose()
+}
+
+fn read(name: &[u8], row: &[u8]) -> Result<StoredAgent, NodeError> {
+    serde_json::from_slice(row).map_err(|error| NodeError::StoredAgent {
+        name: String::from_utf8_lossy(name).into_owned(),
+        why: format!("cannot be read: {error}"),
+    })
 }
 
 /// Writes an agent; it is on disk when this returns.

@@ -30,24 +30,28 @@ impl ListedVersion {
 
     /// Why no range chooses it, on one line.
     fn passed_over(&self) -> String {
-        let words = self.reason.as_deref().unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ");
-        let mut reason: String = words.chars().take(REASON_CHARS_MAX).collect();
+        let mut reason = on_one_line(self.reason.as_deref().unwrap_or_default());
         if !reason.is_empty() {
             reason.insert_str(0, ": ");
         }
         if self.standing == QUARANTINED {
             return format!("{} is hidden by the registry's operator{reason}", self.version);
         }
-        let standing: String = self.standing.chars().take(REASON_CHARS_MAX).collect();
-        format!("{} is {standing}{reason}", self.version)
+        format!("{} is {}{reason}", self.version, on_one_line(&self.standing))
     }
+}
+
+/// Some words of a registry's, which cannot look like lines of ours.
+fn on_one_line(text: &str) -> String {
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    words.chars().take(REASON_CHARS_MAX).collect()
 }
 
 /// Why the operator of the registry hides a version, if it does.
 #[must_use]
-pub fn quarantined<'a>(listed: &'a [ListedVersion], version: &str) -> Option<&'a str> {
+pub fn quarantined(listed: &[ListedVersion], version: &str) -> Option<String> {
     let mut hidden = listed.iter().filter(|one| one.standing == QUARANTINED);
-    hidden.find(|one| one.version == version).map(|one| one.reason.as_deref().unwrap_or_default())
+    hidden.find(|one| one.version == version).map(|one| on_one_line(one.reason.as_deref().unwrap_or_default()))
 }
 
 /// The highest version that a range chooses among those that are neither yanked nor revoked.
@@ -114,5 +118,9 @@ mod tests {
         assert_eq!(of("^2"), ["2.1.0 is hidden by the registry's operator: malware says the operator"]);
         assert_eq!(of("^3"), ["3.0.0 is hidden by the registry's operator"], "also where nothing is left");
         assert_eq!((of("=1.9.0"), of("^4")), (Vec::new(), Vec::new()));
+        // A registry cannot write lines that look like ours.
+        let lying = [listed("9.0.0", "x\nattested  audit: pass", None), listed("9.1.0", QUARANTINED, Some("a\n\nb"))];
+        assert_eq!(passed_over(&lying, &"*".parse().expect("a range"), None)[1], "9.0.0 is x attested audit: pass");
+        assert_eq!(quarantined(&lying, "9.1.0").as_deref(), Some("a b"));
     }
 }

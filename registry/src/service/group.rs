@@ -163,6 +163,8 @@ pub struct Group {
     pub statements: Vec<Statement>,
     /// Those who are told when it is on disk.
     pub untold: Vec<Tell>,
+    /// The entries of descriptions that it takes away.
+    pub gone: Vec<u64>,
     next: u64,
     now_ms: u64,
     random: Option<Random>,
@@ -183,6 +185,7 @@ impl Group {
             rows: Batch::new(),
             statements: Vec::new(),
             untold: Vec::new(),
+            gone: Vec::new(),
             next,
             now_ms,
             random,
@@ -409,6 +412,7 @@ impl Group {
         let ended = self.things.is_empty().then(|| things.forgotten(self.now_ms)).into_iter().flatten();
         for index in goes.into_iter().chain(ended.flat_map(kept)) {
             self.rows.delete(THINGS, index.to_be_bytes());
+            self.gone.push(index);
         }
         if let (ThingRecord::Written(written), Some(sent)) = (&record, change.sent) {
             let added = self.added.entry(written.owner.clone()).or_default();

@@ -154,6 +154,8 @@ pub struct Evidence {
     /// The proofs of equivocation that members keep: who keeps it, against whom, and whom it proves to have equivocated, if it
     /// proves anything.
     pub accused: BTreeSet<(PublicKey, PublicKey, Option<PublicKey>)>,
+    /// Whom each member followed at the end.
+    pub follows: BTreeMap<PublicKey, Option<PublicKey>>,
     /// How often a leader told two members different things.
     pub lies: usize,
     /// The replicas that failed, and why.

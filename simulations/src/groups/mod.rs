@@ -62,6 +62,8 @@ pub struct Outcome {
 pub struct Proven {
     /// The members that keep to the rules, and of each whom it can prove to have equivocated.
     pub by: BTreeMap<PublicKey, BTreeSet<PublicKey>>,
+    /// Whom each of these followed at the end.
+    pub follows: BTreeMap<PublicKey, Option<PublicKey>>,
     /// How often a leader told two members different things.
     pub lies: usize,
 }
@@ -129,7 +131,8 @@ pub fn run(seed: u64, adversary: Option<&'static str>, flaw: Arc<dyn Flaw>) -> O
         let proofs = evidence.accused.iter().filter(|(keeper, ..)| keeper == node);
         (*node, proofs.filter_map(|(_, _, proven)| *proven).collect())
     };
-    let proven = Proven { by: evidence.honest.iter().map(by).collect(), lies: evidence.lies };
+    let by = evidence.honest.iter().map(by).collect();
+    let proven = Proven { by, follows: evidence.follows.clone(), lies: evidence.lies };
     let seen = Seen { evidence, replay };
     let judged = invariant::ALL
         .iter()

@@ -260,7 +260,9 @@ impl Stage {
             self.ground.books.note(format_args!("the entry {index} makes {members:?} the members of the log"));
         }
         for member in self.honest() {
-            self.ground.books.note(format_args!("{} ends with {:?}", member.id(), member.status(self.group)));
+            let status = member.status(self.group);
+            self.ground.books.note(format_args!("{} ends with {status:?}", member.id()));
+            self.ground.books.open().follows.insert(member.id(), status.and_then(|status| status.leader));
         }
     }
 }

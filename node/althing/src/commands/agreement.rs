@@ -48,7 +48,7 @@ fn of_workflow(workflow: &Value) -> String {
     let line = |text: String| {
         let whole = text.split_whitespace().collect::<Vec<_>>().join(" ");
         match whole.char_indices().nth(SHOWN_CHARS) {
-            Some((end, _)) => format!("{} …", &whole[..end]),
+            Some((end, _)) => format!("{} … (+{} characters: --json)", &whole[..end], whole[end..].chars().count()),
             None => whole,
         }
     };
@@ -62,7 +62,7 @@ fn of_workflow(workflow: &Value) -> String {
             (_, Some(agent)) => (format!("the agent {agent}"), text(step, "input")),
             _ => ("asks a person".to_owned(), text(step, "approve")),
         };
-        format!("step      {}: {who}: {}\n", text(step, "id"), line(what))
+        format!("step      {}{}: {who}: {}\n", text(step, "id"), conditions(step), line(what))
     };
     let steps: String = rows(workflow, "steps").iter().map(step).collect();
     format!(
@@ -74,6 +74,26 @@ fn of_workflow(workflow: &Value) -> String {
         words("agents"),
         words("unknown"),
     )
+}
+
+/// When a step runs, and how often.
+fn conditions(step: &Value) -> String {
+    let mut all = Vec::new();
+    let after: Vec<&str> = rows(step, "after").iter().filter_map(Value::as_str).collect();
+    if !after.is_empty() {
+        all.push(format!("after {}", after.join(" and ")));
+    }
+    if let when @ Value::Object(_) = &step["when"] {
+        all.push(format!("if {} {}", text(when, "step"), text(when, "is")));
+    }
+    if let Some(list) = step["forEach"].as_str() {
+        all.push(format!("for each of {list}"));
+    }
+    if let repeat @ Value::Object(_) = &step["repeat"] {
+        let (from, until) = (text(repeat, "from"), text(repeat, "until"));
+        all.push(format!("again from {from} until it {until}, at most {} times", repeat["roundsMax"]));
+    }
+    if all.is_empty() { String::new() } else { format!(", {}", all.join(", ")) }
 }
 
 /// How an agent runs and what it may do, each on one line: a text of its publisher's cannot look like another line.

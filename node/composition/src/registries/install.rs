@@ -413,7 +413,7 @@ impl Installing<'_> {
         // An exact version stays as it is.
         let range = if from.range.parse::<Version>().is_ok() { format!("={}", from.range) } else { from.range.clone() };
         let range = range.parse().map_err(|_| RegistriesError::Range(from.range.clone()))?;
-        let hidden = quarantined(&listed, &from.version).map(str::to_owned);
+        let hidden = quarantined(&listed, &from.version);
         let newest = chosen(&listed, &range);
         let mut passed_over = passed_over(&listed, &range, newest.as_ref());
         // Of the installed one it is said apart.

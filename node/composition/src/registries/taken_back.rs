@@ -25,7 +25,7 @@ impl TakenBack for KnownRevoked {
         if agent.publisher() != self.owner {
             return None;
         }
-        let added = publish::all(self.store.as_ref()).ok()?.into_iter().find(|one| one.file.name == agent.name())?;
+        let added = publish::named(self.store.as_ref(), agent.name()).ok()??;
         let why = self.revocations.here(agent, &added.file.version)?;
         Some(format!("{:?} was stopped on this node: {why}", agent.name()))
     }

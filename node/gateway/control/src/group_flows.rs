@@ -44,26 +44,17 @@ async fn operate(node: &Node, group: GroupId, request: WorkflowRequest) -> Resul
                 let value = state.values().get(&format!("{WORKFLOWS}{name}"));
                 value.map(|value| value.bytes.clone())
             })?;
-            let installed = node.registries.workflows().find(&name)?;
-            let workflow = match (bytes, installed) {
-                (Some(bytes), None) => {
-                    Workflow::from_bytes(&bytes).map_err(|error| Problem::failed(error.to_string()))?
-                }
-                (None, Some(installed)) => installed,
-                (Some(_), Some(_)) => {
-                    let why = format!(
-                        "{name:?} is a workflow of an application of the group, and one that was installed here: write the \
-                         name that it was installed by, such as example.org/{name} (`althing outdated`)"
-                    );
-                    return Err(Problem::invalid(why));
-                }
-                (None, None) => {
+            // That of the group comes first: what a publisher does with one that was installed cannot stop it. An installed one
+            // of the same name has a longer one too, such as example.org/review.
+            let workflow = match bytes {
+                Some(bytes) => Workflow::from_bytes(&bytes).map_err(|error| Problem::failed(error.to_string()))?,
+                None => node.registries.workflows().find(&name)?.ok_or_else(|| {
                     let why = format!(
                         "there is no file {name:?}, the group keeps no workflow of that name (`althing app apply`), and none \
                          was installed here (`althing install`)"
                     );
-                    return Err(Problem::new(Kind::NotFound, why));
-                }
+                    Problem::new(Kind::NotFound, why)
+                })?,
             };
             begin(node, group, workflow, input).await
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use althing_discovery::Query;
 use althing_node::Node;
-use althing_protocol::group::{Action, Target};
+use althing_protocol::group::{Action, Repeat, Target, Test};
 use althing_td::{SharedFile, WorkflowFile, needs};
 use serde_json::{Value, json};
 
@@ -16,14 +16,30 @@ pub fn put(answer: &mut Value, node: &Node, shared: &SharedFile) {
     }
 }
 
+fn test(test: &Test) -> String {
+    match test {
+        Test::Equals(text) => format!("equals {text:?}"),
+        Test::Contains(text) => format!("contains {text:?}"),
+    }
+}
+
 fn workflow(node: &Node, file: &WorkflowFile) -> Value {
     let (capabilities, agents) = needs(&file.workflow.steps);
     let steps = file.workflow.steps.iter().map(|step| {
-        let mut row = json!({ "id": step.id, "after": step.after });
+        let mut row = json!({ "id": step.id, "after": step.after, "timeoutMs": step.timeout_ms });
+        if let Some(when) = &step.when {
+            row["when"] = json!({ "step": when.step, "is": test(&when.test) });
+        }
+        if let Some(repeat) = &step.repeat {
+            let Repeat { from, until, rounds_max } = repeat;
+            row["repeat"] = json!({ "from": from, "until": test(until), "roundsMax": rounds_max });
+        }
         match &step.action {
             Action::Approval(question) => row["approve"] = json!(question),
             Action::Task(job) => {
                 row["input"] = json!(job.input);
+                row["forEach"] = json!(job.for_each);
+                row["attemptsMax"] = json!(job.attempts_max);
                 match &job.needs.target {
                     Target::Capability(name) => row["capability"] = json!(name),
                     Target::Agent(name) => row["agent"] = json!(name),

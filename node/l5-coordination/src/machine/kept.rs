@@ -113,16 +113,25 @@ impl Kept {
         reigns
     }
 
-    /// The newest entries of a reign without a gap, at most so many: their first index, and their digests.
+    /// The entries of a reign in runs without a gap, of at most `most` entries each, the newest `count` of them: the first index
+    /// of each, and the digests.
     #[must_use]
-    pub fn newest(&self, reign: Reign, most: usize) -> Option<(u64, Vec<Digest>)> {
-        let entries = self.entries.get(&reign)?;
-        let last = *entries.last_key_value()?.0;
-        let follows = |(back, (index, _)): &(u64, (&u64, _))| **index + *back == last;
-        let run = (0..).zip(entries.iter().rev()).take_while(follows).take(most);
-        let mut digests: Vec<Digest> = run.map(|(_, (_, (digest, _)))| *digest).collect();
-        digests.reverse();
-        Some((last + 1 - digests.len() as u64, digests))
+    pub fn runs(&self, reign: Reign, most: usize, count: usize) -> Vec<(u64, Vec<Digest>)> {
+        let mut runs: Vec<(u64, Vec<Digest>)> = Vec::new();
+        for (index, (digest, _)) in self.entries.get(&reign).into_iter().flatten().rev() {
+            let follows = |(first, digests): &&mut (u64, Vec<Digest>)| index + 1 == *first && digests.len() < most;
+            if let Some((first, digests)) = runs.last_mut().filter(follows) {
+                *first = *index;
+                digests.push(*digest);
+                continue;
+            }
+            if runs.len() == count {
+                break;
+            }
+            runs.push((*index, vec![*digest]));
+        }
+        runs.iter_mut().for_each(|(_, digests)| digests.reverse());
+        runs
     }
 
     /// The append with the first entry of a reign that begins otherwise than the digest that another member has at its index.
@@ -222,9 +231,11 @@ mod tests {
         let mut there = kept(&[append(1, &[(5, 1), (6, 2), (7, 4)], 0)]);
         assert!(read_all(&mut here).is_none() && read_all(&mut there).is_none());
         let reign = (leader(), 1);
-        let (first, digests) = here.newest(reign, 10).expect("some");
-        assert_eq!((first, digests.len()), (5, 3), "those before a gap are left out");
-        assert_eq!(here.newest(reign, 2), Some((6, vec![[2; 32], [3; 32]])));
+        let runs = here.runs(reign, 10, 10);
+        assert_eq!(runs, [(5, vec![[1; 32], [2; 32], [3; 32]]), (3, vec![[1; 32]])], "a gap ends a run");
+        assert_eq!(here.runs(reign, 2, 2), [(6, vec![[2; 32], [3; 32]]), (5, vec![[1; 32]])]);
+        assert!(here.runs((leader(), 2), 2, 2).is_empty());
+        let (first, digests) = runs.into_iter().next().expect("some");
         let short: Vec<&[u8]> = digests.iter().map(|digest| &digest[..16]).collect();
         let told = there.differing(reign, (first..).zip(short.iter().copied())).expect("7 differs");
         let said = read(&told).expect("it");

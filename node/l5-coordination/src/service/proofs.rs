@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use althing_communication::{Priority, Request};
-use althing_protocol::PublicKey;
 use althing_protocol::group::{Equivocated, Equivocation, GroupId, SignedAppend};
 use althing_protocol::limits::SIGNED_APPEND_BYTES_MAX;
+use althing_protocol::{Digest, PublicKey};
 use althing_store::{Batch, Durability, Range};
 use minicbor::bytes::ByteVec;
 
@@ -18,7 +18,7 @@ use super::member::Member;
 use super::{Groups, Shared};
 use crate::RAFT;
 use crate::consensus::RAFT_STATE;
-use crate::consensus::wire::{self, Accuse, Accused, Append, Compare, Compared, DIGEST_BYTES, NOTES_MAX};
+use crate::consensus::wire::{self, Accuse, Accused, Compare, Compared, DIGEST_BYTES, NOTES_MAX};
 use crate::error::GroupError;
 use crate::machine::kept::Reign;
 
@@ -32,6 +32,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const PEERS_MAX: usize = 8;
 /// Leaders and terms that are compared at once: the newest.
 const REIGNS_MAX: usize = 4;
+/// Runs of entries without a gap that are compared of each, the newest first.
+const RUNS_MAX: usize = 8;
 /// Proofs of one group, one for each node.
 const PROOFS_MAX: usize = 16;
 /// The rows of proofs in [`RAFT_STATE`]: the group's 32 bytes, this letter, and the node's 32 bytes.
@@ -40,14 +42,15 @@ const PROOF: u8 = b'e';
 /// The proofs of equivocation that a node has of its groups.
 pub struct Proofs<'a>(&'a Groups);
 
-/// Keeps the frame of an append that has entries.
-pub(super) fn keep(member: &Member, request: &Request, append: &Append) {
-    let Some(signed) = request.frame.as_ref().filter(|_| !append.entries.is_empty()) else { return };
-    if signed.bytes.len() > SIGNED_APPEND_BYTES_MAX || append.check().is_err() {
+/// Keeps the frame of an append with so many entries, of a leader whom this member obeyed: what others send as leaders
+/// displaces nothing.
+pub(super) fn keep(member: &Member, request: &Request, entries: usize) {
+    let Some(signed) = request.frame.as_ref().filter(|_| entries > 0) else { return };
+    if signed.bytes.len() > SIGNED_APPEND_BYTES_MAX {
         return;
     }
     if let Some(kept) = SignedAppend::new(&signed.stream, &signed.bytes) {
-        member.kept.lock().expect("no panic").keep(kept, append.entries.len());
+        member.kept.lock().expect("no panic").keep(kept, entries);
         member.comparing.notify_one();
     }
 }
@@ -149,9 +152,17 @@ impl<'a> Proofs<'a> {
 
     /// Compares what is kept of a reign with what another member has of it.
     async fn compare(&self, member: &Member, peer: PublicKey, reign: Reign) -> bool {
-        let Some((first, digests)) = member.kept.lock().expect("no panic").newest(reign, NOTES_MAX) else {
-            return true;
-        };
+        let runs = member.kept.lock().expect("no panic").runs(reign, NOTES_MAX, RUNS_MAX);
+        for run in runs {
+            if !self.compare_run(member, peer, reign, run).await {
+                return false;
+            }
+        }
+        true
+    }
+
+    async fn compare_run(&self, member: &Member, peer: PublicKey, reign: Reign, run: (u64, Vec<Digest>)) -> bool {
+        let (first, digests) = run;
         let digests: Vec<u8> = digests.iter().flat_map(|digest| digest[..DIGEST_BYTES].to_vec()).collect();
         let (group, digests) = (member.id, ByteVec::from(digests));
         let compare = Compare { group, leader: reign.0, term: reign.1, first, digests };
@@ -179,7 +190,9 @@ impl<'a> Proofs<'a> {
             let Ok(Some(bytes)) = self.get(member.id, node) else { continue };
             let Ok(proof) = Equivocation::decode(&bytes) else { continue };
             let accuse = Accuse { group: member.id, proof };
-            if self.ask(peer, "accuse", wire::write(&accuse)).await.is_none() {
+            let Some(answer) = self.ask(peer, "accuse", wire::write(&accuse)).await else { return false };
+            if !matches!(wire::read(&answer), Ok(Accused::Kept)) {
+                // It may not know that member yet.
                 return false;
             }
             told.insert((peer, node));
@@ -235,7 +248,7 @@ pub(super) async fn run(groups: Groups, member: Arc<Member>) {
             if compared.get(&peer) != Some(&count) {
                 // The leader was sent nothing by itself.
                 for reign in reigns.into_iter().filter(|(leader, _)| *leader != peer).take(REIGNS_MAX) {
-                    is_done = is_done && proofs.compare(&member, peer, reign).await;
+                    is_done &= proofs.compare(&member, peer, reign).await;
                 }
             }
             if is_done {

@@ -23,9 +23,13 @@ use crate::consensus::{Replica, ReplicaError, Role, serve};
 pub struct RaftService(pub Groups);
 
 impl Inbound for RaftService {
-    fn call(&self, caller: Caller, request: Request) -> BoxFuture<'static, Answer> {
+    fn call(&self, caller: Caller, mut request: Request) -> BoxFuture<'static, Answer> {
         let groups = RaftService(self.0.clone());
         async move {
+            if request.operation != "append" {
+                // Only these prove anything.
+                request.frame = None;
+            }
             match groups.answer(caller, &request).await {
                 Ok(body) => Answer::Response(body),
                 Err(unserved) => {
@@ -101,8 +105,11 @@ impl RaftService {
             "append" => {
                 let (member, replica, append) = self.admit::<Append>(caller, body)?;
                 leads(&member, append.leader, caller)?;
-                proofs::keep(&member, request, &append);
+                let entries = append.entries.len();
                 let answer = serve::append(&replica, append).await.map_err(|error| stopped(&error))?;
+                if !matches!(answer, Appended::Higher(_)) {
+                    proofs::keep(&member, request, entries);
+                }
                 if answer == Appended::All {
                     member.hear();
                 }

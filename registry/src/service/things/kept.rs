@@ -33,6 +33,13 @@ impl Kept {
         self.lock().put(entry, bytes, BYTES_MAX / 2);
     }
 
+    /// Keeps these no more, which are gone from the disk.
+    pub fn remove(&self, entries: &[u64]) {
+        if !entries.is_empty() {
+            self.lock().remove(entries);
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Generations> {
         self.0.lock().expect("no holder panics")
     }
@@ -46,6 +53,15 @@ impl Generations {
         let bytes = self.old.remove(&entry)?;
         self.put(entry, bytes.clone(), BYTES_MAX / 2);
         Some(bytes)
+    }
+
+    fn remove(&mut self, entries: &[u64]) {
+        for entry in entries {
+            self.old.remove(entry);
+            if let Some(bytes) = self.young.remove(entry) {
+                self.bytes -= bytes.len() + OVERHEAD;
+            }
+        }
     }
 
     /// `most` bytes are young.
@@ -88,5 +104,7 @@ mod tests {
             kept.put(7, Arc::from([1_u8; 10]), 1_000);
         }
         assert_eq!(kept.bytes, 10 + OVERHEAD);
+        kept.remove(&[7, 8]);
+        assert_eq!((kept.bytes, kept.get(7)), (0, None));
     }
 }
