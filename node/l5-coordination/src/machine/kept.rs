@@ -225,6 +225,7 @@ mod tests {
         assert!(read_all(&mut two).is_none(), "it is told once");
     }
 
+    /// P-194
     #[test]
     fn two_members_find_what_they_were_told_differently() {
         let mut here = kept(&[append(1, &[(3, 1), (5, 1), (6, 2)], 0), append(1, &[(7, 3)], 0)]);
