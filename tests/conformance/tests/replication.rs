@@ -1,18 +1,22 @@
 //! Messages of `/althing/raft/1` as another implementation would send them: what a member answers, and what it refuses.
 
+use std::time::Duration;
+
 use althing_communication::{CallError, Request};
-use althing_conformance::groups::{GroupNode, group_of, leader, settled};
+use althing_conformance::groups::{GroupNode, Owner, group_of, leader, settled};
 use althing_conformance::{NETWORK, NOW_MS, key};
-use althing_coordination::RAFT;
 use althing_coordination::consensus::wire::{
     self, Append, Appended, Ballot, Elect, Elected, EntryRecord, MembersRecord, Payload, Position, SnapshotPart,
     Transfer, Transferred, Unserved,
 };
+use althing_coordination::{Proofs, RAFT};
 use althing_protocol::GroupId;
+use althing_protocol::group::Equivocation;
 use althing_simnet::{LinkConfig, SimNet};
 
 /// A group of three, of which one sends messages of its own to another one, which does not lead.
 struct World {
+    net: SimNet,
     nodes: Vec<GroupNode>,
     id: GroupId,
     from: usize,
@@ -26,7 +30,7 @@ impl World {
         nodes[0].set(id, "a", "b").await;
         settled(&nodes, id, 3).await;
         let (leads, _) = leader(&nodes, id).await;
-        World { nodes, id, from: (leads + 1) % 3, to: (leads + 2) % 3 }
+        World { net, nodes, id, from: (leads + 1) % 3, to: (leads + 2) % 3 }
     }
 
     async fn ask<Q: minicbor::Encode<()>, A>(&self, from: usize, operation: &str, question: &Q) -> Result<A, Unserved>
@@ -151,4 +155,52 @@ async fn a_member_votes_once_in_a_term_for_who_has_its_entries_and_not_while_it_
     let answer = ask(third, "vote", world.elect(third, term + 5, longer, true)).await;
     assert!(!answer.granted && answer.ballot.node == world.nodes[from].id(), "one vote in a term: {answer:?}");
     world.nodes[world.to].set(world.id, "c", "d").await;
+}
+
+/// P-193, P-194
+#[tokio::test(start_paused = true)]
+async fn whoever_is_proven_to_have_equivocated_leads_no_more_also_after_a_restart() {
+    let mut world = World::new().await;
+    let (from, last) = (world.from, world.last());
+    let (liar, third) = (world.nodes[from].id(), 3 - world.from - world.to);
+    let (term, index) = (last.term + 10, last.index + 1);
+    for said in ["this", "that"] {
+        let payload = Payload::Batch(NOW_MS, said.as_bytes().to_vec().into());
+        let told = world.append(term, Some(last), vec![EntryRecord { at: Position { term, index }, payload }]);
+        world.ask::<_, Appended>(from, "append", &told).await.expect("it is served");
+    }
+    let proven = |world: &World, of: usize| {
+        let overview = world.nodes[of].groups.overview(world.id).expect("the group");
+        overview.equivocated.iter().map(|proven| proven.leader).collect::<Vec<_>>()
+    };
+    let refused = async |world: &World| {
+        let append = world.append(term + 1, Some(last), Vec::new());
+        let elect = world.elect(from, term + 1, last, false);
+        let answers = [
+            world.ask::<_, Appended>(from, "append", &append).await.map(drop),
+            world.ask::<_, Elected>(from, "vote", &elect).await.map(drop),
+            world.ask::<_, Elected>(from, "pre-vote", &elect).await.map(drop),
+        ];
+        assert!(answers.iter().all(|answer| *answer == Err(Unserved::Equivocated)), "{answers:?}");
+    };
+    for of in [world.to, third] {
+        for _ in 0..100 {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            if !proven(&world, of).is_empty() {
+                break;
+            }
+        }
+        assert_eq!(proven(&world, of), [liar], "it has the proof, or was told");
+    }
+    refused(&world).await;
+    // Whoever has the proof can show it.
+    let to = world.to;
+    let bytes = Proofs::of(&world.nodes[to].groups).get(world.id, liar).expect("readable").expect("kept");
+    let shown = Equivocation::decode(&bytes).expect("a proof").verify(NETWORK).expect("it proves that");
+    assert_eq!((shown.group, shown.leader, shown.term, shown.index), (world.id, liar, term, index));
+    // After a restart it knows it yet.
+    let (key, store) = world.nodes.remove(to).crash(&world.net).await;
+    let again = GroupNode::start(&world.net, &key, &Owner::new(101), store).await;
+    world.nodes.insert(to, again);
+    assert_eq!(proven(&world, to), [liar]);
 }
