@@ -5,11 +5,11 @@ mod support;
 
 use std::sync::atomic::Ordering;
 
-use althing_protocol::PublisherId;
 use althing_protocol::object::{self, Kind};
 use althing_protocol::registry::{
     Attestation, Audience, Blueprint, SaltedStatement, Standing, Subject, VerifiedAttestation,
 };
+use althing_protocol::{PublisherId, digest};
 use althing_registry::machine::PurgedBy;
 use althing_registry_client::{AttestationQuery, RegistryClient, RegistryError};
 use serde_json::{Value, json};
@@ -23,8 +23,11 @@ fn of(party: &Party, name: &str, version: &str) -> Subject {
     Subject::Agent(party.agent(name), Some(version.parse().expect("a version")))
 }
 
+/// A finding; of a version, of the bundle that all releases here have.
 fn found(by: &Party, subject: Subject, name: &str, value: &Value) -> Attestation {
-    Attestation::of(by.id(), subject, name, value, NOW, NOW + HOUR)
+    let is_of_version = matches!(subject, Subject::Agent(_, Some(_)));
+    let found = Attestation::of(by.id(), subject, name, value, NOW, NOW + HOUR);
+    if is_of_version { found.made_of(digest(b"bundle")) } else { found }
 }
 
 async fn attests(served: &Served, by: &Party, body: Attestation) -> Result<Vec<u8>, RegistryError> {
@@ -102,6 +105,11 @@ async fn what_is_forged_or_of_nothing_is_refused() {
         assert_eq!(status, 409);
         assert!(why.contains("was never released here"), "{why}");
     }
+    // Of another release that calls itself that version, which another registry may show.
+    let body = body().made_of(digest(b"another bundle"));
+    let (status, why) = refused(attests(&served, &auditor, body).await);
+    assert_eq!(status, 409);
+    assert!(why.contains("something else than") && why.contains("1.0.0"), "{why}");
     assert_eq!(shown_to(&client(&served), &about(&alice, "echo"), NOW).await.len(), 0);
 }
 

@@ -6,7 +6,7 @@ use althing_control::{Kind, Problem};
 use althing_demo::DemoError;
 use althing_node::network_key::NetworkKeyFileError;
 use althing_node::{NodeError, OwnerError, SecretError};
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// Exit codes; they do not change.
 pub mod code {
@@ -35,6 +35,8 @@ pub mod code {
 pub struct Failure {
     pub code: u8,
     pub message: String,
+    /// What somebody was to agree to, as the node sent it; only scripts are given it.
+    pub offer: Option<Box<Value>>,
 }
 
 /// The exit code of a failure of that kind.
@@ -136,7 +138,7 @@ impl From<NetworkKeyFileError> for Failure {
 
 impl Failure {
     pub fn new(code: u8, message: impl Into<String>) -> Failure {
-        Failure { code, message: message.into() }
+        Failure { code, message: message.into(), offer: None }
     }
 
     pub fn failed(message: impl Into<String>) -> Failure {
@@ -158,7 +160,11 @@ impl Failure {
             return;
         }
         if as_json {
-            eprintln!("{}", json!({ "error": { "exitCode": self.code, "message": self.message } }));
+            let mut error = json!({ "exitCode": self.code, "message": self.message });
+            if let Some(offer) = &self.offer {
+                error["offer"] = (**offer).clone();
+            }
+            eprintln!("{}", json!({ "error": error }));
         } else {
             // It may contain text of a peer.
             eprintln!("althing: {}", plain(&self.message, &std::io::stderr()));

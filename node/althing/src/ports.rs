@@ -184,6 +184,7 @@ fn execute(
         agents: Some(agent_caller.clone()),
         groups: Some(group_orders.clone()),
         gate: contract_gates(),
+        serve_calls: Some(Arc::new(althing_mcp::serve)),
     };
     let compiler = compiler(at, entropy)?;
     let (soft, hard) = (althing_wasm::Soft::compiled_by(compiler.clone()), compiler);

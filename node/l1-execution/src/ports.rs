@@ -14,9 +14,10 @@ use crate::hrt::Template;
 use crate::kernel::Kernel;
 use crate::memory::Memories;
 use crate::mesh::{self, MeshServer};
+use crate::process::{ProgramCalls, ServeCalls};
 use crate::secrets::SecretLookup;
 use crate::syscalls::SystemCalls;
-use crate::tools::{Definition, Fault, MakeGate, ToolServer, contract_gates};
+use crate::tools::{Definition, Fault, MakeGate, ToolServer, Tools, contract_gates};
 
 /// Runs modules of agents that are not hard real-time.
 pub trait SoftRuntime: Send + Sync + 'static {
@@ -95,6 +96,8 @@ pub struct Ports {
     pub groups: Option<Arc<dyn GroupTasks>>,
     /// Makes the gate of system calls.
     pub gate: MakeGate,
+    /// Serves system calls to programs.
+    pub serve_calls: Option<ServeCalls>,
 }
 
 impl Ports {
@@ -110,7 +113,14 @@ impl Ports {
             agents: None,
             groups: None,
             gate: contract_gates(),
+            serve_calls: None,
         }
+    }
+
+    /// The system calls of a program, where its agent has tools of any kind.
+    pub(crate) fn program_calls(&self, tools: &Arc<Tools>) -> Option<(ServeCalls, ProgramCalls)> {
+        let serve = self.serve_calls.clone().filter(|_| !tools.is_empty())?;
+        Some((serve, ProgramCalls::new(tools.clone())))
     }
 
     /// The tool servers of the node itself, as far as the contract names them: other agents, finding

@@ -2,7 +2,8 @@
 
 use minicbor::{Decode, Encode};
 
-use super::{Version, text};
+use super::{Release, Version, text};
+use crate::Digest;
 use crate::identity::{AgentId, PublisherId};
 use crate::limits::{ATTESTATION_LIFE_MAX_MS, ATTESTATION_VALUE_BYTES_MAX};
 use crate::object::{Kind, ObjectError, Statement, in_time, life};
@@ -79,6 +80,10 @@ pub struct Attestation {
     /// Of which model on which machine, unless it is of an agent.
     #[n(9)]
     pub blueprint: Option<Blueprint>,
+    /// What that version is made of ([`Release::content`]): another registry may show another release
+    /// as it. Of a version only.
+    #[cbor(n(10), with = "minicbor::bytes")]
+    pub content: Option<Digest>,
 }
 
 impl Attestation {
@@ -120,7 +125,22 @@ impl Attestation {
             not_before_ms,
             not_after_ms,
             blueprint,
+            content: None,
         }
+    }
+
+    /// The same, of a version that is made of that.
+    #[must_use]
+    pub fn made_of(self, content: Digest) -> Attestation {
+        Attestation { content: Some(content), ..self }
+    }
+
+    /// Whether it is of this release: of that version, made of that, or of all versions of its agent.
+    #[must_use]
+    pub fn is_of(&self, release: &Release) -> bool {
+        self.agent.as_ref() == Some(&release.agent)
+            && self.version.as_ref().is_none_or(|version| *version == release.version)
+            && self.content.is_none_or(|content| content == release.content())
     }
 
     /// What it is about; none if it is no valid one.
@@ -164,6 +184,10 @@ impl Statement for Attestation {
         if let Some(blueprint) = &self.blueprint {
             blueprint.check()?;
         }
+        if self.content.is_some() != self.version.is_some() {
+            let message = "an attestation of a version names the digest of its content, and no other one does";
+            return Err(ObjectError::Shape(message.to_owned()));
+        }
         if self.name.is_empty() {
             return Err(ObjectError::Shape("an attestation has a name".to_owned()));
         }
@@ -200,6 +224,8 @@ mod tests {
             Attestation { name: String::new(), ..body.clone() },
             Attestation { name: "a\nb".to_owned(), ..body.clone() },
             Attestation { not_after_ms: ATTESTATION_LIFE_MAX_MS + 1, ..body.clone() },
+            Attestation { version: Some("1.0.0".parse().expect("a version")), ..body.clone() },
+            body.clone().made_of([3; 32]),
         ] {
             assert!(object::sign(bad, "net", "", &key).is_err());
         }

@@ -139,6 +139,12 @@ impl Release {
         same == *other
     }
 
+    /// The digest of what it is made of: of its bundle, or of its description where it has none.
+    #[must_use]
+    pub fn content(&self) -> Digest {
+        self.bundle.map_or(self.description, |bundle| bundle.digest)
+    }
+
     /// Checks that it was made by `now_ms`, within the allowed clock skew.
     ///
     /// # Errors

@@ -75,7 +75,7 @@ pub fn attestation_body() -> Attestation {
     let value = json!({ "passed": true });
     let mut body = Attestation::new(publisher(), agent(), "audit", &value, NOW_MS, NOW_MS + DAY_MS);
     body.version = Some(version("1.2.3"));
-    body
+    body.made_of(althing_protocol::digest(&bundle()))
 }
 
 /// One of each kind, signed by the opener.
@@ -149,6 +149,7 @@ pub fn attestation_members() -> Members {
         (6, uint(NOW_MS)),
         (7, uint(NOW_MS)),
         (8, uint(NOW_MS + DAY_MS)),
+        (10, bstr(&althing_protocol::digest(&bundle()))),
     ]
 }
 
@@ -156,10 +157,17 @@ pub fn blueprint(model: &str, machine: &str) -> Vec<u8> {
     map(&[(0, tstr(model)), (1, tstr(machine))])
 }
 
+/// An attestation of all versions of an agent, honestly signed by the publisher.
+pub fn of_all_versions() -> Vec<u8> {
+    let mut members = attestation_members();
+    members.retain(|(at, _)| !matches!(at, 3 | 10));
+    cose(&map(&members), &object_aad("althing/attestation/1", NETWORK, ""), &key(PUBLISHER))
+}
+
 /// An attestation of a model on a machine, honestly signed by the publisher.
 pub fn of_blueprint(blueprint: Vec<u8>, version: Option<Vec<u8>>) -> Vec<u8> {
     let mut members = attestation_members();
-    members.retain(|(at, _)| !matches!(at, 2 | 3));
+    members.retain(|(at, _)| !matches!(at, 2 | 3 | 10));
     members.extend(version.map(|version| (3, version)));
     members.push((9, blueprint));
     members.sort_by_key(|(at, _)| *at);

@@ -143,7 +143,7 @@ fn attestations() -> Vec<Case> {
     let year = 366 * DAY_MS;
     let cases = [
         ("an attestation of a version", with("attestation", 6, Some(uint(NOW_MS))), None),
-        ("an attestation of all versions", with("attestation", 3, None), None),
+        ("an attestation of all versions", of_all_versions(), None),
         ("an attestation whose name has 128 bytes", named(&"n".repeat(128)), None),
         ("an attestation whose value has 4,096 bytes", value(&format!("\"{}\"", "x".repeat(4_094))), None),
         ("an attestation of 366 days", with("attestation", 8, Some(uint(NOW_MS + year))), None),
@@ -155,6 +155,9 @@ fn attestations() -> Vec<Case> {
         ("an attestation whose value has 4,097 bytes", value(&format!("\"{}\"", "x".repeat(4_095))), SHAPE),
         ("an attestation of an agent and of a model", with("attestation", 9, Some(blueprint("m", "n"))), SHAPE),
         ("an attestation of nothing", with("attestation", 2, None), SHAPE),
+        ("an attestation of a version without its content", with("attestation", 10, None), SHAPE),
+        ("an attestation of all versions with a content", with("attestation", 3, None), SHAPE),
+        ("an attestation whose content has 31 bytes", with("attestation", 10, Some(bstr(&[1; 31]))), SHAPE),
         ("an attestation of more than 366 days", with("attestation", 8, Some(uint(NOW_MS + year + 1))), LONG),
     ];
     let mut all: Vec<Case> =
@@ -193,6 +196,9 @@ pub fn run(input: &Value) -> Option<Outcome> {
                 let mut shown = json!({ "by": it.by.to_string(), "agent": it.agent.as_ref().map(ToString::to_string),
                 "version": it.version.as_ref().map(ToString::to_string), "name": it.name, "value": it.value,
                 "sequence": it.sequence, "not_before_ms": it.not_before_ms, "not_after_ms": it.not_after_ms });
+                if let Some(content) = &it.content {
+                    shown["content"] = json!(hex(content));
+                }
                 if let Some(blueprint) = &it.blueprint {
                     shown["blueprint"] = json!({ "model": blueprint.model, "machine": blueprint.machine });
                 }

@@ -138,6 +138,7 @@ fn status(refusal: &Refusal) -> StatusCode {
         | Refusal::ApprovedBefore { .. }
         | Refusal::ApprovedAlready { .. }
         | Refusal::OtherRelease { .. }
+        | Refusal::OtherContent { .. }
         | Refusal::RosterStale { .. }
         | Refusal::RosterOver { .. }
         | Refusal::DomainNotProven { .. }

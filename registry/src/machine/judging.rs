@@ -223,6 +223,12 @@ impl Judge<'_> {
                 Subject::Blueprint(_) => Refusal::NoSubject { at },
             });
         }
+        if let Subject::Agent(agent, Some(version)) = &subject {
+            let released = self.state.agent(agent).and_then(|versions| versions.get(version));
+            if released.map(|released| released.content) != attestation.body.content {
+                return Err(Refusal::OtherContent { at, agent: agent.clone(), version: version.clone() });
+            }
+        }
         let finding = (subject, attestation.body.name.clone());
         Ok(match self.state.attestations.judge(&attestation, &finding, self.now_ms)? {
             Some(index) => Judged::Known(index),

@@ -117,6 +117,19 @@ pub enum Refusal {
         /// Its number in the submission, from 0.
         at: usize,
     },
+    /// An attestation is of another release of that version.
+    #[error(
+        "statement {at} is an attestation of something else than {agent} {version} here: their digests differ; look at what \
+         was released here before you attest it"
+    )]
+    OtherContent {
+        /// Its number in the submission, from 0.
+        at: usize,
+        /// The agent.
+        agent: AgentId,
+        /// The version.
+        version: Version,
+    },
     /// An attestation is signed for somebody else.
     #[error("statement {at} is an attestation of {by}, and {signer} sends it: who finds something signs it")]
     OtherSigner {

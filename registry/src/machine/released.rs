@@ -30,6 +30,8 @@ pub struct Released {
     pub is_approved: bool,
     /// The digest of its bundle.
     pub bundle: Option<Digest>,
+    /// The digest of what it is made of.
+    pub content: Digest,
     /// Why the registry's operator hides it, if it does.
     pub quarantine: Option<String>,
     /// The index of the roster under which it was approved, if its publisher is an organisation.
@@ -56,6 +58,7 @@ impl Released {
             approvals: Vec::new(),
             is_approved: false,
             bundle: release.body.bundle.map(|bundle| bundle.digest),
+            content: release.body.content(),
             quarantine,
             roster: None,
         }

@@ -145,6 +145,23 @@ fn the_demo_shows_the_main_job_and_leaves_nothing_behind() {
 }
 
 #[test]
+fn the_demo_adopts_what_is_made_in_python() {
+    let Some(python) = support::python::python() else { return };
+    let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let Some(mut world) = World::new(1, support::world::Multicast::Carried) else { return };
+    let machine = world.machines.remove(0);
+    let folder = python.parent().expect("its folder").display().to_string();
+    let path = format!("{folder}:{}", std::env::var("PATH").expect("a path"));
+    let mut demo = machine.command(&binary());
+    let demo = Running::start(demo.args(["demo", "faces"]).env("PATH", path).current_dir(root())).end(DEMO_MAX);
+    assert_eq!(demo.code, 0, "{demo:?}");
+    for made in ["The MCP server is one made in Python with mcp", "The A2A agent is one made in Python with a2a-sdk"] {
+        assert!(demo.stdout.contains(made), "{made}: {}", demo.stdout);
+    }
+    assert_eq!(world.processes(0), "", "nothing is left running");
+}
+
+#[test]
 fn every_command_of_the_documentation_does_what_it_says() {
     let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let Some(mut world) = World::new(1, support::world::Multicast::Carried) else { return };

@@ -1,4 +1,4 @@
-//! Agents that look for others themselves, a model and a component, as far as their contracts let them.
+//! Agents that look for others themselves, a model, a component and a program, as far as their contracts let them.
 
 mod support;
 
@@ -7,9 +7,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use support::guests::from_python;
+use support::python::python;
 use support::{Machine, Node, Running, cast, until};
 
 const MODEL: &str = include_str!("../python/model.py");
+const CALLING: &str = include_str!("../python/calling.py");
 const COUNTER: &str = include_str!("../../../examples/counter-agent/app.py");
 const SOON: Duration = Duration::from_secs(30);
 /// A component of an interpreter is compiled in seconds.
@@ -19,8 +21,8 @@ const COMPILED: Duration = Duration::from_secs(60);
 struct Scene {
     machine: Machine,
     near: Node,
-    _nodes: [Node; 2],
-    _machines: [Machine; 2],
+    nodes: [Node; 2],
+    machines: [Machine; 2],
 }
 
 fn scene() -> Scene {
@@ -33,7 +35,7 @@ fn scene() -> Scene {
     other.add("near", &cast::echo("near", "own"));
     stranger.add("far", &cast::echo("far", "anyone"));
     until(SOON, "both are known", || machine.finds("near") && machine.finds("far"));
-    Scene { machine, near, _nodes: [node, far], _machines: [other, stranger] }
+    Scene { machine, near, nodes: [node, far], machines: [other, stranger] }
 }
 
 /// The data and the text of an answer.
@@ -110,4 +112,51 @@ fn a_component_finds_agents_by_the_same_system_call() {
     assert!(said.contains(&scene.near.did()) && !said.contains("far.say"), "{said}");
     let denied = machine.run(&["call", "blind", "call", "mesh/find_agents", "{}"]);
     assert!(denied.stderr.contains("denied") || denied.stdout.contains("denied"), "{denied:?}");
+}
+
+/// The official MCP client in a program, on the socket of its agent's system calls.
+#[test]
+fn a_program_makes_system_calls_for_its_turns() {
+    let Some(python) = python() else { return };
+    let scene = scene();
+    let (machine, stranger) = (&scene.machine, &scene.machines[1]);
+    machine.write("calling.py", CALLING);
+    let file = |name: &str, capabilities: Value| {
+        json!({
+            "name": name,
+            "description": "Makes system calls",
+            "skills": [{ "id": format!("{name}.call"), "name": "Call", "description": "Calls" }],
+            "callers": "anyone",
+            "runtime": { "process": { "command": [python, "calling.py"] } },
+            "contract": { "class": { "latency": "srt" }, "capabilities": capabilities },
+        })
+        .to_string()
+    };
+    machine.add("scout", &file("scout", json!(["mesh/*", "agents/near"])));
+    machine.add("blind", &file("blind", json!(["mesh/describe_agent"])));
+    let (said, _) = ask(machine, &["scout", "list"]);
+    assert_eq!(said, "agents__near mesh__describe_agent mesh__find_agents");
+    let (said, _) = ask(machine, &["scout", r#"call mesh__find_agents {"text": "near"}"#]);
+    assert!(said.contains(&scene.near.did()) && said.contains("near.say") && !said.contains("far.say"), "{said}");
+    let (said, _) = ask(machine, &["scout", r#"call mesh/describe_agent {"agent": "near"}"#]);
+    assert!(said.contains("Plays the part of near"), "{said}");
+    let (said, _) = ask(machine, &["scout", r#"call agents__near {"message": "hello"}"#]);
+    assert!(said.contains("hello") && !said.starts_with("error"), "{said}");
+    let (said, _) = ask(machine, &["blind", r#"call mesh__find_agents {}"#]);
+    assert!(said.starts_with("error") && said.contains("denied"), "{said}");
+    // Who may not call `near` gains nothing by calling who may.
+    let scout = format!("{}:scout", scene.nodes[0].owner());
+    until(SOON, "the stranger knows it", || stranger.run(&["find", "--cap", "scout.call"]).code == 0);
+    let (said, _) = ask(stranger, &[&scout, r#"call agents__near {"message": "hello"}"#]);
+    assert!(said.starts_with("error") && !said.contains("hello"), "{said}");
+    // Two turns at once: without the header it is not known for whom it calls.
+    let mut waiting = Running::start(&mut machine.althing(&["call", "scout", "wait"]));
+    until(SOON, "the turn runs", || ask(machine, &["scout", "turns"]).0 == "2");
+    let (said, _) = ask(machine, &["scout", r#"nameless mesh__find_agents {}"#]);
+    assert!(said.starts_with("error") && said.contains("Althing-Turn"), "{said}");
+    let (said, _) = ask(machine, &["scout", r#"call mesh__find_agents {"text": "near"}"#]);
+    assert!(said.contains("near.say"), "{said}");
+    let (said, _) = ask(machine, &["scout", "go"]);
+    assert_eq!(said, "gone");
+    assert_eq!(waiting.end(SOON).code, 0);
 }

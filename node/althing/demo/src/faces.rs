@@ -17,15 +17,15 @@ use crate::chapter;
 use crate::error::DemoError;
 use crate::stage::{Stage, until};
 
-/// The MCP tool, by its name and as a Thing.
-const TOOL: &str = "bell_bell_ring";
 /// The agent of the outside world's own node.
 const BELL: &str = "name: bell\ndescription: Says it again.\n\
     skills: [{ id: bell.ring, name: Ring, description: Repeats a text }]\n\
     runtime: { native: { builtin: echo } }\ncontract: { class: { latency: srt } }\n";
 const PYTHON_AGENT: &str = include_str!("../../../../examples/python-agent/agent.py");
-/// Whether Python has what the example needs.
-const PYTHON_NEEDS: &str = "import a2a, starlette, uvicorn";
+const PYTHON_TOOLS: &str = include_str!("../../../../examples/python-tools/server.py");
+/// What Python needs for the examples.
+const AGENT_NEEDS: &str = "import a2a, starlette, uvicorn";
+const TOOLS_NEED: &str = "import mcp.server; mcp.server.MCPServer";
 const SOON: Duration = Duration::from_secs(30);
 
 /// Plays the chapter; stops every process afterwards in any case.
@@ -50,13 +50,8 @@ async fn scenes(
     std::fs::write(&file, BELL).map_err(|error| DemoError::Write { path: file.clone(), error })?;
     outside.client().await?.post("/agents", &agent_file::read(&file)?).await?;
 
-    let server = vec![
-        program.display().to_string(),
-        "--data".to_owned(),
-        folder.join("outside").display().to_string(),
-        "mcp".to_owned(),
-    ];
-    let server = ToolServerSpec::Command { command: server, cwd: None, env: Default::default() };
+    let (server, tool, made) = tools(program, folder).await?;
+    stage.say(&format!("The MCP server is one {made}."));
     stage.step("shop adopts an MCP server, by its command", adopt(shop, "tools", server, folder)).await?;
     let python = python(folder).await?;
     let url = match &python {
@@ -72,8 +67,8 @@ async fn scenes(
     let url = ToolServerSpec::Url { url, secret: None };
     stage.step("shop adopts an A2A agent, by its address", adopt(shop, "guest", url, folder)).await?;
     stage.step("office finds both", find(office)).await?;
-    stage.step("office calls the MCP tool over A2A", over_a2a(office)).await?;
-    stage.step("office calls the MCP tool as a Thing", as_thing(office)).await?;
+    stage.step("office calls the MCP tool over A2A", over_a2a(office, tool)).await?;
+    stage.step("office calls the MCP tool as a Thing", as_thing(office, tool)).await?;
     stage.step("office calls the A2A agent over MCP", over_mcp(office, python.is_some())).await?;
     let lines = stage.step("office shows the way of the first call", trace(office)).await?;
     lines.iter().for_each(|line| stage.say(line));
@@ -102,16 +97,37 @@ struct Python {
     url: String,
 }
 
+/// A run of Python that is ended when its handle is dropped.
+fn quiet(words: &[&str], folder: &Path) -> Command {
+    let mut command = Command::new("python3");
+    command.args(words).current_dir(folder).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.kill_on_drop(true);
+    command
+}
+
+/// Whether Python is here with what that line imports.
+async fn python_has(line: &str, folder: &Path) -> bool {
+    let can = tokio::time::timeout(SOON, quiet(&["-c", line], folder).status()).await;
+    can.is_ok_and(|ended| ended.is_ok_and(|status| status.success()))
+}
+
+/// A server of tools: the Python example, or the third node as one; its tool that repeats a text, and of what it is made.
+async fn tools(program: &Path, folder: &Path) -> Result<(ToolServerSpec, &'static str, &'static str), DemoError> {
+    let spec = |command| ToolServerSpec::Command { command, cwd: None, env: Default::default() };
+    if python_has(TOOLS_NEED, folder).await {
+        let path: PathBuf = folder.join("server.py");
+        std::fs::write(&path, PYTHON_TOOLS).map_err(|error| DemoError::Write { path: path.clone(), error })?;
+        let command = vec!["python3".to_owned(), path.display().to_string()];
+        return Ok((spec(command), "repeat", "made in Python with mcp"));
+    }
+    let data = folder.join("outside").display().to_string();
+    let command = vec![program.display().to_string(), "--data".to_owned(), data, "mcp".to_owned()];
+    Ok((spec(command), "bell_bell_ring", "of the third node, for Python has no mcp here"))
+}
+
 /// Starts the example, if Python has what it needs.
 async fn python(folder: &Path) -> Result<Option<Python>, DemoError> {
-    let quiet = |words: &[&str]| {
-        let mut command = Command::new("python3");
-        command.args(words).current_dir(folder).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        command.kill_on_drop(true);
-        command
-    };
-    let can = tokio::time::timeout(SOON, quiet(&["-c", PYTHON_NEEDS]).status()).await;
-    if !can.is_ok_and(|ended| ended.is_ok_and(|status| status.success())) {
+    if !python_has(AGENT_NEEDS, folder).await {
         return Ok(None);
     }
     let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr());
@@ -120,7 +136,7 @@ async fn python(folder: &Path) -> Result<Option<Python>, DemoError> {
     let listening = format!("host=\"127.0.0.1\", port={port}");
     let agent = PYTHON_AGENT.replace("fd=3", &listening);
     std::fs::write(&path, agent).map_err(|error| DemoError::Write { path: path.clone(), error })?;
-    let server = quiet(&["agent.py"]).spawn().map_err(DemoError::unexpected)?;
+    let server = quiet(&["agent.py"], folder).spawn().map_err(DemoError::unexpected)?;
     until(SOON, "the Python agent's start", || async {
         Ok(tokio::net::TcpStream::connect(("127.0.0.1", port)).await.ok().map(drop))
     })
@@ -144,8 +160,8 @@ fn http() -> Result<reqwest::Client, DemoError> {
     reqwest::Client::builder().no_proxy().build().map_err(DemoError::unexpected)
 }
 
-async fn over_a2a(node: &NodeProcess) -> Result<((), String), DemoError> {
-    let call = json!({ "tool": TOOL, "arguments": { "message": "Hello from A2A" } });
+async fn over_a2a(node: &NodeProcess, tool: &str) -> Result<((), String), DemoError> {
+    let call = json!({ "tool": tool, "arguments": { "message": "Hello from A2A" } });
     let message = json!({ "messageId": "demo-a2a", "role": "ROLE_USER", "parts": [{ "data": call }] });
     let request = json!({ "jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": { "message": message } });
     let url = format!("{}/a2a/tools", node.announced("gateway"));
@@ -162,12 +178,12 @@ async fn over_a2a(node: &NodeProcess) -> Result<((), String), DemoError> {
 }
 
 /// Calls the tool as a consumer of the Web of Things: by the form of its description.
-async fn as_thing(node: &NodeProcess) -> Result<((), String), DemoError> {
+async fn as_thing(node: &NodeProcess, tool: &str) -> Result<((), String), DemoError> {
     let http = http()?;
-    let at = format!("{}/things/tools/tools/{TOOL}", node.announced("gateway"));
+    let at = format!("{}/things/tools/tools/{tool}", node.announced("gateway"));
     let asked = http.get(at).send().await.map_err(DemoError::unexpected)?;
     let td: Value = asked.json().await.map_err(DemoError::unexpected)?;
-    let action = &td["actions"][TOOL];
+    let action = &td["actions"][tool];
     let form = format!("{}{}", text(&td, "base"), text(&action["forms"][0], "href"));
     let asked = http.post(form).json(&json!({ "message": "Hello from a Thing" })).send().await;
     let answer: Value = asked.map_err(DemoError::unexpected)?.json().await.map_err(DemoError::unexpected)?;

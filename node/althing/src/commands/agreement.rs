@@ -14,9 +14,9 @@ pub fn agree(offer: &Value, shown: &str, yes: bool, verb: &str, out: &Out) -> Re
         return Ok(digest);
     }
     if out.json || !std::io::stdin().is_terminal() {
-        let shown = if out.json { offer.to_string() } else { shown.to_owned() };
         let message = format!("{shown}\n\nnothing was changed: --yes agrees to this");
-        return Err(Failure::new(code::REFUSED, message));
+        let offer = Some(Box::new(offer.clone()));
+        return Err(Failure { offer, ..Failure::new(code::REFUSED, message) });
     }
     asked(shown, verb, digest)
 }

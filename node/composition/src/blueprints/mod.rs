@@ -212,9 +212,13 @@ impl Blueprints<'_> {
         model: Option<&str>,
         registry: Option<&str>,
     ) -> Result<(String, Vec<Suggestion>), BlueprintError> {
-        let (at, attested) = self.0.registries.attesting().of_models(BLUEPRINT, model, registry).await?;
-        let (own, trusted) = (self.0.owner().id(), self.0.trust.ids());
-        let is_trusted = |by: PublisherId| by == own || trusted.contains(&CallerId::Publisher(by));
+        let trusted = self.0.trust.ids().into_iter().filter_map(|id| match id {
+            CallerId::Publisher(by) => Some(by),
+            CallerId::Node(_) => None,
+        });
+        let first: Vec<PublisherId> = std::iter::once(self.0.owner().id()).chain(trusted).collect();
+        let (at, attested) = self.0.registries.attesting().of_models(BLUEPRINT, model, &first, registry).await?;
+        let is_trusted = |by: PublisherId| first.contains(&by);
         let measured = attested.into_iter().filter_map(|one| {
             let body = &one.attestation.body;
             // Whoever writes something else as a blueprint is not understood.

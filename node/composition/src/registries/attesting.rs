@@ -1,8 +1,8 @@
 //! Attestations: signs what the owner found, and reads what others did.
 
 use althing_protocol::object::{self, Kind};
-use althing_protocol::registry::{Attestation, Standing, Subject, Submission, VerifiedAttestation, Version};
-use althing_protocol::{AgentId, KeyLog, PublisherId};
+use althing_protocol::registry::{Attestation, Release, Standing, Subject, Submission, VerifiedAttestation, Version};
+use althing_protocol::{AgentId, Digest, KeyLog, PublisherId};
 use althing_registry_client::{AttestationQuery, RegistryClient};
 use serde_json::Value;
 
@@ -12,6 +12,8 @@ use super::{Registries, RegistriesError};
 const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
 /// Pages that are read of one agent.
 const PAGES_MAX: usize = 4;
+/// Signers whose findings are asked for one by one.
+const FIRST_MAX: usize = 32;
 
 /// What the owner attests.
 #[derive(Debug, Clone)]
@@ -63,7 +65,14 @@ impl Attesting<'_> {
     pub async fn attest(&self, claim: &Claim) -> Result<(Vec<u8>, String), RegistriesError> {
         let at = self.0.named(claim.registry.as_deref())?;
         let client = self.0.client(&at)?;
-        let (owner, signed) = (self.0.identity.owner(), self.sign(claim)?);
+        let content = match &claim.subject {
+            Subject::Agent(agent, Some(version)) => {
+                let client = self.0.organising().visitor(&client).await;
+                Some(self.0.release(&client, agent, version).await?.release.body.content())
+            }
+            Subject::Agent(_, None) | Subject::Blueprint(_) => None,
+        };
+        let (owner, signed) = (self.0.identity.owner(), self.signed(claim, content)?);
         let submission = Submission {
             key_log: owner.log.to_bytes().into_iter().map(Into::into).collect(),
             statements: vec![signed.clone().into()],
@@ -74,17 +83,22 @@ impl Attesting<'_> {
         Ok((signed, at))
     }
 
-    /// Signs what the owner found.
+    /// Signs what the owner found of something else than a version, of which a registry must show what it is made of.
     ///
     /// # Errors
     /// See [`RegistriesError`].
     pub fn sign(&self, claim: &Claim) -> Result<Vec<u8>, RegistriesError> {
+        self.signed(claim, None)
+    }
+
+    fn signed(&self, claim: &Claim, content: Option<Digest>) -> Result<Vec<u8>, RegistriesError> {
         self.0.identity.check_authority()?;
         let now_ms = self.0.identity.clock().now_ms();
         let until_ms = now_ms.saturating_add(u64::from(claim.days) * DAY_MS);
         let owner = self.0.identity.owner();
         let subject = claim.subject.clone();
-        let body = Attestation::of(owner.id(), subject, &claim.name, &claim.finding, now_ms, until_ms);
+        let mut body = Attestation::of(owner.id(), subject, &claim.name, &claim.finding, now_ms, until_ms);
+        body.content = content;
         Ok(object::sign(body, self.0.identity.network(), "", &owner.key)?.bytes)
     }
 
@@ -130,7 +144,7 @@ impl Attesting<'_> {
             version: Some(version.clone()),
             ..AttestationQuery::default()
         };
-        let attested = self.read(at, client, query).await?;
+        let attested = self.read(at, client, query, &verified.release.body).await?;
         Ok(ShownRelease {
             agent: agent.clone(),
             version: version.clone(),
@@ -152,10 +166,11 @@ impl Attesting<'_> {
         let at = self.0.named(registry)?;
         let client = self.0.organising().visitor(&self.0.client(&at)?).await;
         let query = AttestationQuery { agent: Some(self.0.agent(agent)?), ..AttestationQuery::default() };
-        self.read(&at, &client, query).await
+        Ok(self.verified(&at, &client, query).await?.iter().map(row).collect())
     }
 
-    /// What was found of models on machines, by the name of the finding; gives the registry too.
+    /// What was found of models on machines, by the name of the finding; gives the registry too. What those of `first` found is
+    /// asked for by itself, so that no number of strangers crowds it out.
     ///
     /// # Errors
     /// See [`RegistriesError`].
@@ -163,27 +178,37 @@ impl Attesting<'_> {
         &self,
         name: &str,
         model: Option<&str>,
+        first: &[PublisherId],
         registry: Option<&str>,
     ) -> Result<(String, Vec<VerifiedAttestation>), RegistriesError> {
         let at = self.0.named(registry)?;
         let client = self.0.client(&at)?;
         let (name, model) = (Some(name.to_owned()), model.map(str::to_owned));
-        let query = AttestationQuery { name, model, ..AttestationQuery::default() };
-        let attested = self.verified(&at, &client, query).await?;
+        let first = &first[..first.len().min(FIRST_MAX)];
+        let anybody = AttestationQuery { name, model, ..AttestationQuery::default() };
+        let mut attested: Vec<VerifiedAttestation> = Vec::new();
+        for by in first.iter().map(|by| Some(*by)).chain([None]) {
+            let found = self.verified(&at, &client, AttestationQuery { by, ..anybody.clone() }).await?;
+            let is_new = |one: &VerifiedAttestation| by.is_some() || !first.contains(&one.attestation.body.by);
+            attested.extend(found.into_iter().filter(is_new));
+        }
         Ok((at, attested))
     }
 
-    /// Attestations that hold: the newest, some pages at most.
-    pub(super) async fn read(
+    /// Attestations that hold of this release: the newest, some pages at most. What was found of another release that calls
+    /// itself this version, in another registry, does not count.
+    async fn read(
         &self,
         at: &str,
         client: &RegistryClient,
         query: AttestationQuery,
+        release: &Release,
     ) -> Result<Vec<AttestedRow>, RegistriesError> {
-        Ok(self.verified(at, client, query).await?.iter().map(row).collect())
+        let of_it = |one: &&VerifiedAttestation| one.attestation.body.is_of(release);
+        Ok(self.verified(at, client, query).await?.iter().filter(of_it).map(row).collect())
     }
 
-    /// The same, as they were verified.
+    /// Attestations that hold.
     async fn verified(
         &self,
         at: &str,
@@ -215,9 +240,10 @@ impl Attesting<'_> {
         &self,
         at: &str,
         client: &RegistryClient,
-        (agent, version): (&AgentId, &Version),
+        release: &Release,
         named: Option<&str>,
     ) -> Result<Vec<AttestedRow>, RegistriesError> {
+        let (agent, version) = (&release.agent, &release.version);
         let mut attested = Vec::new();
         for (name, by) in wanted(&self.0.requirements, agent, named) {
             let query = AttestationQuery {
@@ -227,7 +253,7 @@ impl Attesting<'_> {
                 name: Some(name),
                 ..AttestationQuery::default()
             };
-            attested.extend(self.read(at, client, query).await?);
+            attested.extend(self.read(at, client, query, release).await?);
         }
         let now_ms = self.0.identity.clock().now_ms();
         satisfied(&self.0.requirements, (agent, named), &attested, now_ms).map_err(|lack| {

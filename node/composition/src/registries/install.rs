@@ -167,7 +167,7 @@ impl Installing<'_> {
         }
         let attested = {
             let named = named.as_ref().map(|resolved| NamedBy::of(resolved.clone()).name);
-            self.0.attesting().check(at, &client, (&agent, &version), named.as_deref()).await?
+            self.0.attesting().check(at, &client, &verified.release.body, named.as_deref()).await?
         };
         let trusted = trusts(CallerId::Publisher(agent.publisher()));
         let now_ms = self.0.identity.clock().now_ms();

@@ -1,4 +1,5 @@
-//! Tool servers that speak MCP, over standard input and output or over HTTP.
+//! Tool servers that speak MCP, over standard input and output or over HTTP; and the system calls of agents' programs, served
+//! to them as such a server.
 //!
 //! **Inputs**: the address of a server, and calls. **Outputs**: its tools, and their results.
 //!
@@ -9,7 +10,10 @@
 //! **Never knows**: who calls, and whether it may.
 
 mod relayed;
+mod serving;
 mod watched;
+
+pub use serving::serve;
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;

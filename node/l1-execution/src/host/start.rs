@@ -117,7 +117,9 @@ impl Host {
                 Ok(Runtime::Native(build(config, folder, calls).map_err(refused)?))
             }
             RuntimeSpec::Process { .. } => {
-                Ok(Runtime::Process(Arc::new(ProcessAgent::start(file, folder, contract, &self.process)?)))
+                let offered = self.ports.program_calls(&calls.tools);
+                let program = ProcessAgent::start(file, folder, contract, &self.process, offered)?;
+                Ok(Runtime::Process(Arc::new(program)))
             }
             RuntimeSpec::Remote { url, secret, card, signed_by } => {
                 let failed = |reason| StartError::Secret { name: file.name.clone(), reason };

@@ -63,18 +63,7 @@ impl Host {
         let (gated, withheld) = out.clone().withholding();
         let notes = matches!(agent.runtime, Runtime::Model(_) | Runtime::Wasm(_));
         let rule = Rule { turn: place, begun_ms: memory.now_ms(), notes };
-        if let Err(error) = self.run(name, &agent, turn, gated).await {
-            // The text of a failure carries no citations either.
-            return Err(match error {
-                AgentError::Failed(why) | AgentError::Rejected(why)
-                    if matches!(agent.runtime, Runtime::Wasm(_) | Runtime::Native(_)) =>
-                {
-                    tracing::warn!(agent = name, why, "a turn that must be grounded failed");
-                    AgentError::Failed("it failed; the node's log says why".to_owned())
-                }
-                error => error,
-            });
-        }
+        self.run(name, &agent, turn, gated).await.map_err(|error| withheld_failure(name, &agent.runtime, error))?;
         for made in release(&withheld, memory, rule).await? {
             out.send(made).await?;
         }
@@ -199,6 +188,19 @@ impl RunningAgent {
                 tracing::warn!(after_ms = after.as_millis(), aim_ms = srt.ttft_ms, "a first output came late");
             }
         }
+    }
+}
+
+/// The failure of a turn that must be grounded: its text carries no citations either, so it stays in the log.
+fn withheld_failure(name: &str, runtime: &Runtime, error: AgentError) -> AgentError {
+    match error {
+        AgentError::Failed(why) | AgentError::Rejected(why)
+            if matches!(runtime, Runtime::Wasm(_) | Runtime::Native(_)) =>
+        {
+            tracing::warn!(agent = name, why, "a turn that must be grounded failed");
+            AgentError::Failed("it failed; the node's log says why".to_owned())
+        }
+        error => error,
     }
 }
 

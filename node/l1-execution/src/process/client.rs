@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agent::{AgentError, Made, Metadata, Output, OwnCard, Parameters, Turn};
 use crate::http::bearer;
+use crate::process::calls::TURN_HEADER;
 use crate::process::seen::SeenMessages;
 use crate::sse::Events;
 
@@ -99,6 +100,8 @@ pub(crate) struct Client {
     url: String,
     streams: bool,
     own_card: Arc<OwnCard>,
+    /// The turn that it sends messages of, for a program that makes system calls.
+    turn: Option<Arc<str>>,
 }
 
 /// The program's ids of a task, kept between the turns of the task.
@@ -185,12 +188,17 @@ impl Client {
             .map_or("/".to_owned(), |url| url.path().to_owned());
         let streams = card.capabilities.streaming.unwrap_or(false);
         let own_card = Arc::new(own_card(card));
-        Client { http, url: format!("{}{path}", address.origin()), streams, own_card }
+        Client { http, url: format!("{}{path}", address.origin()), streams, own_card, turn: None }
     }
 
     /// The own card of the program.
     pub fn own_card(&self) -> OwnCard {
         OwnCard::clone(&self.own_card)
+    }
+
+    /// The client that sends the messages of that turn.
+    pub fn of_turn(self, turn: String) -> Client {
+        Client { turn: Some(turn.into()), ..self }
     }
 
     /// Sends one message to the program, and emits its outputs.
@@ -250,6 +258,9 @@ impl Client {
     ) -> Result<reqwest::Response, AgentError> {
         let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
         let mut sent = self.http.post(&self.url).header("A2A-Version", "1.0").json(&request);
+        if let Some(turn) = &self.turn {
+            sent = sent.header(TURN_HEADER, &**turn);
+        }
         if !parameters.extensions.is_empty() {
             sent = sent.header("A2A-Extensions", parameters.extensions.join(", "));
         }

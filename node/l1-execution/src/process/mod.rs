@@ -3,14 +3,17 @@
 //!
 //! The caller must install a crypto provider for `rustls`, which reqwest requires, although nothing here uses TLS.
 
+mod calls;
 mod client;
 mod environment;
 pub(crate) mod remote;
 mod seen;
 mod socket;
 
+pub use calls::{CallRefused, ProgramCalls, ServeCalls, TURN_HEADER};
 pub use client::ShownCard;
 
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::{Arc, Mutex};
@@ -122,6 +125,8 @@ struct Shared {
     port: Option<ProgramPort>,
     /// Where its socket is.
     folder: Folder,
+    /// Its system calls, and where it makes them; none if its contract permits none.
+    calls: Option<(Arc<ProgramCalls>, PathBuf)>,
     startup_timeout: Duration,
     config: ProcessConfig,
     now: Mutex<ProgramState>,
@@ -170,13 +175,24 @@ impl ProcessAgent {
         folder: &Path,
         contract: &Contract,
         config: &ProcessConfig,
+        offered: Option<(ServeCalls, ProgramCalls)>,
     ) -> Result<ProcessAgent, SpawnError> {
         let RuntimeSpec::Process { command, cwd, env, startup_timeout_ms, port } = &file.runtime else {
             return Err(SpawnError::NoProgram(file.name.clone()));
         };
         let program = || command.first().cloned().unwrap_or_default();
-        let folder_for_socket = Folder::new(config.sockets.as_deref())
-            .map_err(|reason| SpawnError::System { program: program(), reason })?;
+        let system = |reason| SpawnError::System { program: program(), reason };
+        let folder_for_socket = Folder::new(config.sockets.as_deref()).map_err(system)?;
+        let stop = CancellationToken::new();
+        let calls = match offered {
+            None => None,
+            Some((serve, calls)) => {
+                let (listener, path) = folder_for_socket.listen(socket::CALLS).map_err(system)?;
+                let calls = Arc::new(calls);
+                tokio::spawn(stop.clone().run_until_cancelled_owned(serve(listener, calls.clone())));
+                Some((calls, path))
+            }
+        };
         let shared = Arc::new(Shared {
             name: file.name.clone(),
             command: command.clone(),
@@ -186,14 +202,14 @@ impl ProcessAgent {
             delay_tolerant: matches!(contract.class, Class::Dt(_)),
             port: *port,
             folder: folder_for_socket,
+            calls,
             startup_timeout: Duration::from_millis(*startup_timeout_ms),
             config: config.clone(),
             now: Mutex::new(ProgramState { state: AgentState::Starting, pid: None, client: None }),
             changed: tokio::sync::Notify::new(),
         });
         // Fails at once if the command itself is wrong.
-        let first = shared.spawn()?;
-        let stop = CancellationToken::new();
+        let first = shared.spawn().inspect_err(|_| stop.cancel())?;
         let supervisor = tokio::spawn(shared.clone().supervise(first, stop.clone()));
         Ok(ProcessAgent { shared, stop, supervisor: Mutex::new(Some(supervisor)) })
     }
@@ -225,7 +241,13 @@ impl ProcessAgent {
             AgentState::Restarting { .. } => down("its program ended, and `ps` on its node says why".to_owned()),
             _ => down("its program does not answer yet".to_owned()),
         })?;
-        client.turn(turn, out).await
+        match &self.shared.calls {
+            None => client.turn(turn, out).await,
+            Some((calls, _)) => {
+                let open = calls.open();
+                client.of_turn(open.header()).turn(turn, out).await
+            }
+        }
     }
 }
 
@@ -279,10 +301,13 @@ impl Shared {
         shell.args(["-c", SUPERVISOR_SCRIPT, "althing-agent", &self.memory_kib.to_string()]);
         shell.arg(if self.delay_tolerant { "idle" } else { "" });
         shell.env_clear().envs(environment()).envs(self.env.iter().map(|(key, value)| (key, value)));
+        if let Some((_, path)) = &self.calls {
+            shell.env("ALTHING_MCP_SOCKET", path);
+        }
         let address = match self.port {
             None => {
-                let (listener, path) = self.folder.listen().map_err(failed)?;
-                shell.arg("socket").args(&self.command).stdout(Stdio::from(listener));
+                let (listener, path) = self.folder.listen(socket::AGENT).map_err(failed)?;
+                shell.arg("socket").args(&self.command).stdout(Stdio::from(OwnedFd::from(listener)));
                 shell.env("ALTHING_SOCKET", &path).env("LISTEN_FDS", "1").env("LISTEN_FDNAMES", "a2a");
                 ProgramAddress::Socket(path)
             }

@@ -3,7 +3,6 @@
 
 use std::fs;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
@@ -11,8 +10,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The longest path of the parent folder, bytes: the path of a socket has at most 103 on some systems.
 const FOLDER_BYTES_MAX: usize = 60;
-/// The name of a socket in its folder.
-const NAME: &str = "agent.sock";
+/// The socket that the program listens on.
+pub(super) const AGENT: &str = "agent.sock";
+/// The socket that the node listens on for the program's system calls.
+pub(super) const CALLS: &str = "calls.sock";
 /// Attempts to find a free name for the folder.
 const TRIES_MAX: u64 = 1_000;
 
@@ -42,14 +43,14 @@ impl Folder {
         Err(io::Error::other(format!("no name is free for a folder in {}", place.display())))
     }
 
-    /// A new listening socket, replacing the previous one.
-    pub fn listen(&self) -> io::Result<(OwnedFd, PathBuf)> {
-        let path = self.0.join(NAME);
+    /// A new listening socket of that name, replacing the previous one.
+    pub fn listen(&self, name: &str) -> io::Result<(UnixListener, PathBuf)> {
+        let path = self.0.join(name);
         match fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        Ok((UnixListener::bind(&path)?.into(), path))
+        Ok((UnixListener::bind(&path)?, path))
     }
 }
 
@@ -70,8 +71,8 @@ mod tests {
     fn nobody_else_can_enter_the_folder_and_it_goes_when_it_is_not_needed() {
         let place = tempfile::tempdir().expect("a folder");
         let folder = Folder::new(Some(&place.path().join("run"))).expect("a folder");
-        let (_listener, path) = folder.listen().expect("a socket");
-        let (_other, again) = folder.listen().expect("another in its place");
+        let (_listener, path) = folder.listen(AGENT).expect("a socket");
+        let (_other, again) = folder.listen(AGENT).expect("another in its place");
         assert_eq!(path, again);
         let mode = fs::metadata(&folder.0).expect("it is there").permissions().mode();
         assert_eq!(mode & 0o777, 0o700);
@@ -86,6 +87,6 @@ mod tests {
         let long = place.path().join("x".repeat(FOLDER_BYTES_MAX));
         let folder = Folder::new(Some(&long)).expect("a folder elsewhere");
         assert!(!folder.0.starts_with(place.path()));
-        folder.listen().expect("a socket");
+        folder.listen(AGENT).expect("a socket");
     }
 }

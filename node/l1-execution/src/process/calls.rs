@@ -1,0 +1,251 @@
+//! System calls of an agent's program. It makes them on a socket of its own, always for one of its turns: each passes the gate
+//! of the contract with the principals, the lease and the trace of that turn.
+
+use std::collections::BTreeMap;
+use std::os::unix::net::UnixListener;
+use std::sync::{Arc, Mutex};
+
+use futures::future::BoxFuture;
+use serde_json::Value;
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio_util::sync::CancellationToken;
+use tracing::{Instrument as _, Span};
+
+use crate::context::{self, CALL_CONTEXT, CallContext};
+use crate::definition::Definition;
+use crate::tools::{ToolError, Tools};
+
+/// The header that names a turn: of each message to a program, and of a system call that the program makes for it.
+pub const TURN_HEADER: &str = "Althing-Turn";
+/// System calls of one program that run at once.
+const CALLS_MAX: usize = 64;
+
+/// Serves the system calls of a program on a socket, until it is dropped.
+pub type ServeCalls = Arc<dyn Fn(UnixListener, Arc<ProgramCalls>) -> BoxFuture<'static, ()> + Send + Sync>;
+
+/// Why a system call of a program did not begin, or was broken off.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CallRefused {
+    /// The program answers nobody.
+    #[error("no turn of this agent runs; its program makes system calls only while it answers somebody")]
+    NoTurn,
+    /// It answers several, and does not say for whom it calls.
+    #[error(
+        "{0} turns of this agent run; say for which one this is: send the header {TURN_HEADER} as it came with its message"
+    )]
+    WhichTurn(usize),
+    /// The turn that is named does not run.
+    #[error("the turn that {TURN_HEADER} names does not run, or not any more")]
+    Over,
+    /// It makes too many at once.
+    #[error("{CALLS_MAX} system calls of this program run already; wait for one to end")]
+    Crowded,
+}
+
+/// A turn that runs.
+#[derive(Clone)]
+struct OpenTurn {
+    context: CallContext,
+    span: Span,
+    over: CancellationToken,
+}
+
+/// The system calls of one program.
+pub struct ProgramCalls {
+    tools: Arc<Tools>,
+    turns: Mutex<Turns>,
+    room: Semaphore,
+}
+
+#[derive(Default)]
+struct Turns {
+    next: u64,
+    open: BTreeMap<u64, OpenTurn>,
+}
+
+/// Keeps a turn open; its system calls are broken off on drop.
+pub(super) struct TurnGuard {
+    calls: Arc<ProgramCalls>,
+    id: u64,
+}
+
+impl TurnGuard {
+    /// The value of [`TURN_HEADER`].
+    pub fn header(&self) -> String {
+        self.id.to_string()
+    }
+}
+
+impl Drop for TurnGuard {
+    fn drop(&mut self) {
+        if let Some(turn) = self.calls.turns().open.remove(&self.id) {
+            turn.over.cancel();
+        }
+    }
+}
+
+impl ProgramCalls {
+    pub(crate) fn new(tools: Arc<Tools>) -> ProgramCalls {
+        ProgramCalls { tools, turns: Mutex::default(), room: Semaphore::new(CALLS_MAX) }
+    }
+
+    /// Opens the turn that runs here.
+    pub(super) fn open(self: &Arc<Self>) -> TurnGuard {
+        let mut turns = self.turns();
+        let id = turns.next;
+        turns.next += 1;
+        let turn = OpenTurn { context: context::current(), span: Span::current(), over: CancellationToken::new() };
+        turns.open.insert(id, turn);
+        drop(turns);
+        TurnGuard { calls: self.clone(), id }
+    }
+
+    /// The tools that the contract permits, by the names that models see.
+    ///
+    /// # Errors
+    /// [`CallRefused::Crowded`].
+    pub async fn listed(&self) -> Result<BTreeMap<String, Definition>, CallRefused> {
+        let _place = self.place()?;
+        Ok(self.tools.listed().await)
+    }
+
+    /// Calls a tool for a turn: the named one, or the only one that runs. Gives MCP's `CallToolResult`.
+    ///
+    /// # Errors
+    /// See [`CallRefused`]; inside, why the system call failed.
+    pub async fn call(
+        &self,
+        turn: Option<&str>,
+        tool: &str,
+        arguments: &str,
+    ) -> Result<Result<Value, ToolError>, CallRefused> {
+        let OpenTurn { context, span, over } = self.turn(turn)?;
+        let _place = self.place()?;
+        let call = CALL_CONTEXT.scope(context, self.tools.invoke(tool, arguments)).instrument(span);
+        tokio::select! {
+            biased;
+            () = over.cancelled() => Err(CallRefused::Over),
+            (outcome, _) = call => Ok(outcome),
+        }
+    }
+
+    fn turn(&self, named: Option<&str>) -> Result<OpenTurn, CallRefused> {
+        let turns = self.turns();
+        if let Some(named) = named {
+            let id = named.trim().parse::<u64>().map_err(|_| CallRefused::Over)?;
+            return turns.open.get(&id).cloned().ok_or(CallRefused::Over);
+        }
+        match turns.open.len() {
+            1 => turns.open.values().next().cloned().ok_or(CallRefused::NoTurn),
+            0 => Err(CallRefused::NoTurn),
+            many => Err(CallRefused::WhichTurn(many)),
+        }
+    }
+
+    fn place(&self) -> Result<SemaphorePermit<'_>, CallRefused> {
+        self.room.try_acquire().map_err(|_| CallRefused::Crowded)
+    }
+
+    fn turns(&self) -> std::sync::MutexGuard<'_, Turns> {
+        self.turns.lock().expect("no holder of the turns panics")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use althing_protocol::Contract;
+    use serde_json::json;
+
+    use super::*;
+    use crate::tools::{ContractGate, Fault, ToolServer};
+
+    /// A server whose tool `who` says on whose behalf it is called, and whose tool `wait` never answers.
+    struct Server;
+
+    impl ToolServer for Server {
+        fn is_own(&self) -> bool {
+            true
+        }
+
+        fn tools(&self) -> BoxFuture<'_, Result<Vec<Definition>, Fault>> {
+            let tools = ["who", "wait", "secret"].map(|name| Definition::new(name, name, json!({ "type": "object" })));
+            Box::pin(std::future::ready(Ok(tools.to_vec())))
+        }
+
+        fn call<'a>(&'a self, tool: &'a str, _: Value) -> BoxFuture<'a, Result<Value, Fault>> {
+            Box::pin(async move {
+                if tool == "wait" {
+                    std::future::pending::<()>().await;
+                }
+                Ok(json!({ "for": &*context::current().principals }))
+            })
+        }
+
+        fn stop(&self) -> BoxFuture<'_, ()> {
+            Box::pin(async {})
+        }
+    }
+
+    fn calls() -> Arc<ProgramCalls> {
+        let contract = json!({ "class": { "latency": "srt" }, "capabilities": ["s/who", "s/wait"] });
+        let contract = Contract::from_value(&contract).expect("a contract");
+        let servers = BTreeMap::from([("s".to_owned(), Arc::new(Server) as Arc<dyn ToolServer>)]);
+        let gate = Arc::new(ContractGate::of(&contract));
+        Arc::new(ProgramCalls::new(Arc::new(Tools::new("helper", servers, gate))))
+    }
+
+    fn opened(calls: &Arc<ProgramCalls>, principal: &str) -> TurnGuard {
+        let context = CallContext { principals: [principal.to_owned()].into(), ..CallContext::default() };
+        CALL_CONTEXT.sync_scope(context, || calls.open())
+    }
+
+    #[tokio::test]
+    async fn a_call_is_made_for_the_turn_that_it_names_or_the_only_one() {
+        let calls = calls();
+        assert_eq!(calls.listed().await.expect("a list").into_keys().collect::<Vec<_>>(), ["s__wait", "s__who"]);
+        let who = async |turn: Option<&str>| match calls.call(turn, "s__who", "{}").await {
+            Ok(answer) => answer.expect("an answer")["for"][0].clone(),
+            Err(refused) => json!(format!("{refused:?}")),
+        };
+        assert_eq!(who(None).await, "NoTurn");
+        let alice = opened(&calls, "alice");
+        assert_eq!(who(None).await, "alice");
+        let bob = opened(&calls, "bob");
+        assert_eq!(who(None).await, "WhichTurn(2)");
+        assert_eq!(who(Some(&alice.header())).await, "alice");
+        assert_eq!(who(Some(&bob.header())).await, "bob");
+        for wrong in ["", "x", "-1", "77", "99999999999999999999999"] {
+            assert_eq!(who(Some(wrong)).await, "Over", "{wrong}");
+        }
+        let header = alice.header();
+        drop(alice);
+        assert_eq!(who(Some(&header)).await, "Over");
+        assert_eq!(who(None).await, "bob");
+    }
+
+    #[tokio::test]
+    async fn the_contract_decides_and_a_call_ends_with_its_turn() {
+        let calls = calls();
+        let turn = opened(&calls, "alice");
+        let denied = calls.call(None, "s/secret", "{}").await.expect("it began");
+        assert!(matches!(denied, Err(ToolError::Denied(_))), "{denied:?}");
+        let waiting = calls.call(None, "s__wait", "{}");
+        tokio::pin!(waiting);
+        assert!(futures::poll!(&mut waiting).is_pending());
+        drop(turn);
+        assert_eq!(waiting.await, Err(CallRefused::Over));
+    }
+
+    #[tokio::test]
+    async fn a_program_makes_a_bounded_number_of_calls_at_once() {
+        let calls = calls();
+        let _turn = opened(&calls, "alice");
+        let mut waiting: Vec<_> = (0..CALLS_MAX).map(|_| Box::pin(calls.call(None, "s__wait", "{}"))).collect();
+        for call in &mut waiting {
+            assert!(futures::poll!(call).is_pending());
+        }
+        assert_eq!(calls.call(None, "s__who", "{}").await, Err(CallRefused::Crowded));
+        waiting.pop();
+        assert!(calls.call(None, "s__who", "{}").await.is_ok());
+    }
+}
