@@ -6,6 +6,7 @@ pub mod cast;
 pub mod counter;
 pub mod delay;
 pub mod disk;
+pub mod dns;
 pub mod documents;
 pub mod guests;
 pub mod http;

@@ -19,7 +19,12 @@ pub struct RegistryProcess {
 impl RegistryProcess {
     /// Starts one with that folder of data.
     pub fn start(machine: &Machine, data: &Path, flags: &[&str]) -> RegistryProcess {
-        let mut command = machine.command(&program());
+        RegistryProcess::start_as(machine, &program(), data, flags)
+    }
+
+    /// The same, by a program that starts it.
+    pub fn start_as(machine: &Machine, program: &Path, data: &Path, flags: &[&str]) -> RegistryProcess {
+        let mut command = machine.command(program);
         command.arg("--data").arg(data);
         if !flags.contains(&"--listen") {
             command.args(["--listen", "127.0.0.1:0"]);
