@@ -87,8 +87,15 @@ async fn only_members_are_served_each_for_itself_and_only_what_is_well_formed() 
     // A member speaks for itself only, and of terms that others can follow.
     let for_another = ask(&nodes[2], member, "vote", wire::write(&elect(id, &nodes[0], 99))).await;
     assert!(for_another.expect_err("another's name").contains("another leader or candidate"));
-    let impossible = ask(&nodes[2], member, "vote", wire::write(&elect(id, &nodes[2], u64::MAX))).await;
-    assert!(impossible.expect_err("an impossible term").contains("impossible term"));
+    let term = || member.groups.overview(id).expect("the group").replica.expect("it runs").term;
+    let before = term();
+    for impossible in [u64::MAX, u64::MAX / 2, before + wire::TERM_AHEAD_MAX + 1] {
+        for operation in ["vote", "pre-vote"] {
+            let refused = ask(&nodes[2], member, operation, wire::write(&elect(id, &nodes[2], impossible))).await;
+            assert!(refused.expect_err("an impossible term").contains("impossible term"), "{impossible}");
+        }
+    }
+    assert_eq!(term(), before, "none of them began a term");
     let mut longer = barrier.clone();
     longer.push(0);
     for (operation, body) in [("barrier", longer), ("barrier", Vec::new()), ("nonsense", barrier)] {
