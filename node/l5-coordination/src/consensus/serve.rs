@@ -15,6 +15,7 @@ use super::wire::{
     Append, Appended, Ballot, Elect, Elected, EntryRecord, Payload, Position, SnapshotPart, SnapshotTaken, Transfer,
     Transferred,
 };
+use crate::machine::group::Group;
 
 /// Bytes of one snapshot: values and tasks at their bounds, with what each carries beside its content.
 const SNAPSHOT_BYTES_MAX: usize = 512 << 20;
@@ -156,9 +157,7 @@ fn check_snapshot(
     members: StoredMembership,
 ) -> Result<(Vec<Vec<u8>>, StoredMembership), ReplicaError> {
     let state = replica.read_rows(&rows).map_err(|error| refused(&error))?;
-    if !state.follows(replica.view().group()) {
-        return Err(refused(&"the snapshot is older than the state here, or of another history"));
-    }
+    may_follow(&state, replica.view().group(), replica.now_ms()).map_err(|why| refused(&why))?;
     let keys = |set: &BTreeSet<NodeId>| set.iter().map(|node| node.0).collect::<BTreeSet<PublicKey>>();
     let voters: Vec<BTreeSet<PublicKey>> = members.membership().get_joint_config().iter().map(keys).collect();
     let learners = members.membership().learner_ids().map(|node| node.0).collect();
@@ -166,6 +165,18 @@ fn check_snapshot(
         return Err(refused(&"the members of the snapshot are not those that its owners admitted"));
     }
     Ok((rows, members))
+}
+
+/// Whether the state of a snapshot may take the place of the one here: a later one of its history, of which the time is one
+/// that entries could have set.
+fn may_follow(state: &Group, here: &Group, now_ms: u64) -> Result<(), &'static str> {
+    if !state.follows(here) {
+        return Err("the snapshot is older than the state here, or of another history");
+    }
+    if state.now_ms > now_ms.saturating_add(AHEAD_MAX_MS) {
+        return Err("the time of the snapshot is ahead of the clock here by more than two minutes; set the clocks");
+    }
+    Ok(())
 }
 
 impl Arriving {
@@ -227,6 +238,16 @@ mod tests {
         let rows = arriving.take(node(1), part(2, &[b"c"], 9, true)).expect("the last");
         assert_eq!(rows, Some(vec![b"a".to_vec(), b"b".to_vec(), b"c".to_vec()]));
         assert!(arriving.take(node(1), part(3, &[], 9, true)).is_err(), "it was taken");
+    }
+
+    /// P-105
+    #[test]
+    fn a_snapshot_does_not_set_the_time_of_the_group_far_ahead() {
+        let here = Group::new(GroupId::from_digest([3; 32]), "test");
+        let at = |now_ms: u64| Group { now_ms, ..here.clone() };
+        assert_eq!(may_follow(&at(1_000 + AHEAD_MAX_MS), &here, 1_000), Ok(()));
+        assert!(may_follow(&at(1_001 + AHEAD_MAX_MS), &here, 1_000).is_err_and(|why| why.contains("clock")));
+        assert!(may_follow(&here, &at(1_000), 1_000).is_err_and(|why| why.contains("older")));
     }
 
     /// P-104

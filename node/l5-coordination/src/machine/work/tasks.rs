@@ -133,7 +133,7 @@ impl Tasks {
             return Err(Refusal::Full(format!("it has {TASKS_MAX} tasks, which others depend on; submit it later")));
         }
         // What it depends on is not forgotten from here on.
-        self.insert(Task::new(submit, author, self.submitted + 1, now_ms));
+        self.insert(Task::new(submit, author, self.submitted.saturating_add(1), now_ms));
         let most = WORK_BYTES_MAX - RESULT_BYTES_RESERVED;
         if self.index.bytes_kept() > most {
             self.forget(submit.task);
@@ -141,7 +141,7 @@ impl Tasks {
                 "its tasks have {most} bytes; submit it later, or its input by reference"
             )));
         }
-        self.submitted += 1;
+        self.submitted = self.submitted.saturating_add(1);
         self.make_room(most);
         self.settle(submit.task, now_ms);
         Ok(self.submitted)
@@ -201,7 +201,7 @@ impl Tasks {
 
     fn finish(&mut self, id: WorkId, state: State, why: Option<Why>, result: Option<Content>, now_ms: u64) {
         let ended = Ended { order: self.ended, at_ms: now_ms };
-        self.ended += 1;
+        self.ended = self.ended.saturating_add(1);
         self.watch.ended(id, state, why.as_ref(), result.as_ref());
         self.change(id, |task| {
             (task.state, task.result, task.ended) = (state, result, Some(ended));
