@@ -8,6 +8,7 @@ use althing_protocol::PublicKey;
 use openraft::raft::{
     AppendEntriesRequest, AppendEntriesResponse, TransferLeaderError, TransferLeaderRequest, VoteRequest,
 };
+use tokio::time::Instant;
 
 use super::replica::{Replica, ReplicaError};
 use super::types::{Entry, LogId, NodeId, SnapshotMeta, StoredMembership, Types, Vote};
@@ -23,6 +24,9 @@ const SNAPSHOT_BYTES_MAX: usize = 512 << 20;
 /// Bytes that a row counts beside its own.
 const ROW_OVERHEAD: usize = 64;
 
+/// How long the parts of a snapshot are kept for the next one: each may take ten seconds, and be sent again.
+const ARRIVING_PATIENCE: Duration = Duration::from_secs(60);
+
 /// A snapshot that arrives in parts.
 pub(crate) struct Arriving {
     parts: Mutex<Option<Parts>>,
@@ -37,7 +41,10 @@ impl Default for Arriving {
 
 struct Parts {
     from: PublicKey,
+    term: u64,
     last: Option<Position>,
+    /// When a part came last.
+    heard: Instant,
     rows: Vec<Vec<u8>>,
     bytes: usize,
 }
@@ -180,18 +187,30 @@ fn may_follow(state: &Group, here: &Group, now_ms: u64) -> Result<(), &'static s
 }
 
 impl Arriving {
+    /// Gives up what will not be completed: of a term before this one, or without another part for too long.
+    pub(crate) fn give_up(&self, term: u64) {
+        let mut arriving = self.parts.lock().expect("no holder of the parts panics");
+        let is_over = |parts: &Parts| parts.term < term || parts.heard.elapsed() > ARRIVING_PATIENCE;
+        if arriving.as_ref().is_some_and(is_over) {
+            *arriving = None;
+        }
+    }
+
     /// Adds a part; all rows after the last one.
     fn take(&self, from: PublicKey, part: SnapshotPart) -> Result<Option<Vec<Vec<u8>>>, ReplicaError> {
+        let (term, heard) = (part.leader.term, Instant::now());
+        self.give_up(term);
         let mut arriving = self.parts.lock().expect("no holder of the parts panics");
         if part.offset == 0 {
-            *arriving = Some(Parts { from, last: part.last, rows: Vec::new(), bytes: 0 });
+            *arriving = Some(Parts { from, term, last: part.last, heard, rows: Vec::new(), bytes: 0 });
         }
         let expected = |parts: &&mut Parts| {
-            parts.from == from && parts.last == part.last && parts.rows.len() as u64 == part.offset
+            (parts.from, parts.term, parts.last) == (from, term, part.last) && parts.rows.len() as u64 == part.offset
         };
         let Some(parts) = arriving.as_mut().filter(expected) else {
             return Err(refused(&"a part of a snapshot came out of order"));
         };
+        parts.heard = heard;
         // A row counts more than its bytes, so that empty ones are bounded too.
         parts.bytes += part.rows.iter().map(|row| row.len() + ROW_OVERHEAD).sum::<usize>();
         if parts.bytes > self.bytes_max {
@@ -238,6 +257,33 @@ mod tests {
         let rows = arriving.take(node(1), part(2, &[b"c"], 9, true)).expect("the last");
         assert_eq!(rows, Some(vec![b"a".to_vec(), b"b".to_vec(), b"c".to_vec()]));
         assert!(arriving.take(node(1), part(3, &[], 9, true)).is_err(), "it was taken");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn parts_that_nothing_follows_are_given_up() {
+        let begun = || {
+            let arriving = Arriving::default();
+            assert_eq!(arriving.take(node(1), part(0, &[b"a"], 9, false)).expect("the first"), None);
+            arriving
+        };
+        let is_kept = |arriving: &Arriving| arriving.parts.lock().expect("nobody panics").is_some();
+        let arriving = begun();
+        tokio::time::advance(ARRIVING_PATIENCE).await;
+        arriving.give_up(1);
+        assert!(is_kept(&arriving), "the next part may come");
+        assert_eq!(arriving.take(node(1), part(1, &[b"b"], 9, false)).expect("the second"), None);
+        tokio::time::advance(ARRIVING_PATIENCE).await;
+        arriving.give_up(1);
+        assert!(is_kept(&arriving), "each part begins to wait anew");
+        tokio::time::advance(Duration::from_millis(1)).await;
+        arriving.give_up(1);
+        assert!(!is_kept(&arriving), "nothing came");
+        let arriving = begun();
+        arriving.give_up(2);
+        assert!(!is_kept(&arriving), "another one leads");
+        let (arriving, mut later) = (begun(), part(1, &[b"b"], 9, false));
+        later.leader.term = 2;
+        assert!(arriving.take(node(1), later).is_err() && !is_kept(&arriving), "of another term");
     }
 
     /// P-105
