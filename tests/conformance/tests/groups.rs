@@ -190,6 +190,20 @@ async fn a_voter_that_was_cut_off_does_not_disturb_when_it_returns() {
     assert_eq!(term(&nodes[at]), before, "and its term");
 }
 
+/// A leader without a majority does not call its state new.
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_is_cut_off_says_since_when() {
+    let net = net();
+    let (nodes, id) = group_of(&net, 3).await;
+    let (at, _) = leader(&nodes, id).await;
+    let silence = || nodes[at].groups.overview(id).expect("the group").silence;
+    until("a majority acknowledges it", || silence().is_some_and(|time| time < Duration::from_secs(1))).await;
+    cut_off(&net, &nodes, at);
+    until("no majority does", || silence().is_some_and(|time| time > Duration::from_secs(3))).await;
+    net.heal_all();
+    until("one is heard again", || silence().is_some_and(|time| time < Duration::from_secs(1))).await;
+}
+
 /// A leader hands over the lead.
 #[tokio::test(start_paused = true)]
 async fn the_lead_is_handed_over_on_request() {

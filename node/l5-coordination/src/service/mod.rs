@@ -136,7 +136,8 @@ pub struct Overview {
     pub replica: Option<Status>,
     /// Why the replica does not run.
     pub failure: Option<String>,
-    /// For how long no leader was heard; none at the leader, and before one was heard.
+    /// For how long no leader was heard, and none before one was; at the leader, for how long no majority of the voters
+    /// acknowledged that it leads: when it is cut off, others write without it.
     pub silence: Option<Duration>,
     /// The members that equivocated when they led, as proofs here show: they lead here no more.
     pub equivocated: Vec<Equivocated>,
@@ -560,9 +561,10 @@ fn overview(member: &Arc<Member>) -> Overview {
         Standing::Gone => "gone",
         Standing::Dissolved(_) => "dissolved",
     };
-    let replica = member.replica().ok().map(|replica| replica.status());
+    let running = member.replica().ok();
+    let replica = running.as_ref().map(|replica| replica.status());
     let leads = replica.as_ref().is_some_and(|status| status.role == Role::Leader);
-    let silence = if leads { None } else { member.silence() };
+    let silence = if leads { running.and_then(|replica| replica.acknowledged()) } else { member.silence() };
     let equivocated = member.proven.read().expect("no panic").values().copied().collect();
     Overview { id: member.id, name: record.name, standing, replica, failure: member.failure(), silence, equivocated }
 }
