@@ -121,6 +121,12 @@ impl Tasks {
         if submit.deadline_ms.is_some_and(|deadline_ms| deadline_ms <= now_ms) {
             return Err(Refusal::Invalid("the deadline of the task is over; submit it with a later one".to_owned()));
         }
+        if matches!(submit.input, Content::Reference(_)) {
+            // No member fetches it.
+            let why =
+                "the input of a task is its text, and no reference; let the agent that does it fetch what is larger";
+            return Err(Refusal::Invalid(why.to_owned()));
+        }
         submit.dependencies.iter().try_for_each(|on| self.known(on).map(drop))?;
         if self.unfinished() >= TASKS_UNFINISHED_MAX {
             return Err(Refusal::Full(format!("{TASKS_UNFINISHED_MAX} tasks are not finished; submit it later")));
@@ -137,9 +143,7 @@ impl Tasks {
         let most = WORK_BYTES_MAX - RESULT_BYTES_RESERVED;
         if self.index.bytes_kept() > most {
             self.forget(submit.task);
-            return Err(Refusal::Full(format!(
-                "its tasks have {most} bytes; submit it later, or its input by reference"
-            )));
+            return Err(Refusal::Full(format!("its tasks have {most} bytes; submit it later")));
         }
         self.submitted = self.submitted.saturating_add(1);
         self.make_room(most);
