@@ -82,7 +82,7 @@ pub const GROUP_ADDRESS_BYTES_MAX: usize = 256;
 pub const GROUP_KEY_BYTES_MAX: usize = 512;
 /// Bytes of a group's value; what is larger goes by reference.
 pub const GROUP_VALUE_BYTES_MAX: usize = 64 << 10;
-/// Inline bytes of a task's input, and of its result; what is larger goes by reference.
+/// Inline bytes of a task's input, and of its result; a larger result goes by reference.
 pub const WORK_CONTENT_BYTES_MAX: usize = 64 << 10;
 /// Bytes of a task's idempotency key, of a capability, a resource's name, a label and a media type.
 pub const WORK_NAME_BYTES_MAX: usize = 128;

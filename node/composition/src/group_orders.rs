@@ -6,7 +6,7 @@ use std::time::Duration;
 use althing_communication::{Entropy, WallClock};
 use althing_coordination::machine::work::State;
 use althing_coordination::{GroupError, Groups, content};
-use althing_execution::groups::{GroupTasks, Order};
+use althing_execution::groups::{GroupTasks, Order, OrderError};
 use althing_protocol::group::{Command, Content, GroupId, Needs, Priority, Submit, Target, WorkId};
 use futures::future::BoxFuture;
 use serde_json::Value;
@@ -62,10 +62,11 @@ impl GroupOrders {
 }
 
 impl GroupTasks for GroupOrders {
-    fn run(&self, order: Order) -> BoxFuture<'_, Result<String, String>> {
+    fn run(&self, order: Order) -> BoxFuture<'_, Result<String, OrderError>> {
         Box::pin(async move {
-            let connected = self.0.get().ok_or("this node is starting, or stopping")?;
-            connected.check(&order)?;
+            let starting = || OrderError::Busy("this node is starting, or stopping".to_owned());
+            let connected = self.0.get().ok_or_else(starting)?;
+            connected.check(&order).map_err(OrderError::Failed)?;
             connected.run(&order).await
         })
     }
@@ -87,12 +88,12 @@ impl Connected {
         }
     }
 
-    async fn run(&self, order: &Order) -> Result<String, String> {
-        let group = self.groups.resolve(&order.group).map_err(|error| error.to_string())?;
+    async fn run(&self, order: &Order) -> Result<String, OrderError> {
+        let group = self.groups.resolve(&order.group).map_err(|error| refused(&error))?;
         let target = match (&order.capability, &order.agent) {
             (Some(capability), None) => Target::Capability(capability.clone()),
             (None, Some(agent)) => Target::Agent(agent.clone()),
-            _ => return Err("name either a capability or an agent".to_owned()),
+            _ => return Err(OrderError::Failed("name either a capability or an agent".to_owned())),
         };
         let task = WorkId::from_bytes(self.entropy.bytes());
         let submit = Submit {
@@ -111,14 +112,15 @@ impl Connected {
         match self.groups.command(group, Command::Submit(Box::new(submit))).await {
             // A duplicate is this very task: its id is random.
             Ok(_) | Err(GroupError::InDoubt) => {}
-            Err(error) => return Err(error.to_string()),
+            // What was given nevertheless is canceled.
+            Err(error) => return Err(refused(&error)),
         }
         let ended = self.wait(group, task).await;
         abandon.task = None;
         ended
     }
 
-    async fn wait(&self, group: GroupId, task: WorkId) -> Result<String, String> {
+    async fn wait(&self, group: GroupId, task: WorkId) -> Result<String, OrderError> {
         let until = tokio::time::Instant::now() + Duration::from_millis(DEADLINE_MS) + POLL_MAX * 4;
         let mut pause = POLL;
         while tokio::time::Instant::now() < until {
@@ -126,21 +128,32 @@ impl Connected {
                 let known = state.work().tasks().get(&task)?;
                 known.state.is_finished().then(|| (known.state, known.result.clone(), known.why.clone()))
             });
-            match looked.map_err(|error| error.to_string())? {
+            match looked.map_err(|error| refused(&error))? {
                 Some((State::Completed, Some(result), _)) => {
-                    let bytes = content(&self.groups, group, &result).await.map_err(|error| error.to_string())?;
+                    let bytes = content(&self.groups, group, &result).await.map_err(|error| refused(&error))?;
                     return Ok(text(&bytes));
                 }
                 Some((state, _, why)) => {
                     let why = why.map_or_else(String::new, |why| format!(": {why}"));
-                    return Err(format!("the group's task {task} is {state}{why}"));
+                    return Err(OrderError::Failed(format!("the group's task {task} is {state}{why}")));
                 }
                 None => {}
             }
             tokio::time::sleep(pause).await;
             pause = (pause * 5 / 4).min(POLL_MAX);
         }
-        Err(format!("the group has not ended the task {task} in time"))
+        Err(OrderError::Failed(format!("the group has not ended the task {task} in time")))
+    }
+}
+
+/// Why a group gave no result: one without a majority may have one in a moment.
+fn refused(error: &GroupError) -> OrderError {
+    match error {
+        GroupError::NoAnswer { .. } => {
+            OrderError::Busy(format!("{error}. If the task was given nevertheless, it is canceled as soon as possible"))
+        }
+        GroupError::InDoubt => OrderError::Busy(format!("{error}; the task may have been executed")),
+        error => OrderError::Failed(error.to_string()),
     }
 }
 

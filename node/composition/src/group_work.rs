@@ -11,7 +11,7 @@ use althing_discovery::{Found, Query};
 use althing_execution::Host;
 use althing_execution::lease::Leases;
 use althing_protocol::contract::Latency;
-use althing_protocol::group::{Deployment, GroupId, Target, WorkId};
+use althing_protocol::group::{Deployment, GroupId, Needs, Target, WorkId};
 use althing_protocol::{AgentId, CallerId, PublicKey, PublisherId};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -75,15 +75,16 @@ impl GroupWorker {
         found.into_iter().filter(|found| found.node == self.here && does(found)).collect()
     }
 
-    /// The agent that does a task of `asker`, which it answers.
-    fn agent(&self, target: &Target, asker: CallerId) -> Result<AgentId, WorkFailure> {
-        let (capability, name) = match target {
+    /// The agent that does a task of `asker`, which it answers, in the class that the task needs.
+    fn agent(&self, needs: &Needs, asker: CallerId) -> Result<AgentId, WorkFailure> {
+        let (capability, name) = match &needs.target {
             Target::Capability(capability) => (Some(capability.clone()), None),
             Target::Agent(name) => (None, Some(name.as_str())),
         };
         let found = self.hosted(capability).into_iter().map(|found| found.candidate.verified.agent.clone());
         let mut agents: Vec<AgentId> = found.filter(|agent| name.is_none_or(|name| name == agent.name())).collect();
         agents.sort_unstable_by(|a, b| a.name().cmp(b.name()));
+        let agents = in_class(agents, needs.class, |name| self.host.latency(name))?;
         let Some(first) = agents.first() else {
             let reason = "no agent here can do it any more".to_owned();
             return Err(WorkFailure { reason, again: Again::Any });
@@ -107,6 +108,7 @@ impl GroupWorker {
 impl Worker for GroupWorker {
     fn report(&self, askers: &BTreeSet<PublisherId>) -> Report {
         let mut by_owners: BTreeMap<BTreeSet<PublisherId>, Answering> = BTreeMap::new();
+        let mut classes: Vec<Latency> = Vec::new();
         for found in self.hosted(None) {
             let agent = &found.candidate.verified.agent;
             let owners = self.answered(agent, askers);
@@ -114,6 +116,7 @@ impl Worker for GroupWorker {
             if owners.is_empty() && !askers.is_empty() {
                 continue;
             }
+            classes.extend(self.host.latency(agent.name()));
             let some = by_owners.entry(owners).or_default();
             some.agents.push(agent.name().to_owned());
             let capabilities = found.candidate.description.capabilities().iter();
@@ -122,7 +125,6 @@ impl Worker for GroupWorker {
         let Answering { agents, capabilities, .. } = by_owners.remove(askers).unwrap_or_default();
         let answering = by_owners.into_iter();
         let answering = answering.map(|(owners, some)| Answering { owners: owners.into_iter().collect(), ..some });
-        let mut classes: Vec<Latency> = self.host.turns().into_values().map(|(latency, _)| latency).collect();
         classes.sort_by_key(|class| class.name());
         classes.dedup();
         let turns = self.turns().min(u64::from(SLOTS)) * 1_000 / u64::from(SLOTS);
@@ -150,7 +152,7 @@ impl Worker for GroupWorker {
         if self.turns() >= u64::from(SLOTS) * 2 {
             return Err(later(format!("{} turns run here already", self.turns())));
         }
-        self.agent(&task.needs.target, task.on_behalf_of).map(drop)
+        self.agent(&task.needs, task.on_behalf_of).map(drop)
     }
 
     fn host(&self, group: GroupId, agents: Vec<Deployment>) {
@@ -162,7 +164,7 @@ impl Worker for GroupWorker {
     }
 
     fn run(&self, task: Assigned) -> BoxFuture<'static, Result<Vec<u8>, WorkFailure>> {
-        let (calls, agent) = (self.calls.clone(), self.agent(&task.needs.target, task.on_behalf_of));
+        let (calls, agent) = (self.calls.clone(), self.agent(&task.needs, task.on_behalf_of));
         let lease = self.leases.begin(&task.group.to_string(), &task.task.to_string(), task.token);
         async move {
             let agent = agent?;
@@ -185,6 +187,22 @@ impl Worker for GroupWorker {
         }
         .boxed()
     }
+}
+
+/// Of the agents that could do a task, those that run in the class that it needs. If there is none, another member may have
+/// one: a report says in which classes a member does tasks, not which agent runs in which.
+fn in_class(
+    agents: Vec<AgentId>,
+    class: Option<Latency>,
+    latency: impl Fn(&str) -> Option<Latency>,
+) -> Result<Vec<AgentId>, WorkFailure> {
+    let Some(class) = class.filter(|_| !agents.is_empty()) else { return Ok(agents) };
+    let fit: Vec<AgentId> = agents.into_iter().filter(|agent| latency(agent.name()) == Some(class)).collect();
+    if fit.is_empty() {
+        let reason = format!("no agent here that can do it runs in the class {}", class.name());
+        return Err(WorkFailure { reason, again: Again::Others });
+    }
+    Ok(fit)
 }
 
 /// The A2A message of a task. Its input is a message already, or a text. A second attempt is another message.
@@ -259,5 +277,31 @@ fn outcome(body: Vec<u8>) -> Result<Vec<u8>, WorkFailure> {
             Err(WorkFailure { reason: format!("the agent left it in {state}: {}", why()), again: Again::Others })
         }
         _ => Err(WorkFailure { reason: format!("the agent left it in {state}: {}", why()), again: Again::Nobody }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn agent(name: &str) -> AgentId {
+        AgentId::new(PublisherId::from_digest([1; 32]), name).expect("a name")
+    }
+
+    #[test]
+    fn a_task_that_needs_a_class_goes_to_an_agent_of_that_class_or_to_another_member() {
+        let latency = |name: &str| match name {
+            "arm" => Some(Latency::Hrt),
+            "writer" => Some(Latency::Dt),
+            _ => None,
+        };
+        let all = || vec![agent("arm"), agent("stopped"), agent("writer")];
+        assert_eq!(in_class(all(), None, latency).ok(), Some(all()));
+        assert_eq!(in_class(all(), Some(Latency::Hrt), latency).ok(), Some(vec![agent("arm")]));
+        assert_eq!(in_class(all(), Some(Latency::Dt), latency).ok(), Some(vec![agent("writer")]));
+        let refused = in_class(all(), Some(Latency::Srt), latency).expect_err("none of them");
+        assert_eq!(refused.again, Again::Others);
+        assert!(refused.reason.contains("srt"), "{}", refused.reason);
+        assert_eq!(in_class(Vec::new(), Some(Latency::Srt), latency).ok(), Some(Vec::new()), "it may come back");
     }
 }

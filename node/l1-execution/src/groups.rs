@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::context;
 use crate::syscalls::SystemCalls;
-use crate::tools::{Definition, Fault, ToolServer, Tools};
+use crate::tools::{Definition, Fault, ToolError, ToolServer, Tools};
 use crate::{Agent, AgentError, Output, Turn};
 
 /// The server name of groups in `capabilities`.
@@ -21,7 +21,27 @@ pub const SERVER: &str = "groups";
 /// Gives groups tasks.
 pub trait GroupTasks: Send + Sync + 'static {
     /// Submits a task, and waits for its result. Dropping the future cancels the task.
-    fn run(&self, order: Order) -> BoxFuture<'_, Result<String, String>>;
+    fn run(&self, order: Order) -> BoxFuture<'_, Result<String, OrderError>>;
+}
+
+/// Why a group gave no result.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum OrderError {
+    /// The group does not answer now. The text says whether the task may have been executed.
+    #[error("{0}")]
+    Busy(String),
+    /// It has none.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl From<OrderError> for Fault {
+    fn from(error: OrderError) -> Fault {
+        match error {
+            OrderError::Busy(why) => Fault::Busy(why),
+            OrderError::Failed(why) => Fault::Failed(why),
+        }
+    }
 }
 
 /// What an agent asks of a group.
@@ -125,7 +145,7 @@ impl ToolServer for GroupServer {
                 principals: context::current().principals.to_vec(),
                 as_itself: self.as_itself,
             };
-            let text = self.tasks.run(order).await.map_err(Fault::Failed)?;
+            let text = self.tasks.run(order).await?;
             Ok(json!({ "content": [{ "type": "text", "text": text }], "isError": false }))
         })
     }
@@ -174,8 +194,64 @@ impl Agent for GroupAgent {
             let arguments = Arguments { message: turn.text(), capability, agent };
             let arguments = serde_json::to_string(&arguments).expect("texts are JSON");
             let (outcome, _) = self.tools.invoke(&self.tool, &arguments).await;
-            let result = outcome.map_err(|error| AgentError::Failed(error.to_string()))?;
+            let result = outcome.map_err(|error| match error {
+                ToolError::Fault { fault: Fault::Busy(why), .. } => AgentError::Busy(why),
+                error => AgentError::Failed(error.to_string()),
+            })?;
             out.text("result", result["content"][0]["text"].as_str().unwrap_or_default()).await
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use a2a::{Message, Part, Role};
+
+    use super::*;
+    use crate::agent::Parameters;
+    use crate::tools::ContractGate;
+
+    /// A group that never has a result.
+    struct Never(OrderError);
+
+    impl GroupTasks for Never {
+        fn run(&self, _: Order) -> BoxFuture<'_, Result<String, OrderError>> {
+            Box::pin(async move { Err(self.0.clone()) })
+        }
+    }
+
+    /// What the agent of a group says to a message when the group says so.
+    async fn said(error: OrderError) -> AgentError {
+        let server = GroupServer {
+            from: "desk".to_owned(),
+            named: vec!["team".to_owned()],
+            as_itself: false,
+            tasks: Arc::new(Never(error)),
+        };
+        let servers = BTreeMap::from([(SERVER.to_owned(), Arc::new(server) as Arc<dyn ToolServer>)]);
+        let gate = ContractGate::new(vec!["groups/team".to_owned()]);
+        let tools = Arc::new(Tools::new("desk", servers, Arc::new(gate)));
+        let (tool, capability) = ("groups/team".to_owned(), Some("echo".to_owned()));
+        let agent = GroupAgent { tools, tool, capability, agent: None };
+        let turn = Turn {
+            task_id: "t".to_owned(),
+            context_id: "c".to_owned(),
+            message: Message::new(Role::User, vec![Part::text("do it")]),
+            history: Vec::new(),
+            artifacts: Vec::new(),
+            remembered: None,
+            parameters: Parameters::default(),
+        };
+        agent.turn(turn, Output::channel().0).await.expect_err("the group has no result")
+    }
+
+    #[tokio::test]
+    async fn a_group_that_does_not_answer_is_busy_and_nothing_has_failed() {
+        let why = || "the group did not answer".to_owned();
+        assert_eq!(said(OrderError::Busy(why())).await, AgentError::Busy(why()));
+        let failed = said(OrderError::Failed("the task was canceled".to_owned())).await;
+        assert!(matches!(&failed, AgentError::Failed(why) if why.contains("canceled")), "{failed:?}");
     }
 }

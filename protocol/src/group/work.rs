@@ -332,7 +332,8 @@ impl Content {
     fn check(&self) -> Result<(), ObjectError> {
         match self {
             Content::Inline(bytes) if bytes.len() > WORK_CONTENT_BYTES_MAX => shape(format!(
-                "an input or result has at most {WORK_CONTENT_BYTES_MAX} bytes; refer to a larger one by its digest"
+                "an input or result has at most {WORK_CONTENT_BYTES_MAX} bytes; let the agent fetch a larger input, and refer to \
+                 a larger result by its digest"
             )),
             Content::Inline(_) => Ok(()),
             Content::Reference(reference) => named("a media type", &reference.media_type),

@@ -87,8 +87,15 @@ async fn only_members_are_served_each_for_itself_and_only_what_is_well_formed() 
     // A member speaks for itself only, and of terms that others can follow.
     let for_another = ask(&nodes[2], member, "vote", wire::write(&elect(id, &nodes[0], 99))).await;
     assert!(for_another.expect_err("another's name").contains("another leader or candidate"));
-    let impossible = ask(&nodes[2], member, "vote", wire::write(&elect(id, &nodes[2], u64::MAX))).await;
-    assert!(impossible.expect_err("an impossible term").contains("impossible term"));
+    let term = || member.groups.overview(id).expect("the group").replica.expect("it runs").term;
+    let before = term();
+    for impossible in [u64::MAX, u64::MAX / 2, before + wire::TERM_AHEAD_MAX + 1] {
+        for operation in ["vote", "pre-vote"] {
+            let refused = ask(&nodes[2], member, operation, wire::write(&elect(id, &nodes[2], impossible))).await;
+            assert!(refused.expect_err("an impossible term").contains("impossible term"), "{impossible}");
+        }
+    }
+    assert_eq!(term(), before, "none of them began a term");
     let mut longer = barrier.clone();
     longer.push(0);
     for (operation, body) in [("barrier", longer), ("barrier", Vec::new()), ("nonsense", barrier)] {
@@ -181,6 +188,20 @@ async fn a_voter_that_was_cut_off_does_not_disturb_when_it_returns() {
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert!(nodes[at].leads(id), "the leader stayed");
     assert_eq!(term(&nodes[at]), before, "and its term");
+}
+
+/// A leader without a majority does not call its state new.
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_is_cut_off_says_since_when() {
+    let net = net();
+    let (nodes, id) = group_of(&net, 3).await;
+    let (at, _) = leader(&nodes, id).await;
+    let silence = || nodes[at].groups.overview(id).expect("the group").silence;
+    until("a majority acknowledges it", || silence().is_some_and(|time| time < Duration::from_secs(1))).await;
+    cut_off(&net, &nodes, at);
+    until("no majority does", || silence().is_some_and(|time| time > Duration::from_secs(3))).await;
+    net.heal_all();
+    until("one is heard again", || silence().is_some_and(|time| time < Duration::from_secs(1))).await;
 }
 
 /// A leader hands over the lead.

@@ -61,15 +61,14 @@ pub(crate) async fn run(runner: &TaskRunner, live: &LiveTask) {
             }
         }
     };
-    let ended = match ended {
-        Err(AgentError::Refused { code, message, details }) => {
-            let error = OperationError::of_agent(code, message, details);
+    let ended = match refusal(&ended) {
+        Some(error) => {
             if refuse(runner, live, &error).await {
                 return;
             }
             Err(AgentError::Failed(error.message))
         }
-        ended => ended,
+        None => ended,
     };
     let (state, message) = match end_state(ended) {
         (Some(TaskState::Canceled), _) if live.interrupted.load(Ordering::Acquire) => {
@@ -193,6 +192,17 @@ fn ending(now: &LiveState, made: Made) -> Result<Ending, Box<Made>> {
         },
         Made::Status(state, message) if task::is_idle(&state) => Ok(Ending::Status(state, message, None)),
         made => Err(Box::new(made)),
+    }
+}
+
+/// With what a turn that ended so refuses the request, if nobody has seen its task yet.
+fn refusal(ended: &Result<(), AgentError>) -> Option<OperationError> {
+    match ended {
+        Err(AgentError::Refused { code, message, details }) => {
+            Some(OperationError::of_agent(*code, message.clone(), details.clone()))
+        }
+        Err(AgentError::Busy(why)) => Some(OperationError::busy(why.clone())),
+        _ => None,
     }
 }
 
@@ -363,6 +373,15 @@ async fn fail_unwritten(live: &LiveTask, runner: &TaskRunner) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Refusal;
+
+    #[test]
+    fn an_agent_that_is_busy_refuses_as_an_overloaded_node_does() {
+        let busy = refusal(&Err(AgentError::Busy("the group does not answer".to_owned()))).expect("a refusal");
+        assert_eq!((busy.refusal, busy.message.as_str()), (Refusal::Overloaded, "the group does not answer"));
+        assert_eq!(refusal(&Err(AgentError::Failed("no".to_owned()))), None);
+        assert_eq!(refusal(&Ok(())), None);
+    }
 
     #[test]
     fn a_long_reason_is_cut_between_letters() {

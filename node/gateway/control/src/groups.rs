@@ -1,7 +1,6 @@
 //! Groups in the control API.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use althing_coordination::machine::group::Group;
 use althing_coordination::machine::outcome::Refusal;
@@ -172,15 +171,14 @@ async fn operate(node: &Node, id: GroupId, request: GroupRequest) -> Result<Valu
     })
 }
 
-/// Makes the state here current; where stale data will do, for how many milliseconds no leader was heard, if one ever was.
+/// Makes the state here current; where stale data will do, for how many milliseconds no leader of a majority was heard, if one
+/// ever was.
 async fn fresh(node: &Node, id: GroupId, stale: bool) -> Result<Option<u64>, Problem> {
     if !stale {
         node.groups.catch_up(id).await?;
         return Ok(None);
     }
-    let overview = node.groups.overview(id)?;
-    let leads = overview.replica.as_ref().is_some_and(|replica| replica.role == Role::Leader);
-    let silence = if leads { Some(Duration::ZERO) } else { overview.silence };
+    let silence = node.groups.overview(id)?.silence;
     Ok(silence.and_then(|silence| u64::try_from(silence.as_millis()).ok()))
 }
 

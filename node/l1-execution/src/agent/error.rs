@@ -14,6 +14,9 @@ pub enum AgentError {
     /// The agent rejected the request.
     #[error("rejected: {0}")]
     Rejected(String),
+    /// What the agent needs does not answer now: the same request may succeed in a moment.
+    #[error("{0}")]
+    Busy(String),
     /// The agent failed.
     #[error("{0}")]
     Failed(String),

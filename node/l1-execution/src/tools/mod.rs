@@ -46,6 +46,9 @@ pub enum Fault {
     /// It did not answer in time.
     #[error("it did not answer within {} s", .0.as_secs())]
     Silent(Duration),
+    /// It cannot do it now, and may in a moment.
+    #[error("{0}")]
+    Busy(String),
     /// It answered with an error.
     #[error("{0}")]
     Failed(String),

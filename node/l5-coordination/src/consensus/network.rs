@@ -65,6 +65,14 @@ impl RaftNetworkFactory<Types> for Links {
     }
 }
 
+/// The ballot in an answer to `asked`. One of an impossible term is no answer: openraft would follow it.
+fn answered(asked: Ballot, answer: Ballot) -> Rpc<Ballot> {
+    match answer.reachable(Some(asked.term)) {
+        Ok(()) => Ok(answer),
+        Err(why) => Err(NetworkError::from_string(why).into()),
+    }
+}
+
 impl Link {
     async fn ask<Q, A>(&self, operation: &str, question: &Q, deadline: Duration, priority: Priority) -> Rpc<A>
     where
@@ -109,7 +117,7 @@ impl Link {
             is_transfer: rpc.leadership_transfer,
         };
         let elected: Elected = self.ask(operation, &question, option.soft_ttl(), Priority::Urgent).await?;
-        let vote: Vote = elected.ballot.into();
+        let vote: Vote = answered(question.candidate, elected.ballot)?.into();
         Ok(VoteResponse::new(vote, elected.last.map(LogId::from), elected.granted))
     }
 
@@ -136,7 +144,7 @@ impl Link {
             let taken: SnapshotTaken = self.ask("snapshot", &part, PART_PATIENCE, Priority::Bulk).await?;
             offset += part.rows.len();
             if let (true, Some(ballot)) = (is_last, taken.ballot) {
-                return Ok(SnapshotResponse::new(ballot.into()));
+                return Ok(SnapshotResponse::new(answered(part.leader, ballot)?.into()));
             }
             if is_last {
                 return Err(NetworkError::from_string("it did not say what it did with the snapshot").into());
@@ -198,7 +206,7 @@ impl RaftNetworkV2<Types> for Link {
             Appended::All => AppendEntriesResponse::Success,
             Appended::UpTo(at) => AppendEntriesResponse::PartialSuccess(at.map(LogId::from)),
             Appended::Conflict => AppendEntriesResponse::Conflict,
-            Appended::Higher(ballot) => AppendEntriesResponse::HigherVote(ballot.into()),
+            Appended::Higher(ballot) => AppendEntriesResponse::HigherVote(answered(question.leader, ballot)?.into()),
         })
     }
 
@@ -244,7 +252,8 @@ impl RaftNetworkV2<Types> for Link {
         Ok(match self.ask("transfer", &question, option.soft_ttl(), Priority::Urgent).await? {
             Transferred::Accepted => Ok(()),
             Transferred::VoteChanged(ballot) => {
-                Err(TransferLeaderError::VoteChanged { expected: *rpc.from_leader(), actual: ballot.into() })
+                let actual = answered(question.leader, ballot)?.into();
+                Err(TransferLeaderError::VoteChanged { expected: *rpc.from_leader(), actual })
             }
             Transferred::Behind(last) => Err(TransferLeaderError::LogNotFlushed {
                 expected: rpc.last_log_id().cloned(),

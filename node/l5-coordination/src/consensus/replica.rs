@@ -355,6 +355,24 @@ impl Replica {
         }
     }
 
+    /// The term; none before the group's founding is executed here: what term the group is in is not known yet.
+    pub(crate) fn known_term(&self) -> Option<u64> {
+        let is_founded = self.view().group().charter().is_some();
+        is_founded.then(|| self.raft.metrics().borrow_watched().current_term)
+    }
+
+    /// At the leader: how long ago it sent what a majority of the voters acknowledged last; none before they did.
+    #[must_use]
+    pub fn acknowledged(&self) -> Option<Duration> {
+        let metrics = self.raft.metrics().borrow_watched().clone();
+        let voters: BTreeSet<NodeId> = metrics.membership_config.membership().voter_ids().collect();
+        if voters == BTreeSet::from([*self.raft.node_id()]) {
+            // It asks nobody.
+            return Some(Duration::ZERO);
+        }
+        metrics.last_quorum_acked.map(|at| at.elapsed())
+    }
+
     /// Whether whoever leads here, or has just been elected, heard that its own name was given a vote in a later term: its key
     /// was used elsewhere, or its disk was set back. openraft keeps such a leader (only leaders have something replicated), which
     /// nobody obeys any more. For a moment it is so after each election.

@@ -8,6 +8,7 @@ use althing_protocol::PublicKey;
 use openraft::raft::{
     AppendEntriesRequest, AppendEntriesResponse, TransferLeaderError, TransferLeaderRequest, VoteRequest,
 };
+use tokio::time::Instant;
 
 use super::replica::{Replica, ReplicaError};
 use super::types::{Entry, LogId, NodeId, SnapshotMeta, StoredMembership, Types, Vote};
@@ -15,12 +16,16 @@ use super::wire::{
     Append, Appended, Ballot, Elect, Elected, EntryRecord, Payload, Position, SnapshotPart, SnapshotTaken, Transfer,
     Transferred,
 };
+use crate::machine::group::Group;
 
 /// Bytes of one snapshot: values and tasks at their bounds, with what each carries beside its content.
 const SNAPSHOT_BYTES_MAX: usize = 512 << 20;
 
 /// Bytes that a row counts beside its own.
 const ROW_OVERHEAD: usize = 64;
+
+/// How long the parts of a snapshot are kept for the next one: each may take ten seconds, and be sent again.
+const ARRIVING_PATIENCE: Duration = Duration::from_secs(60);
 
 /// A snapshot that arrives in parts.
 pub(crate) struct Arriving {
@@ -36,7 +41,10 @@ impl Default for Arriving {
 
 struct Parts {
     from: PublicKey,
+    term: u64,
     last: Option<Position>,
+    /// When a part came last.
+    heard: Instant,
     rows: Vec<Vec<u8>>,
     bytes: usize,
 }
@@ -156,9 +164,7 @@ fn check_snapshot(
     members: StoredMembership,
 ) -> Result<(Vec<Vec<u8>>, StoredMembership), ReplicaError> {
     let state = replica.read_rows(&rows).map_err(|error| refused(&error))?;
-    if !state.follows(replica.view().group()) {
-        return Err(refused(&"the snapshot is older than the state here, or of another history"));
-    }
+    may_follow(&state, replica.view().group(), replica.now_ms()).map_err(|why| refused(&why))?;
     let keys = |set: &BTreeSet<NodeId>| set.iter().map(|node| node.0).collect::<BTreeSet<PublicKey>>();
     let voters: Vec<BTreeSet<PublicKey>> = members.membership().get_joint_config().iter().map(keys).collect();
     let learners = members.membership().learner_ids().map(|node| node.0).collect();
@@ -168,19 +174,43 @@ fn check_snapshot(
     Ok((rows, members))
 }
 
+/// Whether the state of a snapshot may take the place of the one here: a later one of its history, of which the time is one
+/// that entries could have set.
+fn may_follow(state: &Group, here: &Group, now_ms: u64) -> Result<(), &'static str> {
+    if !state.follows(here) {
+        return Err("the snapshot is older than the state here, or of another history");
+    }
+    if state.now_ms > now_ms.saturating_add(AHEAD_MAX_MS) {
+        return Err("the time of the snapshot is ahead of the clock here by more than two minutes; set the clocks");
+    }
+    Ok(())
+}
+
 impl Arriving {
+    /// Gives up what will not be completed: of a term before this one, or without another part for too long.
+    pub(crate) fn give_up(&self, term: u64) {
+        let mut arriving = self.parts.lock().expect("no holder of the parts panics");
+        let is_over = |parts: &Parts| parts.term < term || parts.heard.elapsed() > ARRIVING_PATIENCE;
+        if arriving.as_ref().is_some_and(is_over) {
+            *arriving = None;
+        }
+    }
+
     /// Adds a part; all rows after the last one.
     fn take(&self, from: PublicKey, part: SnapshotPart) -> Result<Option<Vec<Vec<u8>>>, ReplicaError> {
+        let (term, heard) = (part.leader.term, Instant::now());
+        self.give_up(term);
         let mut arriving = self.parts.lock().expect("no holder of the parts panics");
         if part.offset == 0 {
-            *arriving = Some(Parts { from, last: part.last, rows: Vec::new(), bytes: 0 });
+            *arriving = Some(Parts { from, term, last: part.last, heard, rows: Vec::new(), bytes: 0 });
         }
         let expected = |parts: &&mut Parts| {
-            parts.from == from && parts.last == part.last && parts.rows.len() as u64 == part.offset
+            (parts.from, parts.term, parts.last) == (from, term, part.last) && parts.rows.len() as u64 == part.offset
         };
         let Some(parts) = arriving.as_mut().filter(expected) else {
             return Err(refused(&"a part of a snapshot came out of order"));
         };
+        parts.heard = heard;
         // A row counts more than its bytes, so that empty ones are bounded too.
         parts.bytes += part.rows.iter().map(|row| row.len() + ROW_OVERHEAD).sum::<usize>();
         if parts.bytes > self.bytes_max {
@@ -227,6 +257,43 @@ mod tests {
         let rows = arriving.take(node(1), part(2, &[b"c"], 9, true)).expect("the last");
         assert_eq!(rows, Some(vec![b"a".to_vec(), b"b".to_vec(), b"c".to_vec()]));
         assert!(arriving.take(node(1), part(3, &[], 9, true)).is_err(), "it was taken");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn parts_that_nothing_follows_are_given_up() {
+        let begun = || {
+            let arriving = Arriving::default();
+            assert_eq!(arriving.take(node(1), part(0, &[b"a"], 9, false)).expect("the first"), None);
+            arriving
+        };
+        let is_kept = |arriving: &Arriving| arriving.parts.lock().expect("nobody panics").is_some();
+        let arriving = begun();
+        tokio::time::advance(ARRIVING_PATIENCE).await;
+        arriving.give_up(1);
+        assert!(is_kept(&arriving), "the next part may come");
+        assert_eq!(arriving.take(node(1), part(1, &[b"b"], 9, false)).expect("the second"), None);
+        tokio::time::advance(ARRIVING_PATIENCE).await;
+        arriving.give_up(1);
+        assert!(is_kept(&arriving), "each part begins to wait anew");
+        tokio::time::advance(Duration::from_millis(1)).await;
+        arriving.give_up(1);
+        assert!(!is_kept(&arriving), "nothing came");
+        let arriving = begun();
+        arriving.give_up(2);
+        assert!(!is_kept(&arriving), "another one leads");
+        let (arriving, mut later) = (begun(), part(1, &[b"b"], 9, false));
+        later.leader.term = 2;
+        assert!(arriving.take(node(1), later).is_err() && !is_kept(&arriving), "of another term");
+    }
+
+    /// P-105
+    #[test]
+    fn a_snapshot_does_not_set_the_time_of_the_group_far_ahead() {
+        let here = Group::new(GroupId::from_digest([3; 32]), "test");
+        let at = |now_ms: u64| Group { now_ms, ..here.clone() };
+        assert_eq!(may_follow(&at(1_000 + AHEAD_MAX_MS), &here, 1_000), Ok(()));
+        assert!(may_follow(&at(1_001 + AHEAD_MAX_MS), &here, 1_000).is_err_and(|why| why.contains("clock")));
+        assert!(may_follow(&here, &at(1_000), 1_000).is_err_and(|why| why.contains("older")));
     }
 
     /// P-104

@@ -23,6 +23,11 @@ pub const PART_ROWS_MAX: usize = 1_024;
 pub const BEATS_MAX: usize = 256;
 /// Entries of a group, one after the other: their numbers are below this.
 const INDEX_MAX: u64 = u64::MAX / 2;
+/// Terms of a group, one election each: they are at most this.
+const TERM_MAX: u64 = u64::MAX / 2;
+/// How far the term of a message may be above the last one here. A member misses fewer elections than this in ten hours of
+/// nothing else, and nobody can use the terms up: that takes 2^47 messages.
+pub const TERM_AHEAD_MAX: u64 = 1 << 16;
 
 /// Whether a message contradicts itself, or why.
 type Checked = Result<(), String>;
@@ -73,6 +78,19 @@ impl Append {
 }
 
 impl Ballot {
+    /// Whether a member can have reached its term, where the last one that is known is `known`; none: any that others can
+    /// follow.
+    ///
+    /// # Errors
+    /// That it is impossible.
+    pub(crate) fn reachable(self, known: Option<u64>) -> Checked {
+        let most = known.map_or(TERM_MAX, |known| known.saturating_add(TERM_AHEAD_MAX).min(TERM_MAX));
+        if self.term <= most {
+            return Ok(());
+        }
+        Err(format!("it names an impossible term: {} is above {most}, the highest that can follow here", self.term))
+    }
+
     fn leads(self) -> Checked {
         if self.elected { Ok(()) } else { Err("its sender says itself that it is not elected".to_owned()) }
     }

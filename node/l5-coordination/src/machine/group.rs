@@ -375,7 +375,7 @@ impl Group {
 
     /// Begins the next epoch: forgets who is not needed any more.
     fn next_epoch(&mut self) -> u64 {
-        self.epoch += 1;
+        self.epoch = self.epoch.saturating_add(1);
         self.proposals.end_expulsions();
         let known = publishers(&self.network, self.id, &self.charters, &self.members);
         self.logs.retain(|publisher, _| known.contains(publisher));

@@ -120,7 +120,7 @@ impl Members {
             return Err(Refusal::Full(format!("it has {GROUP_MEMBERS_MAX} members")));
         }
         self.by_node.insert(node, Member { owner, order: self.joined, addresses, admission });
-        self.joined += 1;
+        self.joined = self.joined.saturating_add(1);
         self.choose_voters(voters_max);
         Ok(())
     }

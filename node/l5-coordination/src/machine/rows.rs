@@ -75,6 +75,22 @@ struct Head {
     recent: Vec<Vec<PublicKey>>,
 }
 
+/// What a group counts is at most this, so that it can go on counting.
+const COUNT_MAX: u64 = u64::MAX / 2;
+
+impl Head {
+    /// Whether a group can have counted that far.
+    fn check(&self) -> Result<(), String> {
+        if [self.epoch, self.now_ms, self.joined, self.last_version].iter().any(|count| *count > COUNT_MAX) {
+            return Err("counts more than a group can have".to_owned());
+        }
+        if self.recent.len() > RECENT_VOTERS {
+            return Err("names too many earlier sets of voters".to_owned());
+        }
+        Ok(())
+    }
+}
+
 /// Why rows are no state of a group.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("row {at} of the snapshot {why}")]
@@ -179,13 +195,11 @@ impl Restoring {
         match row {
             Row::Head(head) if head.group != self.group.id => return Err(format!("is of the group {}", head.group)),
             Row::Head(head) => {
+                head.check()?;
                 self.group.epoch = head.epoch;
                 self.group.dissolution = head.dissolution;
                 self.group.now_ms = head.now_ms;
                 self.voters = head.voters.into_iter().collect();
-                if head.recent.len() > RECENT_VOTERS {
-                    return Err("names too many earlier sets of voters".to_owned());
-                }
                 self.recent = head.recent.into_iter().map(|set| set.into_iter().collect()).collect();
                 self.joined = head.joined;
                 self.last_version = head.last_version;
@@ -288,8 +302,12 @@ impl Restoring {
         self.group.charter = self.chain.pop();
         self.check_end()?;
         let crowded = self.sessions.values().any(|sessions| sessions.open.len() > SESSIONS_MAX);
-        if crowded || self.members.len() > GROUP_MEMBERS_MAX || self.group.epoch > u64::MAX / 2 {
-            return Err("has more sessions, members or epochs than a group can have".to_owned());
+        if crowded || self.members.len() > GROUP_MEMBERS_MAX {
+            return Err("has more sessions or members than a group can have".to_owned());
+        }
+        let later = |(_, value): &(String, Value)| value.version > self.last_version;
+        if self.values.iter().any(later) || self.members.values().any(|member| member.order >= self.joined) {
+            return Err("counts fewer joins or versions than its members and values have".to_owned());
         }
         if !self.voters.iter().all(|voter| self.members.contains_key(voter)) {
             return Err("names a voter that is no member".to_owned());

@@ -63,7 +63,7 @@ impl Values {
             return Err(Refusal::Full(format!("its values have {VALUES_BYTES_MAX} bytes at most")));
         }
         self.bytes = bytes;
-        self.last_version += 1;
+        self.last_version = self.last_version.saturating_add(1);
         let value = Value { bytes: set.value.to_vec(), version: self.last_version };
         self.by_key.insert(set.key.clone(), value);
         Ok(self.last_version)
@@ -74,7 +74,7 @@ impl Values {
         self.check(&remove.key, remove.if_version)?;
         if let Some(value) = self.by_key.remove(&remove.key) {
             self.bytes -= size(&remove.key, &value.bytes);
-            self.last_version += 1;
+            self.last_version = self.last_version.saturating_add(1);
         }
         Ok(self.last_version)
     }

@@ -44,6 +44,7 @@ pub use record::GROUPS;
 use record::{GROUPS_MAX, Record, Standing};
 pub use results::{PART_BYTES, RESULT_BYTES_MAX, RESULTS};
 pub use serve::RaftService;
+use submit::Sending;
 use work::Worker;
 
 /// Members replicate, vote and submit at one time; strangers only submit.
@@ -136,7 +137,8 @@ pub struct Overview {
     pub replica: Option<Status>,
     /// Why the replica does not run.
     pub failure: Option<String>,
-    /// For how long no leader was heard; none at the leader, and before one was heard.
+    /// For how long no leader was heard, and none before one was; at the leader, for how long no majority of the voters
+    /// acknowledged that it leads: when it is cut off, others write without it.
     pub silence: Option<Duration>,
     /// The members that equivocated when they led, as proofs here show: they lead here no more.
     pub equivocated: Vec<Equivocated>,
@@ -502,7 +504,7 @@ async fn leave_when_possible(groups: &Groups, member: &Arc<Member>) -> Result<()
     Ok(())
 }
 
-/// Asks members to admit this node, one after the other.
+/// Asks members to admit this node, one after the other, and all of them for the same admission.
 async fn ask_to_join(
     groups: &Groups,
     member: &Arc<Member>,
@@ -510,16 +512,22 @@ async fn ask_to_join(
     join: Join,
 ) -> Result<(), GroupError> {
     let shared = &groups.shared;
-    let command = Command::Join(Box::new(join));
-    let author = Author::Node(shared.here());
+    let (author, command) = (Author::Node(shared.here()), Command::Join(Box::new(join)));
+    let mut sending = Sending::new(member, author, &shared.key, 0, vec![command]);
     let mut last = GroupError::Ticket("it names no member".to_owned());
     for contact in contacts {
         shared.reach(contact.node, contact.addresses.clone()).await;
-        let sent = groups.send(member, author, &shared.key, 0, vec![command.clone()], Some(contact.node)).await;
+        let sent = groups.deliver(member, &mut sending, Some(contact.node)).await;
         match sent.and_then(only) {
             // An earlier attempt was executed, though its answer was lost: only an invitation that is valid gets so far.
             Ok(_) | Err(GroupError::InDoubt) => return Ok(()),
             Err(error @ GroupError::NoAnswer { .. }) => last = error,
+            // What another one was sent before may have been executed. Nothing is forgotten here, since nobody can tell.
+            Err(GroupError::Refused(Refusal::SessionEnded | Refusal::AlreadyMember(_)))
+                if matches!(last, GroupError::NoAnswer { .. }) =>
+            {
+                return Err(last);
+            }
             Err(error) => return Err(error),
         }
     }
@@ -560,9 +568,10 @@ fn overview(member: &Arc<Member>) -> Overview {
         Standing::Gone => "gone",
         Standing::Dissolved(_) => "dissolved",
     };
-    let replica = member.replica().ok().map(|replica| replica.status());
+    let running = member.replica().ok();
+    let replica = running.as_ref().map(|replica| replica.status());
     let leads = replica.as_ref().is_some_and(|status| status.role == Role::Leader);
-    let silence = if leads { None } else { member.silence() };
+    let silence = if leads { running.and_then(|replica| replica.acknowledged()) } else { member.silence() };
     let equivocated = member.proven.read().expect("no panic").values().copied().collect();
     Overview { id: member.id, name: record.name, standing, replica, failure: member.failure(), silence, equivocated }
 }

@@ -49,9 +49,6 @@ impl Inbound for RaftService {
 /// How long the answer to heartbeats waits for a replica, so that a slow one does not hold up those of other groups.
 const BEAT_PATIENCE: Duration = Duration::from_millis(40);
 
-/// Terms of a group, one election each.
-const TERM_MAX: u64 = u64::MAX / 2;
-
 /// A message of [`wire`], which names its group.
 trait ForGroup: minicbor::Encode<()> + for<'b> minicbor::Decode<'b, ()> {
     fn group(&self) -> GroupId;
@@ -69,16 +66,16 @@ macro_rules! for_group {
 
 for_group!(Append, Elect, SnapshotPart, Transfer, Submit, Barrier, ReportTo, Fetch, Compare, Accuse);
 
-/// A leader, or a candidate, speaks for itself, and was never proven to have equivocated; and no term is so high that none can
-/// follow it.
-fn leads(member: &Member, ballot: Ballot, caller: Caller) -> Result<(), Unserved> {
+/// A leader, or a candidate, speaks for itself, and was never proven to have equivocated; and its term is not so far above
+/// the one here that it must be made up: one message could otherwise leave no term for an election.
+fn leads(member: &Member, replica: &Replica, ballot: Ballot, caller: Caller) -> Result<(), Unserved> {
     if member.is_proven(caller.node) {
         return Err(Unserved::Equivocated);
     }
-    if ballot.node != caller.node || ballot.term > TERM_MAX {
-        return Err(Unserved::Malformed("it names another leader or candidate, or an impossible term".to_owned()));
+    if ballot.node != caller.node {
+        return Err(Unserved::Malformed("it names another leader or candidate".to_owned()));
     }
-    Ok(())
+    ballot.reachable(replica.known_term()).map_err(Unserved::Malformed)
 }
 
 /// A leader's heartbeats, which nobody sends for another.
@@ -104,7 +101,7 @@ impl RaftService {
         match request.operation.as_str() {
             "append" => {
                 let (member, replica, append) = self.admit::<Append>(caller, body)?;
-                leads(&member, append.leader, caller)?;
+                leads(&member, &replica, append.leader, caller)?;
                 let entries = append.entries.len();
                 let answer = serve::append(&replica, append).await.map_err(|error| stopped(&error))?;
                 if !matches!(answer, Appended::Higher(_)) {
@@ -122,13 +119,13 @@ impl RaftService {
             }
             operation @ ("vote" | "pre-vote") => {
                 let (member, replica, elect) = self.admit::<Elect>(caller, body)?;
-                leads(&member, elect.candidate, caller)?;
+                leads(&member, &replica, elect.candidate, caller)?;
                 let answer = serve::elect(&replica, elect, operation == "pre-vote").await;
                 Ok(wire::write(&answer.map_err(|error| stopped(&error))?))
             }
             "snapshot" => {
                 let (member, replica, part) = self.admit::<SnapshotPart>(caller, body)?;
-                leads(&member, part.leader, caller)?;
+                leads(&member, &replica, part.leader, caller)?;
                 if part.leader.term < replica.status().term {
                     return Err(Unserved::Malformed("it is of an earlier term".to_owned()));
                 }
@@ -138,7 +135,7 @@ impl RaftService {
             }
             "transfer" => {
                 let (member, replica, transfer) = self.admit::<Transfer>(caller, body)?;
-                leads(&member, transfer.leader, caller)?;
+                leads(&member, &replica, transfer.leader, caller)?;
                 let answer = serve::transfer(&replica, transfer).await.map_err(|error| stopped(&error))?;
                 Ok(wire::write(&answer))
             }
@@ -200,7 +197,7 @@ impl RaftService {
     async fn beat(&self, caller: Caller, beat: Beat) -> Heard {
         let append = beat.as_append(caller.node);
         let Ok((member, replica)) = self.find(beat.group) else { return Heard::Unserved };
-        if !member.admits(caller.node) || leads(&member, append.leader, caller).is_err() {
+        if !member.admits(caller.node) || leads(&member, &replica, append.leader, caller).is_err() {
             return Heard::Unserved;
         }
         match tokio::time::timeout(BEAT_PATIENCE, serve::append(&replica, append)).await {

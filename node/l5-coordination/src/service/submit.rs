@@ -22,7 +22,7 @@ const PAUSE: Duration = Duration::from_millis(25);
 const ATTEMPT: Duration = Duration::from_secs(2);
 
 /// A batch on its way.
-struct Sending<'a> {
+pub(super) struct Sending<'a> {
     author: Author,
     key: &'a SecretKey,
     epoch: u64,
@@ -74,11 +74,20 @@ impl Groups {
         commands: Vec<Command>,
         first: Option<PublicKey>,
     ) -> Result<Option<Vec<Outcome>>, GroupError> {
-        let (session, sequence) = member.next_number();
-        let until = Instant::now() + self.shared.config.patience;
-        let why = "no leader is known".to_owned();
-        let mut sending =
-            Sending { author, key, epoch, session, sequence, commands, until, to: first, first, why, in_doubt: false };
+        let mut sending = Sending::new(member, author, key, epoch, commands);
+        self.deliver(member, &mut sending, first).await
+    }
+
+    /// Sends a batch until somebody says what became of it, to `first` first. It may have been sent to another before: it has
+    /// the same number, so that it is executed once.
+    pub(super) async fn deliver(
+        &self,
+        member: &Arc<Member>,
+        sending: &mut Sending<'_>,
+        first: Option<PublicKey>,
+    ) -> Result<Option<Vec<Outcome>>, GroupError> {
+        (sending.to, sending.first) = (first, first);
+        sending.until = Instant::now() + self.shared.config.patience;
         loop {
             match sending.attempt(&self.shared, member).await? {
                 Attempt::Done(Reply::Executed(outcomes)) => return Ok(Some(outcomes)),
@@ -107,13 +116,27 @@ impl Groups {
             }
             if Instant::now() >= sending.until || member.stop.is_cancelled() {
                 let seconds = self.shared.config.patience.as_secs();
-                return Err(GroupError::NoAnswer { group: member.id, seconds, why: sending.why });
+                return Err(GroupError::NoAnswer { group: member.id, seconds, why: sending.why.clone() });
             }
         }
     }
 }
 
-impl Sending<'_> {
+impl<'a> Sending<'a> {
+    /// A batch with the next number of this node.
+    pub(super) fn new(
+        member: &Member,
+        author: Author,
+        key: &'a SecretKey,
+        epoch: u64,
+        commands: Vec<Command>,
+    ) -> Sending<'a> {
+        let (session, sequence) = member.next_number();
+        let (until, why) = (Instant::now(), "no leader is known".to_owned());
+        let (to, first, in_doubt) = (None, None, false);
+        Sending { author, key, epoch, session, sequence, commands, until, to, first, why, in_doubt }
+    }
+
     async fn attempt(&mut self, shared: &Shared, member: &Arc<Member>) -> Result<Attempt, GroupError> {
         let sending = self;
         let commands = sending.commands.clone();

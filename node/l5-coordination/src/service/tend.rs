@@ -196,6 +196,7 @@ async fn step(
     redial: &mut BTreeMap<PublicKey, Redial>,
 ) -> bool {
     let shared = &groups.shared;
+    member.arriving.give_up(replica.status().term);
     let Some(standing) = standing(shared, member, replica).await else {
         withdrawn::watch(shared, replica.view().group());
         connect(shared, replica, redial);

@@ -296,6 +296,42 @@ fn a_snapshot_is_the_state_and_shows_who_admitted_each_member() {
     assert!(Group::restore(GroupId::from_digest([1; 32]), NETWORK, &rows).is_err());
 }
 
+/// The group as if so many had joined, and so many values been written.
+fn counting(group: &Group, joined: u64, last_version: u64) -> Group {
+    let members = group.members();
+    let all = members.iter().map(|(node, member)| (*node, member.clone()));
+    let recent = members.recent().cloned().collect();
+    let counted = Members::restore(all, members.voters().clone(), recent, joined, BTreeMap::new());
+    let values = group.values().iter().map(|(key, value)| (key.clone(), value.clone()));
+    Group { members: counted, values: Values::restore(values, last_version), ..group.clone() }
+}
+
+/// P-105: what a snapshot counts can be counted further, and is not less than what it has.
+#[test]
+fn a_snapshot_counts_what_a_group_can_have() {
+    const MOST: u64 = u64::MAX / 2;
+    let mut world = World::new();
+    let founder = world.founder.clone();
+    assert!(world.one(&founder, set("a")).is_ok());
+    let read = |group: &Group| Group::restore(group.id(), NETWORK, &group.rows());
+    assert!(read(&counting(&world.group, MOST, MOST)).is_ok());
+    let forged = [
+        counting(&world.group, MOST + 1, 1),
+        counting(&world.group, 1, MOST + 1),
+        Group { epoch: MOST + 1, ..world.group.clone() },
+        Group { now_ms: MOST + 1, ..world.group.clone() },
+    ];
+    for forged in &forged {
+        assert!(read(forged).is_err_and(|error| error.why.contains("more than a group can have")));
+    }
+    for forged in [counting(&world.group, 0, 1), counting(&world.group, 1, 0)] {
+        assert!(read(&forged).is_err_and(|error| error.why.contains("fewer")));
+    }
+    let mut counted = read(&counting(&world.group, MOST, MOST)).expect("the most");
+    counted.members.join(key(9).public(), world.owners[0].id(), Vec::new(), None, 5).expect("room");
+    assert_eq!(counted.members.joined(), MOST + 1);
+}
+
 /// P-96
 #[test]
 fn only_owners_write_where_the_charter_says_so() {

@@ -82,7 +82,7 @@ impl Work {
     }
 
     fn give(&mut self, id: WorkId, member: PublicKey, now_ms: u64) -> u64 {
-        self.last_token += 1;
+        self.last_token = self.last_token.saturating_add(1);
         let token = self.last_token;
         self.tasks.change(id, |task| task.give(member, token, now_ms));
         token

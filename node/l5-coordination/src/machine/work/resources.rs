@@ -126,7 +126,7 @@ impl Resources {
             self.log.pop_front();
         }
         self.log.push_back(Conflict { number: self.decisions, at_ms, ..conflict });
-        self.decisions += 1;
+        self.decisions = self.decisions.saturating_add(1);
     }
 
     /// Adds a record of a snapshot.

@@ -121,6 +121,12 @@ impl Tasks {
         if submit.deadline_ms.is_some_and(|deadline_ms| deadline_ms <= now_ms) {
             return Err(Refusal::Invalid("the deadline of the task is over; submit it with a later one".to_owned()));
         }
+        if matches!(submit.input, Content::Reference(_)) {
+            // No member fetches it.
+            let why =
+                "the input of a task is its text, and no reference; let the agent that does it fetch what is larger";
+            return Err(Refusal::Invalid(why.to_owned()));
+        }
         submit.dependencies.iter().try_for_each(|on| self.known(on).map(drop))?;
         if self.unfinished() >= TASKS_UNFINISHED_MAX {
             return Err(Refusal::Full(format!("{TASKS_UNFINISHED_MAX} tasks are not finished; submit it later")));
@@ -133,15 +139,13 @@ impl Tasks {
             return Err(Refusal::Full(format!("it has {TASKS_MAX} tasks, which others depend on; submit it later")));
         }
         // What it depends on is not forgotten from here on.
-        self.insert(Task::new(submit, author, self.submitted + 1, now_ms));
+        self.insert(Task::new(submit, author, self.submitted.saturating_add(1), now_ms));
         let most = WORK_BYTES_MAX - RESULT_BYTES_RESERVED;
         if self.index.bytes_kept() > most {
             self.forget(submit.task);
-            return Err(Refusal::Full(format!(
-                "its tasks have {most} bytes; submit it later, or its input by reference"
-            )));
+            return Err(Refusal::Full(format!("its tasks have {most} bytes; submit it later")));
         }
-        self.submitted += 1;
+        self.submitted = self.submitted.saturating_add(1);
         self.make_room(most);
         self.settle(submit.task, now_ms);
         Ok(self.submitted)
@@ -201,7 +205,7 @@ impl Tasks {
 
     fn finish(&mut self, id: WorkId, state: State, why: Option<Why>, result: Option<Content>, now_ms: u64) {
         let ended = Ended { order: self.ended, at_ms: now_ms };
-        self.ended += 1;
+        self.ended = self.ended.saturating_add(1);
         self.watch.ended(id, state, why.as_ref(), result.as_ref());
         self.change(id, |task| {
             (task.state, task.result, task.ended) = (state, result, Some(ended));

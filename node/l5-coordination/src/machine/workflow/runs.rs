@@ -102,9 +102,9 @@ impl Runs {
         if let Some(known) = self.by_id.get(&command.run) {
             return Err(Refusal::RunState { run: command.run, state: known.state });
         }
-        let run = Run { schedule, ..Run::new(command, author, self.begun + 1, now_ms) };
+        let run = Run { schedule, ..Run::new(command, author, self.begun.saturating_add(1), now_ms) };
         self.check_room(run.bytes())?;
-        self.begun += 1;
+        self.begun = self.begun.saturating_add(1);
         let (id, number) = (run.id, run.number);
         self.add(run);
         self.change(work, id, now_ms, |engine, run| engine.proceed(run));
@@ -185,7 +185,7 @@ impl Runs {
         change(&mut Engine { work, now_ms, others: self.bytes_kept }, &mut run);
         if run.state != RunState::Running && run.ended.is_none() {
             run.ended = Some((self.ended, now_ms));
-            self.ended += 1;
+            self.ended = self.ended.saturating_add(1);
         }
         if let Some((name, since_ms)) = &run.schedule
             && run.ended != before

@@ -1,6 +1,8 @@
 //! What is refused, and how the life of a task goes otherwise.
 
-use althing_protocol::group::{Abandon, Choice, ConflictRule, Decline, Define, Depend, Fail, Refuse, Rule, Steal};
+use althing_protocol::group::{
+    Abandon, Choice, ConflictRule, Decline, Define, Depend, Fail, Reference, Refuse, Rule, Steal,
+};
 
 use althing_protocol::ObjectError;
 
@@ -63,6 +65,9 @@ fn submissions_are_refused() {
     assert_eq!(refused(after(2, &[2])), Some(Refusal::UnknownTask(id(2))));
     let late = refused(Submit { deadline_ms: Some(1_000), ..task(2) });
     assert!(matches!(late, Some(Refusal::Invalid(_))), "{late:?}");
+    let reference = Reference { digest: [9; 32], bytes: 1, media_type: "text/plain".to_owned(), holder: node(1) };
+    let elsewhere = refused(Submit { input: Content::Reference(reference), ..task(2) });
+    assert!(matches!(elsewhere, Some(Refusal::Invalid(why)) if why.contains("reference")));
 }
 
 /// P-111
