@@ -120,7 +120,8 @@ impl Ports {
     /// The system calls of a program, where its agent has tools of any kind.
     pub(crate) fn program_calls(&self, tools: &Arc<Tools>) -> Option<(ServeCalls, ProgramCalls)> {
         let serve = self.serve_calls.clone().filter(|_| !tools.is_empty())?;
-        Some((serve, ProgramCalls::new(tools.clone())))
+        let calls = ProgramCalls::new(tools.clone(), serve.entropy.clone());
+        Some((serve, calls))
     }
 
     /// The tool servers of the node itself, as far as the contract names them: other agents, finding

@@ -1,5 +1,5 @@
 """An agent that makes system calls with the official MCP client: `list`; `call TOOL JSON`; `nameless TOOL JSON`, without the
-header that names its turn; `turns` counts those that run; `wait` runs until `go`."""
+header that names its turn, which is refused; `turns` counts those that run; `wait` runs until `go`."""
 import asyncio
 import json
 import os

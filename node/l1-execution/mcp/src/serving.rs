@@ -30,8 +30,8 @@ const CONNECTIONS_MAX: usize = 64;
 const REQUEST_BYTES_MAX: usize = (256 << 10) + (64 << 10);
 /// After an error of the system, such as no free descriptors.
 const RETRY: Duration = Duration::from_millis(200);
-const INSTRUCTIONS: &str = "The system calls that this agent's contract permits. They are made for one of its turns: the only \
-one that runs, or the one that the header Althing-Turn names.";
+const INSTRUCTIONS: &str = "The system calls that this agent's contract permits. They are made for the turn that the header \
+Althing-Turn names, as it came with its message.";
 
 /// Serves the system calls of a program on this socket, until it is dropped.
 pub fn serve(listener: UnixListener, calls: Arc<ProgramCalls>) -> BoxFuture<'static, ()> {
