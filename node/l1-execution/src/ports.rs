@@ -118,9 +118,9 @@ impl Ports {
     }
 
     /// The system calls of a program, where its agent has tools of any kind.
-    pub(crate) fn program_calls(&self, tools: &Arc<Tools>) -> Option<(ServeCalls, ProgramCalls)> {
+    pub(crate) fn program_calls(&self, tools: &Arc<Tools>, contract: &Contract) -> Option<(ServeCalls, ProgramCalls)> {
         let serve = self.serve_calls.clone().filter(|_| !tools.is_empty())?;
-        let calls = ProgramCalls::new(tools.clone(), serve.entropy.clone());
+        let calls = ProgramCalls::new(tools.clone(), contract, serve.entropy.clone());
         Some((serve, calls))
     }
 

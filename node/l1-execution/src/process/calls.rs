@@ -4,8 +4,11 @@
 
 use std::collections::BTreeMap;
 use std::os::unix::net::UnixListener;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use althing_protocol::Contract;
+use althing_protocol::contract::CALLS_PER_TURN_DEFAULT;
 use futures::future::BoxFuture;
 use serde_json::Value;
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -50,6 +53,12 @@ pub enum CallRefused {
         "the turn that {TURN_HEADER} names does not run, or not any more; call only while the program answers its message"
     )]
     Over,
+    /// The turn has made as many as it may.
+    #[error(
+        "this turn has made all {0} system calls that it may make (`compute.calls_per_turn` of its agent's contract); answer \
+         with what is known"
+    )]
+    Spent(u64),
     /// It makes too many at once.
     #[error("{CALLS_MAX} system calls of this program run already; wait for one to end")]
     Crowded,
@@ -61,12 +70,16 @@ struct OpenTurn {
     context: CallContext,
     span: Span,
     over: CancellationToken,
+    /// Calls that it may still make.
+    left: Arc<AtomicU64>,
 }
 
 /// The system calls of one program.
 pub struct ProgramCalls {
     tools: Arc<Tools>,
     entropy: Entropy,
+    /// Calls of one turn.
+    calls_max: u64,
     /// Those that run, by their names.
     turns: Mutex<BTreeMap<String, OpenTurn>>,
     room: Semaphore,
@@ -94,8 +107,9 @@ impl Drop for TurnGuard {
 }
 
 impl ProgramCalls {
-    pub(crate) fn new(tools: Arc<Tools>, entropy: Entropy) -> ProgramCalls {
-        ProgramCalls { tools, entropy, turns: Mutex::default(), room: Semaphore::new(CALLS_MAX) }
+    pub(crate) fn new(tools: Arc<Tools>, contract: &Contract, entropy: Entropy) -> ProgramCalls {
+        let calls_max = contract.compute.calls_per_turn.unwrap_or(CALLS_PER_TURN_DEFAULT);
+        ProgramCalls { tools, entropy, calls_max, turns: Mutex::default(), room: Semaphore::new(CALLS_MAX) }
     }
 
     /// Opens the turn that runs here.
@@ -103,7 +117,12 @@ impl ProgramCalls {
         let mut name = [0; NAME_BYTES];
         (self.entropy)(&mut name);
         let name = format!("{:032x}", u128::from_be_bytes(name));
-        let turn = OpenTurn { context: context::current(), span: Span::current(), over: CancellationToken::new() };
+        let turn = OpenTurn {
+            context: context::current(),
+            span: Span::current(),
+            over: CancellationToken::new(),
+            left: Arc::new(AtomicU64::new(self.calls_max)),
+        };
         self.turns().insert(name.clone(), turn);
         TurnGuard { calls: self.clone(), name }
     }
@@ -127,8 +146,10 @@ impl ProgramCalls {
         tool: &str,
         arguments: &str,
     ) -> Result<Result<Value, ToolError>, CallRefused> {
-        let OpenTurn { context, span, over } = self.turn(turn)?;
+        let OpenTurn { context, span, over, left } = self.turn(turn)?;
         let _place = self.place()?;
+        let spent = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+        spent.map_err(|_| CallRefused::Spent(self.calls_max))?;
         let call = CALL_CONTEXT.scope(context, self.tools.invoke(tool, arguments)).instrument(span);
         tokio::select! {
             biased;
@@ -153,9 +174,8 @@ impl ProgramCalls {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicU8, Ordering};
+    use std::sync::atomic::AtomicU8;
 
-    use althing_protocol::Contract;
     use serde_json::json;
 
     use super::*;
@@ -189,13 +209,21 @@ mod tests {
     }
 
     fn calls() -> Arc<ProgramCalls> {
-        let contract = json!({ "class": { "latency": "srt" }, "capabilities": ["s/who", "s/wait"] });
+        calls_of(CALLS_MAX as u64 + 1)
+    }
+
+    fn calls_of(per_turn: u64) -> Arc<ProgramCalls> {
+        let contract = json!({
+            "class": { "latency": "srt" },
+            "capabilities": ["s/who", "s/wait"],
+            "compute": { "calls_per_turn": per_turn },
+        });
         let contract = Contract::from_value(&contract).expect("a contract");
         let servers = BTreeMap::from([("s".to_owned(), Arc::new(Server) as Arc<dyn ToolServer>)]);
         let gate = Arc::new(ContractGate::of(&contract));
         let next = AtomicU8::new(1);
         let entropy: Entropy = Arc::new(move |bytes: &mut [u8]| bytes.fill(next.fetch_add(1, Ordering::Relaxed)));
-        Arc::new(ProgramCalls::new(Arc::new(Tools::new("helper", servers, gate)), entropy))
+        Arc::new(ProgramCalls::new(Arc::new(Tools::new("helper", servers, gate)), &contract, entropy))
     }
 
     fn opened(calls: &Arc<ProgramCalls>, principal: &str) -> TurnGuard {
@@ -240,6 +268,19 @@ mod tests {
         assert!(futures::poll!(&mut waiting).is_pending());
         drop(turn);
         assert_eq!(waiting.await, Err(CallRefused::Over));
+    }
+
+    #[tokio::test]
+    async fn a_turn_makes_as_many_calls_as_the_contract_says() {
+        let calls = calls_of(2);
+        let (first, second) = (opened(&calls, "alice"), opened(&calls, "alice"));
+        for turn in [&first, &second] {
+            let header = turn.header();
+            assert!(calls.call(Some(&header), "s__who", "{}").await.expect("it began").is_ok());
+            // A denied one counts too: it is traced and logged as any other.
+            assert!(calls.call(Some(&header), "s/secret", "{}").await.expect("it began").is_err());
+            assert_eq!(calls.call(Some(&header), "s__who", "{}").await, Err(CallRefused::Spent(2)));
+        }
     }
 
     #[tokio::test]
