@@ -117,9 +117,11 @@ impl Ports {
         }
     }
 
-    /// The system calls of a program, where its agent has tools of any kind.
+    /// The system calls of a program, where the contract of its agent permits any.
     pub(crate) fn program_calls(&self, tools: &Arc<Tools>, contract: &Contract) -> Option<(ServeCalls, ProgramCalls)> {
-        let serve = self.serve_calls.clone().filter(|_| !tools.is_empty())?;
+        // The gate permits nothing else, the memory's tools included.
+        let permits_any = !contract.capabilities.is_empty() && !tools.is_empty();
+        let serve = self.serve_calls.clone().filter(|_| permits_any)?;
         let calls = ProgramCalls::new(tools.clone(), contract, serve.entropy.clone());
         Some((serve, calls))
     }
