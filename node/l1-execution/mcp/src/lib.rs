@@ -251,13 +251,9 @@ impl Server {
     async fn invoke(&self, tool: &str, arguments: Value, epoch: u64) -> Result<Value, Fault> {
         let client = self.listed_on(epoch).await?;
         let mut params = CallToolRequestParams::new(tool.to_owned());
-        params.meta = trace_context();
+        params.meta = told(trace_context(), althing_execution::current_lease().map(|lease| lease.told()));
         if let Value::Object(arguments) = arguments {
             params = params.with_arguments(arguments);
-        }
-        if let Some(lease) = althing_execution::current_lease() {
-            let told = serde_json::Map::from_iter([(META.to_owned(), lease.told())]);
-            params.meta = Some(told.into());
         }
         let failed = |error: &dyn std::fmt::Display| Fault::Failed(error.to_string());
         if let Some(relayed) = Relayed::current() {
@@ -285,6 +281,14 @@ fn trace_context() -> Option<RequestMetaObject> {
         meta.set_tracestate(state);
     }
     at.is_valid().then_some(meta)
+}
+
+/// What a server is told of a call: its trace, and the group's task that it is made for.
+fn told(trace: Option<RequestMetaObject>, task: Option<Value>) -> Option<RequestMetaObject> {
+    let Some(task) = task else { return trace };
+    let mut told = trace.unwrap_or_default();
+    told.insert(META.to_owned(), task);
+    Some(told)
 }
 
 /// Lists all pages, up to the limits. Not through the client's `list_tools`, which may answer from a cache as long as the
@@ -350,7 +354,22 @@ mod tests {
     use std::process::Stdio;
     use std::time::Duration;
 
-    use super::SUPERVISOR_SCRIPT;
+    use rmcp::model::RequestMetaObject;
+    use serde_json::json;
+
+    use super::{META, SUPERVISOR_SCRIPT, told};
+
+    #[test]
+    fn a_server_is_told_the_trace_and_the_task_of_a_group() {
+        let mut trace = RequestMetaObject::new();
+        trace.set_traceparent("00-1-2-01".to_owned());
+        let task = json!({ "group": "g", "token": 3 });
+        let both = told(Some(trace.clone()), Some(task.clone())).map(|told| json!(told));
+        assert_eq!(both, Some(json!({ "traceparent": "00-1-2-01", META: task })));
+        assert_eq!(told(None, Some(task.clone())).map(|told| json!(told)), Some(json!({ META: task })));
+        assert_eq!(told(Some(trace.clone()), None), Some(trace));
+        assert_eq!(told(None, None), None);
+    }
 
     /// A process that is no zombie has that id.
     fn runs(pid: &str) -> bool {
