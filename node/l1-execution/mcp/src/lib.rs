@@ -9,6 +9,7 @@
 //!
 //! **Never knows**: who calls, and whether it may.
 
+mod health;
 mod relayed;
 mod serving;
 mod watched;
@@ -21,6 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use althing_execution::AgentState;
 use althing_execution::http::client;
 use althing_execution::lease::META;
 use althing_execution::process::environment;
@@ -28,6 +30,7 @@ use althing_execution::relayed::Relayed;
 use althing_execution::tools::{Definition, Fault, ToolServer};
 use althing_td::ToolServerSpec;
 use futures::future::BoxFuture;
+use health::Health;
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use opentelemetry::trace::TraceContextExt as _;
@@ -78,6 +81,7 @@ struct Server {
     /// Incremented whenever its tools may have changed: with each connection and each notification.
     epoch: Arc<AtomicU64>,
     told: Told,
+    health: Health,
 }
 
 struct Connection {
@@ -108,6 +112,7 @@ pub fn server(spec: &ToolServerSpec, folder: &Path, secret: Option<String>) -> A
         connection: Mutex::new(None),
         epoch: Arc::default(),
         told: relayed::told(),
+        health: Health::new(spec),
     })
 }
 
@@ -202,6 +207,10 @@ impl Server {
 
     /// The tools, and the epoch of the listing.
     async fn list(&self) -> Result<(Vec<Definition>, u64), Fault> {
+        self.health.noted(self.list_now()).await
+    }
+
+    async fn list_now(&self) -> Result<(Vec<Definition>, u64), Fault> {
         let (client, existed) = self.client().await?;
         match self.list_on(&client).await {
             // The connection or session may have ended silently: reconnect once.
@@ -335,6 +344,10 @@ impl ToolServer for Server {
 
     fn call_listed<'a>(&'a self, tool: &'a str, arguments: Value, epoch: u64) -> BoxFuture<'a, Result<Value, Fault>> {
         Box::pin(self.invoke(tool, arguments, epoch))
+    }
+
+    fn state(&self) -> AgentState {
+        self.health.state()
     }
 
     fn stop(&self) -> BoxFuture<'_, ()> {
