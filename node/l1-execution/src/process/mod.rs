@@ -6,6 +6,7 @@
 mod calls;
 mod client;
 mod environment;
+mod interface;
 pub(crate) mod remote;
 mod seen;
 mod socket;
