@@ -14,8 +14,8 @@ use althing_discovery::lan::{Lan, LanConfig};
 use althing_execution::ToolAgent;
 use althing_execution::groups::GroupAgent;
 use althing_execution::kernel::Kernel;
-use althing_execution::memory::Memories;
-use althing_execution::process::ProcessConfig;
+use althing_execution::memory::{self, Memories};
+use althing_execution::process::{ProcessConfig, ServeCalls};
 use althing_execution::tools::contract_gates;
 use althing_execution::{Builtins, Connect, Echo, Host, Scheduling};
 use althing_knowledge::Knowledge;
@@ -167,12 +167,9 @@ fn execute(
 ) -> Result<Execution, Failure> {
     let secrets = secrets(at);
     let (now, random) = (clock.clone(), entropy.clone());
-    let memories = Arc::new(Memories::new(
-        store.clone(),
-        Arc::new(move || now.now_ms()),
-        Arc::new(move |bytes| random.fill(bytes)),
-        secrets.clone(),
-    ));
+    let random: memory::Entropy = Arc::new(move |bytes: &mut [u8]| random.fill(bytes));
+    let memories =
+        Arc::new(Memories::new(store.clone(), Arc::new(move || now.now_ms()), random.clone(), secrets.clone()));
     let agent_caller = Arc::<AgentCaller>::default();
     let group_orders = Arc::<GroupOrders>::default();
     let ports = althing_execution::Ports {
@@ -184,7 +181,7 @@ fn execute(
         agents: Some(agent_caller.clone()),
         groups: Some(group_orders.clone()),
         gate: contract_gates(),
-        serve_calls: Some(Arc::new(althing_mcp::serve)),
+        serve_calls: Some(ServeCalls { serve: Arc::new(althing_mcp::serve), entropy: random }),
     };
     let compiler = compiler(at, entropy)?;
     let (soft, hard) = (althing_wasm::Soft::compiled_by(compiler.clone()), compiler);

@@ -16,7 +16,7 @@ mod kept;
 mod routes;
 mod wot;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use a2a::grpc::Grpc;
 use a2a::parameters::name_activated;
@@ -31,7 +31,7 @@ use axum::http::Method;
 use axum::middleware;
 use axum::response::{IntoResponse, Json, Response};
 use routes::{Answer, Route, Routes, Served, Tag};
-use serde_json::json;
+use serde_json::{Value, json};
 
 pub use althing_calls::is_user_name;
 pub use althing_edge::{
@@ -62,6 +62,8 @@ pub(crate) struct Gateway {
     kept: Arc<kept::Kept>,
     /// What is served.
     table: Vec<Served>,
+    /// That as OpenAPI, once somebody asked: without tokens, and with.
+    openapi: [OnceLock<Value>; 2],
 }
 
 /// The routes that need the token, if one is set. A face adds its own here.
@@ -138,7 +140,15 @@ fn table() -> Vec<Served> {
 pub fn router(calls: Calls, key: SecretKey, access: Access) -> Router {
     let access = Arc::new(access);
     let wot = wot::Wot::default();
-    let gateway = Arc::new(Gateway { calls, key, access: access.clone(), wot, kept: Arc::default(), table: table() });
+    let gateway = Arc::new(Gateway {
+        calls,
+        key,
+        access: access.clone(),
+        wot,
+        kept: Arc::default(),
+        table: table(),
+        openapi: Default::default(),
+    });
     let others = althing_mcp_server::routes(gateway.calls.clone(), client::principal)
         .merge(althing_grpc::routes(Arc::new(Grpc(gateway.clone()))));
     let guarded =

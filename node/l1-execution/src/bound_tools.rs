@@ -1,5 +1,6 @@
 //! The tools that an agent was bound to, and how they stand with their servers.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use althing_protocol::binding;
@@ -61,7 +62,9 @@ impl Tools {
         let is_away = |name: &str| self.server(name).is_some_and(|(_, server, _)| server.state() != AgentState::Ready);
         let known = self.known();
         let away = known.pins().into_iter().flatten().filter(|(name, _)| is_away(name));
-        known.fit().iter().chain(away).map(tool).collect()
+        // Of a server that could not list just now both are known.
+        let all: BTreeMap<&String, &Definition> = away.chain(known.fit()).collect();
+        all.into_iter().map(tool).collect()
     }
 
     /// The state of the first server that is not ready.

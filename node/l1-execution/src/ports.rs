@@ -117,10 +117,13 @@ impl Ports {
         }
     }
 
-    /// The system calls of a program, where its agent has tools of any kind.
-    pub(crate) fn program_calls(&self, tools: &Arc<Tools>) -> Option<(ServeCalls, ProgramCalls)> {
-        let serve = self.serve_calls.clone().filter(|_| !tools.is_empty())?;
-        Some((serve, ProgramCalls::new(tools.clone())))
+    /// The system calls of a program, where the contract of its agent permits any.
+    pub(crate) fn program_calls(&self, tools: &Arc<Tools>, contract: &Contract) -> Option<(ServeCalls, ProgramCalls)> {
+        // The gate permits nothing else, the memory's tools included.
+        let permits_any = !contract.capabilities.is_empty() && !tools.is_empty();
+        let serve = self.serve_calls.clone().filter(|_| permits_any)?;
+        let calls = ProgramCalls::new(tools.clone(), contract, serve.entropy.clone());
+        Some((serve, calls))
     }
 
     /// The tool servers of the node itself, as far as the contract names them: other agents, finding

@@ -120,6 +120,28 @@ async fn a_description_is_cached_by_its_tag() {
 }
 
 #[tokio::test]
+async fn a_card_is_cached_by_its_tag_and_says_when_its_description_was_signed() {
+    const CARD: &str = "/a2a/near/.well-known/agent-card.json";
+    let scene = Scene::start(None).await;
+    let first = scene.gateway.get(CARD).await;
+    let (tag, modified) = (first.header("etag").to_owned(), first.header("last-modified").to_owned());
+    assert!(tag.starts_with('"') && modified.ends_with(" GMT"), "{first:?}");
+    assert_eq!((first.header("cache-control"), first.header("content-type")), ("max-age=60", "application/json"));
+    for known in [tag.clone(), format!("\"other\", {tag}"), "*".to_owned()] {
+        let again = scene.gateway.request("GET", CARD).header("If-None-Match", &known);
+        let again = scene.gateway.send(again).await;
+        assert_eq!((again.status, again.body.as_str()), (304, ""), "{known}");
+        assert_eq!((again.header("etag"), again.header("last-modified")), (tag.as_str(), modified.as_str()));
+    }
+    let other = scene.gateway.request("GET", CARD).header("If-None-Match", "\"other\"");
+    let other = scene.gateway.send(other).await;
+    assert_eq!((other.status, &other.body), (200, &first.body));
+    // Another agent has another card.
+    let far = scene.gateway.get("/a2a/far/.well-known/agent-card.json").await;
+    assert_ne!(far.header("etag"), tag);
+}
+
+#[tokio::test]
 async fn the_node_is_introduced_with_a_link_to_each_agent() {
     let scene = Scene::start(None).await;
     let answer = scene.gateway.get("/.well-known/wot").await;

@@ -1,5 +1,5 @@
 """An agent that makes system calls with the official MCP client: `list`; `call TOOL JSON`; `nameless TOOL JSON`, without the
-header that names its turn; `turns` counts those that run; `wait` runs until `go`."""
+header that names its turn, which is refused; `turns` counts those that run; `wait` runs until `go`."""
 import asyncio
 import json
 import os
@@ -17,14 +17,10 @@ from mcp.client.streamable_http import streamable_http_client
 from starlette.applications import Starlette
 
 
-def client(headers):
-    socket = httpx2.AsyncHTTPTransport(uds=os.environ["ALTHING_MCP_SOCKET"])
-    http = httpx2.AsyncClient(transport=socket, headers=headers)
-    return Client(streamable_http_client("http://localhost/", http_client=http))
-
-
 async def called(words, headers):
-    async with client(headers) as calls:
+    socket = httpx2.AsyncHTTPTransport(uds=os.environ["ALTHING_MCP_SOCKET"])
+    async with (httpx2.AsyncClient(transport=socket, headers=headers) as http,
+                Client(streamable_http_client("http://localhost/", http_client=http)) as calls):
         if words[0] == "list":
             return " ".join(sorted(tool.name for tool in (await calls.list_tools()).tools))
         answer = await calls.call_tool(words[1], json.loads(words[2]))

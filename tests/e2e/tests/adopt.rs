@@ -82,13 +82,18 @@ fn the_tools_of_an_mcp_server_are_called_from_another_node() {
 
     // The same server at an address.
     let port = free_port();
-    let _server = Running::start(pair.two.command(Path::new(&*python)).args(["tools.py", &port.to_string()]));
+    let server = Running::start(pair.two.command(Path::new(&*python)).args(["tools.py", &port.to_string()]));
     until(SOON, "the server listens", || listens(port));
     let adopted = pair.adopt(&["--as", "box-there", &format!("http://127.0.0.1:{port}/mcp")]);
     assert_eq!(adopted["kind"], "MCP server");
     until(SOON, "it is found", || pair.one.finds("box-there"));
     let sum = pair.one.run(&["call", "box-there", r#"{"tool": "add", "arguments": {"a": 1, "b": 1}}"#]);
     assert!(sum.code == 0 && sum.stdout.contains('2'), "{sum:?}");
+    assert_eq!(pair.state().0, "ready");
+    server.kill();
+    // Its tools are listed each 30 s.
+    until(2 * SOON, "it is noticed", || pair.state().0 == "unreachable");
+    assert!(pair.state().1.contains(&port.to_string()), "{:?}", pair.state());
 }
 
 #[test]

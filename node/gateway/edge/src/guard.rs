@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Json, Response};
 use serde_json::json;
 
 use crate::access::Access;
+use crate::refusal::{Refusal, is_grpc, name};
 use crate::standing::Standing;
 use crate::tls::Certified;
 use crate::users::Scope;
@@ -34,15 +35,21 @@ pub async fn host_and_origin(State(access): State<Arc<Access>>, mut request: Req
     let authority = host(headers);
     if !authority.is_some_and(|authority| access.knows(authority)) {
         let message = "this gateway is not known by that Host; add the name to `gateway.hosts` in althing.toml";
-        return problem(StatusCode::MISDIRECTED_REQUEST, message);
+        return outside(StatusCode::MISDIRECTED_REQUEST, "HOST_UNKNOWN", message).answer(is_grpc(headers));
     }
     if let Some(origin) = headers.get(header::ORIGIN) {
         let origin = origin.to_str().ok().and_then(|origin| origin.split_once("://")).map(|(_, authority)| authority);
         if !origin.is_some_and(|authority| access.knows(authority)) {
-            return problem(StatusCode::FORBIDDEN, "pages of other origins may not speak to this gateway");
+            let message = "pages of other origins may not speak to this gateway";
+            return outside(StatusCode::FORBIDDEN, "ORIGIN_REFUSED", message).answer(is_grpc(headers));
         }
     }
     next.run(request).await
+}
+
+/// The refusal of a request that no token would help.
+fn outside(status: StatusCode, reason: &'static str, message: &str) -> Refusal {
+    Refusal { status, reason, message: message.to_owned(), challenge: None }
 }
 
 /// The bearer token of a request.
@@ -68,13 +75,15 @@ pub struct Guard {
 /// [`Identity`] and its [`Standing`] among their extensions; when that is over, so are they.
 pub async fn authenticate(State(guard): State<Guard>, mut request: Request, next: Next) -> Response {
     let certified = request.extensions_mut().remove::<Certified>();
+    let is_grpc = is_grpc(request.headers());
     let token = bearer(request.headers()).map(str::to_owned);
     let Some(identity) = guard.access.identify(token.as_deref(), certified.as_ref()).await else {
-        return unknown(&guard.access, request.headers().contains_key(header::AUTHORIZATION), host(request.headers()));
+        let given = request.headers().contains_key(header::AUTHORIZATION);
+        return unknown(&guard.access, given, host(request.headers())).answer(is_grpc);
     };
     let needed = (guard.needs)(request.method(), request.uri().path());
     if !identity.may(needed) {
-        return lacking(needed);
+        return lacks(needed).answer(is_grpc);
     }
     request.extensions_mut().insert(identity.clone());
     let authority = host(request.headers()).map(str::to_owned);
@@ -87,15 +96,18 @@ pub async fn authenticate(State(guard): State<Guard>, mut request: Request, next
     };
     match answered {
         Some(answered) => standing.bound(answered),
-        None => unknown(&guard.access, true, authority.as_deref()),
+        None => unknown(&guard.access, true, authority.as_deref()).answer(is_grpc),
     }
 }
 
-fn unknown(access: &Access, given: bool, host: Option<&str>) -> Response {
-    let message = if given {
-        "this bearer token is unknown, or over: ask whoever runs this node for one (althing token add NAME)"
+fn unknown(access: &Access, given: bool, host: Option<&str>) -> Refusal {
+    let (reason, message) = if given {
+        (
+            "TOKEN_UNKNOWN",
+            "this bearer token is unknown, or over: ask whoever runs this node for one (althing token add NAME)",
+        )
     } else {
-        "a bearer token is required: Authorization: Bearer …"
+        ("TOKEN_REQUIRED", "a bearer token is required: Authorization: Bearer …")
     };
     let mut members = Vec::new();
     if given {
@@ -105,34 +117,25 @@ fn unknown(access: &Access, given: bool, host: Option<&str>) -> Response {
         let host = host.unwrap_or_default();
         members.push(format!("resource_metadata=\"{}://{host}{path}\"", access.scheme()));
     }
-    refuse(StatusCode::UNAUTHORIZED, message, &members)
+    Refusal { status: StatusCode::UNAUTHORIZED, reason, message: message.to_owned(), challenge: Some(members) }
 }
 
 /// Says which scope a user lacks.
 #[must_use]
 pub fn lacking(scope: Scope) -> Response {
-    let members = ["error=\"insufficient_scope\"".to_owned(), format!("scope=\"{scope}\"")];
-    refuse(
-        StatusCode::FORBIDDEN,
-        &format!("this needs the scope {scope:?}, which the token lacks", scope = scope.name()),
-        &members,
-    )
+    lacks(scope).answer(false)
 }
 
-fn refuse(status: StatusCode, message: &str, members: &[String]) -> Response {
-    let mut refused = problem(status, message);
-    let challenge = format!("Bearer {}", members.join(", "));
-    // The host was checked: it has no quote.
-    let challenge = HeaderValue::from_str(challenge.trim()).unwrap_or(HeaderValue::from_static("Bearer"));
-    refused.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
-    refused
+fn lacks(scope: Scope) -> Refusal {
+    let members = vec!["error=\"insufficient_scope\"".to_owned(), format!("scope=\"{scope}\"")];
+    let message = format!("this needs the scope {:?}, which the token lacks", scope.name());
+    Refusal { status: StatusCode::FORBIDDEN, reason: "SCOPE_LACKING", message, challenge: Some(members) }
 }
 
 /// An error in the shape of A2A's REST errors.
 #[must_use]
 pub fn problem(status: StatusCode, message: &str) -> Response {
-    let name = status.canonical_reason().unwrap_or("error").to_ascii_uppercase().replace(' ', "_");
-    let body = json!({ "error": { "code": status.as_u16(), "status": name, "message": message } });
+    let body = json!({ "error": { "code": status.as_u16(), "status": name(status), "message": message } });
     (status, Json(body)).into_response()
 }
 
@@ -156,6 +159,12 @@ mod tests {
     }
 
     async fn asked(access: Access, method: Method, token: Option<&str>) -> (StatusCode, String) {
+        let (status, headers) = answered(access, method, token, "text/plain").await;
+        let challenge = headers.get(header::WWW_AUTHENTICATE).map(|it| it.to_str().expect("text").to_owned());
+        (status, challenge.unwrap_or_default())
+    }
+
+    async fn answered(access: Access, method: Method, token: Option<&str>, kind: &str) -> (StatusCode, HeaderMap) {
         let needs = |method: &Method, path: &str| match (method, path) {
             (&Method::GET, "/x") => Scope::Read,
             _ => Scope::Call,
@@ -170,15 +179,14 @@ mod tests {
         let serving = tokio::spawn(crate::serve(listener, router, crate::Limits::default(), stop.clone()));
         // Another test may have installed it.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let mut request = reqwest::Client::new().request(method, url);
+        let mut request = reqwest::Client::new().request(method, url).header(header::CONTENT_TYPE, kind);
         if let Some(token) = token {
             request = request.bearer_auth(token);
         }
         let answer = request.send().await.expect("an answer");
-        let challenge = answer.headers().get(header::WWW_AUTHENTICATE).map(|it| it.to_str().expect("text").to_owned());
         stop.cancel();
         serving.await.expect("it ends");
-        (answer.status(), challenge.unwrap_or_default())
+        (answer.status(), answer.headers().clone())
     }
 
     #[tokio::test]
@@ -197,5 +205,15 @@ mod tests {
         let named = Access { token: None, ..access() };
         assert_eq!(asked(named, Method::GET, None).await.0, StatusCode::UNAUTHORIZED, "loopback too");
         assert_eq!(asked(Access::default(), Method::POST, None).await.0, StatusCode::OK);
+    }
+
+    #[tokio::test]
+    async fn clients_of_grpc_are_refused_with_its_status() {
+        let access = || Access { users: vec![Arc::new(Alice)], ..Access::default() };
+        for (token, code) in [(None, "16"), (Some("his"), "16"), (Some("hers"), "7")] {
+            let (status, headers) = answered(access(), Method::POST, token, "application/grpc+proto").await;
+            assert_eq!((status, headers["grpc-status"].to_str().ok()), (StatusCode::OK, Some(code)), "{token:?}");
+            assert!(headers.contains_key(header::WWW_AUTHENTICATE), "{token:?}");
+        }
     }
 }

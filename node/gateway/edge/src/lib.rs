@@ -14,6 +14,7 @@ mod guard;
 mod oauth;
 mod origins;
 mod peer;
+mod refusal;
 mod serve;
 mod standing;
 mod tls;

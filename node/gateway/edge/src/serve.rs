@@ -42,6 +42,8 @@ pub struct Limits {
     pub drain: Duration,
 }
 
+/// Requests at one time on one connection of HTTP/2.
+const STREAMS_MAX: u32 = 32;
 /// Connections of one net, unless it is said otherwise.
 const OF_ORIGIN: usize = 128;
 /// A site has as many connections as so many nets.
@@ -105,7 +107,8 @@ async fn converse<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     let service = TowerToHyperService::new(router.layer(from_fn_with_state(activity.clone(), count)));
     let mut builder = Builder::new(TokioExecutor::new());
     builder.http1().timer(TokioTimer::new()).header_read_timeout(limits.header_timeout);
-    builder.http2().timer(TokioTimer::new()).keep_alive_interval(Duration::from_secs(20));
+    let keep_alive = Duration::from_secs(20);
+    builder.http2().timer(TokioTimer::new()).keep_alive_interval(keep_alive).max_concurrent_streams(STREAMS_MAX);
     // hyper's header timeout begins once the version of HTTP is known.
     let begun = tokio::select! {
         begun = tokio::time::timeout(limits.header_timeout, begun) => begun,

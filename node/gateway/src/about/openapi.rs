@@ -15,10 +15,16 @@ use crate::{A2A, Gateway, JSON};
 
 /// `GET /openapi.json`.
 pub(super) async fn show(State(gateway): State<Arc<Gateway>>, headers: HeaderMap) -> Response {
-    Json(document(&gateway.table, &base(&gateway, &headers), gateway.access.is_guarded())).into_response()
+    // Tokens may be given out at any time.
+    let token_required = gateway.access.is_guarded();
+    let known = &gateway.openapi[usize::from(token_required)];
+    let mut document = known.get_or_init(|| document(&gateway.table, token_required)).clone();
+    document["servers"] = json!([{ "url": base(&gateway, &headers) }]);
+    Json(document).into_response()
 }
 
-fn document(table: &[Served], server: &str, token_required: bool) -> Value {
+/// The document without the address of the gateway.
+fn document(table: &[Served], token_required: bool) -> Value {
     let mut paths = Map::new();
     let mut tags: Vec<Value> = Vec::new();
     for Served { route, guarded } in table {
@@ -40,7 +46,6 @@ fn document(table: &[Served], server: &str, token_required: bool) -> Value {
             "version": env!("CARGO_PKG_VERSION"),
             "license": { "name": env!("CARGO_PKG_LICENSE"), "identifier": env!("CARGO_PKG_LICENSE") },
         },
-        "servers": [{ "url": server }],
         "tags": tags,
         "paths": paths,
     });
@@ -133,7 +138,7 @@ mod tests {
     #[test]
     fn each_operation_has_a_name_of_its_own_and_all_variables_of_its_path() {
         let table = crate::table();
-        let document = document(&table, "http://localhost", true);
+        let document = document(&table, true);
         let mut names = BTreeSet::new();
         for Served { route, guarded } in &table {
             let operation = &document["paths"][route.path][route.method.as_str().to_ascii_lowercase()];
@@ -149,7 +154,7 @@ mod tests {
 
     #[test]
     fn answers_of_a2a_have_the_types_of_its_specification() {
-        let document = document(&crate::table(), "http://localhost", false);
+        let document = document(&crate::table(), false);
         let reference = |name: &str| json!({ "$ref": format!("#/components/schemas/{name}") });
         let send = &document["paths"]["/a2a/{agent}/message:send"]["post"];
         assert_eq!(send["requestBody"]["content"][JSON]["schema"], reference("SendMessageRequest"));

@@ -9,6 +9,7 @@
 //!
 //! **Never knows**: who calls, and whether it may.
 
+mod health;
 mod relayed;
 mod serving;
 mod watched;
@@ -21,6 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use althing_execution::AgentState;
 use althing_execution::http::client;
 use althing_execution::lease::META;
 use althing_execution::process::environment;
@@ -28,6 +30,7 @@ use althing_execution::relayed::Relayed;
 use althing_execution::tools::{Definition, Fault, ToolServer};
 use althing_td::ToolServerSpec;
 use futures::future::BoxFuture;
+use health::Health;
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use opentelemetry::trace::TraceContextExt as _;
@@ -78,6 +81,7 @@ struct Server {
     /// Incremented whenever its tools may have changed: with each connection and each notification.
     epoch: Arc<AtomicU64>,
     told: Told,
+    health: Health,
 }
 
 struct Connection {
@@ -108,6 +112,7 @@ pub fn server(spec: &ToolServerSpec, folder: &Path, secret: Option<String>) -> A
         connection: Mutex::new(None),
         epoch: Arc::default(),
         told: relayed::told(),
+        health: Health::new(spec),
     })
 }
 
@@ -202,6 +207,10 @@ impl Server {
 
     /// The tools, and the epoch of the listing.
     async fn list(&self) -> Result<(Vec<Definition>, u64), Fault> {
+        self.health.noted(self.list_now()).await
+    }
+
+    async fn list_now(&self) -> Result<(Vec<Definition>, u64), Fault> {
         let (client, existed) = self.client().await?;
         match self.list_on(&client).await {
             // The connection or session may have ended silently: reconnect once.
@@ -251,13 +260,9 @@ impl Server {
     async fn invoke(&self, tool: &str, arguments: Value, epoch: u64) -> Result<Value, Fault> {
         let client = self.listed_on(epoch).await?;
         let mut params = CallToolRequestParams::new(tool.to_owned());
-        params.meta = trace_context();
+        params.meta = told(trace_context(), althing_execution::current_lease().map(|lease| lease.told()));
         if let Value::Object(arguments) = arguments {
             params = params.with_arguments(arguments);
-        }
-        if let Some(lease) = althing_execution::current_lease() {
-            let told = serde_json::Map::from_iter([(META.to_owned(), lease.told())]);
-            params.meta = Some(told.into());
         }
         let failed = |error: &dyn std::fmt::Display| Fault::Failed(error.to_string());
         if let Some(relayed) = Relayed::current() {
@@ -285,6 +290,14 @@ fn trace_context() -> Option<RequestMetaObject> {
         meta.set_tracestate(state);
     }
     at.is_valid().then_some(meta)
+}
+
+/// What a server is told of a call: its trace, and the group's task that it is made for.
+fn told(trace: Option<RequestMetaObject>, task: Option<Value>) -> Option<RequestMetaObject> {
+    let Some(task) = task else { return trace };
+    let mut told = trace.unwrap_or_default();
+    told.insert(META.to_owned(), task);
+    Some(told)
 }
 
 /// Lists all pages, up to the limits. Not through the client's `list_tools`, which may answer from a cache as long as the
@@ -333,6 +346,10 @@ impl ToolServer for Server {
         Box::pin(self.invoke(tool, arguments, epoch))
     }
 
+    fn state(&self) -> AgentState {
+        self.health.state()
+    }
+
     fn stop(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             let Some(Connection { client, program }) = self.connection.lock().await.take() else { return };
@@ -350,7 +367,22 @@ mod tests {
     use std::process::Stdio;
     use std::time::Duration;
 
-    use super::SUPERVISOR_SCRIPT;
+    use rmcp::model::RequestMetaObject;
+    use serde_json::json;
+
+    use super::{META, SUPERVISOR_SCRIPT, told};
+
+    #[test]
+    fn a_server_is_told_the_trace_and_the_task_of_a_group() {
+        let mut trace = RequestMetaObject::new();
+        trace.set_traceparent("00-1-2-01".to_owned());
+        let task = json!({ "group": "g", "token": 3 });
+        let both = told(Some(trace.clone()), Some(task.clone())).map(|told| json!(told));
+        assert_eq!(both, Some(json!({ "traceparent": "00-1-2-01", META: task })));
+        assert_eq!(told(None, Some(task.clone())).map(|told| json!(told)), Some(json!({ META: task })));
+        assert_eq!(told(Some(trace.clone()), None), Some(trace));
+        assert_eq!(told(None, None), None);
+    }
 
     /// A process that is no zombie has that id.
     fn runs(pid: &str) -> bool {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use althing_execution::process::{ProgramCalls, TURN_HEADER};
 use althing_execution::tools::Definition;
 use futures::future::BoxFuture;
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
 use rmcp::ErrorData;
@@ -28,10 +28,14 @@ use tokio::task::JoinSet;
 const CONNECTIONS_MAX: usize = 64;
 /// Bytes of a request: the longest arguments of a system call, and the envelope.
 const REQUEST_BYTES_MAX: usize = (256 << 10) + (64 << 10);
+/// How long the headers of a request may take, and how long a connection may be idle before them.
+const HEADERS: Duration = Duration::from_secs(10);
+/// After this long a connection takes no further request; after twice this long it is closed, whatever runs on it.
+const AGE: Duration = Duration::from_secs(600);
 /// After an error of the system, such as no free descriptors.
 const RETRY: Duration = Duration::from_millis(200);
-const INSTRUCTIONS: &str = "The system calls that this agent's contract permits. They are made for one of its turns: the only \
-one that runs, or the one that the header Althing-Turn names.";
+const INSTRUCTIONS: &str = "The system calls that this agent's contract permits. They are made for the turn that the header \
+Althing-Turn names, as it came with its message.";
 
 /// Serves the system calls of a program on this socket, until it is dropped.
 pub fn serve(listener: UnixListener, calls: Arc<ProgramCalls>) -> BoxFuture<'static, ()> {
@@ -70,7 +74,18 @@ async fn accept(listener: tokio::net::UnixListener, calls: Arc<ProgramCalls>) {
         };
         let service = TowerToHyperService::new(service.clone());
         connections.spawn(async move {
-            let served = Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), service).await;
+            // hyper's header timeout also ends connections on which no further request comes.
+            let mut builder = Builder::new(TokioExecutor::new()).http1_only();
+            builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADERS);
+            let connection = builder.serve_connection(TokioIo::new(stream), service);
+            tokio::pin!(connection);
+            let served = tokio::select! {
+                served = connection.as_mut() => served,
+                () = tokio::time::sleep(AGE) => {
+                    connection.as_mut().graceful_shutdown();
+                    tokio::time::timeout(AGE, connection).await.unwrap_or(Ok(()))
+                }
+            };
             if let Err(error) = served {
                 tracing::debug!(%error, "a connection of an agent's program ended");
             }

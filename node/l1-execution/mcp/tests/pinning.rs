@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use althing_execution::AgentState;
 use althing_execution::definition::Unfit;
 use althing_execution::tools::{ContractGate, ToolError, Tools};
 use althing_td::ToolServerSpec;
@@ -154,6 +155,24 @@ async fn a_call_that_a_server_took_before_it_ended_is_not_made_again() {
     let error = outcome.expect_err("it is not the tool that was bound");
     assert!(matches!(error, ToolError::Unfit { unfit: Unfit::Changed(_), .. }), "{error:?}");
     assert_eq!((scene.calls(), scene.read("listings").trim()), (1, "3"));
+    scene.tools.stop().await;
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_come_back_is_unreachable_until_it_does_and_its_tools_stay_bound() {
+    let scene = scene(&full(), &full(), 9, &[("ENDS", "1")]);
+    scene.bind().await;
+    let bound = scene.tools.definitions();
+    assert_eq!((scene.tools.state(), bound.len()), (AgentState::Ready, 1));
+    let (there, away) = (scene.folder.path().join("server.sh"), scene.folder.path().join("away.sh"));
+    std::fs::rename(&there, &away).expect("it was there");
+    assert!(scene.tools.listed().await.is_empty(), "nobody answers");
+    let state = scene.tools.state();
+    assert!(matches!(&state, AgentState::Unreachable { why } if why.starts_with("/bin/sh: ")), "{state:?}");
+    assert_eq!(scene.tools.definitions(), bound);
+    std::fs::rename(&away, &there).expect("it was away");
+    assert_eq!(scene.tools.listed().await.len(), 1);
+    assert_eq!((scene.tools.state(), scene.tools.definitions()), (AgentState::Ready, bound));
     scene.tools.stop().await;
 }
 

@@ -117,7 +117,7 @@ impl Host {
                 Ok(Runtime::Native(build(config, folder, calls).map_err(refused)?))
             }
             RuntimeSpec::Process { .. } => {
-                let offered = self.ports.program_calls(&calls.tools);
+                let offered = self.ports.program_calls(&calls.tools, contract);
                 let program = ProcessAgent::start(file, folder, contract, &self.process, offered)?;
                 Ok(Runtime::Process(Arc::new(program)))
             }

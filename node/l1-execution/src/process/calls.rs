@@ -1,10 +1,14 @@
-//! System calls of an agent's program. It makes them on a socket of its own, always for one of its turns: each passes the gate
-//! of the contract with the principals, the lease and the trace of that turn.
+//! System calls of an agent's program. It makes them on a socket of its own, always for one of its turns, which it names: each
+//! passes the gate of the contract with the principals, the lease and the trace of that turn. Nobody guesses the name of a
+//! turn, so that what works for one caller does not call in the name of another.
 
 use std::collections::BTreeMap;
 use std::os::unix::net::UnixListener;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use althing_protocol::Contract;
+use althing_protocol::contract::CALLS_PER_TURN_DEFAULT;
 use futures::future::BoxFuture;
 use serde_json::Value;
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -13,6 +17,7 @@ use tracing::{Instrument as _, Span};
 
 use crate::context::{self, CALL_CONTEXT, CallContext};
 use crate::definition::Definition;
+use crate::memory::Entropy;
 use crate::tools::{ToolError, Tools};
 
 /// The header that names a turn: of each message to a program, and of a system call that the program makes for it.
@@ -20,23 +25,40 @@ pub const TURN_HEADER: &str = "Althing-Turn";
 /// System calls of one program that run at once.
 const CALLS_MAX: usize = 64;
 
+/// Bytes of the name of a turn.
+const NAME_BYTES: usize = 16;
+
 /// Serves the system calls of a program on a socket, until it is dropped.
-pub type ServeCalls = Arc<dyn Fn(UnixListener, Arc<ProgramCalls>) -> BoxFuture<'static, ()> + Send + Sync>;
+pub type ServeSocket = Arc<dyn Fn(UnixListener, Arc<ProgramCalls>) -> BoxFuture<'static, ()> + Send + Sync>;
+
+/// What programs need to make system calls.
+#[derive(Clone)]
+pub struct ServeCalls {
+    /// Serves them.
+    pub serve: ServeSocket,
+    /// Makes the names of turns.
+    pub entropy: Entropy,
+}
 
 /// Why a system call of a program did not begin, or was broken off.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CallRefused {
-    /// The program answers nobody.
-    #[error("no turn of this agent runs; its program makes system calls only while it answers somebody")]
-    NoTurn,
-    /// It answers several, and does not say for whom it calls.
+    /// The program does not say for which turn it calls.
     #[error(
-        "{0} turns of this agent run; say for which one this is: send the header {TURN_HEADER} as it came with its message"
+        "this call names no turn; send the header {TURN_HEADER} as it came with the message that the program answers"
     )]
-    WhichTurn(usize),
+    Unnamed,
     /// The turn that is named does not run.
-    #[error("the turn that {TURN_HEADER} names does not run, or not any more")]
+    #[error(
+        "the turn that {TURN_HEADER} names does not run, or not any more; call only while the program answers its message"
+    )]
     Over,
+    /// The turn has made as many as it may.
+    #[error(
+        "this turn has made all {0} system calls that it may make (`compute.calls_per_turn` of its agent's contract); answer \
+         with what is known"
+    )]
+    Spent(u64),
     /// It makes too many at once.
     #[error("{CALLS_MAX} system calls of this program run already; wait for one to end")]
     Crowded,
@@ -48,56 +70,61 @@ struct OpenTurn {
     context: CallContext,
     span: Span,
     over: CancellationToken,
+    /// Calls that it may still make.
+    left: Arc<AtomicU64>,
 }
 
 /// The system calls of one program.
 pub struct ProgramCalls {
     tools: Arc<Tools>,
-    turns: Mutex<Turns>,
+    entropy: Entropy,
+    /// Calls of one turn.
+    calls_max: u64,
+    /// Those that run, by their names.
+    turns: Mutex<BTreeMap<String, OpenTurn>>,
     room: Semaphore,
-}
-
-#[derive(Default)]
-struct Turns {
-    next: u64,
-    open: BTreeMap<u64, OpenTurn>,
 }
 
 /// Keeps a turn open; its system calls are broken off on drop.
 pub(super) struct TurnGuard {
     calls: Arc<ProgramCalls>,
-    id: u64,
+    name: String,
 }
 
 impl TurnGuard {
     /// The value of [`TURN_HEADER`].
     pub fn header(&self) -> String {
-        self.id.to_string()
+        self.name.clone()
     }
 }
 
 impl Drop for TurnGuard {
     fn drop(&mut self) {
-        if let Some(turn) = self.calls.turns().open.remove(&self.id) {
+        if let Some(turn) = self.calls.turns().remove(&self.name) {
             turn.over.cancel();
         }
     }
 }
 
 impl ProgramCalls {
-    pub(crate) fn new(tools: Arc<Tools>) -> ProgramCalls {
-        ProgramCalls { tools, turns: Mutex::default(), room: Semaphore::new(CALLS_MAX) }
+    pub(crate) fn new(tools: Arc<Tools>, contract: &Contract, entropy: Entropy) -> ProgramCalls {
+        let calls_max = contract.compute.calls_per_turn.unwrap_or(CALLS_PER_TURN_DEFAULT);
+        ProgramCalls { tools, entropy, calls_max, turns: Mutex::default(), room: Semaphore::new(CALLS_MAX) }
     }
 
     /// Opens the turn that runs here.
     pub(super) fn open(self: &Arc<Self>) -> TurnGuard {
-        let mut turns = self.turns();
-        let id = turns.next;
-        turns.next += 1;
-        let turn = OpenTurn { context: context::current(), span: Span::current(), over: CancellationToken::new() };
-        turns.open.insert(id, turn);
-        drop(turns);
-        TurnGuard { calls: self.clone(), id }
+        let mut name = [0; NAME_BYTES];
+        (self.entropy)(&mut name);
+        let name = format!("{:032x}", u128::from_be_bytes(name));
+        let turn = OpenTurn {
+            context: context::current(),
+            span: Span::current(),
+            over: CancellationToken::new(),
+            left: Arc::new(AtomicU64::new(self.calls_max)),
+        };
+        self.turns().insert(name.clone(), turn);
+        TurnGuard { calls: self.clone(), name }
     }
 
     /// The tools that the contract permits, by the names that models see.
@@ -109,7 +136,7 @@ impl ProgramCalls {
         Ok(self.tools.listed().await)
     }
 
-    /// Calls a tool for a turn: the named one, or the only one that runs. Gives MCP's `CallToolResult`.
+    /// Calls a tool for the turn of that name. Gives MCP's `CallToolResult`.
     ///
     /// # Errors
     /// See [`CallRefused`]; inside, why the system call failed.
@@ -119,8 +146,10 @@ impl ProgramCalls {
         tool: &str,
         arguments: &str,
     ) -> Result<Result<Value, ToolError>, CallRefused> {
-        let OpenTurn { context, span, over } = self.turn(turn)?;
+        let OpenTurn { context, span, over, left } = self.turn(turn)?;
         let _place = self.place()?;
+        let spent = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+        spent.map_err(|_| CallRefused::Spent(self.calls_max))?;
         let call = CALL_CONTEXT.scope(context, self.tools.invoke(tool, arguments)).instrument(span);
         tokio::select! {
             biased;
@@ -129,31 +158,24 @@ impl ProgramCalls {
         }
     }
 
-    fn turn(&self, named: Option<&str>) -> Result<OpenTurn, CallRefused> {
-        let turns = self.turns();
-        if let Some(named) = named {
-            let id = named.trim().parse::<u64>().map_err(|_| CallRefused::Over)?;
-            return turns.open.get(&id).cloned().ok_or(CallRefused::Over);
-        }
-        match turns.open.len() {
-            1 => turns.open.values().next().cloned().ok_or(CallRefused::NoTurn),
-            0 => Err(CallRefused::NoTurn),
-            many => Err(CallRefused::WhichTurn(many)),
-        }
+    fn turn(&self, name: Option<&str>) -> Result<OpenTurn, CallRefused> {
+        let name = name.ok_or(CallRefused::Unnamed)?.trim();
+        self.turns().get(name).cloned().ok_or(CallRefused::Over)
     }
 
     fn place(&self) -> Result<SemaphorePermit<'_>, CallRefused> {
         self.room.try_acquire().map_err(|_| CallRefused::Crowded)
     }
 
-    fn turns(&self) -> std::sync::MutexGuard<'_, Turns> {
+    fn turns(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, OpenTurn>> {
         self.turns.lock().expect("no holder of the turns panics")
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use althing_protocol::Contract;
+    use std::sync::atomic::AtomicU8;
+
     use serde_json::json;
 
     use super::*;
@@ -187,11 +209,21 @@ mod tests {
     }
 
     fn calls() -> Arc<ProgramCalls> {
-        let contract = json!({ "class": { "latency": "srt" }, "capabilities": ["s/who", "s/wait"] });
+        calls_of(CALLS_MAX as u64 + 1)
+    }
+
+    fn calls_of(per_turn: u64) -> Arc<ProgramCalls> {
+        let contract = json!({
+            "class": { "latency": "srt" },
+            "capabilities": ["s/who", "s/wait"],
+            "compute": { "calls_per_turn": per_turn },
+        });
         let contract = Contract::from_value(&contract).expect("a contract");
         let servers = BTreeMap::from([("s".to_owned(), Arc::new(Server) as Arc<dyn ToolServer>)]);
         let gate = Arc::new(ContractGate::of(&contract));
-        Arc::new(ProgramCalls::new(Arc::new(Tools::new("helper", servers, gate))))
+        let next = AtomicU8::new(1);
+        let entropy: Entropy = Arc::new(move |bytes: &mut [u8]| bytes.fill(next.fetch_add(1, Ordering::Relaxed)));
+        Arc::new(ProgramCalls::new(Arc::new(Tools::new("helper", servers, gate)), &contract, entropy))
     }
 
     fn opened(calls: &Arc<ProgramCalls>, principal: &str) -> TurnGuard {
@@ -200,36 +232,38 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_call_is_made_for_the_turn_that_it_names_or_the_only_one() {
+    async fn a_call_is_made_for_the_turn_that_it_names_and_for_no_other() {
         let calls = calls();
         assert_eq!(calls.listed().await.expect("a list").into_keys().collect::<Vec<_>>(), ["s__wait", "s__who"]);
         let who = async |turn: Option<&str>| match calls.call(turn, "s__who", "{}").await {
             Ok(answer) => answer.expect("an answer")["for"][0].clone(),
             Err(refused) => json!(format!("{refused:?}")),
         };
-        assert_eq!(who(None).await, "NoTurn");
+        assert_eq!(who(None).await, "Unnamed");
         let alice = opened(&calls, "alice");
-        assert_eq!(who(None).await, "alice");
+        assert_eq!(who(None).await, "Unnamed", "not even for the only one");
         let bob = opened(&calls, "bob");
-        assert_eq!(who(None).await, "WhichTurn(2)");
+        assert_eq!(alice.header(), "01".repeat(16), "all that the entropy gave");
         assert_eq!(who(Some(&alice.header())).await, "alice");
         assert_eq!(who(Some(&bob.header())).await, "bob");
-        for wrong in ["", "x", "-1", "77", "99999999999999999999999"] {
+        let longer = alice.header() + "01";
+        for wrong in ["", "x", "-1", "0", "1", &alice.header()[1..], longer.as_str()] {
             assert_eq!(who(Some(wrong)).await, "Over", "{wrong}");
         }
         let header = alice.header();
         drop(alice);
         assert_eq!(who(Some(&header)).await, "Over");
-        assert_eq!(who(None).await, "bob");
+        assert_eq!(who(Some(&bob.header())).await, "bob");
     }
 
     #[tokio::test]
     async fn the_contract_decides_and_a_call_ends_with_its_turn() {
         let calls = calls();
         let turn = opened(&calls, "alice");
-        let denied = calls.call(None, "s/secret", "{}").await.expect("it began");
+        let header = turn.header();
+        let denied = calls.call(Some(&header), "s/secret", "{}").await.expect("it began");
         assert!(matches!(denied, Err(ToolError::Denied(_))), "{denied:?}");
-        let waiting = calls.call(None, "s__wait", "{}");
+        let waiting = calls.call(Some(&header), "s__wait", "{}");
         tokio::pin!(waiting);
         assert!(futures::poll!(&mut waiting).is_pending());
         drop(turn);
@@ -237,15 +271,30 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_turn_makes_as_many_calls_as_the_contract_says() {
+        let calls = calls_of(2);
+        let (first, second) = (opened(&calls, "alice"), opened(&calls, "alice"));
+        for turn in [&first, &second] {
+            let header = turn.header();
+            assert!(calls.call(Some(&header), "s__who", "{}").await.expect("it began").is_ok());
+            // A denied one counts too: it is traced and logged as any other.
+            assert!(calls.call(Some(&header), "s/secret", "{}").await.expect("it began").is_err());
+            assert_eq!(calls.call(Some(&header), "s__who", "{}").await, Err(CallRefused::Spent(2)));
+        }
+    }
+
+    #[tokio::test]
     async fn a_program_makes_a_bounded_number_of_calls_at_once() {
         let calls = calls();
-        let _turn = opened(&calls, "alice");
-        let mut waiting: Vec<_> = (0..CALLS_MAX).map(|_| Box::pin(calls.call(None, "s__wait", "{}"))).collect();
+        let turn = opened(&calls, "alice");
+        let header = turn.header();
+        let call = |tool| calls.call(Some(&header), tool, "{}");
+        let mut waiting: Vec<_> = (0..CALLS_MAX).map(|_| Box::pin(call("s__wait"))).collect();
         for call in &mut waiting {
             assert!(futures::poll!(call).is_pending());
         }
-        assert_eq!(calls.call(None, "s__who", "{}").await, Err(CallRefused::Crowded));
+        assert_eq!(call("s__who").await, Err(CallRefused::Crowded));
         waiting.pop();
-        assert!(calls.call(None, "s__who", "{}").await.is_ok());
+        assert!(call("s__who").await.is_ok());
     }
 }

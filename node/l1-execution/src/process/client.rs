@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use crate::agent::{AgentError, Made, Metadata, Output, OwnCard, Parameters, Turn};
 use crate::http::bearer;
 use crate::process::calls::TURN_HEADER;
+use crate::process::interface::Interface;
 use crate::process::seen::SeenMessages;
 use crate::sse::Events;
 
@@ -98,6 +99,8 @@ pub struct ShownCard {
 pub(crate) struct Client {
     http: reqwest::Client,
     url: String,
+    /// The tenant that its card names, which each request repeats (A2A §8.3.2).
+    tenant: Option<Arc<str>>,
     streams: bool,
     own_card: Arc<OwnCard>,
     /// The turn that it sends messages of, for a program that makes system calls.
@@ -119,7 +122,10 @@ impl Client {
         let mut patience = CARD_PATIENCE_MIN;
         loop {
             match Client::card(&http, address, patience).await {
-                Ok(shown) => return Client::of(http, address, &shown.card),
+                Ok(shown) => {
+                    let interface = Interface::chosen(&shown.card.supported_interfaces).unwrap_or_default();
+                    return Client::of(http, address, &shown.card, interface);
+                }
                 Err(reason) => tracing::trace!(%address, %reason, "no agent card yet"),
             }
             patience = (patience * 2).min(CARD_PATIENCE_MAX);
@@ -152,17 +158,17 @@ impl Client {
     /// Requests the card once; the client, and the card.
     ///
     /// # Errors
-    /// It does not answer, or not with a card that names JSON-RPC.
+    /// It does not answer, or not with a card that names JSON-RPC of A2A 1.x.
     pub async fn of_card(
         http: &reqwest::Client,
         address: &ProgramAddress,
         patience: Duration,
     ) -> Result<(Client, ShownCard), AgentError> {
         let shown = Client::card(http, address, patience).await?;
-        if !shown.card.supported_interfaces.iter().any(|face| face.protocol_binding == "JSONRPC") {
-            return Err(AgentError::NotA2a("a card without the JSON-RPC binding".to_owned()));
-        }
-        Ok((Client::of(http.clone(), address, &shown.card), shown))
+        let Some(interface) = Interface::chosen(&shown.card.supported_interfaces) else {
+            return Err(AgentError::NotA2a("a card without the JSON-RPC binding of A2A 1.x".to_owned()));
+        };
+        Ok((Client::of(http.clone(), address, &shown.card, interface), shown))
     }
 
     async fn card(
@@ -181,14 +187,11 @@ impl Client {
     }
 
     /// Only the path of the card's URL is used: the program is reached where it was started, and a server where its card is.
-    fn of(http: reqwest::Client, address: &ProgramAddress, card: &AgentCard) -> Client {
-        let json_rpc = card.supported_interfaces.iter().find(|face| face.protocol_binding == "JSONRPC");
-        let path = json_rpc
-            .and_then(|face| reqwest::Url::parse(&face.url).ok())
-            .map_or("/".to_owned(), |url| url.path().to_owned());
+    fn of(http: reqwest::Client, address: &ProgramAddress, card: &AgentCard, interface: Interface) -> Client {
+        let Interface { path, tenant } = interface;
         let streams = card.capabilities.streaming.unwrap_or(false);
         let own_card = Arc::new(own_card(card));
-        Client { http, url: format!("{}{path}", address.origin()), streams, own_card, turn: None }
+        Client { http, url: format!("{}{path}", address.origin()), tenant, streams, own_card, turn: None }
     }
 
     /// The own card of the program.
@@ -253,9 +256,12 @@ impl Client {
     async fn post(
         &self,
         method: &str,
-        params: Value,
+        mut params: Value,
         parameters: &Parameters,
     ) -> Result<reqwest::Response, AgentError> {
+        if let Some(tenant) = &self.tenant {
+            params["tenant"] = json!(&**tenant);
+        }
         let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
         let mut sent = self.http.post(&self.url).header("A2A-Version", "1.0").json(&request);
         if let Some(turn) = &self.turn {

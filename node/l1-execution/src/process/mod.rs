@@ -6,11 +6,12 @@
 mod calls;
 mod client;
 mod environment;
+mod interface;
 pub(crate) mod remote;
 mod seen;
 mod socket;
 
-pub use calls::{CallRefused, ProgramCalls, ServeCalls, TURN_HEADER};
+pub use calls::{CallRefused, ProgramCalls, ServeCalls, ServeSocket, TURN_HEADER};
 pub use client::ShownCard;
 
 use std::os::fd::OwnedFd;
@@ -189,7 +190,8 @@ impl ProcessAgent {
             Some((serve, calls)) => {
                 let (listener, path) = folder_for_socket.listen(socket::CALLS).map_err(system)?;
                 let calls = Arc::new(calls);
-                tokio::spawn(stop.clone().run_until_cancelled_owned(serve(listener, calls.clone())));
+                let serving = (serve.serve)(listener, calls.clone());
+                tokio::spawn(stop.clone().run_until_cancelled_owned(serving));
                 Some((calls, path))
             }
         };
