@@ -67,6 +67,14 @@ impl Watched {
             Said::Other | Said::Unseen => false,
         }
     }
+
+    /// Whether the registry does not show a release, a mark or an attestation whose entry has no salt, and which is thus of
+    /// something for everybody: its operator hides that, it waits for approvals, or the registry keeps it back.
+    #[must_use]
+    pub fn is_kept_back(&self) -> bool {
+        let for_everybody = [Kind::Release, Kind::Mark, Kind::Attestation].map(EntryKind::Signed);
+        self.said == Said::Unseen && for_everybody.contains(&self.entry.kind)
+    }
 }
 
 /// Reads the log of a registry.

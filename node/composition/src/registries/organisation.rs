@@ -141,8 +141,9 @@ impl Organising<'_> {
         Ok(Proof { found, shown: client.domain(&row.domain).await.ok() })
     }
 
-    /// Every entry of a registry's log that is about the owner, from an index on: its agents, roster and domain. The entries are
-    /// those under its checkpoint, and it shows all marks that they have.
+    /// Every entry of a registry's log that is about the owner, from an index on: its agents, roster and domain; and those that
+    /// the registry keeps back, which may be about anybody. The entries are those under its checkpoint, and it shows all marks
+    /// that they have.
     ///
     /// # Errors
     /// See [`RegistriesError`].
@@ -154,7 +155,8 @@ impl Organising<'_> {
         let network = self.0.identity.network();
         let mut watched = LogReader(&client).watch(network, &shown, from).await?;
         let (owner, row) = (self.0.identity.owner().id(), self.organisation_row(&at)?);
-        watched.retain(|one| one.is_about(owner, row.as_ref().map(|row| row.domain.as_str())));
+        let domain = row.as_ref().map(|row| row.domain.as_str());
+        watched.retain(|one| one.is_kept_back() || one.is_about(owner, domain));
         LogReader(&client).check_marks(network, &watched).await?;
         Ok((shown.head.size, watched))
     }
