@@ -127,9 +127,10 @@ async fn a_quarantine_is_watched() {
     served.registry.purging().quarantine(&agent, None, Some("it sends data away")).await.expect("hidden");
     let checkpoint = client(&served).checkpoint(None).await.expect("a checkpoint");
     let watched = LogReader(&client(&served)).watch(NETWORK, &checkpoint, 2).await.expect("the entries of the log");
-    let wanted = Said::Quarantine(agent, None, Some("it sends data away".to_owned()));
+    let wanted = Said::Quarantine(agent.clone(), None, Some("it sends data away".to_owned()));
     assert_eq!(watched.first().map(|one| &one.said), Some(&wanted));
-    assert!(watched[0].is_about(party.id(), None));
+    assert!(watched[0].is_about(party.id(), None, |_| false));
+    assert!(watched[0].is_about(Party::new(2).id(), None, |named| *named == agent), "it is of a member's agent");
 }
 
 #[tokio::test]
