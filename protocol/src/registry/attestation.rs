@@ -247,6 +247,7 @@ mod tests {
             Attestation { value: format!("\"{}\"", "x".repeat(ATTESTATION_VALUE_BYTES_MAX)), ..body.clone() },
             Attestation { name: String::new(), ..body.clone() },
             Attestation { name: "a\nb".to_owned(), ..body.clone() },
+            Attestation { name: "a\u{202E}b".to_owned(), ..body.clone() },
             Attestation { not_after_ms: ATTESTATION_LIFE_MAX_MS + 1, ..body.clone() },
             Attestation { version: Some("1.0.0".parse().expect("a version")), ..body.clone() },
             body.clone().made_of([3; 32]),

@@ -124,7 +124,7 @@ pub enum Refusal {
     #[error("{0} was never released here")]
     NoReleases(AgentId),
     /// The reason of a quarantine.
-    #[error("the reason of a quarantine has 1 to {max} bytes and no control characters")]
+    #[error("the reason of a quarantine has 1 to {max} bytes, and no control characters or invisible ones")]
     Reason {
         /// Bytes at most.
         max: usize,

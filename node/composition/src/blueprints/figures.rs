@@ -1,6 +1,6 @@
 //! What is said of a model on a machine, and which machines are alike. Pure.
 
-use althing_protocol::PublisherId;
+use althing_protocol::{PublisherId, is_hidden};
 use serde::{Deserialize, Serialize};
 
 /// Characters of a processor's name.
@@ -96,7 +96,7 @@ impl MachineFacts {
     #[must_use]
     pub fn name(&self) -> String {
         let cpu = if self.cpu.is_empty() { self.architecture.as_str() } else { self.cpu.as_str() };
-        let cpu: String = cpu.chars().filter(|c| !c.is_control()).take(CPU_CHARS_MAX).collect();
+        let cpu: String = cpu.chars().filter(|c| !c.is_control() && !is_hidden(*c)).take(CPU_CHARS_MAX).collect();
         let gpus = if self.gpus > 0 { format!(", {} GPUs", self.gpus) } else { String::new() };
         format!("{cpu}, {} cores, {:.1} GiB{gpus}", self.cores, f64::from(self.memory_mib) / 1_024.0)
     }
@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn a_machine_is_named_for_people() {
-        assert_eq!(machine("A\u{1b}B", 8, 16_384).name(), "AB, 8 cores, 16.0 GiB");
+        assert_eq!(machine("A\u{1b}\u{202E}B", 8, 16_384).name(), "AB, 8 cores, 16.0 GiB");
         assert_eq!(MachineFacts { gpus: 2, ..machine("", 2, 512) }.name(), "x86_64, 2 cores, 0.5 GiB, 2 GPUs");
     }
 }
