@@ -161,6 +161,13 @@ async fn run(arguments: Arguments) -> Result<(), String> {
 
 fn options(arguments: Arguments) -> Result<Options, String> {
     let admission = admission(&arguments)?;
+    if arguments.mdns && arguments.listen.ip().to_canonical().is_loopback() {
+        return Err(format!(
+            "--mdns announces the directory on the LAN, and nobody there reaches {}: listen on an address of the LAN, such as \
+             --listen 0.0.0.0:7480, or leave --mdns out",
+            arguments.listen
+        ));
+    }
     Ok(Options {
         data: arguments.data.ok_or("--data is missing")?,
         listen: arguments.listen,

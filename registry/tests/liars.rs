@@ -10,7 +10,7 @@ use adversaries::stuffer::Stuffed;
 use adversaries::{forker, hider, rollback, stale_mirror, stuffer, withholder};
 use althing_protocol::object::ObjectError;
 use althing_protocol::registry::{Audience, NameEvidenceError, ReleaseError, Standing, Version};
-use althing_registry_client::{LogReader, Reference, RegistryError, Said};
+use althing_registry_client::{LogReader, Reference, RegistryError, Said, Watched};
 use party::{DOMAIN, NETWORK, Party, client, client_at};
 use support::{NOW, Served, open};
 
@@ -71,6 +71,35 @@ async fn a_hider_is_caught_by_its_own_log() {
     LogReader(&client(&served)).check_marks(NETWORK, &watched).await.expect("the honest one shows it");
 }
 
+/// Who hides a mark from releases and from whoever reads the log shows all the same that there is something.
+#[tokio::test]
+async fn a_hider_of_entries_too_shows_that_there_is_something() {
+    let served = Served::start(open()).await;
+    let (party, reader) = (Party::new(1), Party::new(2));
+    publishes(&party, &served, "echo").await;
+    party.marks(&served, "echo", "1.0.0", Standing::Revoked).await;
+    let for_some = party.release("other", "1.0.0", Audience::listed(vec![reader.id()]), b"files");
+    party.publishes(&served, for_some).await.expect("accepted");
+    let lying = hider::hiding(&served.url, vec![2]).await;
+    let (honest, asked) = (client(&served), client_at(&lying.url, &served));
+    let checkpoint = honest.checkpoint(None).await.expect("a checkpoint");
+    let watched = LogReader(&asked).watch(NETWORK, &checkpoint, 0).await.expect("the entries are those of the log");
+    let kept_back = |watched: &[Watched]| -> Vec<u64> {
+        watched.iter().filter(|one| one.is_kept_back()).map(|one| one.index).collect()
+    };
+    assert_eq!(kept_back(&watched), [2]);
+    assert_eq!(watched[3].said, Said::Unseen, "what is for some alone is not kept back");
+    LogReader(&asked).check_marks(NETWORK, &watched).await.expect("nothing else tells");
+    let watched = LogReader(&honest).watch(NETWORK, &checkpoint, 0).await.expect("the same entries");
+    assert!(kept_back(&watched).is_empty(), "the honest one keeps nothing back");
+    // An operator's quarantine keeps back as well, and says so in an entry of its own.
+    served.registry.purging().quarantine(&party.agent("echo"), None, Some("it leaks")).await.expect("hidden");
+    let checkpoint = honest.checkpoint(Some(&checkpoint)).await.expect("a checkpoint");
+    let watched = LogReader(&honest).watch(NETWORK, &checkpoint, 0).await.expect("the entries of the log");
+    assert_eq!(kept_back(&watched), [1, 2]);
+    assert!(matches!(watched.last().map(|one| &one.said), Some(Said::Quarantine(..))));
+}
+
 #[tokio::test]
 async fn who_keeps_back_what_is_for_everybody_is_caught() {
     let served = Served::start(open()).await;
@@ -98,9 +127,10 @@ async fn a_quarantine_is_watched() {
     served.registry.purging().quarantine(&agent, None, Some("it sends data away")).await.expect("hidden");
     let checkpoint = client(&served).checkpoint(None).await.expect("a checkpoint");
     let watched = LogReader(&client(&served)).watch(NETWORK, &checkpoint, 2).await.expect("the entries of the log");
-    let wanted = Said::Quarantine(agent, None, Some("it sends data away".to_owned()));
+    let wanted = Said::Quarantine(agent.clone(), None, Some("it sends data away".to_owned()));
     assert_eq!(watched.first().map(|one| &one.said), Some(&wanted));
-    assert!(watched[0].is_about(party.id(), None));
+    assert!(watched[0].is_about(party.id(), None, |_| false));
+    assert!(watched[0].is_about(Party::new(2).id(), None, |named| *named == agent), "it is of a member's agent");
 }
 
 #[tokio::test]

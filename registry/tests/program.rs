@@ -117,6 +117,19 @@ fn it_does_not_start_where_its_store_is_not_mounted() {
     assert!(starts(&other).status.success());
 }
 
+#[test]
+fn what_nobody_on_the_lan_reaches_is_not_announced_there() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for listen in ["127.0.0.1:0", "[::1]:0"] {
+        let mut command = Command::new(PROGRAM);
+        command.args(["--mdns", "--listen", listen, "--data"]).arg(folder.path());
+        let refused = command.output().expect("it runs");
+        let said = String::from_utf8(refused.stderr).expect("text");
+        assert!(!refused.status.success() && said.contains("--listen 0.0.0.0:7480"), "{said}");
+    }
+    assert!(!folder.path().join("store").exists(), "nothing was begun");
+}
+
 #[tokio::test]
 async fn what_was_acknowledged_is_there_after_it_was_killed() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -127,7 +127,7 @@ async fn what_is_not_there_is_not_hidden() {
     alice.publishes(&served, alice.release("billing", "1.0.0", Audience::public(), b"one")).await.expect("published");
     let none = hides(&served, &alice, Some("2.0.0"), Some(REASON)).await;
     assert!(matches!(none, Err(RequestError::Refused(Refusal::NoRelease { .. }))));
-    for reason in ["", "\u{1b}[2J", &"x".repeat(513)] {
+    for reason in ["", "\u{1b}[2J", "a\u{202E}b", &"x".repeat(513)] {
         let wrong = hides(&served, &alice, None, Some(reason)).await;
         assert!(matches!(wrong, Err(RequestError::Refused(Refusal::Reason { .. }))), "{reason:?}");
     }

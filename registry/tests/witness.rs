@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use althing_edge::Limits;
 use althing_fetch::{Fetch, SystemResolver};
-use althing_protocol::registry::Audience;
+use althing_protocol::object::{self, Kind};
+use althing_protocol::registry::{Attestation, Audience};
 use althing_protocol::tlog::{
     AddCheckpoint, Checkpoint, Head, NoteKey, NoteKeyKind, WitnessRefusal, leaf_hash, node_hash,
 };
@@ -18,6 +19,7 @@ use althing_registry::http::witness_router;
 use althing_registry::witness::{
     FAMILIES, NoWitness, OpenWitnessError, Witness, WitnessConfig, WitnessError, Witnesses,
 };
+use althing_registry_client::AttestationQuery;
 use althing_store::MemoryStore;
 use axum::extract::Request;
 use axum::http::StatusCode;
@@ -26,6 +28,7 @@ use axum::response::IntoResponse as _;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use party::{NETWORK, Party, client};
+use serde_json::json;
 use support::{NOW, Served, open};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -213,6 +216,15 @@ async fn a_registry_shows_cosigned_checkpoints_and_goes_on_without_its_witness()
     assert!(is_cosigned(&receipt, &watcher), "a receipt waits for its witness");
     let release = client(&served).release(NETWORK, &party.agent("echo"), &"1.0.0".parse().expect("a version")).await;
     assert!(is_cosigned(&release.expect("it is there").checkpoint, &watcher));
+
+    // A node that wants a witness takes a page of attestations under a checkpoint that it cosigned.
+    let found = Attestation::new(party.id(), party.agent("echo"), "audit", &json!(true), NOW, NOW + 60_000);
+    let signed = object::sign(found, NETWORK, "", &party.key).expect("a good attestation").bytes;
+    let receipt = client(&served).submit(&party.submission(signed, vec![]), &[Kind::Attestation]).await;
+    assert!(is_cosigned(&receipt.expect("accepted"), &watcher));
+    let query = AttestationQuery { agent: Some(party.agent("echo")), ..AttestationQuery::default() };
+    let page = client(&served).attestations(NETWORK, &query, NOW, |_| None).await.expect("a page");
+    assert!(page.attested.len() == 1 && is_cosigned(&page.checkpoint.expect("one for all"), &watcher));
 
     // While it is down, everything goes on, and what is new is under a checkpoint that it did not sign.
     watcher.down.store(true, Ordering::SeqCst);

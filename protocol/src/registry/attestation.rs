@@ -209,6 +209,30 @@ mod tests {
     use super::*;
     use crate::identity::SecretKey;
     use crate::object;
+    use crate::registry::{Audience, Bundle};
+
+    #[test]
+    fn an_attestation_of_a_version_is_of_what_that_is_made_of() {
+        let by = PublisherId::from_digest([1; 32]);
+        let agent = |name: &str| AgentId::new(PublisherId::from_digest([2; 32]), name).expect("a name");
+        let version = |text: &str| text.parse::<Version>().expect("a version");
+        let mut release = Release::new(agent("echo"), version("1.0.0"), [7; 32], Audience::public(), 0);
+        let of = |agent: AgentId, number: Option<Version>| {
+            Attestation::of(by, Subject::Agent(agent, number), "audit", &json!(true), 0, 1_000)
+        };
+        let of_it = of(agent("echo"), Some(version("1.0.0")));
+        assert!(of_it.clone().made_of([7; 32]).is_of(&release), "its description, where it has no bundle");
+        release.bundle = Some(Bundle { digest: [8; 32], bytes: 1 });
+        assert!(of_it.clone().made_of([8; 32]).is_of(&release));
+        assert!(!of_it.made_of([7; 32]).is_of(&release), "another content");
+        assert!(!of(agent("echo"), Some(version("1.0.1"))).made_of([8; 32]).is_of(&release), "another version");
+        assert!(of(agent("echo"), None).is_of(&release), "all versions");
+        assert!(!of(agent("other"), None).is_of(&release), "another agent");
+        assert!(!of(agent("other"), Some(version("1.0.0"))).made_of([8; 32]).is_of(&release), "of that content too");
+        let blueprint = Blueprint { model: "qwen3:8b".to_owned(), machine: "a machine".to_owned() };
+        let of_model = Attestation::of(by, Subject::Blueprint(blueprint), "audit", &json!(true), 0, 1_000);
+        assert!(!of_model.is_of(&release), "no agent");
+    }
 
     #[test]
     fn an_attestation_is_opened_as_it_was_signed() {
@@ -223,6 +247,7 @@ mod tests {
             Attestation { value: format!("\"{}\"", "x".repeat(ATTESTATION_VALUE_BYTES_MAX)), ..body.clone() },
             Attestation { name: String::new(), ..body.clone() },
             Attestation { name: "a\nb".to_owned(), ..body.clone() },
+            Attestation { name: "a\u{202E}b".to_owned(), ..body.clone() },
             Attestation { not_after_ms: ATTESTATION_LIFE_MAX_MS + 1, ..body.clone() },
             Attestation { version: Some("1.0.0".parse().expect("a version")), ..body.clone() },
             body.clone().made_of([3; 32]),

@@ -53,19 +53,26 @@ pub struct Watched {
 }
 
 impl Watched {
-    /// Whether it is about a publisher: its agents, its roster, or its domain.
+    /// Whether it is about a publisher: its agents, those of its members that its roster `names`, its roster, or its domain.
     #[must_use]
-    pub fn is_about(&self, publisher: PublisherId, domain: Option<&str>) -> bool {
+    pub fn is_about(&self, publisher: PublisherId, domain: Option<&str>, names: impl Fn(&AgentId) -> bool) -> bool {
+        let is_its = |agent: &AgentId| agent.publisher() == publisher || names(agent);
         match &self.said {
-            Said::Release(agent, _, by) => agent.publisher() == publisher || *by == publisher,
-            Said::Mark(agent, ..) | Said::Quarantine(agent, ..) => agent.publisher() == publisher,
-            Said::Attestation(agent, _, by) => {
-                *by == publisher || agent.as_ref().is_some_and(|agent| agent.publisher() == publisher)
-            }
+            Said::Release(agent, _, by) => is_its(agent) || *by == publisher,
+            Said::Mark(agent, ..) | Said::Quarantine(agent, ..) => is_its(agent),
+            Said::Attestation(agent, _, by) => *by == publisher || agent.as_ref().is_some_and(is_its),
             Said::Roster(organisation) => *organisation == publisher,
             Said::Domain(finding) => finding.organisation == publisher || domain == Some(finding.domain.as_str()),
             Said::Other | Said::Unseen => false,
         }
+    }
+
+    /// Whether the registry does not show a release, a mark or an attestation whose entry has no salt, and which is thus of
+    /// something for everybody: its operator hides that, it waits for approvals, or the registry keeps it back.
+    #[must_use]
+    pub fn is_kept_back(&self) -> bool {
+        let for_everybody = [Kind::Release, Kind::Mark, Kind::Attestation].map(EntryKind::Signed);
+        self.said == Said::Unseen && for_everybody.contains(&self.entry.kind)
     }
 }
 
@@ -247,6 +254,37 @@ fn root(mut tree: Vec<(u32, Digest)>) -> Digest {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_members_publish_under_its_names_is_about_an_organisation() {
+        let [organisation, member, stranger] = [1, 2, 3].map(|byte| PublisherId::from_digest([byte; 32]));
+        let agent = |publisher, name| AgentId::new(publisher, name).expect("a name");
+        let version: Version = "1.0.0".parse().expect("a version");
+        let names = |agent: &AgentId| agent.publisher() == member && agent.name().starts_with("billing");
+        let is_about = |said: Said| {
+            let entry = Entry::of(EntryKind::Quarantine, b"statement", 0);
+            Watched { index: 0, entry, said }.is_about(organisation, None, names)
+        };
+        for (publisher, name, wanted) in [
+            (organisation, "echo", true),
+            (member, "billing-eu", true),
+            (member, "echo", false),
+            (stranger, "billing", false),
+        ] {
+            let agent = agent(publisher, name);
+            for said in [
+                Said::Release(agent.clone(), version.clone(), publisher),
+                Said::Mark(agent.clone(), version.clone(), "revoked"),
+                Said::Attestation(Some(agent.clone()), "audit".to_owned(), stranger),
+                Said::Quarantine(agent.clone(), None, None),
+            ] {
+                assert_eq!(is_about(said.clone()), wanted, "{said:?}");
+            }
+        }
+        assert!(is_about(Said::Attestation(None, "blueprint".to_owned(), organisation)));
+        assert!(!is_about(Said::Attestation(None, "blueprint".to_owned(), member)));
+        assert!(!is_about(Said::Unseen));
+    }
 
     #[test]
     fn tiles_are_named_as_the_specification_says() {

@@ -123,7 +123,9 @@ fn status(refusal: &Refusal) -> StatusCode {
         Refusal::DomainUnknown(_) | Refusal::NoDomain(_) | Refusal::NoRelease { .. } | Refusal::NoReleases(_) => {
             StatusCode::NOT_FOUND
         }
-        Refusal::DomainsFull(_) | Refusal::AttestationsFull { .. } => StatusCode::INSUFFICIENT_STORAGE,
+        Refusal::DomainsFull(_) | Refusal::AttestationsFull { .. } | Refusal::PublisherFull { .. } => {
+            StatusCode::INSUFFICIENT_STORAGE
+        }
         Refusal::NotAdmitted(_)
         | Refusal::NotYours { .. }
         | Refusal::NotYourRoster { .. }

@@ -30,6 +30,7 @@ impl Machine {
         let publisher = log.publisher();
         self.admits(publisher, now_ms)?;
         state.organisations = self.organisations.of(publisher);
+        state.room = self.room.of(publisher);
         if let Some(known) = self.publishers.get(&publisher) {
             state.publishers.insert(publisher, known.clone());
         }
@@ -126,6 +127,7 @@ impl Judge<'_> {
             }
             rising(&agent, versions.sequence, sequence)?;
         }
+        self.state.room.judge(agent.publisher(), release.body.bundle.map_or(0, |bundle| bundle.bytes))?;
         let Some(described) = self.descriptions.get(&description) else {
             return Err(Refusal::DescriptionMissing { agent, version });
         };

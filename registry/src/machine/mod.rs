@@ -12,6 +12,7 @@ mod purge;
 mod purging;
 mod quarantine;
 mod quarantined;
+mod quota;
 mod refusal;
 mod released;
 mod shown;

@@ -52,10 +52,16 @@ impl Machine {
     pub(super) fn forget(&mut self, purge: &Purge) {
         let versions = self.agents.entry(purge.agent.clone()).or_default();
         versions.sequence = versions.sequence.max(purge.sequence);
-        versions.purged.insert(purge.version.clone());
+        let (is_new, removed) =
+            (versions.purged.insert(purge.version.clone()), versions.versions.remove(&purge.version));
+        match &removed {
+            Some(released) => self.room.free(purge.agent.publisher(), released.bundle_bytes),
+            // Its version stays taken.
+            None if is_new => self.room.add(purge.agent.publisher(), 0),
+            None => {}
+        }
         self.attestations.forget(&purge.agent, &purge.version);
-        let bundle = versions.versions.remove(&purge.version).and_then(|released| released.bundle);
-        if let Some(bundle) = bundle
+        if let Some(bundle) = removed.and_then(|released| released.bundle)
             && let Some(count) = self.bundles.get_mut(&bundle)
         {
             *count -= 1;

@@ -1,8 +1,8 @@
 //! Quarantine: the operator of a registry hides an agent, or one version, in that registry. Nothing is said of it by its
 //! publisher: nodes that have it go on with it.
 
-use althing_protocol::AgentId;
 use althing_protocol::registry::{Quarantine, Version};
+use althing_protocol::{AgentId, is_hidden};
 
 use super::{Machine, Refusal};
 
@@ -22,8 +22,10 @@ impl Machine {
         {
             return Err(Refusal::NoRelease { agent: agent.clone(), version: version.clone() });
         }
-        let is_fine =
-            |text: &String| (1..=REASON_BYTES_MAX).contains(&text.len()) && !text.chars().any(char::is_control);
+        let is_fine = |text: &String| {
+            let is_seen = |c: char| !c.is_control() && !is_hidden(c);
+            (1..=REASON_BYTES_MAX).contains(&text.len()) && text.chars().all(is_seen)
+        };
         if !reason.as_ref().is_none_or(is_fine) {
             return Err(Refusal::Reason { max: REASON_BYTES_MAX });
         }

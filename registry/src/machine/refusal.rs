@@ -94,6 +94,24 @@ pub enum Refusal {
         /// How many.
         max: usize,
     },
+    /// The releases of the publisher take as much as those of one may.
+    #[error(
+        "the releases of {publisher} take their room: there were {releases} of at most {releases_max}, and their bundles have \
+         {bytes} bytes of at most {bytes_max}. `althing release purge` frees the bytes of what is not for everybody; if that \
+         does not help, ask the registry's operator, or publish in another registry"
+    )]
+    PublisherFull {
+        /// The publisher.
+        publisher: PublisherId,
+        /// How many there were.
+        releases: usize,
+        /// Bytes of their bundles.
+        bytes: u64,
+        /// How many at most.
+        releases_max: usize,
+        /// Bytes at most.
+        bytes_max: u64,
+    },
     /// A mark names a version that is not there.
     #[error("{agent} {version} was never released here")]
     NoRelease {
@@ -106,7 +124,7 @@ pub enum Refusal {
     #[error("{0} was never released here")]
     NoReleases(AgentId),
     /// The reason of a quarantine.
-    #[error("the reason of a quarantine has 1 to {max} bytes and no control characters")]
+    #[error("the reason of a quarantine has 1 to {max} bytes, and no control characters or invisible ones")]
     Reason {
         /// Bytes at most.
         max: usize,

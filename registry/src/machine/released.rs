@@ -30,6 +30,8 @@ pub struct Released {
     pub is_approved: bool,
     /// The digest of its bundle.
     pub bundle: Option<Digest>,
+    /// Bytes that its bundle has as its publisher says; 0 without one.
+    pub bundle_bytes: u64,
     /// The digest of what it is made of.
     pub content: Digest,
     /// Why the registry's operator hides it, if it does.
@@ -58,6 +60,7 @@ impl Released {
             approvals: Vec::new(),
             is_approved: false,
             bundle: release.body.bundle.map(|bundle| bundle.digest),
+            bundle_bytes: release.body.bundle.map_or(0, |bundle| bundle.bytes),
             content: release.body.content(),
             quarantine,
             roster: None,

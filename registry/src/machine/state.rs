@@ -10,6 +10,7 @@ use althing_protocol::{AgentId, Digest, KeyLog, PublisherId};
 
 use super::purge::Purge;
 use super::quarantined::Quarantined;
+use super::quota::Room;
 use super::released::Released;
 use super::shown::ShownAgents;
 use super::things::{ThingRecord, Things};
@@ -175,6 +176,8 @@ pub struct Machine {
     pub(super) gone: BTreeSet<u64>,
     /// How many releases name a bundle.
     pub(super) bundles: BTreeMap<Digest, usize>,
+    /// How much the releases of each publisher take.
+    pub(super) room: Room,
     /// Releases that too few approve.
     pub(super) unapproved: BTreeSet<(AgentId, Version)>,
 }
@@ -197,6 +200,7 @@ impl Machine {
             quarantined: Quarantined::default(),
             gone: BTreeSet::new(),
             bundles: BTreeMap::new(),
+            room: Room::default(),
             unapproved: BTreeSet::new(),
         }
     }
@@ -298,6 +302,7 @@ impl Machine {
                 if !released.is_approved {
                     self.unapproved.insert((release.body.agent.clone(), release.body.version.clone()));
                 }
+                self.room.add(release.body.agent.publisher(), released.bundle_bytes);
                 if let Some(bundle) = released.bundle {
                     *self.bundles.entry(bundle).or_default() += 1;
                 }

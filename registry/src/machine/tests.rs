@@ -247,3 +247,36 @@ fn a_workflow_is_found_by_its_description_and_an_agent_by_its_hosts() {
     let found: Vec<&AgentId> = machine.published_things().collect();
     assert_eq!(found, [&alice.agent("review")]);
 }
+
+#[test]
+fn the_releases_of_a_publisher_take_only_so_much() {
+    let (alice, bob) = (Publisher::new(1), Publisher::new(2));
+    let (mut machine, mut index) = (Machine::new(NETWORK, Admission::Anyone), 0);
+    machine.room = quota::Room::of_at_most(quota::Taken { releases: 3, bytes: 100 });
+    let signed = |by: &Publisher, version: &str, sequence: u64, bytes: u64| {
+        let mut body = by.release("echo", version, sequence);
+        body.audience = Audience::listed([PublisherId::from_digest([9; 32])]);
+        body.bundle = Some(Bundle { digest: [7; 32], bytes });
+        by.signs(body)
+    };
+    let of_alice = |version: &str, sequence, bytes| alice.sends(&[signed(&alice, version, sequence, bytes)]);
+    let first = of_alice("1.0.0", 1, 60);
+    assert_eq!(accept(&mut machine, &mut index, &first), Ok(2));
+    let larger = accept(&mut machine, &mut index, &of_alice("1.1.0", 2, 41));
+    assert!(matches!(larger, Err(Refusal::PublisherFull { releases: 1, bytes: 60, .. })), "{larger:?}");
+    let both = alice.sends(&[signed(&alice, "1.1.0", 2, 20), signed(&alice, "2.0.0", 3, 21)]);
+    let both = accept(&mut machine, &mut index, &both);
+    assert!(matches!(both, Err(Refusal::PublisherFull { releases: 2, bytes: 80, .. })), "{both:?}");
+    assert_eq!(accept(&mut machine, &mut index, &of_alice("1.1.0", 2, 40)), Ok(1));
+    assert_eq!(accept(&mut machine, &mut index, &first), Ok(0), "sent again, it takes nothing");
+    let of_bob = bob.sends(&[signed(&bob, "1.0.0", 1, 100)]);
+    assert_eq!(accept(&mut machine, &mut index, &of_bob), Ok(2), "each has room of its own");
+    // Purging frees the bytes, and not the version.
+    let (agent, version) = (alice.agent("echo"), "1.0.0".parse::<Version>().expect("a version"));
+    let (purge, _) = machine.judge_purge((&agent, &version), PurgedBy::Publisher, [9; 16]).expect("it is not public");
+    machine.apply(index, &Statement::Purge(Box::new(purge)));
+    index += 1;
+    assert_eq!(accept(&mut machine, &mut index, &of_alice("2.0.0", 3, 60)), Ok(1));
+    let last = accept(&mut machine, &mut index, &of_alice("2.1.0", 4, 1));
+    assert!(matches!(last, Err(Refusal::PublisherFull { releases: 3, bytes: 100, .. })), "{last:?}");
+}

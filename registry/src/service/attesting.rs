@@ -59,7 +59,8 @@ impl Attesting<'_> {
             indexes.truncate(ATTESTATIONS_SHOWN_MAX);
             (indexes, more)
         };
-        let checkpoint = self.0.checkpoint();
+        let newest = indexes.iter().map(|(index, _)| *index).max();
+        let checkpoint = self.0.witnessing().over(newest.unwrap_or_default());
         let (mut page, mut bytes) = (Attestations::default(), 0);
         for (index, by) in &indexes {
             if bytes >= PAGE_BYTES {

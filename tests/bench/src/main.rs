@@ -55,17 +55,17 @@ fn main() {
             "calls" => calls::run().await,
             "find" => find::run(),
             "link" => link::run().await,
-            "idle" => idle::run().await,
+            "idle" => as_wanted(idle::run().await),
             "wasm" => wasm::run().await,
             "all" => {
                 figures::machine();
                 calls::run().await;
                 link::run().await;
                 find::run();
-                idle::run().await;
-                wasm::run().await;
                 // All run, whatever one of them misses.
-                let mut fine = neighbour::run().await;
+                let mut fine = idle::run().await;
+                wasm::run().await;
+                fine &= neighbour::run().await;
                 fine &= groups::run().await;
                 fine &= faces::run().await;
                 fine &= registry(&[]).await;

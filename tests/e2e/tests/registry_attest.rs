@@ -90,6 +90,30 @@ fn what_must_be_attested_is_demanded_before_it_is_installed() {
 }
 
 #[test]
+fn an_auditor_signs_only_what_was_looked_at() {
+    let scene = scene();
+    scene.publish();
+    let release = format!("{}@1.0.0", scene.agent());
+    let shown = scene.auditor.json(&["release", "show", &release]);
+    let content = shown["content"].as_str().expect("a digest").to_owned();
+    assert!(scene.auditor.run(&["release", "show", &release]).stdout.contains(&content));
+    let attest =
+        |digest: &str| scene.auditor.run(&["release", "attest", &release, "--claim", "build", "--digest", digest]);
+    assert_eq!(attest("5f2b").code, 2, "it is no digest");
+    let other = attest(&"0".repeat(64));
+    assert!(
+        other.code == 5 && said(&other).contains(&content) && said(&other).contains("nothing was signed"),
+        "{other:?}"
+    );
+    let shown = scene.auditor.json(&["release", "show", &release]);
+    assert_eq!(shown["attested"].as_array().map(Vec::len), Some(0), "{shown}");
+    let attested = attest(&content.to_uppercase());
+    assert!(attested.code == 0 && attested.stdout.contains(&content), "{attested:?}");
+    let shown = scene.auditor.json(&["release", "show", &release]);
+    assert_eq!(shown["attested"].as_array().map(Vec::len), Some(1), "{shown}");
+}
+
+#[test]
 fn once_something_is_demanded_nothing_else_is_installed() {
     let scene = scene();
     scene.publish();

@@ -95,6 +95,36 @@ fn an_organisation_is_installed_from_by_name_shows_to_its_members_and_approves_t
     }
 }
 
+#[test]
+fn a_release_that_is_not_for_everybody_is_purged() {
+    let scene = scene();
+    let (org, member, reader) = (&scene.organisation, &scene.member, scene.nodes[1].owner());
+    assert_eq!(scene.publish("1.0.0", &reader).code, 0);
+    assert_eq!(scene.publish("1.1.0", "public").code, 0);
+    let exact = format!("{}:echo@1.0.0", scene.nodes[0].owner());
+    assert_eq!(member.run(&["release", "show", &exact]).code, 0, "a reader sees it");
+    let unasked = org.run(&["release", "purge", "echo@1.0.0"]);
+    assert!(unasked.code == 5 && said(&unasked).contains("nothing was changed"), "{unasked:?}");
+    let public = org.run(&["release", "purge", "echo@1.1.0", "--yes"]);
+    assert!(public.code == 5 && said(&public).contains("cannot be purged"), "{public:?}");
+    let other = member.run(&["release", "purge", &exact, "--yes"]);
+    assert_eq!(other.code, 4, "only its publisher purges it: {other:?}");
+    assert_eq!(org.run(&["release", "show", &exact]).code, 0, "nothing is gone yet");
+    let purged = org.run(&["release", "purge", "echo@1.0.0", "--yes"]);
+    assert!(purged.code == 0 && said(&purged).contains("1.0.0 is purged"), "{purged:?}");
+    assert_eq!(org.run(&["release", "purge", "echo@1.0.0", "--yes"]).code, 0, "once more is no error");
+    for machine in [org, member] {
+        let gone = machine.run(&["release", "show", &exact]);
+        assert_eq!(gone.code, 4, "{gone:?}");
+    }
+    let installed = member.run(&["install", &exact, "--young", "--yes"]);
+    assert_eq!(installed.code, 4, "{installed:?}");
+    let again = scene.publish("1.0.0", &reader);
+    assert!(again.code == 5 && said(&again).contains("a version never changes"), "{again:?}");
+    assert_eq!(scene.publish("1.2.0", &reader).code, 0, "the next version is fine");
+    assert_eq!(org.run(&["release", "purge", "echo", "--yes"]).code, 2, "without a version");
+}
+
 /// RFC 4648, with padding.
 fn base64(bytes: &[u8]) -> String {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";

@@ -94,6 +94,10 @@ fn a_node_that_wants_a_witness_takes_nothing_without_its_signature() {
     assert!(again.log.ends_with(" 2 entries signed"), "{}", again.log);
     until(ASKED_AGAIN, "the witness signs again", || other.run(&wanted).code == 0);
     assert_eq!(publish(&publisher, "1.1.0").code, 0, "the same again is no error, and cosigned now");
+    // What is attested is shown under what the witness signed, too.
+    publisher.json(&["release", "attest", "echo@1.1.0", "--claim", "audit"]);
+    let shown = publisher.json(&["release", "show", "echo@1.1.0"]);
+    assert_eq!(shown["attested"].as_array().map(Vec::len), Some(1), "{shown}");
 
     // An older copy of the folder would be a second history: the witness knows.
     registry.running.kill();

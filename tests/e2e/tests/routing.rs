@@ -192,6 +192,30 @@ fn a_model_names_one_of_the_candidates_or_none() {
 }
 
 #[test]
+fn an_evaluation_asks_a_model_for_each_sentence() {
+    let (machine, _node, _model) = with_chooser("invoices");
+    let set = "instruction,agent,intent,split\nsend me my bill,billing,bills,learn\nwill it rain,weather,rain,learn\n\
+        something about money,billing,bills,test\nis there a storm,weather,storm,test\ntell me a joke,,,test\n";
+    machine.write("set.csv", set);
+    let report = machine.json(&["route", "--eval", "set.csv", "--mode", "model"]);
+    assert_eq!(report["modes"].as_array().map(Vec::len), Some(1), "{report}");
+    let mode = &report["modes"][0];
+    // It always names the agent that writes invoices.
+    assert_eq!((&mode["mode"], &mode["accuracy"], &mode["refusal"]), (&json!("model"), &json!(0.5), &json!(0.0)));
+    assert!(mode["routeNs"].as_u64().is_some_and(|took| took > 0), "{mode}");
+    let asked = std::fs::read_to_string(machine.home().join("asked")).expect("it was asked");
+    assert!(asked.lines().count() >= 3, "once for each: {asked}");
+    let shown = machine.run(&["route", "--eval", "set.csv", "--mode", "model"]);
+    assert!(shown.code == 0 && shown.stdout.contains("model"), "{shown:?}");
+    assert_eq!(machine.json(&["ps"])["agents"].as_array().map(Vec::len), Some(2), "the model's agent is gone");
+
+    let many: String = (0..2_001).map(|number| format!("sentence {number},billing,bills,test\n")).collect();
+    machine.write("many.csv", &format!("instruction,agent,intent,split\n{many}"));
+    let refused = machine.run(&["route", "--eval", "many.csv", "--mode", "model"]);
+    assert!(refused.code == 2 && refused.stderr.contains("2001 are tested"), "{refused:?}");
+}
+
+#[test]
 fn an_agent_routes_for_any_client() {
     let Scene { machine, node, .. } = &scene();
     let router = json!({

@@ -25,9 +25,20 @@ pub struct AttestArgs {
     /// For how many days that holds.
     #[arg(long, default_value_t = 90, value_parser = clap::value_parser!(u32).range(1..=366))]
     pub days: u32,
+    /// The digest of the content that you looked at, as `release show` prints it: nothing is signed if the registry shows
+    /// another one.
+    #[arg(long, value_name = "HEX", value_parser = sha256)]
+    pub digest: Option<String>,
     /// Which registry, by name or address [default: the only one].
     #[arg(long)]
     pub registry: Option<String>,
+}
+
+fn sha256(text: &str) -> Result<String, String> {
+    if text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return Ok(text.to_ascii_lowercase());
+    }
+    Err("it is no SHA-256 digest of 64 hexadecimal digits".to_owned())
 }
 
 fn json(text: &str) -> Result<serde_json::Value, String> {

@@ -11,15 +11,16 @@ use crate::paths::Paths;
 
 /// Signs what the owner found of a release.
 pub async fn attest(at: &Paths, args: &AttestArgs, out: &Out) -> Result<(), Failure> {
-    let AttestArgs { release, claim, value, days, registry } = args.clone();
-    let request = AttestRequest { release, claim, finding: value, days, registry };
+    let AttestArgs { release, claim, value, days, digest, registry } = args.clone();
+    let request = AttestRequest { release, claim, finding: value, days, digest, registry };
     let attested = at.connect().await?.post("/releases/attest", &request).await?;
     out.show(&attested, |attested| {
         let what = format!("{} {}", text(attested, "agent"), text(attested, "version"));
-        match &attested["finding"] {
+        let said = match &attested["finding"] {
             Value::Null => format!("you attest {} of {what} no more", text(attested, "name")),
             finding => format!("you attest {} of {what}: {finding}", text(attested, "name")),
-        }
+        };
+        format!("{said}\ncontent   sha256 {}", text(attested, "content"))
     });
     Ok(())
 }
@@ -50,11 +51,12 @@ fn described(shown: &Value) -> String {
     let form = |form: &Value| format!("form      {}  {}\n", text(form, "of"), text(form, "href"));
     let forms: String = rows(shown, "forms").iter().map(form).collect();
     format!(
-        "release   {} {}, {standing}\nsince     {} in {}\nis        {runs}\n{forms}{attested}",
+        "release   {} {}, {standing}\nsince     {} in {}\nis        {runs}\ncontent   sha256 {}\n{forms}{attested}",
         text(shown, "agent"),
         text(shown, "version"),
         time(&shown["acceptedMs"]),
         text(shown, "registry"),
+        text(shown, "content"),
     )
 }
 

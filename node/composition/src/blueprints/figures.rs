@@ -1,6 +1,6 @@
 //! What is said of a model on a machine, and which machines are alike. Pure.
 
-use althing_protocol::PublisherId;
+use althing_protocol::{PublisherId, is_hidden};
 use serde::{Deserialize, Serialize};
 
 /// Characters of a processor's name.
@@ -96,7 +96,7 @@ impl MachineFacts {
     #[must_use]
     pub fn name(&self) -> String {
         let cpu = if self.cpu.is_empty() { self.architecture.as_str() } else { self.cpu.as_str() };
-        let cpu: String = cpu.chars().filter(|c| !c.is_control()).take(CPU_CHARS_MAX).collect();
+        let cpu: String = cpu.chars().filter(|c| !c.is_control() && !is_hidden(*c)).take(CPU_CHARS_MAX).collect();
         let gpus = if self.gpus > 0 { format!(", {} GPUs", self.gpus) } else { String::new() };
         format!("{cpu}, {} cores, {:.1} GiB{gpus}", self.cores, f64::from(self.memory_mib) / 1_024.0)
     }
@@ -115,8 +115,8 @@ impl MachineFacts {
     }
 }
 
-/// What may run here: measured on a machine like this one, and small enough for its memory. The most alike come first, then
-/// what trusted people measured, then the fastest.
+/// What may run here: measured on a machine like this one, and small enough for its memory. What trusted people measured comes
+/// first, since a measurement is its signer's word; then the most alike, then the fastest.
 #[must_use]
 pub fn suggestions(here: &MachineFacts, measured: Vec<Measurement>) -> Vec<Suggestion> {
     let fits = |figures: &Figures| {
@@ -136,9 +136,9 @@ pub fn suggestions(here: &MachineFacts, measured: Vec<Measurement>) -> Vec<Sugge
     all.sort_by(|one, other| {
         let (a, b) = (&one.measurement, &other.measurement);
         let speed = b.figures.tokens_per_second.total_cmp(&a.figures.tokens_per_second);
-        one.likeness
-            .cmp(&other.likeness)
-            .then_with(|| b.is_trusted.cmp(&a.is_trusted))
+        b.is_trusted
+            .cmp(&a.is_trusted)
+            .then_with(|| one.likeness.cmp(&other.likeness))
             .then(speed)
             .then_with(|| a.model.cmp(&b.model))
     });
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn the_most_alike_come_first_then_the_trusted_then_the_fastest() {
+    fn the_trusted_come_first_then_the_most_alike_then_the_fastest() {
         let here = machine("A", 8, 16_384);
         let all = vec![
             measured("like", 90.0, machine("B", 8, 16_384), true),
@@ -202,7 +202,7 @@ mod tests {
             measured("fast", 20.0, here.clone(), true),
             measured("elsewhere", 500.0, machine("C", 64, 16_384), true),
         ];
-        assert_eq!(models(&here, all), ["fast", "slow", "strange", "like"]);
+        assert_eq!(models(&here, all), ["fast", "slow", "like", "strange"]);
     }
 
     #[test]
@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn a_machine_is_named_for_people() {
-        assert_eq!(machine("A\u{1b}B", 8, 16_384).name(), "AB, 8 cores, 16.0 GiB");
+        assert_eq!(machine("A\u{1b}\u{202E}B", 8, 16_384).name(), "AB, 8 cores, 16.0 GiB");
         assert_eq!(MachineFacts { gpus: 2, ..machine("", 2, 512) }.name(), "x86_64, 2 cores, 0.5 GiB, 2 GPUs");
     }
 }

@@ -150,11 +150,12 @@ impl Blueprints<'_> {
             name: BLUEPRINT.to_owned(),
             finding: serde_json::to_value(&figures).expect("figures are plain"),
             days: wanted.publish_days.unwrap_or(DAYS_DEFAULT),
+            content: None,
             registry: wanted.registry.clone(),
         };
         let attesting = self.0.registries.attesting();
         let (attestation, registry) = match wanted.publish_days {
-            Some(_) => attesting.attest(&claim).await.map(|(signed, at)| (signed, Some(at)))?,
+            Some(_) => attesting.attest(&claim).await.map(|attested| (attested.signed, Some(attested.registry)))?,
             None => (attesting.sign(&claim)?, None),
         };
         Ok(Measured { model: endpoint.model, machine, figures, attestation, registry })

@@ -2,7 +2,7 @@
 
 use althing_protocol::object::{self, Kind};
 use althing_protocol::registry::{Attestation, Release, Standing, Subject, Submission, VerifiedAttestation, Version};
-use althing_protocol::{AgentId, Digest, KeyLog, PublisherId};
+use althing_protocol::{AgentId, Digest, KeyLog, PublisherId, hex};
 use althing_registry_client::{AttestationQuery, RegistryClient};
 use serde_json::Value;
 
@@ -26,8 +26,21 @@ pub struct Claim {
     pub finding: Value,
     /// For how many days it is in force.
     pub days: u32,
+    /// The digest of the content of the release that the owner looked at, hexadecimal; none: of the one that the registry shows.
+    pub content: Option<String>,
     /// Which registry; the only one if none is named.
     pub registry: Option<String>,
+}
+
+/// What the owner attested.
+#[derive(Debug, Clone)]
+pub struct Attested {
+    /// The signed bytes.
+    pub signed: Vec<u8>,
+    /// The digest of the content of the release that it is of; none if it is not of a version.
+    pub content: Option<Digest>,
+    /// The registry.
+    pub registry: String,
 }
 
 /// A release, with what was found of it.
@@ -45,6 +58,8 @@ pub struct ShownRelease {
     pub reason: Option<String>,
     /// When the registry accepted it, Unix milliseconds.
     pub accepted_ms: u64,
+    /// The digest of its content: of its bundle, or of its description where it has none.
+    pub content: Digest,
     /// Bytes of what it runs from; none: it has nothing to run.
     pub bundle_bytes: Option<u64>,
     /// Its description.
@@ -57,18 +72,19 @@ pub struct ShownRelease {
 pub struct Attesting<'a>(pub(super) &'a Registries);
 
 impl Attesting<'_> {
-    /// Signs what the owner found, and waits until the registry proves that it has it; gives the signed bytes, and the
-    /// registry's address.
+    /// Signs what the owner found, and waits until the registry proves that it has it.
     ///
     /// # Errors
     /// See [`RegistriesError`].
-    pub async fn attest(&self, claim: &Claim) -> Result<(Vec<u8>, String), RegistriesError> {
+    pub async fn attest(&self, claim: &Claim) -> Result<Attested, RegistriesError> {
         let at = self.0.named(claim.registry.as_deref())?;
         let client = self.0.client(&at)?;
         let content = match &claim.subject {
             Subject::Agent(agent, Some(version)) => {
                 let client = self.0.organising().visitor(&client).await;
-                Some(self.0.release(&client, agent, version).await?.release.body.content())
+                let verified = self.0.release(&client, agent, version).await?;
+                self.0.accept(&at, &client, verified.checkpoint).await?;
+                Some(looked_at(claim.content.as_deref(), &verified.release.body)?)
             }
             Subject::Agent(_, None) | Subject::Blueprint(_) => None,
         };
@@ -80,7 +96,7 @@ impl Attesting<'_> {
         };
         let proven = client.submit(&submission, &[Kind::Attestation]).await?;
         self.0.accept(&at, &client, proven).await?;
-        Ok((signed, at))
+        Ok(Attested { signed, content, registry: at })
     }
 
     /// Signs what the owner found of something else than a version, of which a registry must show what it is made of.
@@ -152,6 +168,7 @@ impl Attesting<'_> {
             standing: verified.standing,
             reason: verified.reason,
             accepted_ms: verified.accepted_ms,
+            content: verified.release.body.content(),
             bundle_bytes: verified.release.body.bundle.map(|bundle| bundle.bytes),
             description: serde_json::from_slice(&verified.description.body.td).unwrap_or_default(),
             attested,
@@ -259,6 +276,20 @@ impl Attesting<'_> {
         satisfied(&self.0.requirements, (agent, named), &attested, now_ms).map_err(|lack| {
             RegistriesError::NotAttested { agent: agent.clone(), version: version.clone(), lack: Box::new(lack) }
         })
+    }
+}
+
+/// The digest of the content of a release, if it is the one that the owner looked at.
+fn looked_at(wanted: Option<&str>, shown: &Release) -> Result<Digest, RegistriesError> {
+    let content = shown.content();
+    match wanted {
+        Some(wanted) if !wanted.eq_ignore_ascii_case(&hex(&content)) => Err(RegistriesError::OtherContent {
+            agent: Box::new(shown.agent.clone()),
+            version: shown.version.clone(),
+            shown: hex(&content),
+            wanted: wanted.to_owned(),
+        }),
+        _ => Ok(content),
     }
 }
 

@@ -292,6 +292,21 @@ pub enum RegistriesError {
     /// Another release than the one that was looked at.
     #[error("the registry shows another release now than the one you looked at: look again")]
     Changed,
+    /// The registry shows a release with another content than the owner looked at.
+    #[error(
+        "the registry shows {agent} {version} with the content {shown}, and you looked at {wanted}: nothing was signed. Look at \
+         the release that it shows, or name another registry"
+    )]
+    OtherContent {
+        /// The agent.
+        agent: Box<AgentId>,
+        /// The version.
+        version: Version,
+        /// The digest that it shows.
+        shown: String,
+        /// The digest that was named.
+        wanted: String,
+    },
     /// The agent was not installed from a registry.
     #[error("nothing of the name {0:?} was installed from a registry; `althing outdated` lists those that were")]
     NotInstalled(String),
@@ -385,6 +400,7 @@ impl RegistriesError {
             | RegistriesError::Young { .. }
             | RegistriesError::NotAttested { .. }
             | RegistriesError::Changed
+            | RegistriesError::OtherContent { .. }
             | RegistriesError::VersionTaken { .. }
             | RegistriesError::Registry(
                 RegistryError::Refused { .. }

@@ -107,7 +107,8 @@ impl Following<'_> {
         self.0.compare(at, &client, shown).await?;
         if self.has_installed(at) {
             // What was installed may not be for everybody, and then neither is its revocation.
-            client = self.0.organising().visiting(&client).await?;
+            // Without a sign-in what is for everybody is heard all the same.
+            client = self.0.organising().visitor(&client).await;
         }
         let listed = client.revoked(row.revoked_from).await?;
         let more = listed.len() >= AT_ONCE;
@@ -128,8 +129,10 @@ impl Following<'_> {
         Ok(Heard { news, more: more && next > row.revoked_from })
     }
 
+    /// Whether an agent or a workflow was installed from a registry.
     fn has_installed(&self, at: &str) -> bool {
-        self.0.revocations.installed().values().any(|installed| installed.registry == at)
+        let (agents, workflows) = (self.0.revocations.installed(), self.0.revocations.workflows());
+        agents.values().chain(workflows.values()).any(|installed| installed.registry == at)
     }
 
     /// Asks for the standing of what was installed from a registry, which may not have been shown when it was revoked; whether

@@ -39,7 +39,7 @@ use crate::identity::Identity;
 pub use althing_registry_client::{
     ListedAgent, ListedVersion, Pending, RegistryError, Said, ShownDomain, ShownProof, Watched,
 };
-pub use attesting::{Attesting, Claim, ShownRelease};
+pub use attesting::{Attested, Attesting, Claim, ShownRelease};
 pub use build::{BuildStage, BuiltStage};
 pub use error::RegistriesError;
 pub(crate) use follow::Following;

@@ -1,8 +1,8 @@
 //! The owner as an organisation: its roster, which is renewed while the node runs, and its domain.
 
-use althing_protocol::PublisherId;
 use althing_protocol::object::{self, Kind};
 use althing_protocol::registry::{Domain, NamePattern, Role, Roster, RosterMember, Submission};
+use althing_protocol::{AgentId, PublisherId};
 use althing_registry_client::{LogReader, RegistryClient, ShownDomain, ShownProof, Watched};
 use althing_store::{Batch, Durability, Family, Range};
 use serde::{Deserialize, Serialize};
@@ -141,8 +141,9 @@ impl Organising<'_> {
         Ok(Proof { found, shown: client.domain(&row.domain).await.ok() })
     }
 
-    /// Every entry of a registry's log that is about the owner, from an index on: its agents, roster and domain. The entries are
-    /// those under its checkpoint, and it shows all marks that they have.
+    /// Every entry of a registry's log that is about the owner, from an index on: its agents, those of members under its names,
+    /// its roster and domain; and those that the registry keeps back, which may be about anybody. The entries are those under
+    /// its checkpoint, and it shows all marks that they have.
     ///
     /// # Errors
     /// See [`RegistriesError`].
@@ -153,8 +154,12 @@ impl Organising<'_> {
         self.0.accept(&at, &client, shown.clone()).await?;
         let network = self.0.identity.network();
         let mut watched = LogReader(&client).watch(network, &shown, from).await?;
-        let (owner, row) = (self.0.identity.owner().id(), self.organisation_row(&at)?);
-        watched.retain(|one| one.is_about(owner, row.as_ref().map(|row| row.domain.as_str())));
+        let (owner, now_ms) = (self.0.identity.owner().id(), self.0.identity.clock().now_ms());
+        let row = self.organisation_row(&at)?;
+        let domain = row.as_ref().map(|row| row.domain.as_str());
+        let roster = row.as_ref().map(|row| row.roster(owner, now_ms)).transpose()?;
+        let names = |agent: &AgentId| roster.as_ref().is_some_and(|roster| roster.names(agent));
+        watched.retain(|one| one.is_kept_back() || one.is_about(owner, domain, names));
         LogReader(&client).check_marks(network, &watched).await?;
         Ok((shown.head.size, watched))
     }

@@ -161,7 +161,11 @@ impl Publishing<'_> {
         let (wanted, bytes) = (Bundle { digest: digest(&bundle), bytes: bundle.len() as u64 }, bundle.len());
         let entries = match self.released(client, &agent, &version).await? {
             // Its release was accepted before, and what follows was not done.
-            Some(before) if before.release.body.bundle == Some(wanted) => before.checkpoint.head.size,
+            Some(before) if before.release.body.bundle == Some(wanted) => {
+                let entries = before.checkpoint.head.size;
+                self.0.accept(at, client, before.checkpoint).await?;
+                entries
+            }
             Some(_) => return Err(RegistriesError::VersionTaken { agent, version }),
             None => {
                 let now_ms = self.0.identity.clock().now_ms();

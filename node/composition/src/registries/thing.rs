@@ -80,7 +80,9 @@ impl Publishing<'_> {
             if before.release.body.bundle.is_some() || before.description.body.td[..] != *td.bytes() {
                 return Err(RegistriesError::VersionTaken { agent, version });
             }
-            return Ok(Published { agent, version, registry: at, entries: before.checkpoint.head.size, bytes: 0 });
+            let entries = before.checkpoint.head.size;
+            self.0.accept(&at, &client, before.checkpoint).await?;
+            return Ok(Published { agent, version, registry: at, entries, bytes: 0 });
         }
         let now_ms = self.0.identity.clock().now_ms();
         let body = Description::new(agent.clone(), now_ms, now_ms, td.bytes());

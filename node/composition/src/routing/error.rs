@@ -56,6 +56,17 @@ pub enum RoutingError {
     /// A channel has a capability that no agent has.
     #[error("nothing is resolved: {}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
     Unresolved(Vec<ChannelNeed>),
+    /// A model would be asked too often.
+    #[error(
+        "a model is asked once for each sentence that is tested, at most {max} times, and {tested} are tested: mark more rows \
+         `learn` in the column `split`, or cut the file"
+    )]
+    TooMany {
+        /// Sentences that are tested.
+        tested: usize,
+        /// How many at most.
+        max: usize,
+    },
     /// The model did not answer.
     #[error("the model did not choose: {0}; `--mode hybrid` needs none")]
     Model(String),
@@ -67,7 +78,7 @@ impl RoutingError {
     pub fn kind(&self) -> Kind {
         match self {
             RoutingError::Node(error) => error.kind(),
-            RoutingError::File { .. } | RoutingError::Needs => Kind::Invalid,
+            RoutingError::File { .. } | RoutingError::Needs | RoutingError::TooMany { .. } => Kind::Invalid,
             RoutingError::Unresolved(_) => Kind::NotFound,
             RoutingError::Full => Kind::Refused,
             RoutingError::Model(_) => Kind::Failed,

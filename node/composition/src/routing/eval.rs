@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use althing_calls::Among;
-use althing_routing::{Candidate, Evaluation, Mode, Router, Row, Vectors, evaluate, split, texts};
+use althing_routing::{Candidate, Decision, Evaluation, Mode, Router, Row, Vectors, counted, evaluate, split, texts};
 use serde::Serialize;
 
 use crate::blocking::run_blocking;
@@ -38,6 +38,9 @@ pub struct EvalReport {
 /// How long an evaluation waits for a model of embeddings.
 const PATIENCE: Duration = Duration::from_secs(600);
 
+/// Sentences that a model is asked about, one after the other.
+const MODEL_ROWS_MAX: usize = 2_000;
+
 /// What an evaluation learns from and tests.
 struct Set {
     candidates: Vec<Candidate>,
@@ -64,27 +67,22 @@ impl Set {
 }
 
 impl NodeRouter<'_> {
-    /// Routes the sentences of a file whose agents are known, by one mode or by each that needs no model. The agents need not
-    /// exist: those of whom nothing is known are known by sentences only. Nothing is kept, but the dense vectors of what is
-    /// learned.
+    /// Routes the sentences of a file whose agents are known, by one mode or by each that needs no model. A model is asked for
+    /// each sentence. The agents need not exist: those of whom nothing is known are known by sentences only. Nothing is kept,
+    /// but the dense vectors of what is learned.
     ///
     /// # Errors
     /// See [`RoutingError`].
     pub async fn evaluate(&self, path: &Path, mode: Option<RouteMode>) -> Result<EvalReport, RoutingError> {
-        let modes = match mode {
-            None => Mode::ALL.to_vec(),
-            Some(RouteMode::Model) => {
-                return Err(RoutingError::Model(
-                    "a model is not evaluated: it would be asked for every row".to_owned(),
-                ));
-            }
-            Some(mode) => vec![mode.scores()],
-        };
+        let modes = mode.map_or_else(|| Mode::ALL.to_vec(), |mode| vec![mode.scores()]);
         let rows = learned::read(path)?;
         let before = self.0.routing.rows()?;
         let Callable { agents, .. } = self.callable(Among::Near);
         let known: Vec<Candidate> = agents.iter().map(candidate).collect();
         let set = Set::new(rows, &before, &known);
+        if mode == Some(RouteMode::Model) {
+            return self.evaluate_model(set, before.len()).await;
+        }
         let dense = if modes == [Mode::Keyword] { None } else { self.dense_of(&set).await };
         let working = move || {
             let begun = tokio::time::Instant::now();
@@ -112,6 +110,44 @@ impl NodeRouter<'_> {
             }
         };
         Ok(run_blocking(self.0.kernel(), working).await.map_err(NodeError::from)?)
+    }
+
+    /// Asks a model of the node for each tested sentence, among the best of `hybrid`.
+    async fn evaluate_model(&self, set: Set, learned_before: usize) -> Result<EvalReport, RoutingError> {
+        if set.tested.len() > MODEL_ROWS_MAX {
+            return Err(RoutingError::TooMany { tested: set.tested.len(), max: MODEL_ROWS_MAX });
+        }
+        let dense = self.dense_of(&set).await;
+        let (vectors, embeddings) = dense.map_or((None, None), |(vectors, embedded)| (vectors, Some(embedded)));
+        let learning = move || {
+            let begun = tokio::time::Instant::now();
+            let learned = vectors.as_ref().map(|(learned, _)| learned);
+            let router = Router::new(set.candidates.clone(), &set.learned, learned);
+            (router, set, vectors, u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX))
+        };
+        let learning = run_blocking(self.0.kernel(), learning).await;
+        let (router, set, vectors, learning_ms) = learning.map_err(NodeError::from)?;
+        let begun = tokio::time::Instant::now();
+        let mut decided = Vec::with_capacity(set.tested.len());
+        for row in &set.tested {
+            let route = {
+                let vector = vectors.as_ref().and_then(|(_, tested)| tested.of(&row.instruction));
+                router.route(RouteMode::Model.scores(), &row.instruction, vector)
+            };
+            let chosen = self.choose(&row.instruction, &router, &route).await?;
+            decided.push(chosen.map_or(Decision::Nobody, Decision::To));
+        }
+        let took_ns = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let found = counted(&router, RouteMode::Model.scores(), &set.tested, &decided, took_ns);
+        Ok(EvalReport {
+            modes: vec![Evaluation { dense: vectors.is_some(), by_model: true, ..found }],
+            agents: router.candidates().len(),
+            learned_of_file: set.learned_of_file,
+            learned_before,
+            tested: set.tested.len(),
+            learning_ms,
+            embeddings,
+        })
     }
 
     /// The dense vectors of what is learned and of what is tested, or why there are none; nothing on a node without a model of

@@ -39,6 +39,8 @@ impl NodeRouter<'_> {
         let question = Question::new(sentence, shown);
         // One at a time: the agent has one name.
         let _asking = self.0.routing.asking.lock().await;
+        // One that was left when whoever asked went away.
+        self.0.host.stop(NAME).await;
         let (host, file) = (self.0.host.clone(), file()?);
         let started = run_blocking(self.0.kernel(), move || host.start(&file, std::path::Path::new("/"))).await;
         started.map_err(NodeError::from)?.map_err(NodeError::from)?;

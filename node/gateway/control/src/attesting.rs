@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use althing_node::Node;
 use althing_node::registries::{AttestedRow, Claim, PublishedThing};
+use althing_protocol::hex;
 use althing_protocol::registry::Subject;
 use althing_td::WORKFLOW_TYPE;
 use axum::Json;
@@ -32,16 +33,17 @@ pub fn row(row: &AttestedRow) -> Value {
 
 /// `POST /releases/attest`
 pub async fn attest(State(node): State<Arc<Node>>, Json(request): Json<AttestRequest>) -> Answer {
-    let AttestRequest { release, claim: name, finding, days, registry } = request;
+    let AttestRequest { release, claim: name, finding, days, digest: content, registry } = request;
     let (agent, version) = node.registries.attesting().release_named(&release)?;
     let shown = json!({ "agent": agent.to_string(), "version": version.to_string(), "name": name, "finding": finding });
     let subject = Subject::Agent(agent, Some(version));
-    let claim = Claim { subject, name, finding, days, registry };
+    let claim = Claim { subject, name, finding, days, content, registry };
     // In a task of its own: it is completed even if the command line hangs up.
     let attesting = tokio::spawn(async move {
-        let (_, at) = node.registries.attesting().attest(&claim).await?;
+        let attested = node.registries.attesting().attest(&claim).await?;
         let mut shown = shown;
-        shown["registry"] = json!(at);
+        shown["registry"] = json!(attested.registry);
+        shown["content"] = json!(attested.content.map(|content| hex(&content)));
         Ok(Json(shown))
     });
     attesting.await.unwrap_or_else(|error| Err(Problem::failed(error.to_string())))
@@ -64,6 +66,7 @@ pub async fn show(State(node): State<Arc<Node>>, Query(asked): Query<Asked>) -> 
         "standing": shown.standing.name(),
         "reason": shown.reason,
         "acceptedMs": shown.accepted_ms,
+        "content": hex(&shown.content),
         "bundleBytes": shown.bundle_bytes,
         "isWorkflow": shown.description["@type"] == WORKFLOW_TYPE,
         "description": shown.description,

@@ -15,6 +15,9 @@ use crate::{
     ApproveRequest, MemberRequest, OrganiseRequest, Problem, ProveRequest, PurgeRequest, RejectRequest, shared,
 };
 
+/// What it can mean that an entry is not shown whose statement is not for some alone.
+const KEPT_BACK: &str = "its operator hides what it is of, it waits for approvals, or the registry keeps it back";
+
 type Answer = Result<Json<Value>, Problem>;
 
 /// Which registry.
@@ -122,6 +125,7 @@ fn told(watched: &Watched) -> Value {
             };
             ("quarantine", agent.to_string(), said)
         }
+        Said::Unseen if watched.is_kept_back() => ("kept back", String::new(), KEPT_BACK.to_owned()),
         Said::Other | Said::Unseen => ("entry", String::new(), String::new()),
     };
     json!({ "entry": watched.index, "atMs": watched.entry.at_ms, "what": what, "about": about, "detail": detail })

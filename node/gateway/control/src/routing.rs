@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use althing_node::{Node, NodeRouter, RoutingError};
+use althing_node::{Node, NodeRouter, RouteMode, RoutingError};
 use axum::Json;
 use axum::extract::State;
 use serde_json::{Value, json};
@@ -47,6 +47,9 @@ pub async fn evaluate(State(node): State<Arc<Node>>, Json(request): Json<RouteEv
     let report = NodeRouter(&node).evaluate(&request.file, request.mode).await?;
     let mut shown = json!(report);
     for (shown, found) in shown["modes"].as_array_mut().into_iter().flatten().zip(&report.modes) {
+        if found.by_model {
+            shown["mode"] = json!(RouteMode::Model);
+        }
         shown["accuracy"] = json!(found.accuracy());
         shown["refusal"] = json!(found.refusal());
     }

@@ -20,6 +20,8 @@ pub struct Evaluation {
     pub mode: Mode,
     /// Whether dense vectors were used.
     pub dense: bool,
+    /// Whether a model chose among the best of that mode.
+    pub by_model: bool,
     /// Sentences that are for an agent.
     pub in_scope: usize,
     /// Those whose best agent is the right one, and was not refused.
@@ -74,9 +76,23 @@ pub fn evaluate(
     vectors: Option<&Vectors>,
     now_ns: &dyn Fn() -> u64,
 ) -> Evaluation {
+    let begun = now_ns();
+    let decided = |row: &Row| {
+        let vector = vectors.and_then(|vectors| vectors.of(&row.instruction));
+        router.route(mode, &row.instruction, vector).decision
+    };
+    let decided: Vec<Decision> = rows.iter().map(decided).collect();
+    let took_ns = now_ns().saturating_sub(begun);
+    Evaluation { dense: vectors.is_some(), ..counted(router, mode, rows, &decided, took_ns) }
+}
+
+/// Counts what was decided of each sentence of `rows`, which took so long for all of them.
+#[must_use]
+pub fn counted(router: &Router, mode: Mode, rows: &[Row], decided: &[Decision], took_ns: u64) -> Evaluation {
     let mut found = Evaluation {
         mode,
-        dense: vectors.is_some(),
+        dense: false,
+        by_model: false,
         in_scope: 0,
         right: 0,
         close: 0,
@@ -84,7 +100,7 @@ pub fn evaluate(
         out_of_scope: 0,
         refused: 0,
         threshold: router.thresholds().of(mode),
-        route_ns: 0,
+        route_ns: took_ns / (rows.len() as u64).max(1),
         mistakes: Vec::new(),
     };
     let mut places: BTreeMap<&str, usize> = BTreeMap::new();
@@ -92,15 +108,7 @@ pub fn evaluate(
         places.insert(&candidate.name, place);
         places.insert(&candidate.id, place);
     }
-    let begun = now_ns();
-    let decided = |row: &Row| {
-        let vector = vectors.and_then(|vectors| vectors.of(&row.instruction));
-        router.route(mode, &row.instruction, vector).decision
-    };
-    let routes: Vec<Decision> = rows.iter().map(decided).collect();
-    let took = now_ns().saturating_sub(begun);
-    found.route_ns = took / (rows.len() as u64).max(1);
-    for (row, decision) in rows.iter().zip(routes) {
+    for (row, decision) in rows.iter().zip(decided.iter().copied()) {
         let got = match decision {
             Decision::To(place) | Decision::Close(place, _) => Some(place),
             Decision::Nobody => None,

@@ -25,7 +25,7 @@ mod validation;
 
 pub use candidate::{CANDIDATES_MAX, Candidate, STRANGERS_MAX};
 pub use dense::Vectors;
-pub use evaluation::{Evaluation, Mistake, evaluate};
+pub use evaluation::{Evaluation, Mistake, counted, evaluate};
 pub use features::SENTENCE_CHARS_MAX;
 pub use mode::{Mode, Thresholds};
 pub use question::{MODEL_CANDIDATES_MAX, Question};

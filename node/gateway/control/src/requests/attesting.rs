@@ -13,6 +13,9 @@ pub struct AttestRequest {
     pub finding: serde_json::Value,
     /// For how many days it is in force.
     pub days: u32,
+    /// The digest of the content that was looked at, hexadecimal; none: of what the registry shows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
     /// Which registry; the only one if none is named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub registry: Option<String>,
