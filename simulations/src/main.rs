@@ -175,13 +175,12 @@ fn execute(command: Command) -> Result<ExitCode, String> {
 }
 
 fn adversaries() -> PossibleValuesParser {
-    PossibleValuesParser::new(groups::adversary::NAMES.iter().chain([&groups::adversary::NONE]))
+    PossibleValuesParser::new(groups::adversary::known())
 }
 
 /// Runs one seed of a group, and prints its trace.
 fn run_group(seed: u64, adversary: Option<String>, flaw: Option<String>) -> ExitCode {
-    let known = groups::adversary::NAMES.iter().chain([&groups::adversary::NONE]);
-    let adversary = adversary.and_then(|name| known.copied().find(|known| *known == name));
+    let adversary = adversary.and_then(|name| groups::adversary::known().find(|known| *known == name));
     let flaw = flaw.and_then(|name| flaw::named(&name)).unwrap_or_else(groups::as_it_is);
     let outcome = groups::run(seed, adversary, flaw);
     say!("{:#?}", outcome.plan);
@@ -189,7 +188,17 @@ fn run_group(seed: u64, adversary: Option<String>, flaw: Option<String>) -> Exit
     for violation in &outcome.violations {
         say!("{}: {}", violation.invariant, violation.why);
     }
-    if outcome.violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    for (by, accused) in &outcome.proven.by {
+        say!("{by} can prove that these told members different things: {accused:?}");
+    }
+    // A leader that lies breaks the agreement; only that nobody else is accused must hold then.
+    let lies = adversary.is_some_and(|name| groups::adversary::LEADERS.contains(&name));
+    let counts = |invariant: &str| !lies || invariant == groups::adversary::STILL_HOLDS;
+    if !outcome.violations.iter().any(|violation| counts(violation.invariant)) {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
 }
 
 /// Runs many seeds of groups, and prints a summary.

@@ -90,22 +90,25 @@ fn a_leader_that_tells_members_different_things_is_proven_by_all() {
     assert!(lies > 0, "it never led");
 }
 
-/// Whether a run with a planted bug breaks an invariant.
-fn breaks(name: &str, seed: u64, adversary: &'static str, invariant: &str) {
-    let flaw = flaw::named(name).expect("it is one of them");
-    let broken = groups::run(seed, Some(adversary), flaw).violations;
-    let broken: Vec<&str> = broken.iter().map(|violation| violation.invariant).collect();
-    assert!(broken.contains(&invariant), "{name}, seed {seed}: {invariant} holds, and what does not: {broken:?}");
+/// That a run with a planted bug breaks an invariant: one of these seeds, for a seed does not decide everything.
+fn breaks(name: &str, seeds: &[u64], adversary: &'static str, invariant: &str) {
+    let flaw = || flaw::named(name).expect("it is one of them");
+    let is_broken = |seed: &u64| {
+        let broken = groups::run(*seed, Some(adversary), flaw()).violations;
+        broken.iter().any(|violation| violation.invariant == invariant)
+    };
+    let found = seeds.iter().copied().find(is_broken);
+    let seed = found.unwrap_or_else(|| panic!("{name}, seeds {seeds:?}: {invariant} holds"));
     // Without it, that seed keeps everything.
     let sound = groups::run(seed, Some(adversary), groups::as_it_is()).violations;
     assert!(sound.is_empty(), "seed {seed}: {sound:#?}");
 }
 
 macro_rules! planted {
-    ($($test:ident: $name:literal, $seed:literal, $adversary:literal breaks $invariant:literal;)*) => {
+    ($($test:ident: $name:literal, $($seed:literal)|+, $adversary:literal breaks $invariant:literal;)*) => {
         $(#[test]
         fn $test() {
-            breaks($name, $seed, $adversary, $invariant);
+            breaks($name, &[$($seed),+], $adversary, $invariant);
         })*
 
         #[test]
@@ -118,7 +121,7 @@ macro_rules! planted {
 planted! {
     a_vote_that_is_forgotten: "vote-forgotten", 145, "none" breaks "one-vote-in-a-term";
     entries_that_are_not_synced: "sync-skipped", 3, "none" breaks "the-committed-stays";
-    entries_that_are_not_truncated: "truncation-forgotten", 96, "none" breaks "logs-match";
+    entries_that_are_not_truncated: "truncation-forgotten", 53 | 127 | 238 | 96, "none" breaks "logs-match";
     an_entry_that_is_skipped: "entry-skipped", 8, "none" breaks "states-follow-the-log";
     a_row_that_a_snapshot_lacks: "row-missing", 183, "none" breaks "states-follow-the-log";
     a_value_that_is_acknowledged_early: "acknowledged-early", 1, "none" breaks "the-acknowledged-is-kept";

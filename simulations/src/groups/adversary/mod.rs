@@ -77,6 +77,14 @@ const ALL: &[(&str, Start)] = &[
 /// drawn for no run.
 pub const LEADERS: &[&str] = &["twofaced"];
 
+/// The invariant that those keep.
+pub const STILL_HOLDS: &str = "no-honest-node-is-accused";
+
+/// What a run may be told: all kinds, and none.
+pub fn known() -> impl Iterator<Item = &'static str> {
+    ALL.iter().map(|(name, _)| *name).chain([NONE])
+}
+
 /// All kinds that are drawn.
 pub const NAMES: &[&str] = &["equivocator", "expelled", "flooder", "hog", "liar", "replayer"];
 
