@@ -333,6 +333,7 @@ fn visibility(status: &NodeStatus, findings: &mut Vec<Finding>) {
     for (agent, exposure) in &status.agents {
         match exposure.as_str() {
             "hidden" => findings.push(fine("L3", format!("agent {agent:?} is hidden: only this node can find it"))),
+            "own" => findings.push(fine("L3", format!("agent {agent:?} can be found only by its owner's nodes"))),
             "trusted" => {
                 findings.push(fine("L3", format!("agent {agent:?} can be found only by peers that this node trusts")));
             }

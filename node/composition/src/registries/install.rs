@@ -7,7 +7,7 @@ use althing_protocol::{AgentId, CallerId, Digest, PublisherId};
 use althing_registry_client::{
     ListedVersion, Reference, RegistryClient, Resolved, check_approved, chosen, passed_over, quarantined,
 };
-use althing_td::{AsksAs, Callers, Exposure, SharedFile};
+use althing_td::{AsksAs, Callers, SharedFile};
 
 use super::contents::{file_name, of_release};
 use super::requirement::AttestedRow;
@@ -187,7 +187,7 @@ impl Installing<'_> {
                 file.asks_as = AsksAs::Caller;
                 // Which of its tools others may call is for whoever runs it to say.
                 file.expose.clear();
-                file.exposure = if wanted.callers == Callers::ThisNode { Exposure::Hidden } else { Exposure::Public };
+                file.exposure = wanted.callers.exposure();
             }
             // It has neither rights nor callers: what runs it is a group of this node, with agents of the group's members.
             SharedFile::Workflow(_) => drop(AgentId::new(agent.publisher(), &name)?),
