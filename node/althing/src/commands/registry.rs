@@ -175,13 +175,31 @@ pub async fn update(at: &Paths, update: &Update, out: &Out) -> Result<(), Failur
     let mut request = UpdateRequest { name: update.agent.clone(), young: update.young, agreed: None };
     let offer = at.connect().await?.post("/update", &request).await?;
     if offer["before"] == offer["version"] {
-        out.show(&offer, |offer| {
-            format!("{} is up to date: {}{}", update.agent, text(offer, "version"), passed_over(offer))
-        });
+        out.show(&offer, |offer| unchanged(&update.agent, offer));
         return Ok(());
     }
     request.agreed = Some(agree(&offer, &described(&offer), update.yes, "update to", out)?);
     done(at, "/update", &request, out).await
+}
+
+/// Why there is no update.
+fn unchanged(name: &str, offer: &Value) -> String {
+    let (version, passed) = (text(offer, "version"), passed_over(offer));
+    match taken_back(offer) {
+        Some(why) => format!("{name} stays: {why}; nothing newer{passed}"),
+        None => format!("{name} is up to date: {version}{passed}"),
+    }
+}
+
+/// Who took an installed version back, and why, unless it was revoked.
+fn taken_back(row: &Value) -> Option<String> {
+    let version = text(row, "version");
+    match (row["yanked"].as_str(), row["quarantined"].as_str()) {
+        (Some(""), _) => Some(format!("{version} was yanked")),
+        (Some(why), _) => Some(format!("{version} was yanked: {why}")),
+        (None, Some(why)) => Some(format!("its registry's operator hides {version}: {why}")),
+        (None, None) => None,
+    }
 }
 
 async fn done<T: Serialize>(at: &Paths, path: &str, request: &T, out: &Out) -> Result<(), Failure> {
@@ -266,14 +284,15 @@ fn newest(row: &Value) -> String {
         (Some(newest), _) if newest == version => "up to date".to_owned(),
         (Some(newest), _) => newest.to_owned(),
         (None, Some(why)) => why.to_owned(),
+        (None, None) if taken_back(row).is_some() => "nothing newer".to_owned(),
         (None, None) => "nothing in its range".to_owned(),
     };
     newest += &passed_over(row);
     if let Some(why) = row["revoked"].as_str() {
         newest += &format!("; REVOKED: {why}");
     }
-    if let Some(why) = row["quarantined"].as_str() {
-        newest += &format!("; its registry's operator hides {version}: {why}");
+    if let Some(why) = taken_back(row) {
+        newest += &format!("; {why}");
     }
     newest
 }
@@ -301,5 +320,8 @@ mod tests {
         assert!(newest(&row).starts_with("nothing in its range; not chosen"));
         let same = json!({ "version": "1.0.0", "newest": "1.0.0" });
         assert_eq!(newest(&same), "up to date");
+        let yanked = json!({ "version": "1.2.0", "newest": null, "yanked": "it forgets" });
+        assert_eq!(newest(&yanked), "nothing newer; 1.2.0 was yanked: it forgets");
+        assert_eq!(unchanged("echo", &yanked), "echo stays: 1.2.0 was yanked: it forgets; nothing newer");
     }
 }
