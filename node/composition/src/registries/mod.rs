@@ -12,6 +12,7 @@ mod hosting;
 mod install;
 mod organisation;
 mod outdated;
+mod portable;
 mod publishing;
 mod purge;
 mod requirement;
