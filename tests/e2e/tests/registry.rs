@@ -225,6 +225,8 @@ fn a_registry_with_two_histories_is_asked_nothing_more() {
     until(HEARD, "both nodes catch it", || is_caught(&publisher) && is_caught(&user));
     let refused = user.run(&["release", "list"]);
     assert!(refused.code == 5 && said(&refused).contains("two histories"), "{refused:?}");
+    let again = user.run(&["registry", "add", &forked.at, "--key", &key]);
+    assert!(again.stdout.contains("still asked nothing"), "{again:?}");
     let evidence = user.run(&["registry", "list"]).stdout;
     assert_eq!(evidence.matches("\u{2014} ").count(), 2, "both signed checkpoints are shown: {evidence}");
     let called = user.run(&["call", "echo", "hello"]);

@@ -19,14 +19,7 @@ pub async fn registry(at: &Paths, registry: &Registry, out: &Out) -> Result<(), 
         Registry::Add { url, key, witnesses, wanted } => {
             let (url, key, witnesses, wanted) = (url.clone(), key.clone(), witnesses.clone(), *wanted);
             let added = client.post("/registries", &AddRegistry { url, key, witnesses, wanted }).await?;
-            out.show(&added, |added| {
-                format!(
-                    "this node follows {} at {}, {} entries",
-                    text(added, "name"),
-                    text(added, "at"),
-                    added["entries"]
-                )
-            });
+            out.show(&added, newly_followed);
         }
         Registry::List => {
             let list = client.get("/registries").await?;
@@ -41,6 +34,18 @@ pub async fn registry(at: &Paths, registry: &Registry, out: &Out) -> Result<(), 
         }
     }
     Ok(())
+}
+
+fn newly_followed(added: &Value) -> String {
+    let (name, at) = (text(added, "name"), text(added, "at"));
+    if added.get("forked").is_none() {
+        return format!("this node follows {name} at {at}, {} entries", added["entries"]);
+    }
+    format!(
+        "this node follows {name} at {at} already, which showed two histories: it is still asked nothing. `althing registry list` \
+         shows both checkpoints that it signed; take them to its operator and to others who use it. If you trust it again, \
+         `althing registry remove {at}` forgets both, and adding it once more believes the history that it shows then"
+    )
 }
 
 fn followed(row: &Value) -> String {
@@ -307,6 +312,15 @@ pub async fn uninstall(at: &Paths, uninstall: &Uninstall, out: &Out) -> Result<(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_registry_that_was_caught_is_not_said_to_be_followed_as_others() {
+        let mut added = json!({ "name": "r", "at": "http://r/", "entries": 4 });
+        assert_eq!(newly_followed(&added), "this node follows r at http://r/, 4 entries");
+        added["forked"] = json!({ "before": "a", "now": "b" });
+        let said = newly_followed(&added);
+        assert!(said.contains("still asked nothing") && said.contains("registry remove http://r/"), "{said}");
+    }
 
     #[test]
     fn what_is_newer_than_a_revoked_version_is_said() {
