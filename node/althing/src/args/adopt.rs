@@ -82,7 +82,7 @@ fn misplaced<T: PartialEq<str>>(args: &Args, words: &[T]) -> Option<String> {
         return None;
     }
     let command = Args::command();
-    let own: Vec<&str> = command.find_subcommand("adopt")?.get_arguments().filter_map(|arg| arg.get_long()).collect();
+    let own: Vec<&str> = command.find_subcommand("adopt")?.get_arguments().filter_map(clap::Arg::get_long).collect();
     let is_own = |word: &&String| {
         let option = word.strip_prefix("--").unwrap_or_default();
         own.contains(&option.split('=').next().unwrap_or_default())
