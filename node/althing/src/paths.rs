@@ -7,6 +7,9 @@ use althing_client::{Client, ClientError};
 use crate::args::Args;
 use crate::exit::Failure;
 
+/// Folders of nodes that are looked at, to see which of them run.
+const FOLDERS_MAX: usize = 256;
+
 /// The files of one node and of its owner.
 #[derive(Debug, Clone)]
 pub struct Paths {
@@ -47,7 +50,33 @@ impl Paths {
 
     /// Connects to the node's control socket.
     pub async fn connect(&self) -> Result<Client, ClientError> {
-        Client::connect(&self.socket(), self.flags()).await
+        match Client::connect(&self.socket(), self.flags()).await {
+            Err(ClientError::NoNode { socket, flags, .. }) => {
+                Err(ClientError::NoNode { socket, flags, others: self.others().await })
+            }
+            connected => connected,
+        }
+    }
+
+    /// The names of this user's other nodes that run; none where the folder of the data was named.
+    async fn others(&self) -> Vec<String> {
+        let folders = self.data.parent().filter(|_| !self.data_named).and_then(|all| std::fs::read_dir(all).ok());
+        let mut names: Vec<String> = folders
+            .into_iter()
+            .flatten()
+            .take(FOLDERS_MAX)
+            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+            .filter(|name| *name != self.name)
+            .collect();
+        names.sort();
+        let mut running = Vec::new();
+        for name in names {
+            let socket = althing_client::socket(&self.data.with_file_name(&name));
+            if tokio::net::UnixStream::connect(socket).await.is_ok() {
+                running.push(name);
+            }
+        }
+        running
     }
 
     /// The node's key file.

@@ -13,9 +13,9 @@ use althing_execution::definition::{Definition, Pins};
 use althing_execution::{Host, agreed_digest};
 use althing_protocol::{Contract, digest, hex};
 use althing_td::{
-    AgentFile, Callers, DESCRIPTION_CHARS_MAX, EXAMPLE_CHARS_MAX, EXAMPLES_MAX, Exposure, MODES_MAX, NAME_CHARS_MAX,
-    RuntimeSpec, SKILL_ID_CHARS_MAX, SKILLS_MAX, Skill, TAG_CHARS_MAX, TAGS_MAX, TITLE_CHARS_MAX, ToolServerSpec,
-    VERSION_DEFAULT, is_hidden,
+    AgentFile, Callers, DESCRIPTION_CHARS_MAX, EXAMPLE_CHARS_MAX, EXAMPLES_MAX, MODES_MAX, NAME_CHARS_MAX, RuntimeSpec,
+    SKILL_ID_CHARS_MAX, SKILLS_MAX, Skill, TAG_CHARS_MAX, TAGS_MAX, TITLE_CHARS_MAX, ToolServerSpec, VERSION_DEFAULT,
+    is_hidden,
 };
 use althing_things::{CardSignature, Entry, Found, Unrecognised, recognise};
 use serde_json::{Map, Value, json};
@@ -222,11 +222,6 @@ impl Adoption {
         contract: Contract,
     ) -> AgentFile {
         let title = line(title, TITLE_CHARS_MAX);
-        let exposure = match &self.callers {
-            Callers::ThisNode | Callers::Own => Exposure::Hidden,
-            Callers::Trusted | Callers::Listed(_) => Exposure::Trusted,
-            Callers::Anyone => Exposure::Public,
-        };
         AgentFile {
             name: self.name.clone().unwrap_or_else(|| slug(&title)),
             description: text(description, &title, DESCRIPTION_CHARS_MAX),
@@ -242,7 +237,7 @@ impl Adoption {
             contract: Some(contract),
             contract_file: None,
             callers: self.callers.clone(),
-            exposure,
+            exposure: self.callers.exposure(),
             asks_as: althing_td::AsksAs::default(),
             input_modes: vec!["text/plain".to_owned()],
             output_modes: vec!["text/plain".to_owned()],

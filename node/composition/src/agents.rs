@@ -387,6 +387,11 @@ impl Agents {
         }
     }
 
+    /// Whether an agent was installed from a release that its publisher revoked.
+    pub(crate) fn is_revoked_install(&self, added: &StoredAgent) -> bool {
+        self.revocations.installed().contains_key(&added.file.name) && self.check_standing(added).is_err()
+    }
+
     /// Stops the agents whose releases their publishers revoked; they stay added, and say why they do not run.
     pub(crate) async fn end_revoked(&self) {
         let _changing = self.changing.lock().await;

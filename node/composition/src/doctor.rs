@@ -6,6 +6,8 @@ mod gather;
 mod overhead;
 mod registries;
 
+use std::collections::BTreeSet;
+
 pub use call::{CallPath, diagnose_call, examine_call};
 pub use gather::{examine, refused_tools, short};
 pub use overhead::overhead;
@@ -45,13 +47,17 @@ pub struct DialBack {
 pub struct NodeStatus {
     /// Agents that do not run, and why.
     pub failed: Vec<(String, String)>,
+    /// Agents that `althing adopt --accept` adopts again.
+    pub adopted: BTreeSet<String>,
+    /// Agents that were installed, and whose releases were revoked.
+    pub revoked: BTreeSet<String>,
     /// Agents, and tools that are withheld from them, and why.
     pub tools: Vec<(String, String)>,
     /// Agents, and services that did not accept their credentials.
     pub unauthorised: Vec<(String, String)>,
     /// Agents whose programs listen on a port.
     pub open_ports: Vec<String>,
-    /// Agents that run, and who may find them: `public`, `trusted` or `hidden`.
+    /// Agents that run, and who may find them: `public`, `trusted`, `own` or `hidden`.
     pub agents: Vec<(String, String)>,
     /// Why the data directory cannot be written, if so.
     pub unwritable: Option<String>,
@@ -187,14 +193,28 @@ fn groups(status: &NodeStatus, findings: &mut Vec<Finding>) {
 
 fn runtime(status: &NodeStatus, findings: &mut Vec<Finding>) {
     for (agent, why) in &status.failed {
-        let remedy = format!("fix that, or `althing agent remove {agent}`; the node tries again by itself");
+        let remedy = if status.revoked.contains(agent) {
+            format!(
+                "`althing update {agent}` takes another version of its range that was not revoked, and `althing uninstall \
+                 {agent}` removes it"
+            )
+        } else if status.adopted.contains(agent) {
+            format!(
+                "fix that; where it is another now than when it was adopted, `althing adopt --accept {agent}` shows what \
+                 changed, and asks. The node tries again by itself"
+            )
+        } else {
+            format!("fix that, or `althing agent remove {agent}`; the node tries again by itself")
+        };
         findings.push(wrong("L1", format!("agent {agent:?} does not run: {why}"), remedy));
     }
     for (agent, why) in &status.tools {
-        let remedy = format!(
-            "check what that server's author changed and why; `althing agent remove {agent}` and `althing agent add FILE` \
-             bind the tool's current definition"
-        );
+        let bind = if status.adopted.contains(agent) {
+            format!("`althing adopt --accept {agent}` shows what changed, asks, and binds")
+        } else {
+            format!("`althing agent remove {agent}` and `althing agent add FILE` bind")
+        };
+        let remedy = format!("check what that server's author changed and why; {bind} the tool's current definition");
         findings.push(wrong("L1", format!("agent {agent:?} is not given a tool: {why}"), remedy));
     }
     for agent in &status.open_ports {
@@ -333,6 +353,7 @@ fn visibility(status: &NodeStatus, findings: &mut Vec<Finding>) {
     for (agent, exposure) in &status.agents {
         match exposure.as_str() {
             "hidden" => findings.push(fine("L3", format!("agent {agent:?} is hidden: only this node can find it"))),
+            "own" => findings.push(fine("L3", format!("agent {agent:?} can be found only by its owner's nodes"))),
             "trusted" => {
                 findings.push(fine("L3", format!("agent {agent:?} can be found only by peers that this node trusts")));
             }
@@ -391,6 +412,22 @@ mod tests {
     #[test]
     fn a_node_that_is_well_has_no_fault() {
         assert!(diagnose(&well()).iter().all(|finding| finding.fine));
+    }
+
+    #[test]
+    fn what_is_to_be_done_depends_on_where_an_agent_is_from() {
+        let named = || vec![("x".to_owned(), "why".to_owned())];
+        let x: BTreeSet<String> = ["x".to_owned()].into();
+        for (status, remedy) in [
+            (NodeStatus { failed: named(), ..well() }, "`althing agent remove x`"),
+            (NodeStatus { failed: named(), adopted: x.clone(), ..well() }, "`althing adopt --accept x`"),
+            (NodeStatus { failed: named(), revoked: x.clone(), ..well() }, "`althing update x`"),
+            (NodeStatus { tools: named(), ..well() }, "`althing agent add FILE`"),
+            (NodeStatus { tools: named(), adopted: x.clone(), ..well() }, "`althing adopt --accept x`"),
+        ] {
+            let fault = only_fault(&status);
+            assert!(fault.remedy.contains(remedy), "{fault:?}");
+        }
     }
 
     #[test]

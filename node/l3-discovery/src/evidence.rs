@@ -140,12 +140,12 @@ impl Shared {
     pub(crate) fn testify(&self, caller: PublicKey, body: &[u8]) -> Result<Vec<u8>, String> {
         let inquiry = Inquiry::decode(body).map_err(|error| error.to_string())?;
         let query = query(&inquiry);
-        let trusted = self.trusts(caller);
+        let relation = self.relation(caller);
         let (placement, matching) = {
             let mut state = self.lock();
-            let placement = self.placement(&mut state, |exposure| seen(exposure, trusted));
+            let placement = self.placement(&mut state, |exposure| seen(exposure, relation));
             let matching = state.local.iter().filter(|(id, local)| {
-                seen(local.exposure, trusted)
+                seen(local.exposure, relation)
                     && inquiry.agent.as_ref().is_none_or(|wanted| wanted == *id)
                     && query.matches(local.description.capabilities())
             });
@@ -170,10 +170,10 @@ impl Shared {
     pub(crate) fn own_evidence(&self, caller: PublicKey, body: &[u8]) -> Result<Vec<u8>, String> {
         althing_protocol::cbor::check(body, 1_024).map_err(|error| error.to_string())?;
         let agent: AgentId = minicbor::decode(body).map_err(|error| error.to_string())?;
-        let trusted = self.trusts(caller);
+        let relation = self.relation(caller);
         let verified = {
             let state = self.lock();
-            let local = state.local.get(&agent).filter(|local| seen(local.exposure, trusted));
+            let local = state.local.get(&agent).filter(|local| seen(local.exposure, relation));
             local.map(|local| local.verified.clone())
         };
         // Encoded without the lock.

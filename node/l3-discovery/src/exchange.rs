@@ -14,6 +14,7 @@ use tokio::time::{interval, sleep};
 
 use crate::PLACEMENTS;
 use crate::machine::exchange::{ExchangeEffect, ExchangeInput, PushOutcome};
+use crate::machine::rank::TrustRelation;
 use crate::placement::seen;
 use crate::state::Shared;
 use crate::subscriptions;
@@ -156,15 +157,15 @@ impl PlacementExchange {
                 _ => None,
             });
             let peers: Vec<PublicKey> = pushes.flatten().collect();
-            // One placement for all trusted peers and one for the others, not one for each peer.
-            for trusted in [false, true] {
-                self.0.publish(&mut state, trusted, !peers.is_empty());
+            // One placement for all peers that are as near, not one for each peer.
+            for relation in TrustRelation::ALL {
+                self.0.publish(&mut state, relation, !peers.is_empty());
             }
             (peers, effects, state.published.each_ref().map(|published| published.bytes.clone()))
         };
         self.run_effects(effects);
         let pushes = peers.into_iter().map(|peer| {
-            let bytes = published[usize::from(self.0.trusts(peer))].clone();
+            let bytes = published[self.0.relation(peer).place()].clone();
             async move {
                 self.push(peer, bytes).await;
                 self.0.exchange(ExchangeInput::HeartbeatPushEnded(peer));
@@ -176,8 +177,8 @@ impl PlacementExchange {
     async fn push_to_new(self, peer: PublicKey) {
         for wait_ms in NEW_PEER_WAITS_MS {
             sleep(Duration::from_millis(wait_ms)).await;
-            let trusted = self.0.trusts(peer);
-            let placement = self.0.placement(&mut self.0.lock(), |exposure| seen(exposure, trusted));
+            let relation = self.0.relation(peer);
+            let placement = self.0.placement(&mut self.0.lock(), |exposure| seen(exposure, relation));
             if self.push(peer, placement.bytes).await {
                 return;
             }

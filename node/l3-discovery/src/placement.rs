@@ -5,7 +5,7 @@ use althing_protocol::object::{self, Health, Hosted, Placement};
 use althing_td::Exposure;
 
 use crate::machine::catalogue::{Candidate, Learned};
-use crate::machine::rank::{Holder, Rank, Source};
+use crate::machine::rank::{Holder, Rank, Source, TrustRelation};
 use crate::state::{PublishedPlacement, Shared, State};
 
 /// From this load on a node says that it would rather not have more: who asks it waits for others.
@@ -68,25 +68,40 @@ impl Shared {
         }
     }
 
-    /// Brings the placement that trusted or untrusted peers get up to date. It is signed anew when its content has changed,
+    /// Brings the placement that peers of that relation get up to date. It is signed anew when its content has changed,
     /// and when whoever gets it needs a higher sequence than that of the last (`anew`).
-    pub(crate) fn publish(&self, state: &mut State, trusted: bool, anew: bool) {
-        let content = self.content(state, |exposure| seen(exposure, trusted));
-        let published = &state.published[usize::from(trusted)];
+    pub(crate) fn publish(&self, state: &mut State, relation: TrustRelation, anew: bool) {
+        let content = self.content(state, |exposure| seen(exposure, relation));
+        let published = &state.published[relation.place()];
         let differs = published.content.as_ref() != Some(&content);
         if differs || anew {
             let version = published.version + u64::from(differs);
             let bytes = self.sign(state, content.clone()).bytes;
-            state.published[usize::from(trusted)] = PublishedPlacement { content: Some(content), version, bytes };
+            state.published[relation.place()] = PublishedPlacement { content: Some(content), version, bytes };
         }
     }
 }
 
-/// May a peer know of an agent?
-pub(crate) fn seen(exposure: Exposure, trusted: bool) -> bool {
+/// May a peer of that relation know of an agent?
+pub(crate) fn seen(exposure: Exposure, relation: TrustRelation) -> bool {
     match exposure {
         Exposure::Public => true,
-        Exposure::Trusted => trusted,
+        Exposure::Trusted => relation != TrustRelation::Stranger,
+        Exposure::Own => relation == TrustRelation::Own,
         Exposure::Hidden => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_relation_sees_what_it_may() {
+        let see = |exposure| TrustRelation::ALL.map(|relation| seen(exposure, relation));
+        assert_eq!(see(Exposure::Public), [true, true, true]);
+        assert_eq!(see(Exposure::Trusted), [true, true, false]);
+        assert_eq!(see(Exposure::Own), [true, false, false]);
+        assert_eq!(see(Exposure::Hidden), [false, false, false]);
     }
 }

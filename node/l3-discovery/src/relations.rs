@@ -10,9 +10,14 @@ use crate::machine::rank::{Holder, Rank, Source};
 use crate::state::Shared;
 
 impl Shared {
-    /// May a peer see agents whose exposure is `trusted`?
+    /// Is a peer a node of the owner, or of somebody whom the owner trusts?
     pub(crate) fn trusts(&self, peer: PublicKey) -> bool {
-        (self.relations.of_node)(peer) != TrustRelation::Stranger
+        self.relation(peer) != TrustRelation::Stranger
+    }
+
+    /// How near a peer is: it decides which agents the peer may know of.
+    pub(crate) fn relation(&self, peer: PublicKey) -> TrustRelation {
+        (self.relations.of_node)(peer)
     }
 
     /// How near a node is, as far as room goes.

@@ -108,8 +108,8 @@ pub(crate) struct State {
     pub exchange: Exchange,
     /// The last of the peers that were asked without being named by a look-up: the next search begins after it.
     pub last_peer_asked: Option<PublicKey>,
-    /// This node's placement as peers get it: untrusted ones, and trusted ones.
-    pub published: [PublishedPlacement; 2],
+    /// This node's placement as peers get it: each relation has its own.
+    pub published: [PublishedPlacement; TrustRelation::ALL.len()],
     pub local: BTreeMap<AgentId, LocalAgent>,
     pub health: Health,
     pub sequence: u64,

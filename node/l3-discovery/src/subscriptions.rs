@@ -14,6 +14,7 @@ use tokio::time::sleep;
 use crate::PLACEMENTS;
 use crate::intake::Intake;
 use crate::machine::exchange::{ExchangeInput, SubscriptionEnd};
+use crate::machine::rank::TrustRelation;
 use crate::state::Shared;
 
 /// Between two events of one publisher that are read: whoever sends more fills its own stream.
@@ -73,8 +74,8 @@ struct Subscriber {
     number: u64,
     /// The last heartbeat that it got.
     beat: u64,
-    /// Which of both placements it got last (trusted or not), and that one's version.
-    last: Option<(bool, u64)>,
+    /// The relation whose placement it got last, and that one's version.
+    last: Option<(TrustRelation, u64)>,
 }
 
 impl Subscriber {
@@ -83,18 +84,18 @@ impl Subscriber {
         if self.last.is_some() {
             self.wait_for_beat().await;
         }
-        let trusted = self.shared.trusts(self.peer);
+        let relation = self.shared.relation(self.peer);
         let mut state = self.shared.lock();
         self.beat = state.exchange.beat();
         if !state.exchange.has_subscriber(self.peer, self.number) {
             return None;
         }
-        if self.last.is_none_or(|(was_trusted, _)| was_trusted != trusted) {
-            // The other placement may have been signed later: this one needs a higher sequence.
-            self.shared.publish(&mut state, trusted, true);
+        if self.last.is_none_or(|(was, _)| was != relation) {
+            // Another placement may have been signed later: this one needs a higher sequence.
+            self.shared.publish(&mut state, relation, true);
         }
-        let published = &state.published[usize::from(trusted)];
-        let last = self.last.replace((trusted, published.version));
+        let published = &state.published[relation.place()];
+        let last = self.last.replace((relation, published.version));
         Some(if last == self.last { Vec::new() } else { published.bytes.clone() })
     }
 

@@ -20,8 +20,13 @@ pub enum GroupError {
     #[error("this node belongs to no group called {0:?}; `althing group list` shows those that it belongs to")]
     NotFound(String),
     /// Several have it.
-    #[error("this node belongs to several groups called {0:?}: give the id that `althing group list` shows")]
-    Ambiguous(String),
+    #[error("this node knows several groups called {name:?}: give the id of the one that is meant. {}", ids(.groups))]
+    Ambiguous {
+        /// The name.
+        name: String,
+        /// Their ids, and how this node stands to each.
+        groups: Vec<(GroupId, &'static str)>,
+    },
     /// Another group here has that name.
     #[error(
         "this node belongs to a group called {0:?} already: {1}. Give the new one another name, or leave that one before"
@@ -137,4 +142,8 @@ pub enum GroupError {
     /// Too many groups.
     #[error("this node belongs to {0} groups, as many as it can")]
     TooMany(usize),
+}
+
+fn ids(groups: &[(GroupId, &'static str)]) -> String {
+    groups.iter().map(|(id, standing)| format!("{id} ({standing})")).collect::<Vec<_>>().join(", ")
 }

@@ -43,7 +43,7 @@ pub use organisation::{
     StagedRelease, check_approved,
 };
 pub use organisation_watch::{LogReader, Said, WATCHED_ENTRIES_MAX, Watched};
-pub use versions::{ListedVersion, chosen, passed_over, quarantined};
+pub use versions::{ListedVersion, chosen, passed_over, quarantined, yanked};
 
 /// Of an answer that is JSON or text.
 const TEXT_BYTES_MAX: usize = 1 << 20;

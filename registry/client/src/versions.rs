@@ -50,8 +50,19 @@ fn on_one_line(text: &str) -> String {
 /// Why the operator of the registry hides a version, if it does.
 #[must_use]
 pub fn quarantined(listed: &[ListedVersion], version: &str) -> Option<String> {
-    let mut hidden = listed.iter().filter(|one| one.standing == QUARANTINED);
-    hidden.find(|one| one.version == version).map(|one| on_one_line(one.reason.as_deref().unwrap_or_default()))
+    reason(listed, version, QUARANTINED)
+}
+
+/// Why the publisher of a version yanked it, if it did; empty without a reason.
+#[must_use]
+pub fn yanked(listed: &[ListedVersion], version: &str) -> Option<String> {
+    reason(listed, version, Standing::Yanked.name())
+}
+
+/// Why a version has that standing, if it has.
+fn reason(listed: &[ListedVersion], version: &str, standing: &str) -> Option<String> {
+    let one = listed.iter().find(|one| one.version == version && one.standing == standing)?;
+    Some(on_one_line(one.reason.as_deref().unwrap_or_default()))
 }
 
 /// The highest version that a range chooses among those that are neither yanked nor revoked.
@@ -105,6 +116,7 @@ mod tests {
         let hidden = quarantined(&all, "2.1.0").map(|reason| reason.starts_with("malware"));
         assert_eq!((hidden, quarantined(&all, "2.0.0")), (Some(true), None));
         assert_eq!(of("=1.10.0"), None);
+        assert_eq!((yanked(&all, "1.10.0"), yanked(&all, "1.9.0")), (Some(String::new()), None));
     }
 
     #[test]

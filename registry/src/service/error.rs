@@ -188,6 +188,6 @@ pub enum StageError {
     #[error("{STAGED_MAX} releases of this publisher wait for approval: approve or reject some first")]
     Full,
     /// There is no such staged release, or whoever asks may not see it.
-    #[error("no staged release has the id {0:?}; `althing release list` shows those there are")]
+    #[error("no staged release has the id {0:?}; `althing release pending` shows those that wait")]
     None(String),
 }

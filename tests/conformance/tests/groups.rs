@@ -358,4 +358,8 @@ async fn a_node_belongs_to_one_group_of_a_name_and_to_the_next_when_that_has_end
     until("it has ended here", || nodes[0].groups.list().iter().all(|group| group.standing == "dissolved")).await;
     assert_eq!(nodes[0].groups.join(&ticket).await.expect("the name is free"), theirs);
     assert_eq!(nodes[0].groups.resolve("team").expect("one goes on"), theirs);
+    let refused = nodes[0].groups.resolve_to_forget("team").expect_err("either may be meant");
+    let said = refused.to_string();
+    assert!(said.contains(&format!("{id} (dissolved)")) && said.contains(&format!("{theirs} (")), "{said}");
+    assert_eq!(nodes[0].groups.resolve_to_forget(&id.to_string()).expect("an id"), id);
 }

@@ -470,11 +470,11 @@ async fn a_cut_link_is_dialled_again_and_its_node_found_within_5_seconds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn hidden_agents_are_seen_by_nobody_and_trusted_ones_by_friends() {
+async fn hidden_agents_are_seen_by_nobody_and_others_by_those_who_may() {
     let net = calm();
     let b = Node::start(&net, 2, OWNER, &[], store()).await;
     let a = Node::start(&net, 1, OWNER, &[], store()).await;
-    for (name, exposure) in [("open", "public"), ("friends", "trusted"), ("secret", "hidden")] {
+    for (name, exposure) in [("open", "public"), ("friends", "trusted"), ("mine", "own"), ("secret", "hidden")] {
         let mut local = agent(&b.owner, &b.owner.key, b.id(), &file(name, name, "x.y", "x", "y"), 1, b.clock.now_ms());
         local.exposure = serde_json::from_value(json!(exposure)).expect("an exposure");
         b.discovery.host(local);
@@ -483,9 +483,9 @@ async fn hidden_agents_are_seen_by_nobody_and_trusted_ones_by_friends() {
     a.connect(&b).await;
     stranger.connect(&b).await;
     let count = |node: &Node| node.discovery.find(&Query::default()).0.len();
-    until("a friend sees two, a stranger one", || (count(&a), count(&stranger)) == (2, 1)).await;
+    until("a node of the owner sees three, a stranger one", || (count(&a), count(&stranger)) == (3, 1)).await;
     tokio::time::sleep(Duration::from_secs(5)).await;
-    assert_eq!((count(&a), count(&stranger), count(&b)), (2, 1, 3));
+    assert_eq!((count(&a), count(&stranger), count(&b)), (3, 1, 4));
     let described = Arc::new(AgentId::new(b.owner.id(), "secret").expect("a name"));
     assert!([&a, &stranger].iter().all(|node| node.discovery.describe(&described).is_none()));
 }

@@ -78,6 +78,8 @@ fn the_tools_of_an_mcp_server_are_called_from_another_node() {
     assert!(fails.code == 1 && fails.stderr.contains("executing tool fails"), "{fails:?}");
     let unclear = call("add two and forty");
     assert!(unclear.code != 0 && unclear.stderr.contains("its tools are add, fails, forbidden"), "{unclear:?}");
+    let by_path = pair.one.run(&["call", "box/add", "Hi"]);
+    assert!(by_path.code == 4 && by_path.stderr.contains(r#"althing call box '{"tool": "add","#), "{by_path:?}");
     pair.two.json(&["agent", "remove", "box"]);
 
     // The same server at an address.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
-use support::{COMMAND_MAX, Machine, Node, Running, cast, family, http, runs, until};
+use support::{COMMAND_MAX, Machine, Node, Running, binary, cast, family, http, runs, until};
 
 const SOON: Duration = Duration::from_secs(10);
 const SLOW: &str = include_str!("../python/slow.py");
@@ -51,6 +51,20 @@ fn without_a_node_every_command_says_how_to_start_one() {
     let error: Value = serde_json::from_str(&outcome.stderr).expect("errors are JSON too");
     assert_eq!((outcome.code, &error["error"]["exitCode"]), (3, &json!(3)));
     assert_eq!(machine.run(&["id"]).code, 3, "a node that never ran has no id");
+}
+
+#[test]
+fn without_the_node_that_is_meant_those_that_run_are_named() {
+    let machine = Machine::new();
+    let mut up = machine.command(&binary());
+    up.args(["--json", "--name", "p1", "up", "--no-lan", "--gateway", "127.0.0.1:0"]);
+    let mut running = Running::start(up.args(["--listen", "/ip4/127.0.0.1/tcp/0"]));
+    assert!(running.line(3 * SOON).is_some(), "it runs");
+    let outcome = Running::start(machine.command(&binary()).arg("status")).end(COMMAND_MAX);
+    assert!(outcome.code == 3 && outcome.stderr.contains("Others run: p1. "), "{outcome:?}");
+    let outcome = Running::start(machine.command(&binary()).args(["--name", "p1", "status"])).end(COMMAND_MAX);
+    assert_eq!(outcome.code, 0, "{outcome:?}");
+    running.kill();
 }
 
 #[test]

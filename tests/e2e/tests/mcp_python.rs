@@ -94,6 +94,12 @@ fn the_bridge_has_the_gateways_token_and_others_need_it() {
     let node = machine.up_alone(&[]);
     let refused = http::get(&node.gateway(), "/mcp", &[("Accept", "text/event-stream")]);
     assert_eq!(refused.status, 401, "{refused:?}");
+    for token in ["", "another"] {
+        let mut command = machine.althing(&["mcp"]);
+        let outcome = Running::start(command.env("ALTHING_GATEWAY_TOKEN", token).stdin(Stdio::null())).end(SOON);
+        assert!(outcome.code == 5 && outcome.stderr.contains("ALTHING_GATEWAY_TOKEN"), "{outcome:?}");
+        assert_eq!(outcome.stdout, "", "only MCP is written there");
+    }
     let initialized = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
     let list = json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/list" });
     let outcome = over_stdio(&machine, &[initialize(), initialized, list]);

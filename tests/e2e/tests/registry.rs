@@ -97,6 +97,11 @@ fn a_release_is_published_installed_updated_and_revoked() {
     assert_eq!(yanked.code, 0, "{yanked:?}");
     let listed = scene.user.run(&["release", "list", &agent]);
     assert!(listed.stdout.contains("yanked") && listed.stdout.contains("it forgets"), "{listed:?}");
+    let stays = scene.user.run(&["update", "echo", "--young", "--yes"]);
+    let why = "1.1.0 was yanked: it forgets";
+    assert!(stays.code == 0 && stays.stdout.contains(&format!("{why}; nothing newer")), "{stays:?}");
+    let outdated = scene.user.run(&["outdated"]);
+    assert!(outdated.code == 0 && outdated.stdout.contains(why), "no lower version is an update: {outdated:?}");
     let other = scene.install(&ranged, &["--young", "--yes", "--as", "other"]);
     assert!(other.code == 0 && other.stdout.contains("1.0.0"), "a range leaves out what was yanked: {other:?}");
     let exact = scene.install(&format!("{agent}@1.1.0"), &["--young", "--yes", "--as", "exact"]);
@@ -220,6 +225,8 @@ fn a_registry_with_two_histories_is_asked_nothing_more() {
     until(HEARD, "both nodes catch it", || is_caught(&publisher) && is_caught(&user));
     let refused = user.run(&["release", "list"]);
     assert!(refused.code == 5 && said(&refused).contains("two histories"), "{refused:?}");
+    let again = user.run(&["registry", "add", &forked.at, "--key", &key]);
+    assert!(again.stdout.contains("still asked nothing"), "{again:?}");
     let evidence = user.run(&["registry", "list"]).stdout;
     assert_eq!(evidence.matches("\u{2014} ").count(), 2, "both signed checkpoints are shown: {evidence}");
     let called = user.run(&["call", "echo", "hello"]);

@@ -189,7 +189,8 @@ fn a_build_machine_stages_what_a_person_approves_or_rejects() {
     let installed = scene.member.run(&["install", &exact, "--young", "--yes"]);
     assert_eq!(installed.code, 0, "{installed:?}");
     let again = org.run(&["release", "approve", &id, "--yes"]);
-    assert!(again.code != 0 && said(&again).contains("no staged release"), "{again:?}");
+    let hint = "`althing release pending`";
+    assert!(again.code != 0 && said(&again).contains("no staged release") && said(&again).contains(hint), "{again:?}");
 
     // A description that is not the bundle's is not signed, whatever it says.
     let other = json!({

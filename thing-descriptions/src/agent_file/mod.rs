@@ -334,6 +334,16 @@ impl Callers {
         }
     }
 
+    /// Who sees an agent that those may call, where nobody says more: whoever may call it.
+    pub fn exposure(&self) -> Exposure {
+        match self {
+            Callers::ThisNode => Exposure::Hidden,
+            Callers::Own => Exposure::Own,
+            Callers::Trusted | Callers::Listed(_) => Exposure::Trusted,
+            Callers::Anyone => Exposure::Public,
+        }
+    }
+
     /// The word in the file; none for a list.
     pub fn word(&self) -> Option<&'static str> {
         match self {
@@ -379,19 +389,22 @@ pub enum Exposure {
     /// Everyone, also in lists for others; this does not allow calls.
     #[default]
     Public,
-    /// Those whom the owner trusts.
+    /// The owner's nodes, and those whom the owner trusts.
     Trusted,
+    /// The owner's nodes.
+    Own,
     /// Nobody else: never on mDNS, the DHT or in a list for others.
     Hidden,
 }
 
 impl Exposure {
-    pub(crate) const WORDS: [&'static str; 3] = ["public", "trusted", "hidden"];
+    pub(crate) const WORDS: [&'static str; 4] = ["public", "trusted", "own", "hidden"];
 
     pub(crate) fn from_word(word: &str) -> Option<Exposure> {
         match word {
             "public" => Some(Exposure::Public),
             "trusted" => Some(Exposure::Trusted),
+            "own" => Some(Exposure::Own),
             "hidden" => Some(Exposure::Hidden),
             _ => None,
         }

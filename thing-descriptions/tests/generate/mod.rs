@@ -64,7 +64,8 @@ fn callers() -> impl Strategy<Value = Callers> {
 
 /// An agent file that `AgentFile::check` accepts.
 pub fn agent_file() -> impl Strategy<Value = AgentFile> {
-    let exposure = prop_oneof![Just(Exposure::Public), Just(Exposure::Trusted), Just(Exposure::Hidden)];
+    let exposure =
+        prop_oneof![Just(Exposure::Public), Just(Exposure::Trusted), Just(Exposure::Own), Just(Exposure::Hidden)];
     let modes = || vec(prop_oneof![Just("text/plain".to_owned()), Just("application/a2a+json".to_owned())], 1..3);
     let head = ("[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", text(), text(), version(), skills());
     (head, runtime(), callers(), exposure, modes(), modes()).prop_map(

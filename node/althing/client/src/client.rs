@@ -38,7 +38,7 @@ impl Client {
     /// [`ClientError::NoNode`], at once, when no node runs.
     pub async fn connect(socket: &Path, flags: String) -> Result<Client, ClientError> {
         if tokio::net::UnixStream::connect(socket).await.is_err() {
-            return Err(ClientError::NoNode { socket: socket.to_owned(), flags });
+            return Err(ClientError::NoNode { socket: socket.to_owned(), flags, others: Vec::new() });
         }
         let http = reqwest::Client::builder().unix_socket(socket).build().map_err(ClientError::Http)?;
         Ok(Client { http, flags })

@@ -11,12 +11,14 @@ use althing_td::AgentFileError;
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// Nothing listens on the socket.
-    #[error("no node runs here ({}); start one with `althing{flags} up`", socket.display())]
+    #[error("no node runs here ({}){}start one with `althing{flags} up`", socket.display(), meant(.others))]
     NoNode {
         /// The control socket.
         socket: PathBuf,
         /// The flags that name the node on a command line.
         flags: String,
+        /// The names of other nodes of this user that run.
+        others: Vec<String>,
     },
     /// The connection failed.
     #[error("the node went away ({error}); start it with `althing{flags} up`")]
@@ -60,6 +62,16 @@ impl ClientError {
 impl From<Problem> for ClientError {
     fn from(problem: Problem) -> ClientError {
         ClientError::Problem(problem)
+    }
+}
+
+/// Which other nodes run, and how one of them is named.
+fn meant(others: &[String]) -> String {
+    match others.first() {
+        None => "; ".to_owned(),
+        Some(first) => {
+            format!(". Others run: {}. Name the one that is meant, as in `--name {first}`, or ", others.join(", "))
+        }
     }
 }
 
@@ -128,4 +140,21 @@ pub enum NodeProcessError {
         /// Why.
         error: io::Error,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_finds_no_node_is_told_how_to_start_or_name_one() {
+        let said = |others: &[&str]| {
+            let others = others.iter().map(|name| (*name).to_owned()).collect();
+            ClientError::NoNode { socket: PathBuf::from("/d/control.sock"), flags: String::new(), others }.to_string()
+        };
+        assert_eq!(said(&[]), "no node runs here (/d/control.sock); start one with `althing up`");
+        let named = "no node runs here (/d/control.sock). Others run: p1, p2. Name the one that is meant, as in `--name p1`, \
+                     or start one with `althing up`";
+        assert_eq!(said(&["p1", "p2"]), named);
+    }
 }

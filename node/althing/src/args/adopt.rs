@@ -1,7 +1,8 @@
 //! `althing adopt`
 
 use althing_fetch::Url;
-use clap::Parser as _;
+use clap::error::ErrorKind;
+use clap::{CommandFactory as _, Parser as _};
 
 use super::{Args, Command};
 
@@ -56,6 +57,13 @@ impl Args {
     pub fn read() -> Args {
         let words: Vec<_> = std::env::args_os().collect();
         let args = Args::parse_from(&words);
+        if let Some(option) = misplaced(&args, &words) {
+            let message = format!(
+                "{option}: options of `althing adopt` stand before the program; write -- before the program if its own \
+                 option is meant"
+            );
+            Args::command().error(ErrorKind::ArgumentConflict, message).exit();
+        }
         let Some(words) = rearranged(&args, &words) else { return args };
         let mut args = Args::parse_from(words);
         if let Command::Adopt(adopt) = &mut args.command {
@@ -63,6 +71,23 @@ impl Args {
         }
         args
     }
+}
+
+/// An option of `adopt` among the arguments of a program; none where `--` says that they are the program's own.
+fn misplaced<T: PartialEq<str>>(args: &Args, words: &[T]) -> Option<String> {
+    let Command::Adopt(Adopt { what, .. }) = &args.command else { return None };
+    let (_, rest) = what.split_first().filter(|(first, _)| !is_address(first))?;
+    let before = words.len().checked_sub(what.len() + 1)?;
+    if words[before] == *"--" {
+        return None;
+    }
+    let command = Args::command();
+    let own: Vec<&str> = command.find_subcommand("adopt")?.get_arguments().filter_map(clap::Arg::get_long).collect();
+    let is_own = |word: &&String| {
+        let option = word.strip_prefix("--").unwrap_or_default();
+        own.contains(&option.split('=').next().unwrap_or_default())
+    };
+    rest.iter().take_while(|word| *word != "--").find(is_own).cloned()
 }
 
 /// The words with the address last, where flags stand after it.
@@ -111,6 +136,24 @@ mod tests {
         let command = adopt("althing adopt server --dry-run http://192.0.2.7");
         assert!(command.what.len() == 3 && !command.dry_run);
         assert_eq!(adopt("althing adopt http://192.0.2.7 more").what, ["more", "http://192.0.2.7"]);
+    }
+
+    #[test]
+    fn an_option_of_adopt_after_a_program_is_refused() {
+        let misplaced = |words: &str| {
+            let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
+            super::misplaced(&Args::try_parse_from(&words).expect("words"), &words)
+        };
+        for option in ["--dry-run", "--callers own", "--callers=own", "--as x", "--secret k", "--thing t", "--all"] {
+            let found = misplaced(&format!("althing adopt server arg {option}"));
+            assert_eq!(found.as_deref(), option.split(' ').next(), "{option}");
+            assert_eq!(misplaced(&format!("althing adopt -- server arg {option}")), None, "{option}");
+        }
+        for fine in
+            ["--dry-run server --verbose", "server --config x -a", "server -- --all", "http://192.0.2.7 --dry-run"]
+        {
+            assert_eq!(misplaced(&format!("althing adopt {fine}")), None, "{fine}");
+        }
     }
 
     #[test]

@@ -63,7 +63,7 @@ pub enum Group {
     Leave {
         /// The group's name or id.
         group: String,
-        /// Remove what this node has of the group, without asking the group.
+        /// Remove what this node has of the group, without asking the group. Give the id where a dissolved one has the name too.
         #[arg(long)]
         forget: bool,
     },

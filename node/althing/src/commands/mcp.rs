@@ -2,10 +2,12 @@
 
 use std::net::SocketAddr;
 
+use althing_mcp_server::BridgeError;
+
 use crate::args::Mcp;
 use crate::commands::agent::escape;
 use crate::config::Config;
-use crate::exit::Failure;
+use crate::exit::{Failure, code};
 use crate::paths::Paths;
 
 /// The environment variable with the token of a user of the gateway; without it that of the configuration is used.
@@ -31,7 +33,19 @@ pub async fn run(at: &Paths, mcp: &Mcp) -> Result<(), Failure> {
     let url = format!("http://{}/mcp{}", reached(gateway), query(mcp));
     let token = (!token.is_empty()).then_some(token.as_str());
     let bridging = althing_mcp_server::bridge(&url, token, tokio::io::stdin(), tokio::io::stdout());
-    Box::pin(bridging).await.map_err(|error| Failure::failed(error.to_string()))
+    Box::pin(bridging).await.map_err(|error| match error {
+        BridgeError::Unauthorised => Failure::new(code::REFUSED, unauthorised(token.is_some())),
+        error => Failure::failed(error.to_string()),
+    })
+}
+
+/// What to do about a gateway that refuses the token, or that there is none.
+fn unauthorised(shown: bool) -> String {
+    let what = if shown { "does not accept the token that it was shown" } else { "wants a token, and there is none" };
+    format!(
+        "this node's gateway {what}: put the token of one of its users (`althing token add NAME`) into the variable \
+         {TOKEN_VARIABLE}, in the client's `env`; without the variable that of `gateway.token` in althing.toml is shown"
+    )
 }
 
 /// Where this machine reaches a listener, which may listen on all addresses.

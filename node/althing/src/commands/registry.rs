@@ -19,14 +19,7 @@ pub async fn registry(at: &Paths, registry: &Registry, out: &Out) -> Result<(), 
         Registry::Add { url, key, witnesses, wanted } => {
             let (url, key, witnesses, wanted) = (url.clone(), key.clone(), witnesses.clone(), *wanted);
             let added = client.post("/registries", &AddRegistry { url, key, witnesses, wanted }).await?;
-            out.show(&added, |added| {
-                format!(
-                    "this node follows {} at {}, {} entries",
-                    text(added, "name"),
-                    text(added, "at"),
-                    added["entries"]
-                )
-            });
+            out.show(&added, newly_followed);
         }
         Registry::List => {
             let list = client.get("/registries").await?;
@@ -41,6 +34,18 @@ pub async fn registry(at: &Paths, registry: &Registry, out: &Out) -> Result<(), 
         }
     }
     Ok(())
+}
+
+fn newly_followed(added: &Value) -> String {
+    let (name, at) = (text(added, "name"), text(added, "at"));
+    if added.get("forked").is_none() {
+        return format!("this node follows {name} at {at}, {} entries", added["entries"]);
+    }
+    format!(
+        "this node follows {name} at {at} already, which showed two histories: it is still asked nothing. `althing registry list` \
+         shows both checkpoints that it signed; take them to its operator and to others who use it. If you trust it again, \
+         `althing registry remove {at}` forgets both, and adding it once more believes the history that it shows then"
+    )
 }
 
 fn followed(row: &Value) -> String {
@@ -175,13 +180,31 @@ pub async fn update(at: &Paths, update: &Update, out: &Out) -> Result<(), Failur
     let mut request = UpdateRequest { name: update.agent.clone(), young: update.young, agreed: None };
     let offer = at.connect().await?.post("/update", &request).await?;
     if offer["before"] == offer["version"] {
-        out.show(&offer, |offer| {
-            format!("{} is up to date: {}{}", update.agent, text(offer, "version"), passed_over(offer))
-        });
+        out.show(&offer, |offer| unchanged(&update.agent, offer));
         return Ok(());
     }
     request.agreed = Some(agree(&offer, &described(&offer), update.yes, "update to", out)?);
     done(at, "/update", &request, out).await
+}
+
+/// Why there is no update.
+fn unchanged(name: &str, offer: &Value) -> String {
+    let (version, passed) = (text(offer, "version"), passed_over(offer));
+    match taken_back(offer) {
+        Some(why) => format!("{name} stays: {why}; nothing newer{passed}"),
+        None => format!("{name} is up to date: {version}{passed}"),
+    }
+}
+
+/// Who took an installed version back, and why, unless it was revoked.
+fn taken_back(row: &Value) -> Option<String> {
+    let version = text(row, "version");
+    match (row["yanked"].as_str(), row["quarantined"].as_str()) {
+        (Some(""), _) => Some(format!("{version} was yanked")),
+        (Some(why), _) => Some(format!("{version} was yanked: {why}")),
+        (None, Some(why)) => Some(format!("its registry's operator hides {version}: {why}")),
+        (None, None) => None,
+    }
 }
 
 async fn done<T: Serialize>(at: &Paths, path: &str, request: &T, out: &Out) -> Result<(), Failure> {
@@ -266,14 +289,15 @@ fn newest(row: &Value) -> String {
         (Some(newest), _) if newest == version => "up to date".to_owned(),
         (Some(newest), _) => newest.to_owned(),
         (None, Some(why)) => why.to_owned(),
+        (None, None) if taken_back(row).is_some() => "nothing newer".to_owned(),
         (None, None) => "nothing in its range".to_owned(),
     };
     newest += &passed_over(row);
     if let Some(why) = row["revoked"].as_str() {
         newest += &format!("; REVOKED: {why}");
     }
-    if let Some(why) = row["quarantined"].as_str() {
-        newest += &format!("; its registry's operator hides {version}: {why}");
+    if let Some(why) = taken_back(row) {
+        newest += &format!("; {why}");
     }
     newest
 }
@@ -290,6 +314,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_registry_that_was_caught_is_not_said_to_be_followed_as_others() {
+        let mut added = json!({ "name": "r", "at": "http://r/", "entries": 4 });
+        assert_eq!(newly_followed(&added), "this node follows r at http://r/, 4 entries");
+        added["forked"] = json!({ "before": "a", "now": "b" });
+        let said = newly_followed(&added);
+        assert!(said.contains("still asked nothing") && said.contains("registry remove http://r/"), "{said}");
+    }
+
+    #[test]
     fn what_is_newer_than_a_revoked_version_is_said() {
         let mut row =
             json!({ "version": "1.0.0", "newest": "1.2.0", "revoked": "x 1.0.0 was revoked by its publisher" });
@@ -301,5 +334,8 @@ mod tests {
         assert!(newest(&row).starts_with("nothing in its range; not chosen"));
         let same = json!({ "version": "1.0.0", "newest": "1.0.0" });
         assert_eq!(newest(&same), "up to date");
+        let yanked = json!({ "version": "1.2.0", "newest": null, "yanked": "it forgets" });
+        assert_eq!(newest(&yanked), "nothing newer; 1.2.0 was yanked: it forgets");
+        assert_eq!(unchanged("echo", &yanked), "echo stays: 1.2.0 was yanked: it forgets; nothing newer");
     }
 }

@@ -16,6 +16,8 @@ use crate::paths::Paths;
 
 /// Between two looks at a run that is waited for.
 const POLL: Duration = Duration::from_millis(200);
+/// Characters of an answer that a cell of a table shows.
+const CELL_CHARS_MAX: usize = 60;
 
 /// Runs workflows in a group, and shows what becomes of them.
 pub async fn run(at: &Paths, workflow: &Workflow, out: &Out) -> Result<(), Failure> {
@@ -38,7 +40,7 @@ pub async fn run(at: &Paths, workflow: &Workflow, out: &Out) -> Result<(), Failu
     out.show(&done, |done| match workflow {
         Workflow::Run { .. } => text(done, "run"),
         Workflow::List { .. } => listed(done),
-        Workflow::Show { .. } => shown(done),
+        Workflow::Show { .. } => shown(group, done),
         Workflow::Approve { .. } => {
             let what = if done["approved"] == true { "approved" } else { "rejected" };
             format!("{} is {what}", text(done, "step"))
@@ -101,7 +103,7 @@ fn ended(run: &Value) -> String {
     format!("{}: the step {}: {}", text(run, "state"), text(failure, "step"), text(failure, "why"))
 }
 
-fn shown(run: &Value) -> String {
+fn shown(group: &str, run: &Value) -> String {
     let mut lines = vec![
         format!("run       {} (number {})", text(run, "run"), run["number"]),
         format!("workflow  {}, resumed {} times", text(run, "workflow"), run["resumed"]),
@@ -115,25 +117,56 @@ fn shown(run: &Value) -> String {
         lines.push(format!("result    {result}"));
     }
     let cells = |step: &Value| {
-        let said = ["question", "why", "result"].iter().find_map(|key| step[*key].as_str()).unwrap_or_default();
-        let first = said.lines().next().unwrap_or_default().chars().take(60).collect();
+        // A reason stands below, whole.
+        let said = ["question", "result"].iter().find_map(|key| step[*key].as_str()).filter(|_| step["why"].is_null());
+        let first = excerpt(said.unwrap_or_default());
         let round = step["round"].as_u64().map_or(0, |round| round + 1);
         vec![text(step, "step"), text(step, "state"), round.to_string(), rows(step, "tasks").len().to_string(), first]
     };
     let steps: Vec<Vec<String>> = rows(run, "step").iter().map(cells).collect();
     lines.push(format!("\n{}", table(&["step", "state", "round", "tasks", ""], &steps)));
+    let why =
+        |step: &Value| Some(format!("\n{} {}: {}", text(step, "step"), text(step, "state"), step["why"].as_str()?));
+    lines.extend(rows(run, "step").iter().filter_map(why));
     let id = text(run, "run");
     let asked = rows(run, "step").iter().filter(|step| step["state"] == "asking");
     lines.extend(asked.map(|step| {
         format!(
-            "\n{} asks: {}\nnext: althing workflow approve GROUP {id} --step {} NOTE",
+            "\n{} asks: {}\nnext: althing workflow approve {group} {id} --step {} NOTE",
             text(step, "step"),
             text(step, "question"),
             text(step, "step")
         )
     }));
     if run["state"] == "failed" {
-        lines.push(format!("\nnext: althing workflow resume GROUP {id}"));
+        lines.push(format!("\nnext: althing workflow resume {group} {id}"));
     }
     lines.join("\n")
+}
+
+/// The beginning of a text, for a cell of a table.
+fn excerpt(said: &str) -> String {
+    let first: String = said.lines().next().unwrap_or_default().chars().take(CELL_CHARS_MAX).collect();
+    if first.len() < said.trim_end().len() { first + "…" } else { first }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_reason_is_shown_whole_and_what_to_do_names_the_group() {
+        let why = format!("the agent failed: {}", "long ".repeat(30));
+        let run = json!({ "run": "r1", "number": 1, "state": "failed", "resumed": 0, "step": [
+            { "step": "draft", "state": "completed", "result": "y".repeat(200) },
+            { "step": "review", "state": "asking", "question": "Is it good?" },
+            { "step": "send", "state": "failed", "why": why },
+        ] });
+        let said = shown("team", &run);
+        assert!(said.lines().any(|line| line == format!("send failed: {why}")), "{said}");
+        assert!(said.contains(&format!("{}…", "y".repeat(CELL_CHARS_MAX))), "{said}");
+        assert!(said.contains("approve team r1 --step review") && said.contains("resume team r1"), "{said}");
+    }
 }

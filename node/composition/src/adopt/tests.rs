@@ -1,3 +1,5 @@
+use althing_td::Exposure;
+
 use super::*;
 
 fn command(words: &[&str]) -> ToolServerSpec {
@@ -97,7 +99,7 @@ fn what_has_no_usable_name_gets_one() {
         let draft = adoption(&at, Callers::Own)
             .write(&at, Found::Tools(vec![tool("a", "b", json!({}))], Vec::new()))
             .expect("a draft");
-        assert_eq!(draft.file.name, name, "{words:?}");
+        assert_eq!((draft.file.name.as_str(), draft.file.exposure), (name, Exposure::Own), "{words:?}");
     }
     assert_eq!(source(&url("http://127.0.0.1:9000/mcp")), "127.0.0.1");
 }

@@ -85,7 +85,7 @@ pub fn diagnose_call(path: &CallPath) -> Vec<Finding> {
                 "L3",
                 why.clone(),
                 "check the name (`althing find`), and that the node which hosts it runs, is connected (`althing doctor` on \
-                 both), and shows the agent to this node's owner (`visible` of its agent file)",
+                 both), and shows the agent to this node's owner (`exposure` of its agent file)",
             )];
         }
         CallPath::Stopped(why) => return vec![stopped(why)],
@@ -122,8 +122,8 @@ pub fn diagnose_call(path: &CallPath) -> Vec<Finding> {
 
 /// An agent of this node that was stopped, since its release was revoked.
 fn stopped(why: &str) -> Finding {
-    let remedy = "it runs no more in that version: `althing outdated` names a newer one, `althing update NAME` takes it; its \
-                  publisher releases one";
+    let remedy = "it runs no more in that version: `althing update NAME` takes another one of its range that was not revoked \
+                  (`althing outdated` names it), `althing uninstall NAME` removes it; its publisher releases the next one";
     wrong("L1", why, remedy)
 }
 

@@ -1,5 +1,7 @@
 //! Gathers the status of a node, and whether others can reach it.
 
+use std::collections::BTreeSet;
+
 use althing_execution::definition::{Difference, Unfit};
 use althing_execution::{AgentState, AgentStatus};
 use althing_protocol::PublicKey;
@@ -135,6 +137,8 @@ async fn gather(node: &Node, dialled_back: Vec<DialBack>) -> NodeStatus {
     let unauthorised = unauthorised.collect();
     // All agents that run, also those of `althing run`.
     let mut agents = publish::all(node.store.as_ref()).unwrap_or_default();
+    let adopted = names(&agents, |added| crate::adopted(&added.file).is_some());
+    let revoked = names(&agents, |added| node.agents.is_revoked_install(added));
     agents.retain(|added| running.iter().any(|agent| agent.name == added.file.name));
     let open = |added: &&StoredAgent| matches!(added.file.runtime, RuntimeSpec::Process { port: Some(_), .. });
     let open_ports = agents.iter().filter(open).map(|added| added.file.name.clone()).collect();
@@ -144,6 +148,8 @@ async fn gather(node: &Node, dialled_back: Vec<DialBack>) -> NodeStatus {
     NodeStatus {
         agents: agents.map(|added| (added.file.name, format!("{:?}", added.file.exposure).to_lowercase())).collect(),
         failed,
+        adopted,
+        revoked,
         tools,
         unauthorised,
         open_ports,
@@ -162,6 +168,11 @@ async fn gather(node: &Node, dialled_back: Vec<DialBack>) -> NodeStatus {
         registries: node.registries.examine().await,
         unread: node.discovery.reading_things().1,
     }
+}
+
+/// The names of some of the agents.
+fn names(agents: &[StoredAgent], is_one: impl Fn(&StoredAgent) -> bool) -> BTreeSet<String> {
+    agents.iter().filter(|added| is_one(added)).map(|added| added.file.name.clone()).collect()
 }
 
 /// Why the data directory cannot be written, if so.

@@ -178,6 +178,31 @@ pub enum RegistriesError {
     /// A file of the bundle is outside the folder of the agent file.
     #[error("{} is not below the folder of the agent file: files of a release are", .0.display())]
     Outside(PathBuf),
+    /// A path of the agent file leads to what another machine has not.
+    #[error(
+        "`{field}` of the agent file is {}, which is missing where the release is installed: move what is meant below the folder \
+         of the agent file, and write the path from there",
+        path.display()
+    )]
+    Elsewhere {
+        /// Where in the agent file.
+        field: String,
+        /// The path.
+        path: PathBuf,
+    },
+    /// The agent file names a file or a folder of which the release has nothing.
+    #[error(
+        "`{field}` of the agent file names {}, which is not in the release: add it with `--with {}`, a folder by each of its \
+         files that the agent needs",
+        path.display(),
+        path.display()
+    )]
+    NotInRelease {
+        /// Where in the agent file.
+        field: String,
+        /// The path, from the folder of the agent file.
+        path: PathBuf,
+    },
     /// The version is none.
     #[error(transparent)]
     Version(#[from] VersionError),
@@ -371,6 +396,8 @@ impl RegistriesError {
             | RegistriesError::Bundle(_)
             | RegistriesError::TooLarge { .. }
             | RegistriesError::Outside(_)
+            | RegistriesError::Elsewhere { .. }
+            | RegistriesError::NotInRelease { .. }
             | RegistriesError::Version(_)
             | RegistriesError::Range(_)
             | RegistriesError::NoVersion(_)

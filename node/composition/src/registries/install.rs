@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use althing_protocol::registry::{BundleFiles, Standing, VerifiedRelease, Version};
 use althing_protocol::{AgentId, CallerId, Digest, PublisherId};
 use althing_registry_client::{
-    ListedVersion, Reference, RegistryClient, Resolved, check_approved, chosen, passed_over, quarantined,
+    ListedVersion, Reference, RegistryClient, Resolved, check_approved, chosen, passed_over,
 };
-use althing_td::{AsksAs, Callers, Exposure, SharedFile};
+use althing_td::{AsksAs, Callers, SharedFile};
 
 use super::contents::{file_name, of_release};
 use super::requirement::AttestedRow;
@@ -99,26 +99,6 @@ pub struct Offer {
     bundle: BundleFiles,
 }
 
-/// An installed agent or workflow, and the version that its registry has now.
-#[derive(Debug, Clone)]
-pub struct Outdated {
-    /// Its name here.
-    pub name: String,
-    /// From where it was installed.
-    pub from: InstalledRow,
-    /// The highest version there, unless the registry cannot be asked.
-    pub newest: Result<Option<String>, String>,
-    /// Why its range does not choose higher ones, as the registry says.
-    pub passed_over: Vec<String>,
-    /// Why it must not run, if its publisher revoked it.
-    pub revoked: Option<String>,
-    /// Why the registry's operator hides it, if that is so: the operator's word, which stops no call.
-    pub quarantined: Option<String>,
-}
-
-/// The highest version, why there is no higher one, and why the installed one is hidden.
-type Newest = (Option<String>, Vec<String>, Option<String>);
-
 /// Installs what others published.
 pub struct Installing<'a>(pub(super) &'a Registries);
 
@@ -187,7 +167,7 @@ impl Installing<'_> {
                 file.asks_as = AsksAs::Caller;
                 // Which of its tools others may call is for whoever runs it to say.
                 file.expose.clear();
-                file.exposure = if wanted.callers == Callers::ThisNode { Exposure::Hidden } else { Exposure::Public };
+                file.exposure = wanted.callers.exposure();
             }
             // It has neither rights nor callers: what runs it is a group of this node, with agents of the group's members.
             SharedFile::Workflow(_) => drop(AgentId::new(agent.publisher(), &name)?),
@@ -376,7 +356,7 @@ impl Installing<'_> {
     }
 
     /// From where what has that name was installed, and whether it is an agent.
-    fn installed(&self, name: &str) -> Result<(InstalledRow, bool), RegistriesError> {
+    pub(super) fn installed(&self, name: &str) -> Result<(InstalledRow, bool), RegistriesError> {
         let agent = self.0.revocations.installed().remove(name).map(|row| (row, true));
         let found = agent.or_else(|| Some((self.0.revocations.workflows().remove(name)?, false)));
         found.ok_or_else(|| RegistriesError::NotInstalled(name.to_owned()))
@@ -388,37 +368,6 @@ impl Installing<'_> {
     /// [`RegistriesError::NotInstalled`].
     pub fn version_of(&self, name: &str) -> Result<String, RegistriesError> {
         self.installed(name).map(|(row, _)| row.version)
-    }
-
-    /// What was installed, agents and workflows, and what their registries have now.
-    pub async fn outdated(&self) -> Vec<Outdated> {
-        let mut all = Vec::new();
-        for (name, from) in self.0.revocations.installed().into_iter().chain(self.0.revocations.workflows()) {
-            let asked = self.newest(&from).await.map_err(|error| error.to_string());
-            let (newest, passed_over, quarantined) = match asked {
-                Ok((newest, passed_over, quarantined)) => (Ok(newest), passed_over, quarantined),
-                Err(why) => (Err(why), Vec::new(), None),
-            };
-            let agent: Option<AgentId> = from.agent.parse().ok();
-            let revoked = agent.and_then(|agent| self.0.revocations.of(&agent, &from.version));
-            all.push(Outdated { name, from, newest, passed_over, revoked, quarantined });
-        }
-        all
-    }
-
-    /// The highest version of the range, why it chooses no higher one, and why the installed one is hidden, if it is.
-    async fn newest(&self, from: &InstalledRow) -> Result<Newest, RegistriesError> {
-        let client = self.0.client(&from.registry)?;
-        let listed = client.versions(&from.agent.parse()?).await?;
-        // An exact version stays as it is.
-        let range = if from.range.parse::<Version>().is_ok() { format!("={}", from.range) } else { from.range.clone() };
-        let range = range.parse().map_err(|_| RegistriesError::Range(from.range.clone()))?;
-        let hidden = quarantined(&listed, &from.version);
-        let newest = chosen(&listed, &range);
-        let mut passed_over = passed_over(&listed, &range, newest.as_ref());
-        // Of the installed one it is said apart.
-        passed_over.retain(|why| !why.starts_with(&format!("{} ", from.version)));
-        Ok((newest.map(|version| version.to_string()), passed_over, hidden))
     }
 }
 

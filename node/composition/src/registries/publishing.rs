@@ -12,6 +12,7 @@ use althing_registry_client::{RegistryClient, RegistryError};
 use althing_store::file::read_bytes;
 use althing_td::{RuntimeSpec, SharedFile};
 
+use super::portable::Portable;
 use super::{Registries, RegistriesError};
 use crate::publish::sign;
 
@@ -192,6 +193,9 @@ pub(super) fn gather(path: &Path, with: &[PathBuf]) -> Result<(SharedFile, Vec<u
         let bytes = read(&whole, left as u64)?;
         left = left.saturating_sub(bytes.len());
         files.insert(relative, bytes.into());
+    }
+    if let SharedFile::Agent(file) = &shared {
+        Portable { folder, files: files.keys().cloned().collect() }.check(file)?;
     }
     let bundle = BundleFiles { agent: text, files }.encode()?;
     if bundle.len() > BUNDLE_BYTES_MAX {

@@ -25,7 +25,7 @@ impl From<GroupError> for Problem {
     fn from(error: GroupError) -> Problem {
         let kind = match &error {
             GroupError::NoSuchGroup(_) | GroupError::NotFound(_) => Kind::NotFound,
-            GroupError::Ticket(_) | GroupError::Ambiguous(_) | GroupError::Object(_) | GroupError::Charter(_) => {
+            GroupError::Ticket(_) | GroupError::Ambiguous { .. } | GroupError::Object(_) | GroupError::Charter(_) => {
                 Kind::Invalid
             }
             GroupError::Proposal(..) => Kind::NotFound,
@@ -109,7 +109,10 @@ pub async fn work(
     Path(group): Path<String>,
     Json(request): Json<GroupRequest>,
 ) -> Answer {
-    let id = node.groups.resolve(&group)?;
+    let id = match request {
+        GroupRequest::Leave { forget: true } => node.groups.resolve_to_forget(&group)?,
+        _ => node.groups.resolve(&group)?,
+    };
     let working = tokio::spawn(async move { operate(&node, id, request).await.map(Json) });
     working.await.unwrap_or_else(|error| Err(Problem::failed(error.to_string())))
 }

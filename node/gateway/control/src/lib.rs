@@ -416,17 +416,28 @@ async fn ask(node: &Node, request: &CallRequest, operation: Operation, params: &
     let callee = Callee::Named(request.agent.clone(), among(request.anyone));
     let asked = OperationRequest::parse(operation, params.to_string().into_bytes()).map_err(Problem::from)?;
     let asked = althing_calls::CallRequest::new(callee, asked, vec![Principal::Local]);
-    node.calls.ask(asked).await.map_err(|error| match node.discovery.no_agent_but_thing(&request.agent) {
-        Some(thing) if error.refusal == Refusal::AgentUnknown => Problem::new(
-            Kind::NotFound,
-            format!(
-                "{:?} is a Thing that was read at {}, and no agent: use it by the forms of its description (`althing \
-                 describe`)",
-                request.agent, thing.from
-            ),
-        ),
-        _ => error.into(),
-    })
+    let error = match node.calls.ask(asked).await {
+        Err(error) if error.refusal == Refusal::AgentUnknown => error,
+        answered => return answered.map_err(Problem::from),
+    };
+    if let Some(thing) = node.discovery.no_agent_but_thing(&request.agent) {
+        let message = format!(
+            "{:?} is a Thing that was read at {}, and no agent: use it by the forms of its description (`althing describe`)",
+            request.agent, thing.from
+        );
+        return Err(Problem::new(Kind::NotFound, message));
+    }
+    let Some((name, tool)) = request.agent.split_once('/') else { return Err(error.into()) };
+    if node.calls.resolve(name, among(request.anyone)).await.is_err() {
+        return Err(error.into());
+    }
+    let tool = json!(tool);
+    let message = format!(
+        "{}. {name:?} is an agent; a tool of one is called by a message: `althing call {name} '{{\"tool\": {tool}, \
+         \"arguments\": {{…}}}}'`",
+        error.message
+    );
+    Err(Problem::new(Kind::NotFound, message))
 }
 
 async fn call(State(node): State<Arc<Node>>, Json(request): Json<CallRequest>) -> Result<Response, Problem> {

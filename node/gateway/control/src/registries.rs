@@ -188,6 +188,14 @@ pub async fn install(State(node): State<Arc<Node>>, Json(request): Json<InstallR
 /// `POST /update`: shows what an installed agent would be updated to; updates it when its digest is agreed to.
 pub async fn update(State(node): State<Arc<Node>>, Json(request): Json<UpdateRequest>) -> Answer {
     let UpdateRequest { name, young, agreed: digest } = request;
+    if let Some(kept) = node.registries.installing().kept(&name).await? {
+        if digest.is_some() {
+            return Err(RegistriesError::Changed.into());
+        }
+        let mut answer = installed(&kept);
+        answer["before"] = answer["version"].clone();
+        return Ok(Json(answer));
+    }
     let offer = node.registries.installing().look_for_update(&node.agents, &name, young, trusts(&node)).await?;
     let mut answer = offered(&node, &offer);
     answer["before"] = json!(node.registries.installing().version_of(&name)?);
@@ -219,20 +227,23 @@ pub async fn uninstall(State(node): State<Arc<Node>>, Path(name): Path<String>) 
 
 /// `GET /outdated`
 pub async fn outdated(State(node): State<Arc<Node>>) -> Json<Value> {
-    let one = |Outdated { name, from, newest, passed_over, revoked, quarantined }: &Outdated| {
-        json!({
-            "name": name,
-            "agent": from.agent,
-            "version": from.version,
-            "range": from.range,
-            "registry": from.registry,
-            "newest": newest.as_ref().ok(),
-            "why": newest.as_ref().err(),
-            "passedOver": passed_over,
-            "revoked": revoked,
-            "quarantined": quarantined,
-        })
-    };
     let all = node.registries.installing().outdated().await;
-    Json(json!({ "installed": all.iter().map(one).collect::<Vec<_>>() }))
+    Json(json!({ "installed": all.iter().map(installed).collect::<Vec<_>>() }))
+}
+
+/// What was installed, and what its registry has now.
+fn installed(row: &Outdated) -> Value {
+    json!({
+        "name": row.name,
+        "agent": row.from.agent,
+        "version": row.from.version,
+        "range": row.from.range,
+        "registry": row.from.registry,
+        "newest": row.newest.as_ref().ok(),
+        "why": row.newest.as_ref().err(),
+        "passedOver": row.passed_over,
+        "revoked": row.revoked,
+        "yanked": row.yanked,
+        "quarantined": row.quarantined,
+    })
 }

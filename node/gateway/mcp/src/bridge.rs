@@ -43,6 +43,9 @@ pub enum BridgeError {
     /// The gateway ended the conversation.
     #[error("the node's gateway ended the conversation; look whether the node runs: althing status")]
     Gateway,
+    /// The gateway accepts no messages without a token, or with this one.
+    #[error("the node's gateway wants a token, and accepts none that it was shown")]
+    Unauthorised,
 }
 
 /// Passes messages between a client and the gateway at `url`, until the client closes `input`.
@@ -61,6 +64,9 @@ pub async fn bridge(
         .redirect(reqwest::redirect::Policy::none())
         .connect_timeout(CONNECT)
         .build()?;
+    if wants_another(&http, url, token).await {
+        return Err(BridgeError::Unauthorised);
+    }
     let mut config = StreamableHttpClientTransportConfig::with_uri(url)
         .max_sse_event_size(MESSAGE_BYTES_MAX)
         .reinit_on_expired_session(true);
@@ -83,6 +89,16 @@ pub async fn bridge(
     // An error means that the session is gone already. One that was never begun whole is not ended in order.
     let _ = tokio::time::timeout(GRACE, gateway.close()).await;
     outcome
+}
+
+/// Whether the gateway refuses whoever shows that token. The SDK hides its answer to the first message.
+async fn wants_another(http: &reqwest::Client, url: &str, token: Option<&str>) -> bool {
+    let mut asking = http.get(url).timeout(CONNECT);
+    if let Some(token) = token {
+        asking = asking.bearer_auth(token);
+    }
+    // Whoever does not answer now is asked again by the messages.
+    asking.send().await.is_ok_and(|answer| answer.status() == reqwest::StatusCode::UNAUTHORIZED)
 }
 
 /// A request, and why the gateway did not take it.

@@ -16,6 +16,20 @@ pub enum TrustRelation {
     Stranger,
 }
 
+impl TrustRelation {
+    /// All of them.
+    pub(crate) const ALL: [TrustRelation; 3] = [TrustRelation::Own, TrustRelation::Trusted, TrustRelation::Stranger];
+
+    /// Its place in [`TrustRelation::ALL`].
+    pub(crate) fn place(self) -> usize {
+        match self {
+            TrustRelation::Own => 0,
+            TrustRelation::Trusted => 1,
+            TrustRelation::Stranger => 2,
+        }
+    }
+}
+
 /// How near a node, or a publisher, is to this node, as far as room goes. The nearest is the smallest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rank {

@@ -464,15 +464,26 @@ impl Groups {
         if let Ok(id) = name.parse() {
             return Ok(id);
         }
-        let (named, ended): (Vec<Overview>, Vec<Overview>) =
-            self.list().into_iter().filter(|group| group.name == name).partition(Overview::is_here);
+        let named = self.named(name);
         // One that ended counts only where none goes on.
-        let named = if named.is_empty() { ended } else { named };
-        match named.as_slice() {
-            [one] => Ok(one.id),
-            [] => Err(GroupError::NotFound(name.to_owned())),
-            [..] => Err(GroupError::Ambiguous(name.to_owned())),
+        let here: Vec<Overview> = named.iter().filter(|group| group.is_here()).cloned().collect();
+        only_one(name, if here.is_empty() { &named } else { &here })
+    }
+
+    /// The group of that id, or of that name, whose data here is to go: where one that ended has the name too, only the id
+    /// says which is meant.
+    ///
+    /// # Errors
+    /// [`GroupError::NotFound`], [`GroupError::Ambiguous`].
+    pub fn resolve_to_forget(&self, name: &str) -> Result<GroupId, GroupError> {
+        if let Ok(id) = name.parse() {
+            return Ok(id);
         }
+        only_one(name, &self.named(name))
+    }
+
+    fn named(&self, name: &str) -> Vec<Overview> {
+        self.list().into_iter().filter(|group| group.name == name).collect()
     }
 
     /// One group as this node sees it.
@@ -488,6 +499,18 @@ impl Groups {
         let members: Vec<Arc<Member>> = self.shared.members.read().expect("no panic").values().cloned().collect();
         for member in members {
             member.stop().await;
+        }
+    }
+}
+
+/// The id of the group that alone has that name.
+fn only_one(name: &str, named: &[Overview]) -> Result<GroupId, GroupError> {
+    match named {
+        [one] => Ok(one.id),
+        [] => Err(GroupError::NotFound(name.to_owned())),
+        several => {
+            let groups = several.iter().map(|group| (group.id, group.standing)).collect();
+            Err(GroupError::Ambiguous { name: name.to_owned(), groups })
         }
     }
 }
