@@ -272,6 +272,8 @@ impl Tools {
                 gen_ai.tool.call.result = tracing::field::Empty,
                 althing.tool.definition = record.definition,
                 althing.binding.hash = &*context::binding_hash(),
+                "error.type" = tracing::field::Empty,
+                otel.status_description = tracing::field::Empty,
             )
         });
         context::record(&span, "gen_ai.tool.call.arguments", || arguments.to_owned());
@@ -290,6 +292,11 @@ impl Tools {
             Err(ToolError::Unfit { .. }) => "changed",
             Err(_) => "failed",
         };
+        if outcome.is_err() || record.outcome == "error" {
+            span.record("error.type", record.outcome);
+            // This sets the status to an error too.
+            span.record("otel.status_description", record.outcome);
+        }
         tracing::info!(
             agent = self.agent,
             tool = record.tool,
