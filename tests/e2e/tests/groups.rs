@@ -94,6 +94,19 @@ fn what_a_group_acknowledged_outlives_its_leader_and_a_stop_of_all() {
     team.restart(first);
     until(SOON, "the killed one follows", || team.status(first)["role"] == "follower");
     assert_eq!(team.get(first, "later"), "without it");
+    // One of three is no majority: it names nobody as leading, but who led last.
+    let (last, led) = ((first + 2) % 3, team.leader());
+    let led = team.node(led).did();
+    (0..3).filter(|at| *at != last).for_each(|at| team.kill(at));
+    until(SOON, "nobody leads", || team.status(last)["leader"].is_null());
+    let status = team.status(last);
+    assert!(status["lastLeader"] == led.as_str() || status["lastLeader"].is_null(), "{status}");
+    until(SOON, "it says whom it reaches", || {
+        let shown = team.machines[last].run(&["group", "status", "team"]);
+        shown.stdout.contains("1 of 3 voters can be reached")
+    });
+    (0..3).filter(|at| *at != last).for_each(|at| team.restart(at));
+    team.leader();
     // All at once, as when the power fails.
     (0..3).for_each(|at| team.kill(at));
     (0..3).for_each(|at| team.restart(at));

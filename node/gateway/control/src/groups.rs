@@ -1,6 +1,7 @@
 //! Groups in the control API.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use althing_coordination::machine::group::Group;
 use althing_coordination::machine::outcome::Refusal;
@@ -20,6 +21,8 @@ type Answer = Result<Json<Value>, Problem>;
 
 /// Keys that are listed at once.
 const KEYS_MAX: usize = 10_000;
+/// For how long a leader may be silent until nobody is named as leading.
+const LEADER_SILENT: Duration = Duration::from_secs(2);
 
 impl From<GroupError> for Problem {
     fn from(error: GroupError) -> Problem {
@@ -75,7 +78,7 @@ pub async fn list(State(node): State<Arc<Node>>) -> Json<Value> {
 pub fn totals(node: &Node) -> Value {
     let groups: Vec<Overview> = node.groups.list().into_iter().filter(|group| group.standing == "member").collect();
     let led_here = |group: &&Overview| group.replica.as_ref().is_some_and(|replica| replica.role == Role::Leader);
-    let led = |group: &&Overview| group.replica.as_ref().is_some_and(|replica| replica.leader.is_some());
+    let led = |group: &&Overview| leader(group).0.is_some();
     let here = node.communication.network().local();
     let held = |group: &Overview| node.groups.look(group.id, |state| state.work().tasks().held_by(&here).count());
     json!({
@@ -185,15 +188,29 @@ async fn fresh(node: &Node, id: GroupId, stale: bool) -> Result<Option<u64>, Pro
 /// A group in a list.
 fn about(group: &Overview) -> Value {
     let replica = group.replica.as_ref();
+    let (leader, last_leader) = leader(group);
     json!({
         "id": group.id.to_string(),
         "name": group.name,
         "standing": group.standing,
         "role": replica.map(|replica| role(replica.role)),
-        "leader": replica.and_then(|replica| replica.leader).map(|leader| leader.did()),
+        "leader": leader.map(|leader| leader.did()),
+        "lastLeader": last_leader.map(|leader| leader.did()),
+        "silentMs": group.silence.and_then(|time| u64::try_from(time.as_millis()).ok()),
         "term": replica.map(|replica| replica.term),
         "failure": group.failure,
     })
+}
+
+/// Who leads, as far as this node heard; else who led last, if it knows.
+fn leader(group: &Overview) -> (Option<PublicKey>, Option<PublicKey>) {
+    let Some(replica) = &group.replica else { return (None, None) };
+    let is_heard = match group.silence {
+        Some(silence) => silence <= LEADER_SILENT,
+        // A leader that was elected just now; others have heard nobody since they started.
+        None => replica.role == Role::Leader,
+    };
+    if is_heard { (replica.leader, None) } else { (None, replica.leader) }
 }
 
 fn role(role: Role) -> &'static str {
@@ -221,7 +238,6 @@ fn status(node: &Node, id: GroupId) -> Result<Value, Problem> {
         value["lastEntry"] = json!(replica.last);
         value["appliedEntry"] = json!(replica.applied);
         value["snapshotEntry"] = json!(replica.snapshot);
-        value["silentMs"] = json!(overview.silence.and_then(|time| u64::try_from(time.as_millis()).ok()));
         let lag = |entry: &Option<u64>| entry.map(|entry| replica.last.unwrap_or(entry).saturating_sub(entry));
         let lags = replica.replicated.iter().map(|(node, entry)| (node.did(), json!(lag(entry))));
         value["lag"] = Value::Object(lags.collect());
