@@ -188,9 +188,18 @@ fn what_cannot_run_is_refused_with_what_to_write() {
         "name: c\nsteps:\n  - { id: a, agent: x, after: b }\n  - { id: b, agent: x, after: a }\n",
     );
     machine.write("app.yaml", "name: a\ngroup: team\nagents: [{ file: missing.yaml }]\n");
+    for (file, wrong) in [("late.yaml", "cron: \"61 3 * * *\""), ("far.yaml", "cron: \"* * * * *\", zone: Berlin")] {
+        let app = APP.replace(", instances: 2", "").replace("cron: \"* * * * *\"", wrong);
+        machine.write(file, &app);
+    }
+    machine.write("echo.yaml", ECHO);
+    machine.write("asked.yaml", ASKED);
     let at = |file: &str| machine.home().join(file).to_str().expect("a plain path").to_owned();
     for (arguments, told) in [
         (vec!["workflow", "run", "team", &at("circle.yaml")], "wait for each other: a → b → a"),
+        (vec!["workflow", "run", "team", &at("circle.yaml")], "circle.yaml: the workflow file"),
+        (vec!["app", "apply", &at("late.yaml")], "late.yaml: schedules[0].cron of \"minutely\""),
+        (vec!["app", "apply", "--dry-run", &at("far.yaml")], "far.yaml: schedules[0].zone of \"minutely\""),
         (vec!["workflow", "run", "team", "nothing"], "keeps no workflow of that name"),
         (vec!["workflow", "show", "team", "0123"], "no id of a run"),
         (vec!["workflow", "resume", "team", "00000000000000000000000000000001"], "no run"),

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use althing_coordination::machine::group::Group;
 use althing_coordination::machine::placement::Placed;
+use althing_coordination::service::calendar::CalendarError;
 use althing_coordination::{Deployed, GroupAgents, GroupError};
 use althing_discovery::Query;
 use althing_node::Node;
@@ -19,7 +20,7 @@ use axum::extract::{Path, State};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::group_flows::{WORKFLOWS, upcoming};
+use crate::group_flows::{WORKFLOWS, times};
 use crate::{AppRequest, Kind, Problem, ServeGroup};
 
 type Answer = Result<Json<Value>, Problem>;
@@ -121,6 +122,7 @@ async fn operate(node: &Node, request: AppRequest) -> Result<Value, Problem> {
 
 /// Brings an application up, or changes what differs. A group that is not there is formed only if somebody said so.
 async fn apply(node: &Node, app: &App, folder: &FilePath, dry_run: bool, form: bool) -> Result<Value, Problem> {
+    check_times(node, app)?;
     let group = match node.groups.resolve(&app.group) {
         Err(GroupError::NotFound(_)) if dry_run || !form => {
             let changes = Plan::of(app, folder, &Known::default())?.changes;
@@ -145,6 +147,17 @@ async fn apply(node: &Node, app: &App, folder: &FilePath, dry_run: bool, form: b
     }
     let (forms, name) = (false, &app.name);
     Ok(json!({ "app": name, "group": app.group, "forms": forms, "changes": changes, "waiting": waiting }))
+}
+
+/// Checks the times of all schedules before anything is done.
+fn check_times(node: &Node, app: &App) -> Result<(), Problem> {
+    for (n, schedule) in app.schedules.iter().enumerate() {
+        times(node, schedule).map_err(|error| {
+            let field = if matches!(error, CalendarError::Zone(_)) { "zone" } else { "cron" };
+            Problem::invalid(format!("schedules[{n}].{field} of {:?}: {error}", schedule.name))
+        })?;
+    }
+    Ok(())
 }
 
 /// Waits until the agents of an application run on as many members as they should; those that do not.
@@ -312,7 +325,6 @@ impl Plan {
             node.groups.command(group, Command::Set(set)).await?;
         }
         if let Some(schedule) = app.schedules.iter().find(|it| change.what == "schedule" && it.name == name) {
-            upcoming(node, schedule)?;
             node.groups.command(group, Command::Schedule(Box::new(schedule.clone()))).await?;
         }
         Ok(())
