@@ -120,6 +120,11 @@ fn a_group_is_left_expelled_from_and_dissolved() {
     let [founder, second, third] = [&team.machines[0], &team.machines[1], &team.machines[2]];
     // A ticket is for one node, once.
     let did = team.node(1).did();
+    founder.json(&["group", "set", "team", "colour", "blue"]);
+    let unset = founder.run(&["group", "unset", "team", "colur"]);
+    assert!(unset.code == 4 && unset.stderr.contains("Did you mean \"colour\"?"), "{unset:?}");
+    let ended = founder.run(&["group", "serve", "team", "--as", "nope", "--end"]);
+    assert!(ended.code == 4 && ended.stderr.contains("no agent \"nope\""), "{ended:?}");
     let ticket = text(&founder.json(&["group", "invite", "team", &did])["ticket"]);
     assert_eq!(third.run(&["group", "join", &ticket]).code, 5, "it is for another");
     assert_eq!(second.run(&["group", "join", &ticket]).code, 5, "it is a member");

@@ -107,7 +107,15 @@ async fn serve(client: &Client, given: &ServeArgs, out: &Out) -> Result<(), Fail
     let done = client.post(&format!("/groups/{}/serve", escape(&given.group)), &request).await?;
     out.show(&done, |done| match done["ended"].as_str() {
         Some(name) => format!("{name} is hosted no more"),
-        None => format!("{0} is an agent now\nnext: althing call {0} TEXT", text(done, "agent")),
+        None => {
+            let unable = match (done["membersAble"].as_u64(), &given.capability) {
+                (Some(0), Some(capability)) => format!(
+                    "\nno member is known to host an agent with the capability {capability} yet: calls wait until one does"
+                ),
+                _ => String::new(),
+            };
+            format!("{0} is an agent now{unable}\nnext: althing call {0} TEXT", text(done, "agent"))
+        }
     });
     Ok(())
 }

@@ -13,6 +13,7 @@ use althing_coordination::{Deployed, GroupAgents, GroupError};
 use althing_discovery::Query;
 use althing_node::Node;
 use althing_protocol::PublicKey;
+use althing_protocol::contract::did_you_mean;
 use althing_protocol::group::{Command, Deployment, GroupId, Policy, Remove, Schedule, Set};
 use althing_td::{App, AppAgent, parse_app};
 use axum::Json;
@@ -392,6 +393,7 @@ pub async fn serve(
         match request {
             ServeGroup::Agent(file) => {
                 let (name, bytes) = (file.name.clone(), serde_json::to_vec(&file));
+                let asked = file.skills.first().map(|skill| skill.id.clone());
                 let bytes = bytes.map_err(|error| Problem::failed(error.to_string()))?;
                 let on_each = |mut made: Deployment| {
                     made.instances = 0;
@@ -402,13 +404,35 @@ pub async fn serve(
                 while node.agents.status(&name).is_none() && tokio::time::Instant::now() < until {
                     tokio::time::sleep(POLL).await;
                 }
-                Ok(Json(json!({ "agent": name })))
+                let able = asked.map(|capability| able(&node, id, &capability, &name)).transpose()?;
+                Ok(Json(json!({ "agent": name, "membersAble": able })))
             }
             ServeGroup::End(name) => {
+                node.groups.catch_up(id).await?;
+                let known = GroupAgents::of(&node.groups, id).list()?;
+                if !known.iter().any(|it| it.placed.deployment.agent == name) {
+                    return Err(unserved(&group, &name, &known));
+                }
                 GroupAgents::of(&node.groups, id).undeploy(&name).await?;
                 Ok(Json(json!({ "ended": name })))
             }
         }
     });
     working.await.unwrap_or_else(|error| Err(Problem::failed(error.to_string())))
+}
+
+/// No agent of that name is hosted by the group's members.
+fn unserved(group: &str, name: &str, known: &[Deployed]) -> Problem {
+    let names: Vec<&str> = known.iter().map(|it| it.placed.deployment.agent.as_str()).collect();
+    let hint = if names.is_empty() { "it has none".to_owned() } else { did_you_mean(name, &names) };
+    Problem::new(Kind::NotFound, format!("the group {group} has no agent {name:?}. {hint}"))
+}
+
+/// How many members are known to host an agent with that capability, other than the group's own.
+fn able(node: &Node, group: GroupId, capability: &str, own: &str) -> Result<usize, Problem> {
+    let query = Query { capability: Some(capability.to_owned()), limit: Some(1_000), ..Query::default() };
+    let (found, _) = node.discovery.find(&query);
+    let found = found.iter().filter(|found| found.candidate.verified.agent.name() != own);
+    let nodes: BTreeSet<PublicKey> = found.map(|found| found.node).collect();
+    Ok(node.groups.look(group, |state| state.members().iter().filter(|(key, _)| nodes.contains(*key)).count())?)
 }

@@ -10,6 +10,7 @@ use althing_coordination::machine::workflow::{RunState, StepState};
 use althing_coordination::{GroupError, Overview, Proofs, Role, Ticket};
 use althing_node::Node;
 use althing_protocol::PublicKey;
+use althing_protocol::contract::did_you_mean;
 use althing_protocol::group::{Command, Equivocated, GroupId, Remove, Rule, Set};
 use axum::Json;
 use axum::extract::{Path, State};
@@ -21,6 +22,8 @@ type Answer = Result<Json<Value>, Problem>;
 
 /// Keys that are listed at once.
 const KEYS_MAX: usize = 10_000;
+/// Keys that are named where one is missing.
+const NEAR_MAX: usize = 20;
 /// For how long a leader may be silent until nobody is named as leading.
 const LEADER_SILENT: Duration = Duration::from_secs(2);
 
@@ -153,13 +156,17 @@ async fn operate(node: &Node, id: GroupId, request: GroupRequest) -> Result<Valu
             json!({ "key": key, "version": version })
         }
         GroupRequest::Remove { key, if_version } => {
+            groups.catch_up(id).await?;
+            if !groups.look(id, |state| state.values().get(&key).is_some())? {
+                return Err(no_value(node, id, &key));
+            }
             let version = groups.command(id, Command::Remove(Remove { key: key.clone(), if_version })).await?;
             json!({ "removed": key, "version": version })
         }
         GroupRequest::Get { key, stale } => {
             let age = fresh(node, id, stale).await?;
             let value = groups.look(id, |state| state.values().get(&key).cloned())?;
-            let value = value.ok_or_else(|| Problem::new(Kind::NotFound, format!("the group has no value {key:?}")))?;
+            let value = value.ok_or_else(|| no_value(node, id, &key))?;
             let text = String::from_utf8_lossy(&value.bytes).into_owned();
             json!({ "key": key, "value": text, "version": value.version, "stale": stale, "staleMs": age })
         }
@@ -172,6 +179,18 @@ async fn operate(node: &Node, id: GroupId, request: GroupRequest) -> Result<Valu
             json!({ "keys": groups.look(id, keys)?, "stale": stale, "staleMs": age })
         }
     })
+}
+
+/// There is no such value; keys that look like it are named.
+fn no_value(node: &Node, id: GroupId, key: &str) -> Problem {
+    let some = |state: &Group| {
+        let keys = state.values().keys("").take(NEAR_MAX);
+        keys.map(str::to_owned).collect::<Vec<String>>()
+    };
+    let keys = node.groups.look(id, some).unwrap_or_default();
+    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+    let hint = if keys.is_empty() { "it has none yet".to_owned() } else { did_you_mean(key, &keys) };
+    Problem::new(Kind::NotFound, format!("the group has no value {key:?}. {hint}"))
 }
 
 /// Makes the state here current; where stale data will do, for how many milliseconds no leader of a majority was heard, if one
