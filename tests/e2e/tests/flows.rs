@@ -128,6 +128,15 @@ fn an_app_is_brought_up_survives_a_member_and_is_removed() {
     let removed = desk.json(by, &["app", "remove", "team", "some"]);
     assert_eq!(removed["changes"].as_array().map(Vec::len), Some(3), "{removed}");
     until(SOON, "no member hosts it", || desk.run(by, &["find", "--cap", "echo.say"]).code == 4);
+    // A group that was dissolved is none: another is formed, if somebody says so.
+    desk.json(by, &["group", "create", "taem"]);
+    desk.json(by, &["group", "dissolve", "taem", "--yes"]);
+    let gone = |group: &Value| group["name"] == "taem" && group["standing"] == "dissolved";
+    until(SOON, "it is dissolved", || {
+        desk.json(by, &["group", "list"])["groups"].as_array().expect("a list").iter().any(gone)
+    });
+    let asked = desk.run(by, &["app", "apply", mistyped.to_str().expect("a plain path")]);
+    assert!(asked.code == 5 && asked.stderr.contains("its groups: team"), "{asked:?}");
 }
 
 #[test]

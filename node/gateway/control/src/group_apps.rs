@@ -9,7 +9,7 @@ use std::time::Duration;
 use althing_coordination::machine::group::Group;
 use althing_coordination::machine::placement::Placed;
 use althing_coordination::service::calendar::CalendarError;
-use althing_coordination::{Deployed, GroupAgents, GroupError};
+use althing_coordination::{Deployed, GroupAgents, GroupError, Overview};
 use althing_discovery::Query;
 use althing_node::Node;
 use althing_protocol::PublicKey;
@@ -124,11 +124,12 @@ async fn operate(node: &Node, request: AppRequest) -> Result<Value, Problem> {
 /// Brings an application up, or changes what differs. A group that is not there is formed only if somebody said so.
 async fn apply(node: &Node, app: &App, folder: &FilePath, dry_run: bool, form: bool) -> Result<Value, Problem> {
     check_times(node, app)?;
-    let group = match node.groups.resolve(&app.group) {
+    let group = match node.groups.resolve_here(&app.group) {
         Err(GroupError::NotFound(_)) if dry_run || !form => {
             let changes = Plan::of(app, folder, &Known::default())?.changes;
             let changes: Vec<Value> = changes.iter().map(Change::json).collect();
-            let groups: Vec<String> = node.groups.list().into_iter().map(|group| group.name).collect();
+            let groups = node.groups.list().into_iter().filter(Overview::is_here);
+            let groups: Vec<String> = groups.map(|group| group.name).collect();
             let app = json!({
                 "app": app.name, "group": app.group, "forms": true, "changes": changes, "groups": groups,
             });
