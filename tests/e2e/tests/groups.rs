@@ -207,6 +207,11 @@ fn a_task_that_no_agent_may_do_fails_with_the_reasons_and_its_owners_own_is_done
     let clerk = ECHO.replace("name: echo", "name: clerk").replace("callers: anyone", "callers: own");
     team.machines[2].add("clerk", &clerk);
     let leader = &team.machines[team.leader()];
+    // Who waits for what nobody can do is told so, and by which name to cancel it.
+    let waits = ["task", "submit", "team", "--cap", "clerk.nothing", "--deadline", "5", "--wait", "hello"];
+    let waited = leader.run(&waits);
+    assert!(waited.code == 1 && waited.stderr.contains("the task is "), "{waited:?}");
+    assert!(waited.stderr.contains("no member has the capability clerk.nothing"), "{waited:?}");
     let task = text(&team.machines[1].json(&["task", "submit", "team", "--agent", "clerk", "hello"])["task"]);
     until(SOON, "the leader says whom the clerk does not answer", || {
         let shown = leader.json(&["task", "show", "team", &task, "--explain"]);
