@@ -123,6 +123,13 @@ fn a_group_is_left_expelled_from_and_dissolved() {
     founder.json(&["group", "set", "team", "colour", "blue"]);
     let unset = founder.run(&["group", "unset", "team", "colur"]);
     assert!(unset.code == 4 && unset.stderr.contains("Did you mean \"colour\"?"), "{unset:?}");
+    for no_node in ["nonsense", &team.node(0).owner()] {
+        let refused = founder.run(&["group", "invite", "team", no_node]);
+        assert!(
+            refused.code == 2 && refused.stderr.contains("a node is did:key:…, as `althing id` shows"),
+            "{refused:?}"
+        );
+    }
     let ended = founder.run(&["group", "serve", "team", "--as", "nope", "--end"]);
     assert!(ended.code == 4 && ended.stderr.contains("no agent \"nope\""), "{ended:?}");
     let ticket = text(&founder.json(&["group", "invite", "team", &did])["ticket"]);

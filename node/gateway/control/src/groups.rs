@@ -59,7 +59,10 @@ impl From<GroupError> for Problem {
 }
 
 fn node_of(text: &str) -> Result<PublicKey, Problem> {
-    PublicKey::from_did(text).map_err(|error| Problem::invalid(error.to_string()))
+    let wrong = |error: althing_protocol::IdentityError| {
+        Problem::invalid(format!("{error}; a node is did:key:…, as `althing id` shows on it"))
+    };
+    PublicKey::from_did(text).map_err(wrong)
 }
 
 /// `GET /groups`
