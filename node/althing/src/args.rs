@@ -628,7 +628,7 @@ pub struct Find {
     #[arg(long, value_enum, ignore_case = true)]
     pub min_grade: Option<GradeName>,
     /// How many results at most.
-    #[arg(long, default_value_t = 50)]
+    #[arg(long, default_value_t = 50, value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1_000))]
     pub limit: usize,
     /// Say how the result came about.
     #[arg(long)]
