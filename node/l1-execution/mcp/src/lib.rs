@@ -61,6 +61,7 @@ const TOOLS_MAX: usize = 1_024;
 const PAGES_MAX: usize = 16;
 /// How long a program may take to end.
 const GRACE: Duration = Duration::from_secs(3);
+
 /// The MCP client.
 type Client = RunningService<RoleClient, ClientConfig>;
 
@@ -104,6 +105,12 @@ fn client_config() -> ClientConfig {
     info
 }
 
+/// Whether the other end closed the connection, by what the library says of it: while reading, or while writing.
+fn was_closed(fault: &Fault) -> bool {
+    let why = fault.to_string();
+    ["connection closed", "Send message error"].iter().any(|said| why.contains(said))
+}
+
 impl Server {
     /// The current connection or a new one, and whether it existed already.
     async fn client(&self) -> Result<(Arc<Client>, bool), Fault> {
@@ -129,9 +136,7 @@ impl Server {
                     AsyncRwTransport::<RoleClient, _, _>::new(read, write).with_max_line_length(MESSAGE_BYTES_MAX);
                 match self.initialise(transport).await {
                     Ok(client) => Ok(Connection { client, program: Some(program) }),
-                    Err(fault) if fault.to_string().contains("connection closed") => {
-                        Err(program.ended().await.unwrap_or(fault))
-                    }
+                    Err(fault) if was_closed(&fault) => Err(program.ended().await.unwrap_or(fault)),
                     Err(fault) => Err(fault),
                 }
             }
