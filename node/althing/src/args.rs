@@ -265,7 +265,10 @@ fn node_key(text: &str) -> Result<althing_protocol::PublicKey, String> {
     } else {
         althing_protocol::PublicKey::from_peer_id(text)
     };
-    key.map_err(|error| error.to_string())
+    key.map_err(|error| {
+        let urn = if text.starts_with("urn:") { ", and urn:althing:… an owner or an agent" } else { "" };
+        format!("{error}; a node is did:key:…, as `althing id` shows on it, or its peer id{urn}")
+    })
 }
 
 /// `althing contract`
@@ -625,7 +628,7 @@ pub struct Find {
     #[arg(long, value_enum, ignore_case = true)]
     pub min_grade: Option<GradeName>,
     /// How many results at most.
-    #[arg(long, default_value_t = 50)]
+    #[arg(long, default_value_t = 50, value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1_000))]
     pub limit: usize,
     /// Say how the result came about.
     #[arg(long)]

@@ -1,5 +1,7 @@
 //! How commands fail: a sentence for people, a stable exit code for scripts.
 
+use std::path::Path;
+
 use althing_client::{ClientError, InputError, NodeProcessError, plain};
 use althing_contract_bench::BenchError;
 use althing_control::{Kind, Problem};
@@ -147,6 +149,14 @@ impl Failure {
 
     pub fn usage(message: impl Into<String>) -> Failure {
         Failure::new(code::USAGE, message)
+    }
+
+    /// The same, with the file that is wrong, if one is.
+    pub fn in_file(mut self, file: &Path) -> Failure {
+        if self.code == code::USAGE {
+            self.message = format!("{}: {}", file.display(), self.message);
+        }
+        self
     }
 
     /// An outcome that was printed already: only the exit code is added.

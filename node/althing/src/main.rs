@@ -78,7 +78,7 @@ async fn dispatch(args: Args) -> Result<(), Failure> {
         Command::Peers => commands::show::peers(&at, &out).await,
         Command::Trust(trust) => commands::trust::run(&at, &trust, &out).await,
         Command::Secret(secret) => commands::secret::run(&at, &secret, &out),
-        Command::Token(token) => commands::token::run(&at, &token, &out),
+        Command::Token(token) => commands::token::run(&at, &token, &out).await,
         Command::Key(key) => commands::key::run(&at, &key, &out),
         Command::NetworkKey(asked) => commands::network_key::run(&asked, &out),
         Command::Bind(bind) => commands::bind::run(&at, &bind, &out).await,

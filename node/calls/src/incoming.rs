@@ -3,7 +3,7 @@
 use althing_communication::{Answer, Caller, Inbound, Priority, Request};
 use futures::future::BoxFuture;
 use futures::{FutureExt as _, StreamExt as _};
-use tracing::Instrument as _;
+use tracing::{Instrument as _, Span};
 
 use crate::error::OperationError;
 use crate::hosting::Hosting;
@@ -11,6 +11,7 @@ use crate::machine::chain;
 use crate::operation::Operation;
 use crate::request::{CallMetadata, OperationRequest, Reply};
 use crate::trace::Trace;
+use crate::traced;
 
 /// Serves `/althing/call/1`.
 pub struct Incoming(pub Hosting);
@@ -25,27 +26,27 @@ impl Inbound for Incoming {
             agent = request.agent.as_ref().map(tracing::field::display),
             caller = %caller.node,
             althing.binding.hash = tracing::field::Empty,
+            "error.type" = tracing::field::Empty,
+            otel.status_description = tracing::field::Empty,
         );
         if let Some(hash) = request.agent.as_ref().and_then(|agent| self.0.binding_hash(agent)) {
             span.record("althing.binding.hash", &*hash);
         }
         let trace = Trace { traceparent: request.traceparent.clone(), tracestate: request.tracestate.clone() };
         trace.continue_in(&span);
-        walk(self.0.clone(), caller, request).instrument(span).boxed()
+        walk(self.0.clone(), caller, request, span.clone()).instrument(span).boxed()
     }
 
     fn priority(&self, request: &Request) -> Priority {
         let priority = request.agent.as_ref().map_or(Priority::default(), |agent| self.0.priority(agent));
         // Operations that only read tasks are interactive: somebody waits for them.
-        let is_message = matches!(
-            Operation::parse(&request.operation),
-            Ok(Operation::SendMessage | Operation::SendStreamingMessage)
-        );
+        let is_message = Operation::parse(&request.operation).is_ok_and(Operation::is_message);
         if is_message { priority } else { priority.max(Priority::Interactive) }
     }
 }
 
-async fn walk(hosting: Hosting, caller: Caller, request: Request) -> Answer {
+async fn walk(hosting: Hosting, caller: Caller, request: Request, span: Span) -> Answer {
+    let is_message = Operation::parse(&request.operation).is_ok_and(Operation::is_message);
     let handled = async {
         let operation = Operation::parse(&request.operation)?;
         let agent = request.agent.ok_or_else(|| OperationError::invalid_request("the call names no agent"))?;
@@ -62,7 +63,7 @@ async fn walk(hosting: Hosting, caller: Caller, request: Request) -> Answer {
             None => handling.await,
         }
     };
-    match handled.await {
+    match traced::ended(&span, handled.await, is_message) {
         Ok(Reply::One(body)) => Answer::Response(body),
         Ok(Reply::Events(events)) => Answer::Events(events.map(|event| event.map_err(|error| body(&error))).boxed()),
         Err(error) => {

@@ -27,6 +27,7 @@ mod rpc_code;
 pub mod spans;
 mod tasks;
 mod trace;
+mod traced;
 
 pub use agent_caller::AgentCaller;
 pub use althing_communication::Priority;

@@ -69,6 +69,12 @@ impl Operation {
         }
     }
 
+    /// Whether it sends a message, so that an agent works.
+    #[must_use]
+    pub fn is_message(self) -> bool {
+        matches!(self, Operation::SendMessage | Operation::SendStreamingMessage)
+    }
+
     /// Whether it is answered by a stream of events.
     #[must_use]
     pub fn streams(self) -> bool {

@@ -22,6 +22,7 @@ use crate::params::Params;
 use crate::remote::{Follower, Remote};
 use crate::request::{CallRequest, Callee, Reply};
 use crate::trace::Trace;
+use crate::traced;
 
 /// Timeout of the answer to a message: agents may work for a while. A node that has gone is noticed within seconds by its
 /// connection.
@@ -246,9 +247,13 @@ impl Calls {
             rpc.method = request.operation().name(),
             agent = tracing::field::Empty,
             peer = tracing::field::Empty,
+            "error.type" = tracing::field::Empty,
+            otel.status_description = tracing::field::Empty,
         );
         request.trace.continue_in(&span);
-        self.walk(request).instrument(span).await
+        let is_message = request.operation().is_message();
+        let answered = self.walk(request).instrument(span.clone()).await;
+        traced::ended(&span, answered, is_message)
     }
 
     async fn walk(&self, request: CallRequest) -> Result<Reply, OperationError> {
@@ -263,7 +268,7 @@ impl Calls {
             return Err(OperationError::no_extended_card());
         }
         let mut hosts = self.hosts(&call).await;
-        if matches!(operation, Operation::SendMessage | Operation::SendStreamingMessage) {
+        if operation.is_message() {
             hosts = self.permitted(&call.agent, hosts)?;
         }
         if operation == Operation::ListTasks && hosts.len() > 1 {
@@ -348,7 +353,7 @@ impl Calls {
         tracing::Span::current().record("peer", tracing::field::display(&node));
         let trace = Trace::of(&tracing::Span::current());
         let (asked, metadata, operation) = (&call.request, &call.request.metadata, call.request.operation());
-        let is_message = matches!(operation, Operation::SendMessage | Operation::SendStreamingMessage);
+        let is_message = operation.is_message();
         let request = Request {
             operation: operation.name().to_owned(),
             agent: Some(call.agent.clone()),

@@ -27,7 +27,7 @@ pub struct Finding {
     pub fine: bool,
     /// What was checked, or what is wrong and why.
     pub what: String,
-    /// What to do about it; empty if nothing is wrong.
+    /// What to do about it; empty if nothing is wrong, or there is nothing to note.
     pub remedy: String,
 }
 
@@ -115,6 +115,11 @@ pub struct GroupHealth {
 
 fn fine(layer: &'static str, what: impl Into<String>) -> Finding {
     Finding { layer, fine: true, what: what.into(), remedy: String::new() }
+}
+
+/// Nothing is wrong, but something can be done.
+fn note(layer: &'static str, what: impl Into<String>, remedy: impl Into<String>) -> Finding {
+    Finding { layer, fine: true, what: what.into(), remedy: remedy.into() }
 }
 
 fn wrong(layer: &'static str, what: impl Into<String>, remedy: impl Into<String>) -> Finding {
@@ -312,7 +317,10 @@ fn discovery(status: &NodeStatus, findings: &mut Vec<Finding>) {
             "see above; and compare `network` on both machines: nodes of different networks do not connect",
         ),
     };
-    findings.push(wrong("L3", what, remedy));
+    // Who is alone from the beginning, and looks for nobody, may want that.
+    let was_connected = status.table > 0 || status.reach != "unknown";
+    let is_alone = status.configured == 0 && !was_connected;
+    findings.push(if is_alone { note("L3", what, remedy) } else { wrong("L3", what, remedy) });
 }
 
 /// Why others do not see this node, or its agents.
@@ -325,6 +333,8 @@ fn visibility(status: &NodeStatus, findings: &mut Vec<Finding>) {
         failures.first().map_or_else(String::new, |(address, why)| format!(" ({address}: {why})"))
     };
     match status.reach.as_str() {
+        // What was so when there were peers.
+        "internet" | "relayed" | "nearby" if status.peers == 0 => {}
         "internet" => findings.push(fine("L3", "others can dial this node from the internet")),
         "relayed" => findings.push(fine(
             "L3",
@@ -428,6 +438,18 @@ mod tests {
             let fault = only_fault(&status);
             assert!(fault.remedy.contains(remedy), "{fault:?}");
         }
+    }
+
+    #[test]
+    fn a_node_that_is_alone_and_looks_for_nobody_is_well_and_is_told_how_to_find_others() {
+        let alone = NodeStatus { peers: 0, table: 0, reach: "unknown".to_owned(), ..well() };
+        let findings = diagnose(&alone);
+        assert!(findings.iter().all(|finding| finding.fine), "{findings:?}");
+        assert!(findings.iter().any(|finding| finding.layer == "L3" && !finding.remedy.is_empty()), "{findings:?}");
+        // Its peers are gone: nobody can dial it now, whatever was so before.
+        let left = NodeStatus { peers: 0, ..well() };
+        assert!(only_fault(&left).what.contains("no peer is connected"));
+        assert!(!diagnose(&left).iter().any(|finding| finding.what.contains("can dial this node")));
     }
 
     #[test]

@@ -92,6 +92,7 @@ fn a2a() -> Routes {
             ),
             agents,
         )
+        .refusing(rest::wrong_method)
 }
 
 /// What another crate serves at `/mcp`.

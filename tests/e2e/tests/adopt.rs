@@ -233,3 +233,17 @@ fn what_is_neither_is_refused_with_what_was_tried() {
     }
     assert_eq!(agents(&machine), 0);
 }
+
+#[test]
+fn a_program_that_is_missing_or_fails_and_an_address_without_a_scheme_are_named() {
+    let machine = Machine::new();
+    let _node = machine.up_alone(&[]);
+    for (what, told) in [
+        (vec!["no-such-program"], "no such program"),
+        (vec!["sh", "-c", "echo no module of that name >&2; exit 3"], "exit status 3; it said: no module of that name"),
+        (vec!["127.0.0.1:7420"], "write http://127.0.0.1:7420"),
+    ] {
+        let refused = machine.run(&[&["adopt"], what.as_slice()].concat());
+        assert!(refused.code != 0 && refused.stderr.contains(told), "{refused:?}");
+    }
+}

@@ -73,6 +73,12 @@ fn mistakes_are_named_and_mended() {
     let outcome = machine.run(&["fnid"]);
     assert_eq!(outcome.code, 2);
     assert!(outcome.stderr.contains("'find'"), "{outcome:?}");
+    assert_eq!(machine.run(&["find", "--limit", "0"]).code, 2);
+    for list in ["secret", "token"] {
+        let outcome = machine.run(&[list, "list"]);
+        let none = format!("no {list}; `althing {list} ");
+        assert!(outcome.code == 0 && outcome.stdout.starts_with(&none), "{outcome:?}");
+    }
 
     machine.write("config/althing/althing.toml", "[gateway]\nlisten_on = \"127.0.0.1:0\"\n");
     let outcome = machine.run(&["up"]);

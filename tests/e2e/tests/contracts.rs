@@ -133,6 +133,18 @@ fn what_runs_over_is_stopped_and_promises_survive_a_crash() {
     assert_eq!(row(&machine, "stuck")["hrt"]["overruns"], 1);
     let called = machine.run(&["call", "stuck", ""]);
     assert!(called.code == 1 && called.stderr.contains("budget"), "{called:?}");
+    let failed = || {
+        let list = machine.json(&["trace"]);
+        let mut traces = list["traces"].as_array().expect("a list").iter();
+        traces.find(|trace| trace["failed"] == true).map(|trace| trace["trace"].as_str().expect("an id").to_owned())
+    };
+    until(SOON, "its trace says that it failed", || failed().is_some());
+    let trace = machine.json(&["trace", &failed().expect("a trace")]);
+    let mut spans = trace["spans"].as_array().expect("spans").iter();
+    assert!(
+        spans.any(|span| span["attributes"]["error.type"] == span["failed"] && span["failed"].is_string()),
+        "{trace}"
+    );
     let jobs = |name: &str| row(&machine, name)["hrt"]["jobs"].as_u64().unwrap_or_default();
     let before = jobs("adder");
     until(SOON, "its neighbour goes on", || jobs("adder") > before + 10);

@@ -128,6 +128,15 @@ fn an_app_is_brought_up_survives_a_member_and_is_removed() {
     let removed = desk.json(by, &["app", "remove", "team", "some"]);
     assert_eq!(removed["changes"].as_array().map(Vec::len), Some(3), "{removed}");
     until(SOON, "no member hosts it", || desk.run(by, &["find", "--cap", "echo.say"]).code == 4);
+    // A group that was dissolved is none: another is formed, if somebody says so.
+    desk.json(by, &["group", "create", "taem"]);
+    desk.json(by, &["group", "dissolve", "taem", "--yes"]);
+    let gone = |group: &Value| group["name"] == "taem" && group["standing"] == "dissolved";
+    until(SOON, "it is dissolved", || {
+        desk.json(by, &["group", "list"])["groups"].as_array().expect("a list").iter().any(gone)
+    });
+    let asked = desk.run(by, &["app", "apply", mistyped.to_str().expect("a plain path")]);
+    assert!(asked.code == 5 && asked.stderr.contains("its groups: team"), "{asked:?}");
 }
 
 #[test]
@@ -188,9 +197,18 @@ fn what_cannot_run_is_refused_with_what_to_write() {
         "name: c\nsteps:\n  - { id: a, agent: x, after: b }\n  - { id: b, agent: x, after: a }\n",
     );
     machine.write("app.yaml", "name: a\ngroup: team\nagents: [{ file: missing.yaml }]\n");
+    for (file, wrong) in [("late.yaml", "cron: \"61 3 * * *\""), ("far.yaml", "cron: \"* * * * *\", zone: Berlin")] {
+        let app = APP.replace(", instances: 2", "").replace("cron: \"* * * * *\"", wrong);
+        machine.write(file, &app);
+    }
+    machine.write("echo.yaml", ECHO);
+    machine.write("asked.yaml", ASKED);
     let at = |file: &str| machine.home().join(file).to_str().expect("a plain path").to_owned();
     for (arguments, told) in [
         (vec!["workflow", "run", "team", &at("circle.yaml")], "wait for each other: a → b → a"),
+        (vec!["workflow", "run", "team", &at("circle.yaml")], "circle.yaml: the workflow file"),
+        (vec!["app", "apply", &at("late.yaml")], "late.yaml: schedules[0].cron of \"minutely\""),
+        (vec!["app", "apply", "--dry-run", &at("far.yaml")], "far.yaml: schedules[0].zone of \"minutely\""),
         (vec!["workflow", "run", "team", "nothing"], "keeps no workflow of that name"),
         (vec!["workflow", "show", "team", "0123"], "no id of a run"),
         (vec!["workflow", "resume", "team", "00000000000000000000000000000001"], "no run"),

@@ -94,6 +94,19 @@ fn what_a_group_acknowledged_outlives_its_leader_and_a_stop_of_all() {
     team.restart(first);
     until(SOON, "the killed one follows", || team.status(first)["role"] == "follower");
     assert_eq!(team.get(first, "later"), "without it");
+    // One of three is no majority: it names nobody as leading, but who led last.
+    let (last, led) = ((first + 2) % 3, team.leader());
+    let led = team.node(led).did();
+    (0..3).filter(|at| *at != last).for_each(|at| team.kill(at));
+    until(SOON, "nobody leads", || team.status(last)["leader"].is_null());
+    let status = team.status(last);
+    assert!(status["lastLeader"] == led.as_str() || status["lastLeader"].is_null(), "{status}");
+    until(SOON, "it says whom it reaches", || {
+        let shown = team.machines[last].run(&["group", "status", "team"]);
+        shown.stdout.contains("1 of 3 voters can be reached")
+    });
+    (0..3).filter(|at| *at != last).for_each(|at| team.restart(at));
+    team.leader();
     // All at once, as when the power fails.
     (0..3).for_each(|at| team.kill(at));
     (0..3).for_each(|at| team.restart(at));
@@ -107,6 +120,18 @@ fn a_group_is_left_expelled_from_and_dissolved() {
     let [founder, second, third] = [&team.machines[0], &team.machines[1], &team.machines[2]];
     // A ticket is for one node, once.
     let did = team.node(1).did();
+    founder.json(&["group", "set", "team", "colour", "blue"]);
+    let unset = founder.run(&["group", "unset", "team", "colur"]);
+    assert!(unset.code == 4 && unset.stderr.contains("Did you mean \"colour\"?"), "{unset:?}");
+    for no_node in ["nonsense", &team.node(0).owner()] {
+        let refused = founder.run(&["group", "invite", "team", no_node]);
+        assert!(
+            refused.code == 2 && refused.stderr.contains("a node is did:key:…, as `althing id` shows"),
+            "{refused:?}"
+        );
+    }
+    let ended = founder.run(&["group", "serve", "team", "--as", "nope", "--end"]);
+    assert!(ended.code == 4 && ended.stderr.contains("no agent \"nope\""), "{ended:?}");
     let ticket = text(&founder.json(&["group", "invite", "team", &did])["ticket"]);
     assert_eq!(third.run(&["group", "join", &ticket]).code, 5, "it is for another");
     assert_eq!(second.run(&["group", "join", &ticket]).code, 5, "it is a member");
@@ -189,6 +214,11 @@ fn a_task_that_no_agent_may_do_fails_with_the_reasons_and_its_owners_own_is_done
     let clerk = ECHO.replace("name: echo", "name: clerk").replace("callers: anyone", "callers: own");
     team.machines[2].add("clerk", &clerk);
     let leader = &team.machines[team.leader()];
+    // Who waits for what nobody can do is told so, and by which name to cancel it.
+    let waits = ["task", "submit", "team", "--cap", "clerk.nothing", "--deadline", "5", "--wait", "hello"];
+    let waited = leader.run(&waits);
+    assert!(waited.code == 1 && waited.stderr.contains("the task is "), "{waited:?}");
+    assert!(waited.stderr.contains("no member has the capability clerk.nothing"), "{waited:?}");
     let task = text(&team.machines[1].json(&["task", "submit", "team", "--agent", "clerk", "hello"])["task"]);
     until(SOON, "the leader says whom the clerk does not answer", || {
         let shown = leader.json(&["task", "show", "team", &task, "--explain"]);

@@ -80,7 +80,7 @@ fn what_is_taken_from_one_layer_is_missed_by_that_one_only() {
     // L3: a node that starts now discovers no peer, and reports that; its own agents answer.
     drop(nodes);
     let _nodes = [one.up(&[]), two.up(&[])];
-    until(SOON, "the doctor names the layer", || !wrong(one, "L3").is_empty());
+    until(SOON, "the doctor names the layer", || one.run(&["doctor"]).stdout.contains("L3  no peer is connected"));
     assert!(one.finds("native") && !one.finds("far"));
     assert_eq!(one.run(&["call", "native", "hello"]).code, 0);
     let called = one.run(&["call", "--anyone", "far", "hello"]);

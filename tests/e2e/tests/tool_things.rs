@@ -147,6 +147,7 @@ fn a_tool_of_an_official_server_is_a_thing_on_another_node() {
         ("/things/box/tools/add/actions/sub", json!({}), 404),
         ("/things/box/tools/sub/actions/sub", json!({}), 404),
         ("/things/box/tools/add/actions/add", json!([1, 2]), 400),
+        ("/things/box/tools/add/actions/add", json!({ "a": 2 }), 400),
     ] {
         assert_eq!(pair.post(path, &[], &body).status, status, "{path} {body}");
     }

@@ -82,6 +82,9 @@ fn changed(offer: &Value) -> String {
 fn source(adopt: &Adopt) -> Result<ToolServerSpec, Failure> {
     match adopt.what.as_slice() {
         [url] if is_address(url) => Ok(ToolServerSpec::Url { url: url.clone(), secret: adopt.secret.clone() }),
+        [word, ..] if is_bare_address(word) => {
+            Err(Failure::usage(format!("{word:?} is an address without a scheme: write http://{word}")))
+        }
         _ if adopt.address_first => Err(Failure::usage("write one address, and flags")),
         _ if adopt.secret.is_some() => Err(Failure::usage("--secret is sent to an address; a command takes none")),
         _ if !adopt.allow.is_empty() || !adopt.thing.is_empty() || adopt.all => {
@@ -89,6 +92,14 @@ fn source(adopt: &Adopt) -> Result<ToolServerSpec, Failure> {
         }
         command => Ok(ToolServerSpec::Command { command: command.to_vec(), cwd: None, env: Default::default() }),
     }
+}
+
+/// Whether a word is a host and a port, and no program.
+fn is_bare_address(word: &str) -> bool {
+    let Some((host, rest)) = word.rsplit_once(':') else { return false };
+    let port = rest.split('/').next().unwrap_or_default();
+    let is_host = !host.is_empty() && !host.contains('/');
+    is_host && port.parse::<u16>().is_ok() && !std::path::Path::new(word).exists()
 }
 
 /// Who may call an agent, by the word for it.

@@ -19,13 +19,17 @@ pub async fn run(at: &Paths, app: &App, out: &Out) -> Result<(), Failure> {
     let request = match app {
         App::Apply { file, dry_run, yes } => {
             let request = read(file, *dry_run)?;
-            if *dry_run { request } else { formed(at, request, *yes, out).await? }
+            if *dry_run { request } else { formed(at, file, request, *yes, out).await? }
         }
         App::List { group } => AppRequest::List { group: group.clone() },
         App::Show { group, app } => AppRequest::Show { group: group.clone(), app: app.clone() },
         App::Remove { group, app } => AppRequest::Remove { group: group.clone(), app: app.clone() },
     };
-    let done = at.connect().await?.post("/apps", &request).await?;
+    let done = at.connect().await?.post("/apps", &request).await;
+    let done = done.map_err(|error| match app {
+        App::Apply { file, .. } => Failure::from(error).in_file(file),
+        _ => Failure::from(error),
+    })?;
     out.show(&done, |done| match app {
         App::Apply { dry_run: true, .. } => changes(done, "would be"),
         App::Apply { .. } => {
@@ -50,11 +54,12 @@ pub async fn run(at: &Paths, app: &App, out: &Out) -> Result<(), Failure> {
 }
 
 /// The request, with the agreement to form the group where there is none of that name: it may be mistyped.
-async fn formed(at: &Paths, mut request: AppRequest, yes: bool, out: &Out) -> Result<AppRequest, Failure> {
+async fn formed(at: &Paths, file: &Path, mut request: AppRequest, yes: bool, out: &Out) -> Result<AppRequest, Failure> {
     if let AppRequest::Apply { dry_run, .. } = &mut request {
         *dry_run = true;
     }
-    let planned = at.connect().await?.post("/apps", &request).await?;
+    let planned = at.connect().await?.post("/apps", &request).await;
+    let planned = planned.map_err(|error| Failure::from(error).in_file(file))?;
     let forms = planned["forms"] == true;
     if forms {
         agree(&planned, &described(&planned), yes, "bring up", out)?;

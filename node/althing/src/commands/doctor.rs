@@ -18,11 +18,16 @@ pub async fn run(at: &Paths, asked: &Doctor, out: &Out) -> Result<(), Failure> {
     out.show(&report, |report| {
         let mut lines = Vec::new();
         for finding in rows(report, "findings") {
-            let mark = if finding["fine"] == true { "ok   " } else { "WRONG" };
-            lines.push(format!("{mark} {}  {}", text(finding, "layer"), text(finding, "what")));
             let remedy = text(finding, "remedy");
+            let mark = match (finding["fine"] == true, remedy.is_empty()) {
+                (true, true) => "ok   ",
+                (true, false) => "note ",
+                (false, _) => "WRONG",
+            };
+            lines.push(format!("{mark} {}  {}", text(finding, "layer"), text(finding, "what")));
             if !remedy.is_empty() {
-                lines.push(format!("          what to do: {remedy}"));
+                let about = if finding["fine"] == true { "what can be done" } else { "what to do" };
+                lines.push(format!("          {about}: {remedy}"));
             }
         }
         for asked in rows(report, "dialledBack") {

@@ -107,7 +107,15 @@ async fn serve(client: &Client, given: &ServeArgs, out: &Out) -> Result<(), Fail
     let done = client.post(&format!("/groups/{}/serve", escape(&given.group)), &request).await?;
     out.show(&done, |done| match done["ended"].as_str() {
         Some(name) => format!("{name} is hosted no more"),
-        None => format!("{0} is an agent now\nnext: althing call {0} TEXT", text(done, "agent")),
+        None => {
+            let unable = match (done["membersAble"].as_u64(), &given.capability) {
+                (Some(0), Some(capability)) => format!(
+                    "\nno member is known to host an agent with the capability {capability} yet: calls wait until one does"
+                ),
+                _ => String::new(),
+            };
+            format!("{0} is an agent now{unable}\nnext: althing call {0} TEXT", text(done, "agent"))
+        }
     });
     Ok(())
 }
@@ -246,7 +254,11 @@ fn shown(request: &GroupRequest, name: &str, done: &Value) -> String {
 
 fn listed(list: &Value) -> String {
     let cells = |group: &Value| {
-        let leader = short(&text(group, "leader"));
+        let leader = match (group["leader"].as_str(), group["lastLeader"].as_str()) {
+            (Some(leader), _) => short(leader),
+            (None, Some(last)) => format!("none (last {})", short(last)),
+            (None, None) => "none".to_owned(),
+        };
         vec![text(group, "name"), text(group, "standing"), text(group, "role"), leader, text(group, "id")]
     };
     let all: Vec<Vec<String>> = rows(list, "groups").iter().map(cells).collect();
@@ -331,18 +343,22 @@ fn policy(charter: &Value) -> String {
 
 /// Who leads; or why nobody does.
 fn leader(group: &Value) -> String {
-    match group["leader"].as_str() {
-        Some(leader) => leader.to_owned(),
-        None => {
-            let members = rows(group, "members");
-            let voters = members.iter().filter(|member| member["votes"] == true);
-            let (all, here) =
-                voters.fold((0, 0), |(all, here), voter| (all + 1, here + usize::from(voter["connected"] == true)));
-            if here * 2 > all {
-                "none yet, an election is under way".to_owned()
-            } else {
-                format!("none: {here} of {all} voters can be reached from here, and {} are needed", all / 2 + 1)
-            }
+    if let Some(leader) = group["leader"].as_str() {
+        return leader.to_owned();
+    }
+    let members = rows(group, "members");
+    let voters = members.iter().filter(|member| member["votes"] == true);
+    let (all, here) =
+        voters.fold((0, 0), |(all, here), voter| (all + 1, here + usize::from(voter["connected"] == true)));
+    match (group["lastLeader"].as_str(), group["silentMs"].as_u64()) {
+        (Some(last), Some(ms)) => {
+            let ago_s = ms / 1_000;
+            format!("no leader: last heard of {last} {ago_s} s ago; {here} of {all} voters can be reached")
         }
+        (Some(last), None) => format!(
+            "no leader: {last} led last, and is not heard since this node started; {here} of {all} voters can be reached"
+        ),
+        (None, _) if here * 2 > all => "none yet, an election is under way".to_owned(),
+        (None, _) => format!("none: {here} of {all} voters can be reached from here, and {} are needed", all / 2 + 1),
     }
 }

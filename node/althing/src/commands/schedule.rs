@@ -21,7 +21,7 @@ pub async fn run(at: &Paths, schedule: &Schedule, out: &Out) -> Result<(), Failu
     let done = client.post(&format!("/groups/{}/schedules", escape(group)), &request).await?;
     out.show(&done, |done| match request {
         ScheduleRequest::Add { .. } => {
-            format!("{} runs at {}", text(done, "schedule"), times(done))
+            format!("{} runs at {} (UTC)", text(done, "schedule"), times(done))
         }
         ScheduleRequest::List => listed(done),
         ScheduleRequest::Remove { .. } => format!("{} is removed", text(done, "removed")),
@@ -58,6 +58,7 @@ fn listed(list: &Value) -> String {
         let health = match (one["alarmMs"].as_u64(), one["failures"].as_u64()) {
             (Some(_), failures) => format!("ALARM: {} failed in a row", failures.unwrap_or_default()),
             (None, Some(failures)) if failures > 0 => format!("{failures} failed in a row"),
+            _ if one["lastRun"].is_null() => "none yet".to_owned(),
             _ => "good".to_owned(),
         };
         let pattern = format!("{} {}", text(one, "cron"), text(one, "zone"));
@@ -67,5 +68,21 @@ fn listed(list: &Value) -> String {
     if all.is_empty() {
         return "no schedule; `althing schedule add GROUP NAME CRON --workflow FILE` adds one".to_owned();
     }
-    table(&["schedule", "times", "workflow", "next", "last run", "runs"], &all)
+    table(&["schedule", "times", "workflow", "next (UTC)", "last run", "runs"], &all)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_schedule_that_has_not_run_yet_is_not_called_good() {
+        let one = |last: Value| json!({ "schedule": "s", "cron": "0 6 * * *", "zone": "UTC", "lastRun": last });
+        let shown = listed(&json!({ "schedules": [one(Value::Null), one(json!("0123"))] }));
+        let lines: Vec<&str> = shown.lines().map(str::trim_end).collect();
+        assert!(lines[0].contains("next (UTC)") || lines[0].contains("NEXT (UTC)"), "{shown}");
+        assert!(lines[1].ends_with("none yet") && lines[2].ends_with("good"), "{shown}");
+    }
 }

@@ -23,7 +23,8 @@ pub fn run(at: &Paths, secret: &Secret, out: &Out) -> Result<(), Failure> {
         Secret::List => {
             let names: Vec<_> = secrets.names()?.into_iter().map(|name| json!({ "name": name })).collect();
             out.show(&json!({ "secrets": names }), |all| {
-                rows(all, "secrets").iter().map(|secret| text(secret, "name") + "\n").collect()
+                let lines: String = rows(all, "secrets").iter().map(|secret| text(secret, "name") + "\n").collect();
+                if lines.is_empty() { "no secret; `althing secret set NAME` stores one".to_owned() } else { lines }
             });
         }
         Secret::Remove { secret: name } => {

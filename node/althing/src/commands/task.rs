@@ -1,16 +1,23 @@
 //! `althing task`
 
-use althing_control::{SubmitTask, TaskRequest};
-use serde_json::Value;
+use std::time::Duration;
 
-use crate::args::Task;
+use althing_control::{SubmitTask, TaskRequest};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::args::{SubmitArgs, Task};
 use crate::commands::agent::escape;
-use crate::commands::{Out, rows, short, table, text};
+use crate::commands::{Out, plain, rows, short, table, text};
 use crate::exit::{Failure, code};
 use crate::paths::Paths;
 
 /// Between two looks at a task that is waited for.
-const POLL: std::time::Duration = std::time::Duration::from_millis(200);
+const POLL: Duration = Duration::from_millis(200);
+/// For how long a task that may begin is taken by no member until the reasons are said.
+const UNTAKEN: Duration = Duration::from_secs(1);
+/// Members whose reasons are said.
+const VERDICTS_SHOWN: usize = 8;
 /// Decisions about resources that are shown: the last ones.
 const DECISIONS_SHOWN: usize = 10;
 
@@ -27,15 +34,18 @@ pub async fn run(at: &Paths, task: &Task, out: &Out) -> Result<(), Failure> {
                 out.show(&done, |done| text(done, "task"));
                 return Ok(());
             }
-            loop {
-                let shown = ask(&given.group, TaskRequest::Show { task: text(&done, "task"), explain: false }).await?;
-                let state = text(&shown, "state");
-                if !["blocked", "ready", "assigned", "working"].contains(&state.as_str()) {
-                    out.show(&shown, answer);
-                    return if state == "completed" { Ok(()) } else { Err(Failure::shown(code::FAILED)) };
+            let id = text(&done, "task");
+            tell(out, &json!({ "task": id }), &format!("the task is {id}"));
+            let shown = tokio::select! {
+                shown = waited(given, &id, ask, out) => shown?,
+                _ = tokio::signal::ctrl_c() => {
+                    let cancel = format!("althing task cancel {} {id}", given.group);
+                    let why = format!("interrupted; the group goes on with the task, and this ends it: {cancel}");
+                    return Err(Failure::new(code::INTERRUPTED, why));
                 }
-                tokio::time::sleep(POLL).await;
-            }
+            };
+            out.show(&shown, answer);
+            return if shown["state"] == "completed" { Ok(()) } else { Err(Failure::shown(code::FAILED)) };
         }
         Task::List { group, all } => out.show(&ask(group, TaskRequest::List { finished: *all }).await?, listed),
         Task::Show { group, task, explain } => {
@@ -55,6 +65,66 @@ pub async fn run(at: &Paths, task: &Task, out: &Out) -> Result<(), Failure> {
         Task::Resources { .. } | Task::Vote { .. } | Task::Decide { .. } => contended(task, ask, out).await?,
     }
     Ok(())
+}
+
+/// Waits until a task is over; says once why no member takes it.
+async fn waited(
+    given: &SubmitArgs,
+    id: &str,
+    ask: impl AsyncFn(&str, TaskRequest) -> Result<Value, Failure>,
+    out: &Out,
+) -> Result<Value, Failure> {
+    let (mut ready_since, mut is_told) = (None::<Instant>, false);
+    loop {
+        let explain = !is_told && ready_since.is_some_and(|since| since.elapsed() >= UNTAKEN);
+        let shown = ask(&given.group, TaskRequest::Show { task: id.to_owned(), explain }).await?;
+        let state = text(&shown, "state");
+        if !["blocked", "ready", "assigned", "working"].contains(&state.as_str()) {
+            return Ok(shown);
+        }
+        if state != "ready" {
+            ready_since = None;
+        } else if explain {
+            let why = untaken(given, id, &shown);
+            tell(out, &json!({ "task": id, "waits": why }), &why);
+            is_told = true;
+        } else {
+            ready_since.get_or_insert_with(Instant::now);
+        }
+        tokio::time::sleep(POLL).await;
+    }
+}
+
+/// Why no member has taken a task.
+fn untaken(given: &SubmitArgs, id: &str, shown: &Value) -> String {
+    let explain = format!("`althing task show {} {id} --explain` on the leader's node says why", given.group);
+    let verdicts = rows(shown, "candidates");
+    if shown["explainedByLeader"] != true || verdicts.is_empty() {
+        return format!("no member has taken the task yet; {explain}");
+    }
+    let lacks = |verdict: &Value| match &given.capability {
+        Some(capability) => verdict["verdict"] == format!("hosts no agent with the capability {capability}").as_str(),
+        None => false,
+    };
+    match &given.capability {
+        Some(capability) if verdicts.iter().all(lacks) => {
+            format!("no member has the capability {capability}; the task waits until one does")
+        }
+        _ => {
+            let said = |one: &Value| format!("\n  {} {}", short(&text(one, "node")), text(one, "verdict"));
+            let said: String = verdicts.iter().take(VERDICTS_SHOWN).map(said).collect();
+            format!("no member has taken the task yet:{said}")
+        }
+    }
+}
+
+/// Says something beside the result, which alone goes to standard output.
+fn tell(out: &Out, value: &Value, words: &str) {
+    if out.json {
+        eprintln!("{value}");
+    } else {
+        eprintln!("althing: {}", plain(words, &std::io::stderr()));
+    }
 }
 
 /// What is done about the resources that tasks want.
@@ -125,7 +195,7 @@ fn resources(list: &Value) -> String {
     format!("{}{decisions}", table(&["resource", "rule", "task", ""], &cells))
 }
 
-fn submit(given: &crate::args::SubmitArgs) -> SubmitTask {
+fn submit(given: &SubmitArgs) -> SubmitTask {
     SubmitTask {
         capability: given.capability.clone(),
         agent: given.agent.clone(),

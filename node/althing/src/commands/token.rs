@@ -1,8 +1,11 @@
 //! `althing token`; needs no running node. One that runs reads the file again by itself.
 
+use althing_client::ClientError;
+use althing_control::Kind;
 use serde_json::json;
 
 use crate::args::Token;
+use crate::commands::agent::escape;
 use crate::commands::{Out, rows, text};
 use crate::exit::Failure;
 use crate::paths::Paths;
@@ -10,14 +13,22 @@ use crate::ports::entropy;
 use crate::tokens::Tokens;
 
 /// Makes, lists or removes tokens of the gateway.
-pub fn run(at: &Paths, token: &Token, out: &Out) -> Result<(), Failure> {
+pub async fn run(at: &Paths, token: &Token, out: &Out) -> Result<(), Failure> {
     let tokens = Tokens::of(&at.data);
     match token {
         Token::Add { holder, scope, agent } => {
             let made = tokens.add(holder, scope, agent, entropy().bytes())?;
-            out.show(&json!({ "name": holder, "token": made }), |made| {
+            let unknown = unknown(at, agent).await;
+            out.show(&json!({ "name": holder, "token": made, "unknownAgents": unknown }), |made| {
+                let warned = match unknown.as_slice() {
+                    [] => String::new(),
+                    some => format!(
+                        "\nNo such agent is known here now: {}. The token is good for one once it is there.",
+                        some.join(", ")
+                    ),
+                };
                 format!(
-                    "{}\nThis is the only time that it is shown. Requests carry it: Authorization: Bearer …",
+                    "{}\nThis is the only time that it is shown. Requests carry it: Authorization: Bearer …{warned}",
                     text(made, "token")
                 )
             });
@@ -36,7 +47,8 @@ pub fn run(at: &Paths, token: &Token, out: &Out) -> Result<(), Failure> {
                     let agents = if agents.is_empty() { String::new() } else { format!("  agents: {agents}") };
                     format!("{}  {}{agents}\n", text(token, "name"), words(token, "scopes"))
                 };
-                rows(all, "tokens").iter().map(line).collect()
+                let lines: String = rows(all, "tokens").iter().map(line).collect();
+                if lines.is_empty() { "no token; `althing token add NAME` makes one".to_owned() } else { lines }
             });
         }
         Token::Remove { holder } => {
@@ -61,4 +73,17 @@ pub fn run(at: &Paths, token: &Token, out: &Out) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// Those of the agents that a running node does not know; none where none runs.
+async fn unknown<'a>(at: &Paths, agents: &'a [String]) -> Vec<&'a str> {
+    let Ok(client) = at.connect().await else { return Vec::new() };
+    let mut unknown = Vec::new();
+    for agent in agents {
+        let described = client.get(&format!("/describe/{}?anyone=false", escape(agent))).await;
+        if matches!(described, Err(ClientError::Problem(problem)) if problem.kind == Kind::NotFound) {
+            unknown.push(agent.as_str());
+        }
+    }
+    unknown
 }

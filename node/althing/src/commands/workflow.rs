@@ -24,7 +24,11 @@ pub async fn run(at: &Paths, workflow: &Workflow, out: &Out) -> Result<(), Failu
     let (group, request) = request(workflow)?;
     let client = at.connect().await?;
     let path = format!("/groups/{}/workflows", escape(group));
-    let mut done = client.post(&path, &request).await?;
+    let begun = client.post(&path, &request).await;
+    let mut done = begun.map_err(|error| match (workflow, &request) {
+        (Workflow::Run { file, .. }, WorkflowRequest::Run { .. }) => Failure::from(error).in_file(file),
+        _ => Failure::from(error),
+    })?;
     if let Workflow::Run { wait: true, .. } = workflow {
         let run = text(&done, "run");
         loop {

@@ -69,7 +69,8 @@ impl Measuring {
         let mut kept: Vec<KeyValue> =
             span.attributes.iter().filter(|pair| KEPT.contains(&pair.key.as_str())).cloned().collect();
         if matches!(span.status, Status::Error { .. }) {
-            kept.push(KeyValue::new("error.type", "_OTHER"));
+            let told = span.attributes.iter().find(|pair| pair.key.as_str() == "error.type").cloned();
+            kept.push(told.unwrap_or_else(|| KeyValue::new("error.type", "_OTHER")));
         }
         match span.name.as_ref() {
             "a2a.client" => self.asked.record(took, &system(kept)),

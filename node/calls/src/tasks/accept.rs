@@ -20,6 +20,7 @@ use crate::tasks::live::{LiveTask, TurnRequest};
 use crate::tasks::runner::{HostedAgent, TaskRunner, internal, unkept};
 use crate::tasks::store::{Encoded, TaskStoreError};
 use crate::tasks::turn;
+use crate::traced;
 
 /// The result of accepting a message.
 pub(crate) enum Accepted<T> {
@@ -255,13 +256,20 @@ impl TaskRunner {
         let (runner, live) = (self.clone(), live.clone());
         let binding = live.record().agent.clone();
         let binding = runner.host().binding(&binding).map(|binding| binding.hash).unwrap_or_default();
-        let span = tracing::info_span!("turn", otel.kind = "internal", althing.binding.hash = &*binding);
+        let span = tracing::info_span!(
+            "turn",
+            otel.kind = "internal",
+            althing.binding.hash = &*binding,
+            "error.type" = tracing::field::Empty,
+            otel.status_description = tracing::field::Empty,
+        );
         tokio::spawn(Box::pin(async move {
-            let turn = tracing::Instrument::instrument(turn::run(&runner, &live), span);
+            let turn = tracing::Instrument::instrument(turn::run(&runner, &live), span.clone());
             // The task of a turn that panics is set to failed.
             if let Err(panic) = AssertUnwindSafe(turn).catch_unwind().await {
                 let said = panic.downcast_ref::<String>().map(String::as_str);
                 let said = said.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or_default();
+                traced::fail(&span, "panic");
                 turn::fail_panicked(&runner, &live, said).await;
             }
         }));

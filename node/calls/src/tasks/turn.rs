@@ -19,6 +19,7 @@ use crate::tasks::live::{Ending, LiveState, LiveTask, TurnRequest};
 use crate::tasks::runner::{TaskRunner, internal};
 use crate::tasks::store::{self, Encoded, TaskStoreError};
 use crate::trace::Trace;
+use crate::traced;
 
 /// Runs one turn to its end; the task is then idle and on disk.
 pub(crate) async fn run(runner: &TaskRunner, live: &LiveTask) {
@@ -64,6 +65,7 @@ pub(crate) async fn run(runner: &TaskRunner, live: &LiveTask) {
     let ended = match refusal(&ended) {
         Some(error) => {
             if refuse(runner, live, &error).await {
+                traced::refused(&tracing::Span::current(), &error);
                 return;
             }
             Err(AgentError::Failed(error.message))
@@ -77,6 +79,9 @@ pub(crate) async fn run(runner: &TaskRunner, live: &LiveTask) {
         end => end,
     };
     finish(runner, live, state, message).await;
+    if matches!(live.lock().record.task.status.state, TaskState::Failed) {
+        traced::fail(&tracing::Span::current(), traced::FAILED);
+    }
     tracing::debug!(agent, task = id, state = ?live.record().task.status.state, "turn ended");
 }
 

@@ -8,10 +8,12 @@ use std::time::Duration;
 
 use althing_coordination::machine::group::Group;
 use althing_coordination::machine::placement::Placed;
-use althing_coordination::{Deployed, GroupAgents, GroupError};
+use althing_coordination::service::calendar::CalendarError;
+use althing_coordination::{Deployed, GroupAgents, GroupError, Overview};
 use althing_discovery::Query;
 use althing_node::Node;
 use althing_protocol::PublicKey;
+use althing_protocol::contract::did_you_mean;
 use althing_protocol::group::{Command, Deployment, GroupId, Policy, Remove, Schedule, Set};
 use althing_td::{App, AppAgent, parse_app};
 use axum::Json;
@@ -19,7 +21,7 @@ use axum::extract::{Path, State};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::group_flows::{WORKFLOWS, upcoming};
+use crate::group_flows::{WORKFLOWS, times};
 use crate::{AppRequest, Kind, Problem, ServeGroup};
 
 type Answer = Result<Json<Value>, Problem>;
@@ -121,11 +123,13 @@ async fn operate(node: &Node, request: AppRequest) -> Result<Value, Problem> {
 
 /// Brings an application up, or changes what differs. A group that is not there is formed only if somebody said so.
 async fn apply(node: &Node, app: &App, folder: &FilePath, dry_run: bool, form: bool) -> Result<Value, Problem> {
-    let group = match node.groups.resolve(&app.group) {
+    check_times(node, app)?;
+    let group = match node.groups.resolve_here(&app.group) {
         Err(GroupError::NotFound(_)) if dry_run || !form => {
             let changes = Plan::of(app, folder, &Known::default())?.changes;
             let changes: Vec<Value> = changes.iter().map(Change::json).collect();
-            let groups: Vec<String> = node.groups.list().into_iter().map(|group| group.name).collect();
+            let groups = node.groups.list().into_iter().filter(Overview::is_here);
+            let groups: Vec<String> = groups.map(|group| group.name).collect();
             let app = json!({
                 "app": app.name, "group": app.group, "forms": true, "changes": changes, "groups": groups,
             });
@@ -145,6 +149,17 @@ async fn apply(node: &Node, app: &App, folder: &FilePath, dry_run: bool, form: b
     }
     let (forms, name) = (false, &app.name);
     Ok(json!({ "app": name, "group": app.group, "forms": forms, "changes": changes, "waiting": waiting }))
+}
+
+/// Checks the times of all schedules before anything is done.
+fn check_times(node: &Node, app: &App) -> Result<(), Problem> {
+    for (n, schedule) in app.schedules.iter().enumerate() {
+        times(node, schedule).map_err(|error| {
+            let field = if matches!(error, CalendarError::Zone(_)) { "zone" } else { "cron" };
+            Problem::invalid(format!("schedules[{n}].{field} of {:?}: {error}", schedule.name))
+        })?;
+    }
+    Ok(())
 }
 
 /// Waits until the agents of an application run on as many members as they should; those that do not.
@@ -312,7 +327,6 @@ impl Plan {
             node.groups.command(group, Command::Set(set)).await?;
         }
         if let Some(schedule) = app.schedules.iter().find(|it| change.what == "schedule" && it.name == name) {
-            upcoming(node, schedule)?;
             node.groups.command(group, Command::Schedule(Box::new(schedule.clone()))).await?;
         }
         Ok(())
@@ -380,6 +394,7 @@ pub async fn serve(
         match request {
             ServeGroup::Agent(file) => {
                 let (name, bytes) = (file.name.clone(), serde_json::to_vec(&file));
+                let asked = file.skills.first().map(|skill| skill.id.clone());
                 let bytes = bytes.map_err(|error| Problem::failed(error.to_string()))?;
                 let on_each = |mut made: Deployment| {
                     made.instances = 0;
@@ -390,13 +405,35 @@ pub async fn serve(
                 while node.agents.status(&name).is_none() && tokio::time::Instant::now() < until {
                     tokio::time::sleep(POLL).await;
                 }
-                Ok(Json(json!({ "agent": name })))
+                let able = asked.map(|capability| able(&node, id, &capability, &name)).transpose()?;
+                Ok(Json(json!({ "agent": name, "membersAble": able })))
             }
             ServeGroup::End(name) => {
+                node.groups.catch_up(id).await?;
+                let known = GroupAgents::of(&node.groups, id).list()?;
+                if !known.iter().any(|it| it.placed.deployment.agent == name) {
+                    return Err(unserved(&group, &name, &known));
+                }
                 GroupAgents::of(&node.groups, id).undeploy(&name).await?;
                 Ok(Json(json!({ "ended": name })))
             }
         }
     });
     working.await.unwrap_or_else(|error| Err(Problem::failed(error.to_string())))
+}
+
+/// No agent of that name is hosted by the group's members.
+fn unserved(group: &str, name: &str, known: &[Deployed]) -> Problem {
+    let names: Vec<&str> = known.iter().map(|it| it.placed.deployment.agent.as_str()).collect();
+    let hint = if names.is_empty() { "it has none".to_owned() } else { did_you_mean(name, &names) };
+    Problem::new(Kind::NotFound, format!("the group {group} has no agent {name:?}. {hint}"))
+}
+
+/// How many members are known to host an agent with that capability, other than the group's own.
+fn able(node: &Node, group: GroupId, capability: &str, own: &str) -> Result<usize, Problem> {
+    let query = Query { capability: Some(capability.to_owned()), limit: Some(1_000), ..Query::default() };
+    let (found, _) = node.discovery.find(&query);
+    let found = found.iter().filter(|found| found.candidate.verified.agent.name() != own);
+    let nodes: BTreeSet<PublicKey> = found.map(|found| found.node).collect();
+    Ok(node.groups.look(group, |state| state.members().iter().filter(|(key, _)| nodes.contains(*key)).count())?)
 }

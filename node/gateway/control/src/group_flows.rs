@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use althing_coordination::machine::group::Group;
 use althing_coordination::machine::workflow::{Run, RunState, Scheduled, StepNow, StepState};
-use althing_coordination::service::calendar;
+use althing_coordination::service::calendar::{self, CalendarError};
 use althing_node::Node;
 use althing_protocol::group::{
     Action, Approve, Command, GroupId, Job, Missed, Needs, RunWorkflow, Schedule, Step, Target, WorkId, Workflow,
@@ -210,9 +210,13 @@ async fn plan(node: &Node, group: GroupId, request: ScheduleRequest) -> Result<V
     }
 }
 
-pub(crate) fn upcoming(node: &Node, schedule: &Schedule) -> Result<Vec<u64>, Problem> {
-    let found = calendar::upcoming(schedule, node.clock().now_ms(), UPCOMING);
-    found.map_err(|error| Problem::invalid(error.to_string()))
+fn upcoming(node: &Node, schedule: &Schedule) -> Result<Vec<u64>, Problem> {
+    times(node, schedule).map_err(|error| Problem::invalid(error.to_string()))
+}
+
+/// The next times of a schedule.
+pub(crate) fn times(node: &Node, schedule: &Schedule) -> Result<Vec<u64>, CalendarError> {
+    calendar::upcoming(schedule, node.clock().now_ms(), UPCOMING)
 }
 
 /// A workflow of one task, which hands on the input of the run.

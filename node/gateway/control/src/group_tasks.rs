@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use althing_coordination::Role;
 use althing_coordination::machine::group::Group;
 use althing_coordination::machine::work::{State as TaskState, Task};
 use althing_node::Node;
@@ -78,6 +79,9 @@ async fn operate(node: &Node, group: GroupId, request: TaskRequest) -> Result<Va
                 let why =
                     why.iter().map(|(member, verdict)| json!({ "node": member.did(), "verdict": verdict.to_string() }));
                 shown["candidates"] = why.collect();
+                // Only the leader knows the other members.
+                let replica = node.groups.overview(group)?.replica;
+                shown["explainedByLeader"] = json!(replica.is_some_and(|replica| replica.role == Role::Leader));
             }
             Ok(shown)
         }

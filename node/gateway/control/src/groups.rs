@@ -1,6 +1,7 @@
 //! Groups in the control API.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use althing_coordination::machine::group::Group;
 use althing_coordination::machine::outcome::Refusal;
@@ -9,6 +10,7 @@ use althing_coordination::machine::workflow::{RunState, StepState};
 use althing_coordination::{GroupError, Overview, Proofs, Role, Ticket};
 use althing_node::Node;
 use althing_protocol::PublicKey;
+use althing_protocol::contract::did_you_mean;
 use althing_protocol::group::{Command, Equivocated, GroupId, Remove, Rule, Set};
 use axum::Json;
 use axum::extract::{Path, State};
@@ -20,6 +22,10 @@ type Answer = Result<Json<Value>, Problem>;
 
 /// Keys that are listed at once.
 const KEYS_MAX: usize = 10_000;
+/// Keys that are named where one is missing.
+const NEAR_MAX: usize = 20;
+/// For how long a leader may be silent until nobody is named as leading.
+const LEADER_SILENT: Duration = Duration::from_secs(2);
 
 impl From<GroupError> for Problem {
     fn from(error: GroupError) -> Problem {
@@ -53,7 +59,10 @@ impl From<GroupError> for Problem {
 }
 
 fn node_of(text: &str) -> Result<PublicKey, Problem> {
-    PublicKey::from_did(text).map_err(|error| Problem::invalid(error.to_string()))
+    let wrong = |error: althing_protocol::IdentityError| {
+        Problem::invalid(format!("{error}; a node is did:key:…, as `althing id` shows on it"))
+    };
+    PublicKey::from_did(text).map_err(wrong)
 }
 
 /// `GET /groups`
@@ -75,7 +84,7 @@ pub async fn list(State(node): State<Arc<Node>>) -> Json<Value> {
 pub fn totals(node: &Node) -> Value {
     let groups: Vec<Overview> = node.groups.list().into_iter().filter(|group| group.standing == "member").collect();
     let led_here = |group: &&Overview| group.replica.as_ref().is_some_and(|replica| replica.role == Role::Leader);
-    let led = |group: &&Overview| group.replica.as_ref().is_some_and(|replica| replica.leader.is_some());
+    let led = |group: &&Overview| leader(group).0.is_some();
     let here = node.communication.network().local();
     let held = |group: &Overview| node.groups.look(group.id, |state| state.work().tasks().held_by(&here).count());
     json!({
@@ -153,13 +162,17 @@ async fn operate(node: &Node, id: GroupId, request: GroupRequest) -> Result<Valu
             json!({ "key": key, "version": version })
         }
         GroupRequest::Remove { key, if_version } => {
+            groups.catch_up(id).await?;
+            if !groups.look(id, |state| state.values().get(&key).is_some())? {
+                return Err(no_value(node, id, &key));
+            }
             let version = groups.command(id, Command::Remove(Remove { key: key.clone(), if_version })).await?;
             json!({ "removed": key, "version": version })
         }
         GroupRequest::Get { key, stale } => {
             let age = fresh(node, id, stale).await?;
             let value = groups.look(id, |state| state.values().get(&key).cloned())?;
-            let value = value.ok_or_else(|| Problem::new(Kind::NotFound, format!("the group has no value {key:?}")))?;
+            let value = value.ok_or_else(|| no_value(node, id, &key))?;
             let text = String::from_utf8_lossy(&value.bytes).into_owned();
             json!({ "key": key, "value": text, "version": value.version, "stale": stale, "staleMs": age })
         }
@@ -172,6 +185,18 @@ async fn operate(node: &Node, id: GroupId, request: GroupRequest) -> Result<Valu
             json!({ "keys": groups.look(id, keys)?, "stale": stale, "staleMs": age })
         }
     })
+}
+
+/// There is no such value; keys that look like it are named.
+fn no_value(node: &Node, id: GroupId, key: &str) -> Problem {
+    let some = |state: &Group| {
+        let keys = state.values().keys("").take(NEAR_MAX);
+        keys.map(str::to_owned).collect::<Vec<String>>()
+    };
+    let keys = node.groups.look(id, some).unwrap_or_default();
+    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+    let hint = if keys.is_empty() { "it has none yet".to_owned() } else { did_you_mean(key, &keys) };
+    Problem::new(Kind::NotFound, format!("the group has no value {key:?}. {hint}"))
 }
 
 /// Makes the state here current; where stale data will do, for how many milliseconds no leader of a majority was heard, if one
@@ -188,15 +213,29 @@ async fn fresh(node: &Node, id: GroupId, stale: bool) -> Result<Option<u64>, Pro
 /// A group in a list.
 fn about(group: &Overview) -> Value {
     let replica = group.replica.as_ref();
+    let (leader, last_leader) = leader(group);
     json!({
         "id": group.id.to_string(),
         "name": group.name,
         "standing": group.standing,
         "role": replica.map(|replica| role(replica.role)),
-        "leader": replica.and_then(|replica| replica.leader).map(|leader| leader.did()),
+        "leader": leader.map(|leader| leader.did()),
+        "lastLeader": last_leader.map(|leader| leader.did()),
+        "silentMs": group.silence.and_then(|time| u64::try_from(time.as_millis()).ok()),
         "term": replica.map(|replica| replica.term),
         "failure": group.failure,
     })
+}
+
+/// Who leads, as far as this node heard; else who led last, if it knows.
+fn leader(group: &Overview) -> (Option<PublicKey>, Option<PublicKey>) {
+    let Some(replica) = &group.replica else { return (None, None) };
+    let is_heard = match group.silence {
+        Some(silence) => silence <= LEADER_SILENT,
+        // A leader that was elected just now; others have heard nobody since they started.
+        None => replica.role == Role::Leader,
+    };
+    if is_heard { (replica.leader, None) } else { (None, replica.leader) }
 }
 
 fn role(role: Role) -> &'static str {
@@ -224,7 +263,6 @@ fn status(node: &Node, id: GroupId) -> Result<Value, Problem> {
         value["lastEntry"] = json!(replica.last);
         value["appliedEntry"] = json!(replica.applied);
         value["snapshotEntry"] = json!(replica.snapshot);
-        value["silentMs"] = json!(overview.silence.and_then(|time| u64::try_from(time.as_millis()).ok()));
         let lag = |entry: &Option<u64>| entry.map(|entry| replica.last.unwrap_or(entry).saturating_sub(entry));
         let lags = replica.replicated.iter().map(|(node, entry)| (node.did(), json!(lag(entry))));
         value["lag"] = Value::Object(lags.collect());

@@ -79,11 +79,25 @@ fn read(body: &[u8]) -> (Value, Result<(Operation, Vec<u8>), OperationError>) {
         Err(OperationError::invalid_request("`jsonrpc` is not \"2.0\""))
     } else if let Some(method) = &envelope.method {
         let params = envelope.params.map_or("{}", RawValue::get);
-        Operation::parse(method).map(|operation| (operation, params.as_bytes().to_vec()))
+        operation(method).map(|operation| (operation, params.as_bytes().to_vec()))
     } else {
         Err(OperationError::invalid_request("`method` is missing"))
     };
     (envelope.id, asked)
+}
+
+/// The operation of that name; one that A2A had until 0.3 is answered with its name now.
+fn operation(method: &str) -> Result<Operation, OperationError> {
+    let named = match method {
+        "message/send" => Operation::SendMessage,
+        "message/stream" => Operation::SendStreamingMessage,
+        "tasks/get" => Operation::GetTask,
+        "tasks/cancel" => Operation::CancelTask,
+        other => return Operation::parse(other),
+    };
+    let unknown = OperationError::method_not_found(method);
+    let message = format!("{}; the name of it in A2A 1.0 is {}", unknown.message, named.name());
+    Err(OperationError { message, ..unknown })
 }
 
 fn envelope(body: &[u8]) -> Result<Envelope<'_>, OperationError> {
@@ -156,6 +170,13 @@ mod tests {
             assert!(asked.is_err(), "{body}");
             assert_eq!(read, id, "{body}");
         }
+    }
+
+    #[test]
+    fn a_name_of_an_earlier_version_is_answered_with_that_of_this_one() {
+        let (_, asked) = read(br#"{"jsonrpc":"2.0","id":7,"method":"message/send","params":{}}"#);
+        let error = asked.expect_err("there is none");
+        assert!(error.code() == -32_601 && error.message.ends_with("in A2A 1.0 is SendMessage"), "{error:?}");
     }
 
     #[tokio::test]

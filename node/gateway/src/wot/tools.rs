@@ -164,10 +164,20 @@ pub(super) async fn invoke(
         Ok(found) => found,
         Err(missing) => return missing.into_response(),
     };
+    if let Some(missing) = missing(&found.tool, &arguments) {
+        let why = format!("the input lacks {missing:?}, which the tool requires; its description has the schema");
+        return problem::of(&OperationError::invalid_params(why));
+    }
     answered(&gateway, &found, arguments, &client, &headers).await.unwrap_or_else(|failed| {
         let (status, reason, detail) = failed.told();
         problem::refuse(status, &reason, &detail)
     })
+}
+
+/// The first argument that a tool requires and that is not given.
+fn missing<'a>(tool: &'a Tool, arguments: &Value) -> Option<&'a str> {
+    let required = tool.input["required"].as_array()?;
+    required.iter().filter_map(Value::as_str).find(|name| arguments.get(*name).is_none())
 }
 
 /// The parameters of the message that relays a call.

@@ -10,6 +10,7 @@
 //! **Never knows**: who calls, and whether it may.
 
 mod health;
+mod program;
 mod relayed;
 mod serving;
 mod watched;
@@ -17,7 +18,6 @@ mod watched;
 pub use serving::serve;
 
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -25,15 +25,13 @@ use std::time::Duration;
 use althing_execution::AgentState;
 use althing_execution::http::client;
 use althing_execution::lease::META;
-use althing_execution::process::environment;
 use althing_execution::relayed::Relayed;
 use althing_execution::tools::{Definition, Fault, ToolServer};
 use althing_td::ToolServerSpec;
 use futures::future::BoxFuture;
 use health::Health;
-use nix::sys::signal::{Signal, killpg};
-use nix::unistd::Pid;
 use opentelemetry::trace::TraceContextExt as _;
+use program::Program;
 use relayed::Told;
 use rmcp::model::{
     CallToolRequestParams, ClientConfig, ClientRequest, ElicitationCapability, FormElicitationCapability,
@@ -44,7 +42,6 @@ use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::streamable_http_client::{StreamableHttpClientTransport, StreamableHttpClientTransportConfig};
 use rmcp::{ClientLifecycleMode, ClientServiceExt as _};
 use serde_json::{Value, json};
-use tokio::process::{Child, Command};
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
@@ -64,10 +61,6 @@ const TOOLS_MAX: usize = 1_024;
 const PAGES_MAX: usize = 16;
 /// How long a program may take to end.
 const GRACE: Duration = Duration::from_secs(3);
-/// The supervisor script: runs the program in a process group of its own, with the node's pipe as its standard input. When the
-/// node's end closes, which happens however the node ends, the program has 2 s to end by itself; then the group is killed,
-/// as it is when the program ends first.
-const SUPERVISOR_SCRIPT: &str = r#"(cat; exec >&-; sleep 2; kill -KILL 0) | ("$@"; kill -KILL 0)"#;
 
 /// The MCP client.
 type Client = RunningService<RoleClient, ClientConfig>;
@@ -87,19 +80,6 @@ struct Server {
 struct Connection {
     client: Arc<Client>,
     program: Option<Program>,
-}
-
-/// A started program.
-struct Program {
-    shell: Child,
-    group: Pid,
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        // An error means that the group is gone.
-        let _ = killpg(self.group, Signal::SIGKILL);
-    }
 }
 
 /// The tool server of an agent file; relative paths start at `folder`.
@@ -125,6 +105,12 @@ fn client_config() -> ClientConfig {
     info
 }
 
+/// Whether the other end closed the connection, by what the library says of it: while reading, or while writing.
+fn was_closed(fault: &Fault) -> bool {
+    let why = fault.to_string();
+    ["connection closed", "Send message error"].iter().any(|said| why.contains(said))
+}
+
 impl Server {
     /// The current connection or a new one, and whether it existed already.
     async fn client(&self) -> Result<(Arc<Client>, bool), Fault> {
@@ -143,32 +129,16 @@ impl Server {
     }
 
     async fn connect(&self) -> Result<Connection, Fault> {
-        let failed = |error: &dyn std::fmt::Display| Fault::Unreachable(error.to_string());
         match &self.spec {
-            ToolServerSpec::Command { command, cwd, env } => {
-                let folder = cwd.as_ref().map_or_else(|| self.folder.clone(), |cwd| self.folder.join(cwd));
-                let mut shell = Command::new("/bin/sh")
-                    .args(["-c", SUPERVISOR_SCRIPT, "althing-tools"])
-                    .args(command)
-                    .current_dir(folder)
-                    .env_clear()
-                    .envs(environment())
-                    .envs(env)
-                    .stdin(Stdio::piped())
-                    .stdout(Stdio::piped())
-                    .process_group(0)
-                    .kill_on_drop(true)
-                    .spawn()
-                    .map_err(|error| failed(&error))?;
-                let group = shell.id().and_then(|id| i32::try_from(id).ok()).map(Pid::from_raw);
-                let (Some(group), Some(read), Some(write)) = (group, shell.stdout.take(), shell.stdin.take()) else {
-                    return Err(Fault::Unreachable("its program has no input or output".to_owned()));
-                };
-                let program = Program { shell, group };
+            ToolServerSpec::Command { .. } => {
+                let (program, read, write) = Program::start(&self.spec, &self.folder)?;
                 let transport =
                     AsyncRwTransport::<RoleClient, _, _>::new(read, write).with_max_line_length(MESSAGE_BYTES_MAX);
-                let client = self.initialise(transport).await?;
-                Ok(Connection { client, program: Some(program) })
+                match self.initialise(transport).await {
+                    Ok(client) => Ok(Connection { client, program: Some(program) }),
+                    Err(fault) if was_closed(&fault) => Err(program.ended().await.unwrap_or(fault)),
+                    Err(fault) => Err(fault),
+                }
             }
             ToolServerSpec::Thing { .. } => Err(Fault::Unreachable("a Thing does not speak MCP".to_owned())),
             ToolServerSpec::Url { url, .. } => {
@@ -370,7 +340,8 @@ mod tests {
     use rmcp::model::RequestMetaObject;
     use serde_json::json;
 
-    use super::{META, SUPERVISOR_SCRIPT, told};
+    use super::program::SUPERVISOR_SCRIPT;
+    use super::{META, told};
 
     #[test]
     fn a_server_is_told_the_trace_and_the_task_of_a_group() {

@@ -43,6 +43,17 @@ pub enum Fault {
     /// It cannot be reached, or not be started.
     #[error("it cannot be reached: {0}")]
     Unreachable(String),
+    /// There is no such program.
+    #[error("there is no program {0:?}")]
+    NoProgram(String),
+    /// Its program ended before it answered.
+    #[error("its program ended before it answered, with exit status {status}")]
+    Ended {
+        /// How.
+        status: i32,
+        /// What it said last on standard error; only for the owner of its node ([`Fault::in_full`]).
+        said: String,
+    },
     /// It did not answer in time.
     #[error("it did not answer within {} s", .0.as_secs())]
     Silent(Duration),
@@ -55,6 +66,17 @@ pub enum Fault {
     /// The call was not dispatched: the tools may have changed since the listing.
     #[error("its tools change all the time")]
     Stale,
+}
+
+impl Fault {
+    /// With what its program said, which callers are not told.
+    #[must_use]
+    pub fn in_full(&self) -> String {
+        match self {
+            Fault::Ended { said, .. } if !said.is_empty() => format!("{self}; it said: {said}"),
+            _ => self.to_string(),
+        }
+    }
 }
 
 /// A server of tools.
@@ -272,6 +294,8 @@ impl Tools {
                 gen_ai.tool.call.result = tracing::field::Empty,
                 althing.tool.definition = record.definition,
                 althing.binding.hash = &*context::binding_hash(),
+                "error.type" = tracing::field::Empty,
+                otel.status_description = tracing::field::Empty,
             )
         });
         context::record(&span, "gen_ai.tool.call.arguments", || arguments.to_owned());
@@ -290,6 +314,11 @@ impl Tools {
             Err(ToolError::Unfit { .. }) => "changed",
             Err(_) => "failed",
         };
+        if outcome.is_err() || record.outcome == "error" {
+            span.record("error.type", record.outcome);
+            // This sets the status to an error too.
+            span.record("otel.status_description", record.outcome);
+        }
         tracing::info!(
             agent = self.agent,
             tool = record.tool,

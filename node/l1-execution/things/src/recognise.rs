@@ -9,6 +9,7 @@ use tokio::time::timeout;
 
 use althing_execution::definition::Definition;
 use althing_execution::secrets::{SecretLookupError, lookup};
+use althing_execution::tools::Fault;
 use althing_execution::{Host, remote_card};
 
 use crate::signing::{CardSignature, signature};
@@ -66,6 +67,9 @@ pub enum Unrecognised {
         /// What became of the listing.
         tools: String,
     },
+    /// There is no such program.
+    #[error("no such program: {0:?}; write its path, or install it where this node's PATH leads")]
+    NoProgram(String),
     /// A program is no MCP server.
     #[error(
         "{program:?} does not answer as an MCP server on its standard input and output: {why}. A program that serves A2A \
@@ -126,7 +130,8 @@ pub async fn recognise(
     };
     let tools = match listed {
         Ok(Ok(tools)) => tools,
-        Ok(Err(fault)) => return Err(failed(fault.to_string())),
+        Ok(Err(Fault::NoProgram(program))) => return Err(Unrecognised::NoProgram(program)),
+        Ok(Err(fault)) => return Err(failed(fault.in_full())),
         Err(_) => return Err(failed(format!("no answer within {} s", LISTING.as_secs()))),
     };
     let (mut fit, mut unfit) = (Vec::new(), Vec::new());

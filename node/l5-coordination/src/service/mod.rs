@@ -146,7 +146,8 @@ pub struct Overview {
 
 impl Overview {
     /// Whether this node has a part in it.
-    fn is_here(&self) -> bool {
+    #[must_use]
+    pub fn is_here(&self) -> bool {
         matches!(self.standing, "member" | "joining")
     }
 }
@@ -484,6 +485,18 @@ impl Groups {
 
     fn named(&self, name: &str) -> Vec<Overview> {
         self.list().into_iter().filter(|group| group.name == name).collect()
+    }
+
+    /// The group of that id, or of that name, to which this node belongs: none that ended.
+    ///
+    /// # Errors
+    /// [`GroupError::NotFound`], [`GroupError::Ambiguous`].
+    pub fn resolve_here(&self, name: &str) -> Result<GroupId, GroupError> {
+        let is_meant = |group: &Overview| group.name == name || group.id.to_string() == name;
+        if !self.list().iter().any(|group| group.is_here() && is_meant(group)) {
+            return Err(GroupError::NotFound(name.to_owned()));
+        }
+        self.resolve(name)
     }
 
     /// One group as this node sees it.

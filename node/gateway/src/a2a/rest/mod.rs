@@ -204,6 +204,22 @@ fn method_not_allowed(method: &Method, allowed: &'static str) -> Response {
     (status, [(header::ALLOW, allowed)], Json(refusal(&error, status))).into_response()
 }
 
+/// Answers a method that the paths of JSON-RPC and of cards do not serve.
+pub(crate) async fn wrong_method(method: Method, uri: Uri) -> Response {
+    let hint = match uri.path().split('/').collect::<Vec<_>>().as_slice() {
+        ["", "a2a", agent] | ["", "a2a", agent, ""] => {
+            format!(
+                "POST a request of JSON-RPC 2.0 to it; the agent's card is at /a2a/{agent}/.well-known/agent-card.json"
+            )
+        }
+        _ => "the header Allow says what is".to_owned(),
+    };
+    let message = format!("{method} is not served here: {hint}");
+    let error = OperationError { refusal: Refusal::MethodNotFound, message, details: Vec::new() };
+    let status = StatusCode::METHOD_NOT_ALLOWED;
+    (status, Json(refusal(&error, status))).into_response()
+}
+
 /// An error as google.rpc.Status (A2A 1.0.1 §11.6).
 fn refusal(error: &OperationError, status: StatusCode) -> Value {
     json!({

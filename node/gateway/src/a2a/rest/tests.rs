@@ -300,6 +300,8 @@ async fn requests_that_break_a_rule_are_refused_by_type() {
     assert_eq!(send("application/json", &huge).await, is(400, "INVALID_ARGUMENT", "INVALID_REQUEST"));
     let put = world.request("PUT", &path, "/message:send").send().await.expect("an answer");
     assert_eq!((put.status().as_u16(), &put.headers()["allow"]), (405, &"POST".parse().expect("a header")));
+    let (status, _, reason) = refused(world.request("GET", &path, "")).await;
+    assert_eq!((status, reason.as_str()), (405, "METHOD_NOT_FOUND"));
     let (status, _) = json_of(world.get(agent, "/nothing/here")).await;
     assert_eq!(status, 404);
     // The version comes first, whatever is asked for.
