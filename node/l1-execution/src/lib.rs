@@ -18,6 +18,7 @@ mod control;
 pub mod cost_budget;
 pub mod definition;
 mod echo;
+mod fault;
 pub mod groups;
 mod hard;
 mod host;

@@ -122,7 +122,7 @@ impl Ports {
         // The gate permits nothing else, the memory's tools included.
         let permits_any = !contract.capabilities.is_empty() && !tools.is_empty();
         let serve = self.serve_calls.clone().filter(|_| permits_any)?;
-        let calls = ProgramCalls::new(tools.clone(), contract, serve.entropy.clone());
+        let calls = ProgramCalls::of(tools.clone(), contract, serve.entropy.clone());
         Some((serve, calls))
     }
 

@@ -107,7 +107,7 @@ impl Drop for TurnGuard {
 }
 
 impl ProgramCalls {
-    pub(crate) fn new(tools: Arc<Tools>, contract: &Contract, entropy: Entropy) -> ProgramCalls {
+    pub(crate) fn of(tools: Arc<Tools>, contract: &Contract, entropy: Entropy) -> ProgramCalls {
         let calls_max = contract.compute.calls_per_turn.unwrap_or(CALLS_PER_TURN_DEFAULT);
         ProgramCalls { tools, entropy, calls_max, turns: Mutex::default(), room: Semaphore::new(CALLS_MAX) }
     }
@@ -223,7 +223,7 @@ mod tests {
         let gate = Arc::new(ContractGate::of(&contract));
         let next = AtomicU8::new(1);
         let entropy: Entropy = Arc::new(move |bytes: &mut [u8]| bytes.fill(next.fetch_add(1, Ordering::Relaxed)));
-        Arc::new(ProgramCalls::new(Arc::new(Tools::new("helper", servers, gate)), &contract, entropy))
+        Arc::new(ProgramCalls::of(Arc::new(Tools::new("helper", servers, gate)), &contract, entropy))
     }
 
     fn opened(calls: &Arc<ProgramCalls>, principal: &str) -> TurnGuard {

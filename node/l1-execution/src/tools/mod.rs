@@ -24,6 +24,7 @@ use crate::known::{Known, model_name, real_name};
 use crate::lease::Superseded;
 
 pub use crate::definition::Definition;
+pub use crate::fault::Fault;
 pub use gate::{ContractGate, Denied, MakeGate, ToolCall, ToolGate, contract_gates};
 
 /// How long a tool may take.
@@ -36,48 +37,6 @@ const ARGUMENTS_BYTES_MAX: usize = 256 << 10;
 const RESULT_BYTES_MAX: usize = 1 << 20;
 /// Listings for one call to a server whose tools keep changing.
 const LISTINGS_MAX: usize = 3;
-
-/// Why a tool server failed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Fault {
-    /// It cannot be reached, or not be started.
-    #[error("it cannot be reached: {0}")]
-    Unreachable(String),
-    /// There is no such program.
-    #[error("there is no program {0:?}")]
-    NoProgram(String),
-    /// Its program ended before it answered.
-    #[error("its program ended before it answered, with exit status {status}")]
-    Ended {
-        /// How.
-        status: i32,
-        /// What it said last on standard error; only for the owner of its node ([`Fault::in_full`]).
-        said: String,
-    },
-    /// It did not answer in time.
-    #[error("it did not answer within {} s", .0.as_secs())]
-    Silent(Duration),
-    /// It cannot do it now, and may in a moment.
-    #[error("{0}")]
-    Busy(String),
-    /// It answered with an error.
-    #[error("{0}")]
-    Failed(String),
-    /// The call was not dispatched: the tools may have changed since the listing.
-    #[error("its tools change all the time")]
-    Stale,
-}
-
-impl Fault {
-    /// With what its program said, which callers are not told.
-    #[must_use]
-    pub fn in_full(&self) -> String {
-        match self {
-            Fault::Ended { said, .. } if !said.is_empty() => format!("{self}; it said: {said}"),
-            _ => self.to_string(),
-        }
-    }
-}
 
 /// A server of tools.
 pub trait ToolServer: Send + Sync + 'static {

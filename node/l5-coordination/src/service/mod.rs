@@ -2,6 +2,7 @@
 
 pub mod calendar;
 pub mod deploy;
+mod joining;
 mod large;
 mod lead;
 mod member;
@@ -23,7 +24,7 @@ use std::time::Duration;
 
 use althing_communication::{Communication, Entropy, StreamLimits, WallClock};
 use althing_protocol::group::{
-    Author, Charter, Command, Endorsed, Equivocated, Founding, GroupId, Join, Policy, Rule, WorkId,
+    Author, Charter, Command, Endorsed, Equivocated, Founding, GroupId, Policy, Rule, WorkId,
 };
 use althing_protocol::object::Statement;
 use althing_protocol::{KeyLog, OwnerProof, PublicKey, PublisherId, SecretKey, object};
@@ -44,7 +45,6 @@ pub use record::GROUPS;
 use record::{GROUPS_MAX, Record, Standing};
 pub use results::{PART_BYTES, RESULT_BYTES_MAX, RESULTS};
 pub use serve::RaftService;
-use submit::Sending;
 use work::Worker;
 
 /// Members replicate, vote and submit at one time; strangers only submit.
@@ -311,35 +311,7 @@ impl Groups {
     /// # Errors
     /// See [`GroupError`].
     pub async fn join(&self, ticket: &Ticket) -> Result<GroupId, GroupError> {
-        let shared = &self.shared;
-        let (id, here) = (ticket.group, shared.here());
-        if ticket.network != shared.config.network {
-            let (theirs, ours) = (ticket.network.clone(), shared.config.network.clone());
-            return Err(GroupError::Network { theirs, here: ours });
-        }
-        let invitation = ticket.invitation()?;
-        if invitation.node != here {
-            return Err(GroupError::ForAnother { invited: invitation.node, here });
-        }
-        let owner = (shared.owner)();
-        let proof = owner.proof.clone().ok_or(GroupError::NoOwner("it was withdrawn"))?;
-        let sponsors = ticket.contacts.iter().map(|contact| contact.node).filter(|node| *node != here).collect();
-        let signed = owners::countersigned(self, ticket)?;
-        let member = self.enter(id, Record::new(&ticket.name, sponsors, invitation.epoch)).await?;
-        let (log, addresses) = (events(&owner.log), shared.addresses());
-        let join = Join { invitation: signed, owner: proof.as_ref().clone(), log, addresses };
-        match ask_to_join(self, &member, &ticket.contacts, join).await {
-            Ok(()) => Ok(id),
-            // It may have been executed: the replica waits for the leader to send it the state.
-            Err(error @ GroupError::NoAnswer { .. }) => Err(error),
-            Err(error) => {
-                // Whoever was refused has no part in it.
-                member.stop().await;
-                shared.members.write().expect("no panic").remove(&id);
-                record::forget(shared.store.as_ref(), id).await?;
-                Err(error)
-            }
-        }
+        joining::join(self, ticket).await
     }
 
     /// This node leaves a group.
@@ -419,26 +391,7 @@ impl Groups {
     /// # Errors
     /// [`GroupError::NotLeading`] if this node does not lead.
     pub async fn transfer(&self, group: GroupId, node: PublicKey) -> Result<(), GroupError> {
-        let member = self.active(group)?;
-        let replica = member.replica()?;
-        let status = replica.status();
-        if status.role != Role::Leader {
-            return Err(GroupError::NotLeading(status.leader));
-        }
-        // One that has just joined has not everything yet.
-        let until = tokio::time::Instant::now() + READY;
-        let handed = loop {
-            match replica.transfer(node).await {
-                Err(ReplicaError::NotReady(_)) if tokio::time::Instant::now() < until => {
-                    tokio::time::sleep(READY / 40).await
-                }
-                handed => break handed,
-            }
-        };
-        if let Err(ReplicaError::NotTaken(_)) = handed {
-            member.restart().await;
-        }
-        Ok(handed?)
+        hand_over(&self.active(group)?, node).await
     }
 
     /// Looks at the state of a group, as far as it has arrived here; after [`Groups::catch_up`], everything that was
@@ -528,6 +481,29 @@ fn only_one(name: &str, named: &[Overview]) -> Result<GroupId, GroupError> {
     }
 }
 
+/// Hands the lead to another member, once that has everything.
+async fn hand_over(member: &Arc<Member>, node: PublicKey) -> Result<(), GroupError> {
+    let replica = member.replica()?;
+    let status = replica.status();
+    if status.role != Role::Leader {
+        return Err(GroupError::NotLeading(status.leader));
+    }
+    // One that has just joined has not everything yet.
+    let until = tokio::time::Instant::now() + READY;
+    let handed = loop {
+        match replica.transfer(node).await {
+            Err(ReplicaError::NotReady(_)) if tokio::time::Instant::now() < until => {
+                tokio::time::sleep(READY / 40).await
+            }
+            handed => break handed,
+        }
+    };
+    if let Err(ReplicaError::NotTaken(_)) = handed {
+        member.restart().await;
+    }
+    Ok(handed?)
+}
+
 /// Ends a membership that the state ended already, once the others can go on without this node: when it does not vote.
 async fn leave_when_possible(groups: &Groups, member: &Arc<Member>) -> Result<(), GroupError> {
     let until = tokio::time::Instant::now() + groups.shared.config.patience;
@@ -538,36 +514,6 @@ async fn leave_when_possible(groups: &Groups, member: &Arc<Member>) -> Result<()
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     Ok(())
-}
-
-/// Asks members to admit this node, one after the other, and all of them for the same admission.
-async fn ask_to_join(
-    groups: &Groups,
-    member: &Arc<Member>,
-    contacts: &[Contact],
-    join: Join,
-) -> Result<(), GroupError> {
-    let shared = &groups.shared;
-    let (author, command) = (Author::Node(shared.here()), Command::Join(Box::new(join)));
-    let mut sending = Sending::new(member, author, &shared.key, 0, vec![command]);
-    let mut last = GroupError::Ticket("it names no member".to_owned());
-    for contact in contacts {
-        shared.reach(contact.node, contact.addresses.clone()).await;
-        let sent = groups.deliver(member, &mut sending, Some(contact.node)).await;
-        match sent.and_then(only) {
-            // An earlier attempt was executed, though its answer was lost: only an invitation that is valid gets so far.
-            Ok(_) | Err(GroupError::InDoubt) => return Ok(()),
-            Err(error @ GroupError::NoAnswer { .. }) => last = error,
-            // What another one was sent before may have been executed. Nothing is forgotten here, since nobody can tell.
-            Err(GroupError::Refused(Refusal::SessionEnded | Refusal::AlreadyMember(_)))
-                if matches!(last, GroupError::NoAnswer { .. }) =>
-            {
-                return Err(last);
-            }
-            Err(error) => return Err(error),
-        }
-    }
-    Err(last)
 }
 
 /// Whether `publisher`, an owner of the group, may do what its node may not.
