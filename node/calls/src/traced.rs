@@ -139,11 +139,12 @@ mod tests {
 
     #[test]
     fn a_stream_keeps_its_span_until_it_ends_or_is_dropped() {
-        let refusal = || Err(OperationError::internal("no more"));
-        let events = futures::stream::iter([Ok(b"{}".to_vec()), refusal()]).boxed();
+        let refusal = OperationError::internal("no more");
+        let all_events = [Ok(b"{}".to_vec()), Err(refusal)];
+        let events = futures::stream::iter(all_events.clone()).boxed();
         let mut lasting = Lasting { events: Some(events), span: Span::none(), is_message: true };
         let all = futures::executor::block_on((&mut lasting).collect::<Vec<_>>());
-        assert_eq!(all, [Ok(b"{}".to_vec()), refusal()]);
+        assert_eq!(all, all_events);
         assert!(lasting.events.is_none(), "nothing of the call is kept after its end");
     }
 }

@@ -47,7 +47,7 @@ impl Portable<'_> {
                 continue;
             }
             let wanted = inside(&field, &path)?;
-            if !self.files.iter().any(|held| *held == wanted) {
+            if !self.files.contains(&wanted) {
                 return Err(RegistriesError::NotInRelease { field, path: wanted.into() });
             }
         }

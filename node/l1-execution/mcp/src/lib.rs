@@ -177,7 +177,7 @@ impl Server {
 
     /// The tools, and the epoch of the listing.
     async fn list(&self) -> Result<(Vec<Definition>, u64), Fault> {
-        self.health.noted(self.list_now()).await
+        self.health.noted(Box::pin(self.list_now())).await
     }
 
     async fn list_now(&self) -> Result<(Vec<Definition>, u64), Fault> {
