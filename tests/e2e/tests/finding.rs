@@ -153,7 +153,7 @@ fn a_program_makes_system_calls_for_its_turns() {
     let (said, _) = ask(machine, &["scout", r#"nameless mesh__find_agents {}"#]);
     assert!(said.starts_with("error") && said.contains("Althing-Turn"), "{said}");
     // Two turns at once.
-    let mut waiting = Running::start(&mut machine.althing(&["call", "scout", "wait"]));
+    let waiting = Running::start(&mut machine.althing(&["call", "scout", "wait"]));
     until(SOON, "the turn runs", || ask(machine, &["scout", "turns"]).0 == "2");
     let (said, _) = ask(machine, &["scout", r#"call mesh__find_agents {"text": "near"}"#]);
     assert!(said.contains("near.say"), "{said}");

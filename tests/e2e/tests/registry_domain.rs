@@ -1,7 +1,5 @@
 //! An organisation proves its domain to a registry by a real name server's TXT record.
 
-#![expect(clippy::disallowed_methods, reason = "real processes live in real time")]
-
 mod support;
 
 use std::net::UdpSocket;
