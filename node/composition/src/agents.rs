@@ -387,11 +387,6 @@ impl Agents {
         }
     }
 
-    /// Whether an agent was installed from a release that its publisher revoked.
-    pub(crate) fn is_revoked_install(&self, added: &StoredAgent) -> bool {
-        self.revocations.installed().contains_key(&added.file.name) && self.check_standing(added).is_err()
-    }
-
     /// Stops the agents whose releases their publishers revoked; they stay added, and say why they do not run.
     pub(crate) async fn end_revoked(&self) {
         let _changing = self.changing.lock().await;
@@ -448,6 +443,11 @@ impl Agents {
         self.host.stop(name).await;
         Ok(())
     }
+}
+
+/// Whether an agent was installed from a release that its publisher revoked.
+pub(crate) fn is_revoked_install(agents: &Agents, added: &StoredAgent) -> bool {
+    agents.revocations.installed().contains_key(&added.file.name) && agents.check_standing(added).is_err()
 }
 
 /// What an agent reads; calls of the tools that it exposes are data.

@@ -14,7 +14,6 @@ use tokio::time::{interval, sleep};
 
 use crate::PLACEMENTS;
 use crate::machine::exchange::{ExchangeEffect, ExchangeInput, PushOutcome};
-use crate::machine::rank::TrustRelation;
 use crate::placement::seen;
 use crate::state::Shared;
 use crate::subscriptions;
@@ -158,9 +157,7 @@ impl PlacementExchange {
             });
             let peers: Vec<PublicKey> = pushes.flatten().collect();
             // One placement for all peers that are as near, not one for each peer.
-            for relation in TrustRelation::ALL {
-                self.0.publish(&mut state, relation, !peers.is_empty());
-            }
+            self.0.publish_all(&mut state, !peers.is_empty());
             (peers, effects, state.published.each_ref().map(|published| published.bytes.clone()))
         };
         self.run_effects(effects);

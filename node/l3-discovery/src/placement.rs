@@ -68,17 +68,37 @@ impl Shared {
         }
     }
 
-    /// Brings the placement that peers of that relation get up to date. It is signed anew when its content has changed,
-    /// and when whoever gets it needs a higher sequence than that of the last (`anew`).
-    pub(crate) fn publish(&self, state: &mut State, relation: TrustRelation, anew: bool) {
+    /// Brings the placement that peers of that relation get up to date, with a higher sequence than that of the last.
+    pub(crate) fn publish(&self, state: &mut State, relation: TrustRelation) {
         let content = self.content(state, |exposure| seen(exposure, relation));
-        let published = &state.published[relation.place()];
-        let differs = published.content.as_ref() != Some(&content);
-        if differs || anew {
-            let version = published.version + u64::from(differs);
-            let bytes = self.sign(state, content.clone()).bytes;
-            state.published[relation.place()] = PublishedPlacement { content: Some(content), version, bytes };
+        let bytes = self.sign(state, content.clone()).bytes;
+        state.published[relation.place()].renew(content, bytes);
+    }
+
+    /// Brings the placements of all relations up to date. One is signed anew when its content has changed, and when whoever
+    /// gets it needs a higher sequence than that of the last (`anew`); those with the same content share a signature.
+    pub(crate) fn publish_all(&self, state: &mut State, anew: bool) {
+        let mut signed: Vec<(Placement, Vec<u8>)> = Vec::new();
+        for relation in TrustRelation::ALL {
+            let content = self.content(state, |exposure| seen(exposure, relation));
+            if !anew && state.published[relation.place()].content.as_ref() == Some(&content) {
+                continue;
+            }
+            let same = signed.iter().find(|(of, _)| *of == content).map(|(_, bytes)| bytes.clone());
+            let bytes = same.unwrap_or_else(|| {
+                let bytes = self.sign(state, content.clone()).bytes;
+                signed.push((content.clone(), bytes.clone()));
+                bytes
+            });
+            state.published[relation.place()].renew(content, bytes);
         }
+    }
+}
+
+impl PublishedPlacement {
+    fn renew(&mut self, content: Placement, bytes: Vec<u8>) {
+        self.version += u64::from(self.content.as_ref() != Some(&content));
+        (self.content, self.bytes) = (Some(content), bytes);
     }
 }
 

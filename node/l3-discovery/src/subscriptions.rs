@@ -92,7 +92,7 @@ impl Subscriber {
         }
         if self.last.is_none_or(|(was, _)| was != relation) {
             // Another placement may have been signed later: this one needs a higher sequence.
-            self.shared.publish(&mut state, relation, true);
+            self.shared.publish(&mut state, relation);
         }
         let published = &state.published[relation.place()];
         let last = self.last.replace((relation, published.version));

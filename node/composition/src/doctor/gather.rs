@@ -9,6 +9,7 @@ use althing_td::RuntimeSpec;
 use serde_json::Value;
 
 use super::{DialBack, GroupHealth, NodeStatus, diagnose, report};
+use crate::agents::is_revoked_install;
 use crate::node::Node;
 use crate::publish::{self, StoredAgent};
 use althing_coordination::machine::group::Group;
@@ -138,7 +139,7 @@ async fn gather(node: &Node, dialled_back: Vec<DialBack>) -> NodeStatus {
     // All agents that run, also those of `althing run`.
     let mut agents = publish::all(node.store.as_ref()).unwrap_or_default();
     let adopted = names(&agents, |added| crate::adopted(&added.file).is_some());
-    let revoked = names(&agents, |added| node.agents.is_revoked_install(added));
+    let revoked = names(&agents, |added| is_revoked_install(&node.agents, added));
     agents.retain(|added| running.iter().any(|agent| agent.name == added.file.name));
     let open = |added: &&StoredAgent| matches!(added.file.runtime, RuntimeSpec::Process { port: Some(_), .. });
     let open_ports = agents.iter().filter(open).map(|added| added.file.name.clone()).collect();
