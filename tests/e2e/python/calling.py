@@ -56,7 +56,7 @@ class Caller(AgentExecutor):
 
 card = AgentCard(name="caller", description="Calls", version="1.0.0", default_input_modes=["text/plain"],
                  default_output_modes=["text/plain"], capabilities=AgentCapabilities(streaming=True),
-                 skills=[AgentSkill(id="call", name="Call", description="Calls", tags=[])],
+                 skills=[AgentSkill(id="call", name="Call", description="Calls", tags=["calls"])],
                  supported_interfaces=[AgentInterface(url="http://localhost/", protocol_binding="JSONRPC",
                                                       protocol_version="1.0")])
 handler = DefaultRequestHandler(Caller(), InMemoryTaskStore(), card)

@@ -14,7 +14,7 @@ const MODEL: &str = include_str!("../python/model.py");
 const CALLING: &str = include_str!("../python/calling.py");
 const COUNTER: &str = include_str!("../../../examples/counter-agent/app.py");
 const SOON: Duration = Duration::from_secs(30);
-/// A component of an interpreter is compiled in seconds.
+/// A component of an interpreter is compiled in seconds, and a program may take as long to start.
 const COMPILED: Duration = Duration::from_secs(60);
 
 /// A node of the same owner hosts `near`, a stranger's hosts `far`; agents of the first look for them.
@@ -127,13 +127,17 @@ fn a_program_makes_system_calls_for_its_turns() {
             "description": "Makes system calls",
             "skills": [{ "id": format!("{name}.call"), "name": "Call", "description": "Calls" }],
             "callers": "anyone",
-            "runtime": { "process": { "command": [python, "calling.py"] } },
+            "runtime": { "process": { "command": [python, "calling.py"], "startup_timeout_ms": 60_000 } },
             "contract": { "class": { "latency": "srt" }, "capabilities": capabilities },
         })
         .to_string()
     };
     machine.add("scout", &file("scout", json!(["mesh/*", "agents/near"])));
     machine.add("blind", &file("blind", json!(["mesh/describe_agent"])));
+    // Python imports two SDKs.
+    for name in ["scout", "blind"] {
+        until(COMPILED, "its program runs", || machine.run(&["call", name, "turns"]).code == 0);
+    }
     let (said, _) = ask(machine, &["scout", "list"]);
     assert_eq!(said, "agents__near mesh__describe_agent mesh__find_agents");
     let (said, _) = ask(machine, &["scout", r#"call mesh__find_agents {"text": "near"}"#]);
