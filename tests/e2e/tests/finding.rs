@@ -47,8 +47,11 @@ fn ask(machine: &Machine, words: &[&str]) -> (String, Value) {
     let (mut said, mut tools) = (String::new(), Value::Null);
     for line in called.stdout.lines() {
         let event: Value = serde_json::from_str(line).expect("a line of JSON");
-        let parts =
-            [&event["artifactUpdate"]["artifact"]["parts"], &event["statusUpdate"]["status"]["message"]["parts"]];
+        let parts = [
+            &event["artifactUpdate"]["artifact"]["parts"],
+            &event["statusUpdate"]["status"]["message"]["parts"],
+            &event["message"]["parts"],
+        ];
         for part in parts.into_iter().filter_map(Value::as_array).flatten() {
             said.push_str(part["text"].as_str().unwrap_or_default());
             tools = part["data"].get("tools").cloned().unwrap_or(tools);
