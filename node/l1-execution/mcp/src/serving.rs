@@ -15,7 +15,7 @@ use rmcp::ErrorData;
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation, ListToolsResult,
-    PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
+    PaginatedRequestParams, ResultType, ServerCapabilities, ServerConfig, Tool,
 };
 use rmcp::service::{RequestContext, RoleServer};
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
@@ -125,13 +125,20 @@ impl ServerHandler for Handler {
         let arguments = Value::Object(request.arguments.unwrap_or_default()).to_string();
         let failure = |text: String| CallToolResult::error(vec![ContentBlock::text(text)]);
         Ok(match self.0.call(turn, &request.name, &arguments).await {
-            Ok(Ok(result)) => serde_json::from_value(result)
+            Ok(Ok(result)) => complete(result)
                 .unwrap_or_else(|error| failure(format!("the tool answered with no result of MCP: {error}"))),
             Ok(Err(error)) => failure(error.to_string()),
             Err(refused) => failure(refused.to_string()),
         }
         .into())
     }
+}
+
+/// A result, marked as complete, as MCP wants it since 2026-07-28; the SDK takes the mark out for older clients.
+fn complete(result: Value) -> Result<CallToolResult, serde_json::Error> {
+    let mut result: CallToolResult = serde_json::from_value(result)?;
+    result.result_type = Some(ResultType::COMPLETE);
+    Ok(result)
 }
 
 /// A tool as its server describes it, under the name that models see.
