@@ -152,7 +152,8 @@ fn refused(error: &GroupError) -> OrderError {
         GroupError::NoAnswer { .. } => {
             OrderError::Busy(format!("{error}. If the task was given nevertheless, it is canceled as soon as possible"))
         }
-        GroupError::InDoubt => OrderError::Busy(format!("{error}; the task may have been executed")),
+        // Not to be sent again at once: it would be done twice.
+        GroupError::InDoubt => OrderError::Failed(format!("{error}; the task may have been executed")),
         error => OrderError::Failed(error.to_string()),
     }
 }
