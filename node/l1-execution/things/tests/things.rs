@@ -98,6 +98,7 @@ async fn a_thing_that_does_not_answer_says_so_without_its_address() {
     let url = format!("http://{}/lamp", closed.local_addr().expect("bound"));
     drop(closed);
     let url = url.parse().expect("an address");
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let server = ThingServer::new("lamp", Web::default(), url, None, Terms::default(), None);
     let Err(Fault::Failed(why)) = server.tools().await else { panic!("it answers") };
     assert!(!why.contains("127.0.0.1"), "{why}");
