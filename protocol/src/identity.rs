@@ -7,7 +7,7 @@ use std::str::FromStr;
 use ed25519_dalek::Signer as _;
 
 use crate::limits::AGENT_NAME_MAX;
-use crate::points;
+use crate::{base58, points};
 
 /// Multicodec prefix of an ed25519 public key in `did:key` (varint 0xed).
 const DID_PREFIX: [u8; 2] = [0xed, 0x01];
@@ -71,14 +71,17 @@ impl PublicKey {
     /// `did:key:z6Mk…` (W3C did:key, multibase base58btc).
     #[must_use]
     pub fn did(&self) -> String {
-        format!("did:key:{}", self.multibase())
+        ["did:key:", base58::written(&self.prefixed()).as_str()].concat()
     }
 
     /// `z6Mk…`, the part of the DID that names the key.
     #[must_use]
     pub fn multibase(&self) -> String {
-        let bytes = [&DID_PREFIX[..], &self.0].concat();
-        format!("z{}", bs58::encode(bytes).into_string())
+        base58::written(&self.prefixed()).as_str().to_owned()
+    }
+
+    fn prefixed(&self) -> [u8; base58::BYTES] {
+        prefixed(DID_PREFIX, &self.0)
     }
 
     /// `12D3KooW…`, the libp2p PeerId of the same key.
@@ -136,16 +139,21 @@ impl PublicKey {
     }
 }
 
+/// 32 bytes behind the two that say what they are.
+fn prefixed(prefix: [u8; 2], bytes: &[u8; 32]) -> [u8; base58::BYTES] {
+    let mut prefixed = [0; base58::BYTES];
+    prefixed[..2].copy_from_slice(&prefix);
+    prefixed[2..].copy_from_slice(bytes);
+    prefixed
+}
+
 fn from_multibase(text: &str) -> Option<[u8; 32]> {
-    let mut bytes = [0u8; 34];
-    let encoded = text.strip_prefix('z')?;
-    (bs58::decode(encoded).onto(&mut bytes) == Ok(34)).then_some(())?;
-    bytes.strip_prefix(&DID_PREFIX)?.try_into().ok()
+    base58::read(text)?.strip_prefix(&DID_PREFIX)?.try_into().ok()
 }
 
 impl fmt::Display for PublicKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.did())
+        write!(f, "did:key:{}", base58::written(&self.prefixed()).as_str())
     }
 }
 
@@ -235,8 +243,7 @@ impl PublisherId {
     /// `zQm…`: the digest as a multihash in multibase base58btc.
     #[must_use]
     pub fn multibase(&self) -> String {
-        let bytes = [&SHA_256_PREFIX[..], &self.0].concat();
-        format!("z{}", bs58::encode(bytes).into_string())
+        base58::written(&prefixed(SHA_256_PREFIX, &self.0)).as_str().to_owned()
     }
 }
 
@@ -251,7 +258,7 @@ impl FromStr for PublisherId {
 
 impl fmt::Display for PublisherId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{URN}{}", self.multibase())
+        write!(f, "{URN}{}", base58::written(&prefixed(SHA_256_PREFIX, &self.0)).as_str())
     }
 }
 
@@ -280,10 +287,7 @@ impl<'b, C> minicbor::Decode<'b, C> for PublisherId {
 }
 
 fn from_multihash(text: &str) -> Option<[u8; 32]> {
-    let mut bytes = [0u8; 34];
-    let encoded = text.strip_prefix('z')?;
-    (bs58::decode(encoded).onto(&mut bytes) == Ok(34)).then_some(())?;
-    bytes.strip_prefix(&SHA_256_PREFIX)?.try_into().ok()
+    base58::read(text)?.strip_prefix(&SHA_256_PREFIX)?.try_into().ok()
 }
 
 /// The identity of a caller: a node, or the publisher that owns nodes. One never counts as the other, even if their bytes

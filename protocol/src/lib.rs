@@ -8,6 +8,7 @@
 //!
 //! **Never knows**: sockets, clocks, disks, tasks, A2A's data model (a call's body is one byte string here).
 
+mod base58;
 pub mod binding;
 pub mod cbor;
 pub mod contract;
