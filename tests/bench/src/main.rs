@@ -1,7 +1,7 @@
 //! Benchmarks, each as a ratio to a floor or a peer in the same run on the same work.
 //!
-//! `althing-bench [calls|link|find|idle|wasm|neighbour|groups|groups-idle|faces|registry|hostile]`; without an argument all but
-//! `hostile`, which takes minutes; `groups-idle` is a part of `groups`. `registry --things 1000000` has more Things.
+//! `althing-bench [calls|link|find|idle|wasm|neighbour|groups|groups-idle|groups-tasks|faces|registry|hostile]`; without an argument all but
+//! `hostile`, which takes minutes; `groups-idle` is a part of `groups`, and `groups-tasks` runs alone. `registry --things 1000000` has more Things.
 //! The other arguments are for its own child processes.
 #![expect(clippy::disallowed_methods, reason = "shell: measures real time")]
 
@@ -52,6 +52,7 @@ fn main() {
             "faces" => as_wanted(faces::run().await),
             "registry" => as_wanted(registry(&words[1..]).await),
             "groups-idle" => groups::run_idle().await,
+            "groups-tasks" => groups::run_tasks().await,
             "calls" => calls::run().await,
             "find" => find::run(),
             "link" => link::run().await,
@@ -73,7 +74,7 @@ fn main() {
             }
             other => {
                 eprintln!(
-                    "there is no benchmark {other:?}; there are calls, link, find, idle, wasm, neighbour, groups, groups-idle, faces, registry and hostile"
+                    "there is no benchmark {other:?}; there are calls, link, find, idle, wasm, neighbour, groups, groups-idle, groups-tasks, faces, registry and hostile"
                 );
                 std::process::exit(2);
             }

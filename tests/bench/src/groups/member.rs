@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use althing_communication::{Communication, CommunicationConfig, Entropy, WallClock};
-use althing_conformance::groups::Owner;
+use althing_conformance::groups::{EchoWorker, Owner};
 use althing_coordination::{
     GROUPS, Groups, GroupsConfig, OwnerNow, Ports, RAFT, RAFT_LIMITS, RAFT_LOG, RAFT_SNAPSHOTS, RAFT_STATE, RESULTS,
-    RaftService, Role, Ticket,
+    RaftService, Role, Ticket, Worker,
 };
 use althing_libp2p::{Libp2pConfig, Libp2pNetwork};
 use althing_protocol::group::{Author, Command as GroupCommand, GroupId, Policy, Set};
@@ -33,8 +33,8 @@ fn key(number: u8) -> SecretKey {
     SecretKey::from_seed(&[number; 32])
 }
 
-/// Starts a member on what lies in `folder`.
-async fn start(folder: &Path, number: u8) -> (Groups, Communication) {
+/// Starts a member on what lies in `folder`; one that works does each task by repeating what it says.
+async fn start(folder: &Path, number: u8, works: bool) -> (Groups, Communication) {
     let key = key(number);
     let clock = WallClock::new(now_ms);
     let listen = vec!["/ip4/127.0.0.1/tcp/0".to_owned()];
@@ -50,7 +50,8 @@ async fn start(folder: &Path, number: u8) -> (Groups, Communication) {
     let families = [GROUPS, RAFT_LOG, RAFT_STATE, RAFT_SNAPSHOTS, RESULTS];
     let store = Arc::new(RocksStore::open(folder, &families, StoreConfig::default()).expect("a store"));
     let of = Box::new(move || OwnerNow { key: owner.key.clone(), log: owner.log.clone(), proof: Some(proof.clone()) });
-    let ports = Ports { communication: communication.clone(), key, owner: of, store, clock, entropy, worker: None };
+    let worker = works.then(|| Arc::new(EchoWorker::default()) as Arc<dyn Worker>);
+    let ports = Ports { communication: communication.clone(), key, owner: of, store, clock, entropy, worker };
     let groups = Groups::open(ports, GroupsConfig::new(NETWORK)).await.expect("its groups");
     communication.serve(RAFT, RAFT_LIMITS, Arc::new(RaftService(groups.clone()))).expect("nobody else serves it");
     (groups, communication)
@@ -60,7 +61,8 @@ async fn start(folder: &Path, number: u8) -> (Groups, Communication) {
 pub async fn serve() {
     let words: Vec<String> = std::env::args().collect();
     let number = words[3].parse().expect("a number");
-    let (groups, _communication) = start(Path::new(&words[2]), number).await;
+    let works = words[4] == "works";
+    let (groups, _communication) = start(Path::new(&words[2]), number, works).await;
     println!("ready");
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
     while let Ok(Some(line)) = lines.next_line().await {
@@ -77,12 +79,13 @@ struct Process {
 }
 
 impl Process {
-    async fn start(folder: &Path, number: u8) -> Process {
+    async fn start(folder: &Path, number: u8, works: bool) -> Process {
         let program = std::env::current_exe().expect("this program");
         let mut child = Command::new(program)
             .arg("group-member")
             .arg(folder)
             .arg(number.to_string())
+            .arg(if works { "works" } else { "votes" })
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .kill_on_drop(true)
@@ -105,32 +108,38 @@ impl Process {
     }
 }
 
-/// A group of three.
+/// A group.
 pub struct Team {
     folder: PathBuf,
-    groups: Groups,
+    pub groups: Groups,
     _communication: Communication,
-    id: GroupId,
+    pub id: GroupId,
     others: Vec<Option<Process>>,
     /// The term after the start.
     first_term: u64,
 }
 
 impl Team {
-    /// Forms it; another process than this one leads.
+    /// Forms one of three; another process than this one leads.
     pub async fn start(folder: &Path) -> Team {
+        let mut team = Team::of(folder, 3, false).await;
+        team.hand_over().await;
+        team.first_term = team.term();
+        team
+    }
+
+    /// Forms one of so many members, this process among them, which do tasks if the group `works`.
+    pub async fn of(folder: &Path, members: u8, works: bool) -> Team {
         std::fs::create_dir_all(folder).expect("a folder");
-        let (groups, communication) = start(&folder.join("1"), 1).await;
+        let (groups, communication) = start(&folder.join("1"), 1, works).await;
         let mut others = Vec::new();
-        for number in [2, 3] {
-            others.push(Some(Process::start(&folder.join(number.to_string()), number).await));
+        for number in 2..=members {
+            others.push(Some(Process::start(&folder.join(number.to_string()), number, works).await));
         }
         let id = GroupId::from_digest([0; 32]);
         let folder = folder.to_owned();
         let mut team = Team { folder, groups, _communication: communication, id, others, first_term: 0 };
         team.id = team.form_one("team").await;
-        team.hand_over().await;
-        team.first_term = team.term();
         team
     }
 
@@ -141,7 +150,8 @@ impl Team {
             let ticket = self.groups.invite(id, node, 60_000).expect("a ticket");
             other.as_mut().expect("it runs").join(&ticket).await;
         }
-        while self.groups.look(id, |state| state.members().voters().len()).expect("the group") < 3 {
+        let members = self.others.len() + 1;
+        while self.groups.look(id, |state| state.members().voters().len()).expect("the group") < members {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         id
@@ -215,7 +225,7 @@ impl Team {
     /// Starts a process again, and waits until it has everything.
     pub async fn restart(&mut self, at: usize) {
         let number = u8::try_from(at + 2).expect("few");
-        self.others[at] = Some(Process::start(&self.folder.join(number.to_string()), number).await);
+        self.others[at] = Some(Process::start(&self.folder.join(number.to_string()), number, false).await);
         let node = key(number).public();
         self.hand_over_to_any().await;
         loop {

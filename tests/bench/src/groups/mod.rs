@@ -3,6 +3,7 @@
 
 mod etcd;
 mod member;
+mod tasks;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,6 +14,7 @@ use futures::future::BoxFuture;
 
 use crate::figures::{median, percentile};
 pub use member::serve;
+pub use tasks::run as run_tasks;
 
 /// Bytes of a value.
 const VALUE: usize = 256;
