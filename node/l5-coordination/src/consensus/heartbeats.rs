@@ -1,7 +1,7 @@
 //! Heartbeats of all groups that this node leads, to each other member: those of a moment travel in one message.
 //!
 //! The first one is sent at once, so that a group that is alone waits for nothing; those that come within [`PAUSE`] after it
-//! are sent together when that is over. openraft gives a heartbeat 75 ms in all, so that it may not wait for long.
+//! are sent together when that is over. openraft gives a heartbeat 200 ms in all, so that it may not wait for long.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};

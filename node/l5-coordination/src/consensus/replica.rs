@@ -30,18 +30,22 @@ use crate::machine::rows::RowError;
 pub struct ReplicaConfig {
     /// How often a leader says that it is there.
     pub heartbeat: Duration,
-    /// A voter becomes a candidate after three to four times this without a message of the leader: openraft waits for the
-    /// leader's lease, which is twice this, and then for a random time of once to twice this.
+    /// How long a leader's message counts at least as its lease. A voter that hears nothing more becomes a candidate after one
+    /// of these and [`ELECTION_SPREAD`], and then a random time between one of these, and one and the spread; so that all of it
+    /// is less than three heartbeats.
     pub election_timeout: Duration,
     /// Entries between two snapshots.
     pub snapshot_entries: u64,
 }
 
+/// How far apart members stand for election that have heard the leader at the same time.
+const ELECTION_SPREAD: Duration = Duration::from_millis(70);
+
 impl Default for ReplicaConfig {
     fn default() -> Self {
         ReplicaConfig {
-            heartbeat: Duration::from_millis(75),
-            election_timeout: Duration::from_millis(200),
+            heartbeat: Duration::from_millis(200),
+            election_timeout: Duration::from_millis(205),
             snapshot_entries: 5_000,
         }
     }
@@ -470,7 +474,7 @@ fn raft_config(group: GroupId, config: &ReplicaConfig) -> Config {
         cluster_name: group.to_string(),
         heartbeat_interval: millis(config.heartbeat),
         election_timeout_min: millis(config.election_timeout),
-        election_timeout_max: millis(config.election_timeout) * 2,
+        election_timeout_max: millis(config.election_timeout + ELECTION_SPREAD),
         snapshot_policy: SnapshotPolicy::LogsSinceLast(config.snapshot_entries),
         // Kept so that a purge never overtakes what is being applied (openraft issue 2116), and members that were away for
         // a moment need no snapshot.
