@@ -24,7 +24,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 pub use adopt::{Adopt, is_address};
 pub use attesting::{AttestArgs, ShowArgs};
 pub use blueprint::Blueprint;
-pub use group::{AmendArgs, CallersName, Group, ServeArgs};
+pub use group::{AmendArgs, CallersName, Group, ServeArgs, Who};
 pub use mounted::Mounted;
 pub use org::Org;
 pub use registry::{Install, MarkArgs, Publish, Registry, Release, Uninstall, Update};

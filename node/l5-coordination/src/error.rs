@@ -139,6 +139,12 @@ pub enum GroupError {
         /// Why.
         why: String,
     },
+    /// The charter leaves reading to the owners, and this is no node of one.
+    #[error(
+        "the charter of {0:?} lets only its owners read this, and this node is none of theirs: read it on a node of an owner, or \
+         have the owners permit it (`althing group amend {0} --read members`)"
+    )]
+    OnlyOwnersRead(String),
     /// Too many groups.
     #[error("this node belongs to {0} groups, as many as it can")]
     TooMany(usize),

@@ -23,11 +23,22 @@ pub enum Rule {
     Members,
 }
 
+impl Rule {
+    /// Its name, for people.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Rule::Owners => "owners",
+            Rule::Members => "members",
+        }
+    }
+}
+
 /// What a charter permits.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Policy {
-    /// Who may write values and submit tasks.
+    /// Who may write values.
     #[n(0)]
     pub write: Rule,
     /// Members that vote; the others are learners. 1 to 7.
@@ -36,6 +47,12 @@ pub struct Policy {
     /// After how long a silent voter may be replaced, milliseconds; 0: never. [`REPLACE_AFTER_MS`] if absent.
     #[n(2)]
     pub replace_after_ms: Option<u64>,
+    /// Who may give the group tasks, workflows and schedules. As `write` says if absent.
+    #[n(3)]
+    pub assign: Option<Rule>,
+    /// Whose nodes show all of the group to their users. [`Rule::Members`] if absent.
+    #[n(4)]
+    pub read: Option<Rule>,
 }
 
 impl Policy {
@@ -44,11 +61,23 @@ impl Policy {
     pub fn replaces_after_ms(&self) -> Option<u64> {
         Some(self.replace_after_ms.unwrap_or(REPLACE_AFTER_MS)).filter(|ms| *ms > 0)
     }
+
+    /// Who may give the group work. A charter that does not say it leaves it to those who may write, as all did at first.
+    #[must_use]
+    pub fn assigners(&self) -> Rule {
+        self.assign.unwrap_or(self.write)
+    }
+
+    /// Whose nodes show all of the group to their users.
+    #[must_use]
+    pub fn readers(&self) -> Rule {
+        self.read.unwrap_or(Rule::Members)
+    }
 }
 
 impl Default for Policy {
     fn default() -> Self {
-        Policy { write: Rule::Members, voters_max: 5, replace_after_ms: None }
+        Policy { write: Rule::Members, voters_max: 5, replace_after_ms: None, assign: None, read: None }
     }
 }
 

@@ -47,6 +47,11 @@ pub fn second() -> Charter {
     but(first().next(group(), NOW_MS), |it| (it.owners, it.threshold) = (vec![publisher()], 1))
 }
 
+/// Work and reading are left to the owners.
+fn kept() -> Charter {
+    but(first(), |it| (it.policy.assign, it.policy.read) = (Some(Rule::Owners), Some(Rule::Owners)))
+}
+
 fn but(mut charter: Charter, change: impl FnOnce(&mut Charter)) -> Charter {
     change(&mut charter);
     charter
@@ -133,6 +138,9 @@ fn statements_built_by_hand_are_what_the_crate_builds() {
     let (team, first_digest) = (bstr(group().as_bytes()), bstr(&first().digest()));
     assert_eq!(of("althing/charter/1", &charter_members(), ""), signed(&first(), "", &[PUBLISHER])[0]);
     assert_eq!(*group().as_bytes(), althing_protocol::digest(&map(&charter_members())));
+    let mut leaves = charter_members();
+    leaves[6].1 = map(&[(0, uint(2)), (1, uint(5)), (3, uint(1)), (4, uint(1))]);
+    assert_eq!(of("althing/charter/1", &leaves, ""), signed(&kept(), "", &[PUBLISHER])[0]);
     let mut later = charter_members();
     later[2].1 = uint(1);
     later[3].1 = array(&[bstr(publisher().as_bytes())]);
@@ -156,6 +164,16 @@ fn statements_built_by_hand_are_what_the_crate_builds() {
     assert_eq!(of("althing/expulsion/1", &members, &scope()), signed(&expulsion(), &scope(), &[PUBLISHER])[0]);
     let members = [(0, uint(12)), (1, team), (2, first_digest)];
     assert_eq!(of("althing/dissolution/1", &members, &scope()), signed(&dissolution(), &scope(), &[PUBLISHER])[0]);
+}
+
+#[test]
+fn a_charter_that_says_nothing_of_work_and_reading_is_what_it_was_before_one_could() {
+    // P-78, P-79
+    assert_eq!(hex(&first().digest()), "09c4defd1bb8655748f6067e7c5807fd8214055ad74314b8a535816fc2631676");
+    let rules = |policy: Policy| (policy.assigners(), policy.readers());
+    assert_eq!(rules(first().policy), (Rule::Members, Rule::Members));
+    let strict = Policy { write: Rule::Owners, ..Policy::default() };
+    assert_eq!(rules(strict), (Rule::Owners, Rule::Members), "who may write gives work");
 }
 
 #[test]
@@ -293,6 +311,8 @@ fn charters() -> Vec<Case> {
     unasked.insert(3, (3, follows));
     let unasked = both.map(|signer| by_hand("althing/charter/1", &unasked, "", signer));
     let policy = |voters: u64, write: u64| with(6, (7, map(&[(0, uint(write)), (1, uint(voters))])));
+    let rules =
+        |assign: u64, read: u64| with(6, (7, map(&[(0, uint(2)), (1, uint(5)), (3, uint(assign)), (4, uint(read))])));
     let silence = |ms: u64| with(6, (7, map(&[(0, uint(2)), (1, uint(5)), (2, uint(ms))])));
     let mut unknown = charter_members();
     unknown.push((10, uint(0)));
@@ -303,6 +323,8 @@ fn charters() -> Vec<Case> {
         of("a charter of three owners, signed by two", &signed(&first(), "", &both), None),
         of("a charter of three owners, signed by all", &signed(&first(), "", &[THIRD, PUBLISHER, SECOND]), None),
         of("a charter that lets only owners write", &signed(&strict, "", &both), None),
+        of("a charter that lets only owners give work and read", &signed(&kept(), "", &both), None),
+        of("a charter that says that members give work and read", &rules(2, 2), None),
         of("a name of 63 characters", &name(&"9".repeat(63)), None),
         of("a name of 64 characters", &name(&"9".repeat(64)), SHAPE),
         of("no name", &name(""), SHAPE),
@@ -321,6 +343,8 @@ fn charters() -> Vec<Case> {
         of("no voters", &policy(0, 2), SHAPE),
         of("8 voters", &policy(8, 2), SHAPE),
         of("a rule that does not exist", &policy(5, 3), SHAPE),
+        of("a rule about giving work that does not exist", &rules(3, 1), SHAPE),
+        of("a rule about reading that does not exist", &rules(1, 0), SHAPE),
         of("a random part of 15 bytes", &with(8, (9, bstr(&[7; 15]))), SHAPE),
         of("a first charter that follows another", &unasked, SHAPE),
         of("a later charter that follows none", &with(2, (2, uint(1))), SHAPE),
@@ -619,6 +643,11 @@ fn policy(policy: &Policy) -> Value {
     let mut shown = json!({ "write": policy.write as u8 + 1, "voters_max": policy.voters_max });
     if let Some(ms) = policy.replace_after_ms {
         shown["replace_after_ms"] = json!(ms);
+    }
+    for (name, rule) in [("assign", policy.assign), ("read", policy.read)] {
+        if let Some(rule) = rule {
+            shown[name] = json!(rule as u8 + 1);
+        }
     }
     shown
 }

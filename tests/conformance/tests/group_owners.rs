@@ -5,13 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use althing_communication::Request;
-use althing_conformance::groups::{GroupNode, Owner, leader, settled, store};
+use althing_conformance::groups::{GroupNode, Owner, echo_task, leader, settled, store, task_id};
 use althing_conformance::world::{connect, until};
 use althing_conformance::{NETWORK, NOW_MS, key};
 use althing_coordination::consensus::wire::{self, Submit, Submitted};
 use althing_coordination::machine::outcome::{Refusal, Reply};
-use althing_coordination::{Change, GroupError, Invited, Owners, RAFT, Signed, Ticket, owners};
-use althing_protocol::group::{Author, Batch, Command, GroupId, Policy};
+use althing_coordination::{
+    Change, GroupError, Invited, Owners, PART_BYTES, RAFT, Reader, Signed, Ticket, content, owners,
+};
+use althing_protocol::group::{Author, Batch, Command, GroupId, Needs, Policy, Rule, Submit, Target};
 use althing_protocol::keyring::Withdrawal;
 use althing_protocol::{SecretKey, hex, object};
 use althing_simnet::{LinkConfig, SimNet};
@@ -269,4 +271,75 @@ async fn a_member_that_its_owner_withdrew_is_expelled_by_the_group_and_stays_out
     assert!(matches!(stale, Refusal::Epoch { signed: 1, current: 2 }), "also after a restart: {stale}");
     assert_eq!(refusal(&again[1 - at], &again[at], id, &secret, 2).await, Refusal::NotAMember(gone));
     again[0].set(id, "after", "it goes on").await;
+}
+
+/// A task for a member with that capability.
+fn wanted(number: u32, capability: &str, input: &str) -> Command {
+    let needs = Needs::of(Target::Capability(capability.to_owned()));
+    Command::Submit(Box::new(Submit { needs, ..echo_task(number, input) }))
+}
+
+/// The nodes 1 and 2 of one owner, 3 of another one, and a group of them that the first owner owns.
+async fn group_of_one(net: &SimNet, policy: Policy) -> (Vec<GroupNode>, GroupId) {
+    let (first, second) = (Owner::new(101), Owner::new(102));
+    let mut nodes = Vec::new();
+    for (number, owner) in [(1, &first), (2, &first), (3, &second)] {
+        nodes.push(GroupNode::start(net, &key(number), owner, store()).await);
+    }
+    let id = nodes[0].groups.create("team", policy).await.expect("a group");
+    nodes[0].admit(id, &nodes[1]).await;
+    nodes[0].admit(id, &nodes[2]).await;
+    settled(&nodes, id, 3).await;
+    (nodes, id)
+}
+
+/// P-101
+#[tokio::test(start_paused = true)]
+async fn where_only_owners_read_a_member_hands_large_results_to_them_and_to_whom_they_are_for() {
+    let net = net();
+    let (nodes, id) = group_of_one(&net, Policy { read: Some(Rule::Owners), ..Policy::default() }).await;
+    nodes[1].worker.capabilities.lock().expect("no panic").push("archive".to_owned());
+    for (at, number) in [(0, 1), (2, 2)] {
+        let large = format!("large {}", PART_BYTES + at);
+        nodes[at].groups.command(id, wanted(number, "archive", &large)).await.expect("it is submitted");
+    }
+    nodes[0].groups.catch_up(id).await.expect("the group answers");
+    nodes[0].completed(id, &[task_id(1), task_id(2)]).await;
+    for (number, shown) in [(1, [true, true, false]), (2, [true; 3])] {
+        let result = nodes[0].task(id, task_id(number), |task| task.result.clone()).expect("it completed");
+        for (node, is_shown) in nodes.iter().zip(shown) {
+            node.groups.catch_up(id).await.expect("the group answers");
+            let refused = content(&node.groups, id, &result).await.err().map(|error| error.to_string());
+            assert_eq!(refused.is_none(), is_shown, "the task {number} at {}: {refused:?}", node.id());
+            assert!(refused.is_none_or(|why| why.contains("lets only its owners read")));
+        }
+    }
+    let checked = |node: &GroupNode| Reader::of(&node.groups, id).check();
+    assert!(checked(&nodes[0]).is_ok() && checked(&nodes[1]).is_ok());
+    assert!(matches!(checked(&nodes[2]), Err(GroupError::OnlyOwnersRead(name)) if name == "team"));
+    let shown = |number| Reader::of(&nodes[2].groups, id).task(&task_id(number), |_, task| task.number);
+    assert!(matches!(shown(1), Err(GroupError::OnlyOwnersRead(_))));
+    assert!(matches!(shown(2), Ok(Some(_))) && matches!(shown(9), Ok(None)));
+}
+
+/// P-111
+#[tokio::test(start_paused = true)]
+async fn owners_keep_giving_work_to_themselves_and_other_members_do_it() {
+    let net = net();
+    let (nodes, id) = group_of_one(&net, Policy::default()).await;
+    nodes[2].groups.command(id, wanted(1, "echo", "by a member")).await.expect("every member may");
+    let change = Change { assign: Some(Rule::Owners), ..Change::default() };
+    assert_eq!(Owners::of(&nodes[0].groups, id).amend(&change).await.expect("it is the owner"), Signed::Done);
+    let refused = nodes[2].groups.command(id, wanted(2, "echo", "x")).await.expect_err("its owner owns no group");
+    let says = |why: &str| why.contains("--assign members");
+    assert!(matches!(&refused, GroupError::Refused(Refusal::NotPermitted(why)) if says(why)), "{refused}");
+    nodes[2].set(id, "writing", "is another matter").await;
+    nodes[2].worker.capabilities.lock().expect("no panic").push("deed".to_owned());
+    // The owner's other node gives it in the owner's name.
+    nodes[1].groups.catch_up(id).await.expect("the group answers");
+    nodes[1].groups.command(id, wanted(3, "deed", "done")).await.expect("it is an owner's");
+    nodes[1].groups.catch_up(id).await.expect("the group answers");
+    nodes[1].completed(id, &[task_id(3)]).await;
+    let (author, last) = nodes[1].task(id, task_id(3), |task| (task.author, task.last));
+    assert_eq!((author, last), (Author::Publisher(Owner::new(101).log.publisher()), Some(nodes[2].id())));
 }

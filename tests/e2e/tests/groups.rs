@@ -307,4 +307,45 @@ fn a_ticket_stands_alone_on_standard_output_and_who_signs_is_told_what() {
     assert!(signed.code == 0 && signed.stdout.trim().starts_with("althing-group-"), "{signed:?}");
     assert!(signed.stderr.contains(&format!("signs: invite {}", dids[2])), "{signed:?}");
     assert_eq!(third.run(&["group", "join", signed.stdout.trim()]).code, 0);
+
+    leave_to_owners([first, second, third]);
+}
+
+/// What the charter of `pact` leaves to its owners, the first two, is refused to the third one, with what to do about it.
+fn leave_to_owners([first, second, third]: [&Machine; 3]) {
+    assert_eq!(first.run(&["group", "amend", "pact", "--assign", "owners", "--read", "owners"]).code, 0);
+    let waiting = second.json(&["group", "proposals", "pact"]);
+    let proposal = &waiting["proposals"][0];
+    assert_eq!(text(&proposal["about"]), "owners give the group work; owners read", "{waiting}");
+    assert_eq!(second.run(&["group", "endorse", "pact", &text(&proposal["id"])[..12]]).code, 0);
+    until(SOON, "all know the charter", || {
+        let rules = |of: &&Machine| {
+            let charter = of.json(&["group", "status", "pact"])["charter"].clone();
+            charter["assign"] == "owners" && charter["read"] == "owners" && charter["write"] == "members"
+        };
+        [first, second, third].iter().all(rules)
+    });
+    let status = third.run(&["group", "status", "pact"]);
+    assert!(status.stdout.contains("only owners give it work; only owners read"), "{status:?}");
+    assert_eq!(third.run(&["group", "set", "pact", "colour", "red"]).code, 0, "every member writes");
+    assert_eq!(first.json(&["group", "get", "pact", "colour"])["value"], "red");
+    let submit = ["task", "submit", "pact", "--agent", "nobody", "hello"];
+    let given = third.run(&submit);
+    assert!(given.code == 5 && given.stderr.contains("`althing group amend pact --assign members`"), "{given:?}");
+    let task = text(&second.json(&submit)["task"]);
+    let reads: [&[&str]; 4] = [
+        &["group", "get", "pact", "colour"],
+        &["group", "get", "pact", "colour", "--stale"],
+        &["group", "keys", "pact"],
+        &["task", "show", "pact", task.as_str()],
+    ];
+    for read in reads {
+        let refused = third.run(read);
+        assert!(
+            refused.code == 5 && refused.stderr.contains("`althing group amend pact --read members`"),
+            "{read:?}: {refused:?}"
+        );
+    }
+    assert_eq!(third.json(&["task", "list", "pact"])["total"], 0, "nothing is its own");
+    assert_eq!(first.json(&["task", "list", "pact"])["total"], 1);
 }

@@ -76,6 +76,8 @@ async fn form(nodes: &[NodeProcess]) -> Result<((), String), DemoError> {
         owners: Vec::new(),
         threshold: 1,
         replace_after_s: None,
+        assign: None,
+        read: None,
     };
     first.post("/groups", &create).await?;
     for node in &nodes[1..] {

@@ -15,7 +15,13 @@ pub enum Group {
         group: String,
         /// Who may write values.
         #[arg(long, value_enum, default_value = "members")]
-        write: Writers,
+        write: Who,
+        /// Who may give it tasks, workflows and schedules [default: as --write].
+        #[arg(long, value_enum)]
+        assign: Option<Who>,
+        /// Whose nodes show all of it to their users; those of others show what is their own [default: members].
+        #[arg(long, value_enum)]
+        read: Option<Who>,
         /// How many of its members vote, at most.
         #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u8).range(1..=7))]
         voters: u8,
@@ -148,7 +154,7 @@ pub enum Group {
 /// `althing group amend`
 #[derive(Debug, Clone, clap::Args)]
 #[command(group(clap::ArgGroup::new("change").required(true).multiple(true)
-    .args(["add_owner", "remove_owner", "threshold", "write", "voters", "replace_after"])))]
+    .args(["add_owner", "remove_owner", "threshold", "write", "assign", "read", "voters", "replace_after"])))]
 pub struct AmendArgs {
     /// The group's name or id.
     pub group: String,
@@ -163,7 +169,13 @@ pub struct AmendArgs {
     pub threshold: Option<u8>,
     /// Who may write values.
     #[arg(long, value_enum)]
-    pub write: Option<Writers>,
+    pub write: Option<Who>,
+    /// Who may give it tasks, workflows and schedules. Until a charter says it, who may write.
+    #[arg(long, value_enum)]
+    pub assign: Option<Who>,
+    /// Whose nodes show all of it to their users; those of others show what is their own.
+    #[arg(long, value_enum)]
+    pub read: Option<Who>,
     /// How many of its members vote, at most.
     #[arg(long, value_parser = clap::value_parser!(u8).range(1..=7))]
     pub voters: Option<u8>,
@@ -215,21 +227,21 @@ pub enum CallersName {
     Anyone,
 }
 
-/// Who may write values of a group.
+/// To whom the charter of a group leaves something.
 #[derive(Debug, Clone, Copy, ValueEnum)]
-pub enum Writers {
+pub enum Who {
     /// Its owners.
     Owners,
     /// Its owners, its members, and the members' owners.
     Members,
 }
 
-impl Writers {
+impl Who {
     /// Its name in the control API.
     pub fn name(self) -> &'static str {
         match self {
-            Writers::Owners => "owners",
-            Writers::Members => "members",
+            Who::Owners => "owners",
+            Who::Members => "members",
         }
     }
 }

@@ -5,7 +5,7 @@ use althing_control::{AmendGroup, CreateGroup, GroupRequest, JoinGroup, ServeGro
 use althing_td::AgentFile;
 use serde_json::{Value, json};
 
-use crate::args::{AmendArgs, CallersName, Group, ServeArgs};
+use crate::args::{AmendArgs, CallersName, Group, ServeArgs, Who};
 use crate::commands::agent::escape;
 use crate::commands::{Out, plain, rows, short, table, text};
 use crate::exit::{Failure, code};
@@ -27,7 +27,7 @@ pub async fn run(at: &Paths, group: &Group, out: &Out) -> Result<(), Failure> {
             out.show(&client.get("/groups").await?, listed);
             return Ok(());
         }
-        Group::Create { group, write, voters, owners, threshold, replace_after } => {
+        Group::Create { group, write, assign, read, voters, owners, threshold, replace_after } => {
             let request = CreateGroup {
                 name: group.clone(),
                 write: write.name().to_owned(),
@@ -35,6 +35,8 @@ pub async fn run(at: &Paths, group: &Group, out: &Out) -> Result<(), Failure> {
                 owners: owners.clone(),
                 threshold: *threshold,
                 replace_after_s: replace_after.map(|minutes| minutes * 60),
+                assign: assign.map(named),
+                read: read.map(named),
             };
             out.show(&client.post("/groups", &request).await?, |done| {
                 format!(
@@ -190,10 +192,17 @@ fn amendment(change: AmendArgs) -> AmendGroup {
         add: change.add_owner,
         remove: change.remove_owner,
         threshold: change.threshold,
-        write: change.write.map(|write| write.name().to_owned()),
+        write: change.write.map(named),
         voters_max: change.voters,
         replace_after_s: change.replace_after.map(|minutes| minutes * 60),
+        assign: change.assign.map(named),
+        read: change.read.map(named),
     }
+}
+
+/// Its name in the control API.
+fn named(who: Who) -> String {
+    who.name().to_owned()
 }
 
 /// What other owners must sign before it is done.
@@ -333,12 +342,16 @@ fn status(group: &Value) -> String {
 
 /// What a charter permits, for people.
 fn policy(charter: &Value) -> String {
-    let writers = if charter["write"] == "owners" { "only owners write" } else { "owners and members write" };
+    let may = |what: &str, verb: &str| {
+        let who = if charter[what] == "owners" { "only owners" } else { "owners and members" };
+        format!("{who} {verb}")
+    };
     let replaced = match charter["replaceAfterMs"].as_u64() {
         Some(ms) => format!("a silent voter is replaced after {} s", ms / 1_000),
         None => "a silent voter is never replaced".to_owned(),
     };
-    format!("{writers}; at most {} members vote; {replaced}", charter["votersMax"])
+    let (write, assign, read) = (may("write", "write"), may("assign", "give it work"), may("read", "read"));
+    format!("{write}; at most {} members vote; {replaced}; {assign}; {read}", charter["votersMax"])
 }
 
 /// Who leads; or why nobody does.

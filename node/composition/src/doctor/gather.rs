@@ -12,7 +12,9 @@ use super::{DialBack, GroupHealth, NodeStatus, diagnose, report};
 use crate::agents::is_revoked_install;
 use crate::node::Node;
 use crate::publish::{self, StoredAgent};
+use althing_coordination::Reader;
 use althing_coordination::machine::group::Group;
+use althing_coordination::machine::sight::Sight;
 use althing_coordination::machine::work::Conflict;
 
 /// Peers that are asked to dial back.
@@ -72,12 +74,7 @@ fn groups(node: &Node) -> Vec<GroupHealth> {
             voters: voters.len(),
             name: group.name,
             failure: group.failure,
-            alarms: node
-                .groups
-                .look(group.id, |state| {
-                    state.flows().schedules().alarms().map(|known| known.schedule.name.clone()).collect()
-                })
-                .unwrap_or_default(),
+            alarms: Reader::of(&node.groups, group.id).look(alarms).unwrap_or_default(),
             undecided: node.groups.look(group.id, undecided).unwrap_or_default(),
             conflicts: node.groups.look(group.id, conflicts).unwrap_or_default(),
             equivocated: node
@@ -92,6 +89,12 @@ fn groups(node: &Node) -> Vec<GroupHealth> {
         }
     };
     groups.map(health).collect()
+}
+
+/// The schedules with an alarm that are shown here.
+fn alarms(group: &Group, sight: &Sight<'_>) -> Vec<String> {
+    let shown = group.flows().schedules().alarms().filter(|known| sight.of_author(known.author));
+    shown.map(|known| known.schedule.name.clone()).collect()
 }
 
 /// The resources that several tasks want and that nobody was given, and how many want each.

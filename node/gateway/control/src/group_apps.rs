@@ -9,7 +9,7 @@ use std::time::Duration;
 use althing_coordination::machine::group::Group;
 use althing_coordination::machine::placement::Placed;
 use althing_coordination::service::calendar::CalendarError;
-use althing_coordination::{Deployed, GroupAgents, GroupError, Overview};
+use althing_coordination::{Deployed, GroupAgents, GroupError, Overview, Reader};
 use althing_discovery::Query;
 use althing_node::Node;
 use althing_protocol::PublicKey;
@@ -71,8 +71,7 @@ async fn operate(node: &Node, request: AppRequest) -> Result<Value, Problem> {
             apply(node, &read(&file, &files)?, &folder, dry_run, form).await
         }
         AppRequest::Remove { group, app } => {
-            let id = node.groups.resolve(&group)?;
-            node.groups.catch_up(id).await?;
+            let id = readable(node, &group).await?;
             let known = known(node, id, &app)?;
             if known.record == Record::default() {
                 return Err(unknown(&app));
@@ -91,16 +90,14 @@ async fn operate(node: &Node, request: AppRequest) -> Result<Value, Problem> {
             Ok(json!({ "app": app, "group": group, "changes": changes }))
         }
         AppRequest::List { group } => {
-            let id = node.groups.resolve(&group)?;
-            node.groups.catch_up(id).await?;
+            let id = readable(node, &group).await?;
             let names = node.groups.look(id, |state| {
                 state.values().keys(APPS).map(|key| key[APPS.len()..].to_owned()).collect::<Vec<_>>()
             })?;
             Ok(json!({ "apps": names }))
         }
         AppRequest::Show { group, app } => {
-            let id = node.groups.resolve(&group)?;
-            node.groups.catch_up(id).await?;
+            let id = readable(node, &group).await?;
             let known = known(node, id, &app)?;
             if known.record == Record::default() {
                 return Err(unknown(&app));
@@ -121,6 +118,14 @@ async fn operate(node: &Node, request: AppRequest) -> Result<Value, Problem> {
     }
 }
 
+/// The group of that name, as it is now. What an application consists of is in its values.
+async fn readable(node: &Node, group: &str) -> Result<GroupId, Problem> {
+    let id = node.groups.resolve(group)?;
+    node.groups.catch_up(id).await?;
+    Reader::of(&node.groups, id).check()?;
+    Ok(id)
+}
+
 /// Brings an application up, or changes what differs. A group that is not there is formed only if somebody said so.
 async fn apply(node: &Node, app: &App, folder: &FilePath, dry_run: bool, form: bool) -> Result<Value, Problem> {
     check_times(node, app)?;
@@ -139,6 +144,7 @@ async fn apply(node: &Node, app: &App, folder: &FilePath, dry_run: bool, form: b
         other => other?,
     };
     node.groups.catch_up(group).await?;
+    Reader::of(&node.groups, group).check()?;
     let known = known(node, group, &app.name)?;
     let plan = Plan::of(app, folder, &known)?;
     let changes: Vec<Value> = plan.changes.iter().map(Change::json).collect();
@@ -412,7 +418,8 @@ pub async fn serve(
                 node.groups.catch_up(id).await?;
                 let known = GroupAgents::of(&node.groups, id).list()?;
                 if !known.iter().any(|it| it.placed.deployment.agent == name) {
-                    return Err(unserved(&group, &name, &known));
+                    let named = if Reader::of(&node.groups, id).check().is_ok() { known.as_slice() } else { &[] };
+                    return Err(unserved(&group, &name, named));
                 }
                 GroupAgents::of(&node.groups, id).undeploy(&name).await?;
                 Ok(Json(json!({ "ended": name })))
@@ -422,10 +429,10 @@ pub async fn serve(
     working.await.unwrap_or_else(|error| Err(Problem::failed(error.to_string())))
 }
 
-/// No agent of that name is hosted by the group's members.
+/// No agent of that name is hosted by the group's members; those that are shown here are named.
 fn unserved(group: &str, name: &str, known: &[Deployed]) -> Problem {
     let names: Vec<&str> = known.iter().map(|it| it.placed.deployment.agent.as_str()).collect();
-    let hint = if names.is_empty() { "it has none".to_owned() } else { did_you_mean(name, &names) };
+    let hint = if names.is_empty() { "none is known here".to_owned() } else { did_you_mean(name, &names) };
     Problem::new(Kind::NotFound, format!("the group {group} has no agent {name:?}. {hint}"))
 }
 

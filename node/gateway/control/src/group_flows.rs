@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
+use althing_coordination::Reader;
 use althing_coordination::machine::group::Group;
+use althing_coordination::machine::sight::Sight;
 use althing_coordination::machine::workflow::{Run, RunState, Scheduled, StepNow, StepState};
 use althing_coordination::service::calendar::{self, CalendarError};
 use althing_node::Node;
@@ -47,7 +49,10 @@ async fn operate(node: &Node, group: GroupId, request: WorkflowRequest) -> Resul
             // That of the group comes first: what a publisher does with one that was installed cannot stop it. An installed one
             // of the same name has a longer one too, such as example.org/review.
             let workflow = match bytes {
-                Some(bytes) => Workflow::from_bytes(&bytes).map_err(|error| Problem::failed(error.to_string()))?,
+                Some(bytes) => {
+                    Reader::of(&node.groups, group).check()?;
+                    Workflow::from_bytes(&bytes).map_err(|error| Problem::failed(error.to_string()))?
+                }
                 None => node.registries.workflows().find(&name)?.ok_or_else(|| {
                     let why = format!(
                         "there is no file {name:?}, the group keeps no workflow of that name (`althing app apply`), and none \
@@ -60,7 +65,7 @@ async fn operate(node: &Node, group: GroupId, request: WorkflowRequest) -> Resul
         }
         WorkflowRequest::List { finished } => {
             node.groups.catch_up(group).await?;
-            Ok(node.groups.look(group, |state| listed(state, finished))?)
+            Ok(Reader::of(&node.groups, group).look(|state, sight| listed(state, sight, finished))?)
         }
         WorkflowRequest::Show { run } => {
             node.groups.catch_up(group).await?;
@@ -99,10 +104,10 @@ fn run_id(text: &str) -> Result<WorkId, Problem> {
     text.parse().map_err(|error| Problem::invalid(format!("{text:?} is no id of a run: {error}")))
 }
 
-/// Looks at a run of the group.
+/// Looks at a run of the group that is shown here.
 fn looked<T>(node: &Node, group: GroupId, run: &str, look: impl FnOnce(&Run) -> T) -> Result<T, Problem> {
     let id = run_id(run)?;
-    let found = node.groups.look(group, |state| state.flows().runs().get(&id).map(look))?;
+    let found = Reader::of(&node.groups, group).run(&id, look)?;
     let unknown =
         || Problem::new(Kind::NotFound, format!("the group has no run {run}; it forgets old ones that ended"));
     found.ok_or_else(unknown)
@@ -139,9 +144,9 @@ fn row(run: &Run) -> Value {
     })
 }
 
-fn listed(state: &Group, finished: bool) -> Value {
-    let mut runs: Vec<&Run> =
-        state.flows().runs().iter().filter(|run| finished || run.state == RunState::Running).collect();
+fn listed(state: &Group, sight: &Sight<'_>, finished: bool) -> Value {
+    let is_listed = |run: &&Run| (finished || run.state == RunState::Running) && sight.of_author(run.author);
+    let mut runs: Vec<&Run> = state.flows().runs().iter().filter(is_listed).collect();
     runs.sort_by_key(|run| run.number);
     json!({ "runs": runs.iter().map(|run| row(run)).collect::<Vec<_>>() })
 }
@@ -198,10 +203,11 @@ async fn plan(node: &Node, group: GroupId, request: ScheduleRequest) -> Result<V
         }
         ScheduleRequest::List => {
             node.groups.catch_up(group).await?;
-            let all = |state: &Group| {
-                state.flows().schedules().iter().map(|known| planned(node, known)).collect::<Vec<Value>>()
+            let all = |state: &Group, sight: &Sight<'_>| {
+                let shown = state.flows().schedules().iter().filter(|known| sight.of_author(known.author));
+                shown.map(|known| planned(node, known)).collect::<Vec<Value>>()
             };
-            Ok(json!({ "schedules": node.groups.look(group, all)? }))
+            Ok(json!({ "schedules": Reader::of(&node.groups, group).look(all)? }))
         }
         ScheduleRequest::Remove { name } => {
             node.groups.command(group, Command::Unschedule(name.clone())).await?;

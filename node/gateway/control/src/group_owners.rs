@@ -8,13 +8,15 @@ use serde_json::{Value, json};
 
 use crate::{AmendGroup, CreateGroup, Problem};
 
-/// Who may write.
-fn rule(text: &str) -> Result<Rule, Problem> {
-    match text {
-        "owners" => Ok(Rule::Owners),
-        "members" => Ok(Rule::Members),
-        other => Err(Problem::invalid(format!("who may write is `owners` or `members`, not {other:?}"))),
-    }
+/// Who may do something, which is named for people.
+fn rule(what: &str, text: &str) -> Result<Rule, Problem> {
+    let found = [Rule::Owners, Rule::Members].into_iter().find(|rule| rule.name() == text);
+    found.ok_or_else(|| Problem::invalid(format!("who may {what} is `owners` or `members`, not {text:?}")))
+}
+
+/// The same, where it may be left open.
+fn some_rule(what: &str, text: Option<&str>) -> Result<Option<Rule>, Problem> {
+    text.map(|text| rule(what, text)).transpose()
 }
 
 /// The owners that these texts name: publishers, or nodes whose owner is known here.
@@ -40,7 +42,13 @@ fn owner_of(node: &Node, group: Option<GroupId>, key: PublicKey) -> Option<Publi
 /// Forms a group.
 pub async fn create(node: &Node, request: CreateGroup) -> Result<Value, Problem> {
     let replace_after_ms = request.replace_after_s.map(|seconds| seconds.saturating_mul(1_000));
-    let policy = Policy { write: rule(&request.write)?, voters_max: request.voters_max, replace_after_ms };
+    let policy = Policy {
+        write: rule("write", &request.write)?,
+        voters_max: request.voters_max,
+        replace_after_ms,
+        assign: some_rule("give the group work", request.assign.as_deref())?,
+        read: some_rule("read", request.read.as_deref())?,
+    };
     let others = publishers(node, None, &request.owners)?;
     let id = owners::create(&node.groups, &request.name, policy, &others, request.threshold).await?;
     Ok(json!({ "id": id.to_string(), "name": request.name }))
@@ -52,9 +60,11 @@ pub async fn amend(node: &Node, id: GroupId, request: AmendGroup) -> Result<Valu
         add: publishers(node, Some(id), &request.add)?,
         remove: publishers(node, Some(id), &request.remove)?,
         threshold: request.threshold,
-        write: request.write.as_deref().map(rule).transpose()?,
+        write: some_rule("write", request.write.as_deref())?,
         voters_max: request.voters_max,
         replace_after_ms: request.replace_after_s.map(|seconds| seconds.saturating_mul(1_000)),
+        assign: some_rule("give the group work", request.assign.as_deref())?,
+        read: some_rule("read", request.read.as_deref())?,
     };
     let signed = Owners::of(&node.groups, id).amend(&change).await?;
     Ok(with(json!({ "amended": id.to_string() }), signed))

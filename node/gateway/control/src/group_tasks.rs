@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use althing_coordination::Role;
 use althing_coordination::machine::group::Group;
+use althing_coordination::machine::sight::Sight;
 use althing_coordination::machine::work::{State as TaskState, Task};
+use althing_coordination::{Reader, Role};
 use althing_node::Node;
 use althing_protocol::contract::Latency;
 use althing_protocol::group::{
@@ -66,12 +67,12 @@ async fn operate(node: &Node, group: GroupId, request: TaskRequest) -> Result<Va
         }
         TaskRequest::List { finished } => {
             node.groups.catch_up(group).await?;
-            Ok(node.groups.look(group, |state| listed(state, finished))?)
+            Ok(Reader::of(&node.groups, group).look(|state, sight| listed(state, sight, finished))?)
         }
         TaskRequest::Show { task, explain } => {
             node.groups.catch_up(group).await?;
             let id = work_id(&task)?;
-            let shown = node.groups.look(group, |state| Some(shown(state, state.work().tasks().get(&id)?)))?;
+            let shown = Reader::of(&node.groups, group).task(&id, shown)?;
             let mut shown = shown.ok_or_else(|| unknown(&task))?;
             fetched(node, group, id, &mut shown).await?;
             if explain {
@@ -88,8 +89,9 @@ async fn operate(node: &Node, group: GroupId, request: TaskRequest) -> Result<Va
         TaskRequest::Deps { task } => {
             node.groups.catch_up(group).await?;
             let id = work_id(&task)?;
-            let deps = node.groups.look(group, |state| Some(dependencies(state, state.work().tasks().get(&id)?)))?;
-            deps.ok_or_else(|| unknown(&task))
+            let here = node.communication.network().local();
+            let shown = |state: &Group, task: &Task| dependencies(state, &Sight::of(state, here), task);
+            Reader::of(&node.groups, group).task(&id, shown)?.ok_or_else(|| unknown(&task))
         }
     }
 }
@@ -190,9 +192,9 @@ fn row(task: &Task) -> Value {
     })
 }
 
-fn listed(state: &Group, finished: bool) -> Value {
-    let tasks = state.work().tasks();
-    let mut chosen: Vec<&Task> = tasks.iter().filter(|task| finished || !task.state.is_finished()).collect();
+fn listed(state: &Group, sight: &Sight<'_>, finished: bool) -> Value {
+    let is_listed = |task: &&Task| (finished || !task.state.is_finished()) && sight.task(task);
+    let mut chosen: Vec<&Task> = state.work().tasks().iter().filter(is_listed).collect();
     chosen.sort_by_key(|task| task.number);
     let total = chosen.len();
     let newest = &chosen[total.saturating_sub(LISTED_MAX)..];
@@ -259,9 +261,11 @@ fn waits_for(state: &Group, task: &Task) -> Value {
     }
 }
 
-fn dependencies(state: &Group, task: &Task) -> Value {
+/// Of tasks that are forgotten or not shown, only the ids.
+fn dependencies(state: &Group, sight: &Sight<'_>, task: &Task) -> Value {
     let tasks = state.work().tasks();
-    let of = |id: WorkId| tasks.get(&id).map_or_else(|| json!({ "task": id.to_string() }), row);
+    let shown = |id: &WorkId| tasks.get(id).filter(|task| sight.task(task));
+    let of = |id: WorkId| shown(&id).map_or_else(|| json!({ "task": id.to_string() }), row);
     json!({
         "task": row(task),
         "dependsOn": task.submit.dependencies.iter().map(|id| of(*id)).collect::<Vec<_>>(),

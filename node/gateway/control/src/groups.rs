@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use althing_coordination::machine::group::Group;
 use althing_coordination::machine::outcome::Refusal;
+use althing_coordination::machine::sight::Sight;
 use althing_coordination::machine::work::{State as TaskState, Task};
 use althing_coordination::machine::workflow::{RunState, StepState};
-use althing_coordination::{GroupError, Overview, Proofs, Role, Ticket};
+use althing_coordination::{GroupError, Overview, Proofs, Reader, Role, Ticket};
 use althing_node::Node;
 use althing_protocol::PublicKey;
 use althing_protocol::contract::did_you_mean;
-use althing_protocol::group::{Command, Equivocated, GroupId, Remove, Rule, Set};
+use althing_protocol::group::{Command, Equivocated, GroupId, Remove, Set};
 use axum::Json;
 use axum::extract::{Path, State};
 use serde_json::{Value, json};
@@ -47,6 +48,7 @@ impl From<GroupError> for Problem {
             | GroupError::NoOwner(_)
             | GroupError::Alone { .. }
             | GroupError::NotLeading(_)
+            | GroupError::OnlyOwnersRead(_)
             | GroupError::TooMany(_) => Kind::Refused,
             GroupError::Stopped { .. }
             | GroupError::Replica(_)
@@ -70,7 +72,7 @@ pub async fn list(State(node): State<Arc<Node>>) -> Json<Value> {
     let all = node.groups.list();
     let told = |group: &Overview| {
         let mut value = about(group);
-        value["work"] = node.groups.look(group.id, work_of).unwrap_or_default();
+        value["work"] = Reader::of(&node.groups, group.id).look(work_of).unwrap_or_default();
         value["lag"] = json!(
             group.replica.as_ref().map(|it| it.last.unwrap_or(0) - it.applied.unwrap_or(0).min(it.last.unwrap_or(0)))
         );
@@ -171,6 +173,7 @@ async fn operate(node: &Node, id: GroupId, request: GroupRequest) -> Result<Valu
         }
         GroupRequest::Get { key, stale } => {
             let age = fresh(node, id, stale).await?;
+            Reader::of(groups, id).check()?;
             let value = groups.look(id, |state| state.values().get(&key).cloned())?;
             let value = value.ok_or_else(|| no_value(node, id, &key))?;
             let text = String::from_utf8_lossy(&value.bytes).into_owned();
@@ -178,6 +181,7 @@ async fn operate(node: &Node, id: GroupId, request: GroupRequest) -> Result<Valu
         }
         GroupRequest::Keys { prefix, stale } => {
             let age = fresh(node, id, stale).await?;
+            Reader::of(groups, id).check()?;
             let keys = |state: &Group| {
                 let keys = state.values().keys(&prefix).take(KEYS_MAX);
                 keys.map(str::to_owned).collect::<Vec<String>>()
@@ -187,8 +191,11 @@ async fn operate(node: &Node, id: GroupId, request: GroupRequest) -> Result<Valu
     })
 }
 
-/// There is no such value; keys that look like it are named.
+/// There is no such value; keys that look like it are named, where all are shown.
 fn no_value(node: &Node, id: GroupId, key: &str) -> Problem {
+    if Reader::of(&node.groups, id).check().is_err() {
+        return Problem::new(Kind::NotFound, format!("the group has no value {key:?}"));
+    }
     let some = |state: &Group| {
         let keys = state.values().keys("").take(NEAR_MAX);
         keys.map(str::to_owned).collect::<Vec<String>>()
@@ -274,16 +281,17 @@ fn status(node: &Node, id: GroupId) -> Result<Value, Problem> {
     };
     value["members"] = json!(members);
     value["charter"] = charter;
-    value["work"] = node.groups.look(id, work_of).unwrap_or_default();
+    value["work"] = Reader::of(&node.groups, id).look(work_of).unwrap_or_default();
     Ok(value)
 }
 
 /// What a group does, and how often it had to do something again.
-fn work_of(state: &Group) -> Value {
+fn work_of(state: &Group, sight: &Sight<'_>) -> Value {
     let tasks = state.work().tasks();
     let count = |states: &[TaskState]| tasks.iter().filter(|task| states.contains(&task.state)).count();
     let runs = state.flows().runs();
     let sum = |of: fn(&Task) -> u64| tasks.iter().map(of).sum::<u64>();
+    let alarms = state.flows().schedules().alarms().filter(|known| sight.of_author(known.author));
     json!({
         "waiting": count(&[TaskState::Blocked, TaskState::Ready]),
         "working": count(&[TaskState::Assigned, TaskState::Working]),
@@ -294,7 +302,7 @@ fn work_of(state: &Group) -> Value {
         "stolen": sum(|task| u64::from(task.steals)),
         "runs": runs.iter().filter(|run| run.state == RunState::Running).count(),
         "asking": runs.iter().filter(|run| run.steps.iter().any(|step| step.state == StepState::Asking)).count(),
-        "alarms": state.flows().schedules().alarms().map(|known| known.schedule.name.clone()).collect::<Vec<_>>(),
+        "alarms": alarms.map(|known| known.schedule.name.clone()).collect::<Vec<_>>(),
     })
 }
 
@@ -319,7 +327,9 @@ fn charter(state: &Group) -> Value {
         "sequence": charter.sequence,
         "owners": charter.owners.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "threshold": charter.threshold,
-        "write": if charter.policy.write == Rule::Owners { "owners" } else { "members" },
+        "write": charter.policy.write.name(),
+        "assign": charter.policy.assigners().name(),
+        "read": charter.policy.readers().name(),
         "votersMax": charter.policy.voters_max,
         "replaceAfterMs": charter.policy.replaces_after_ms(),
         "proposals": state.proposals().len(),

@@ -479,6 +479,10 @@ pub enum Unserved {
     #[n(5)]
     #[error("the caller gave members of the group different entries, as it signed itself")]
     Equivocated,
+    /// The charter leaves reading to the owners, and what was asked for is not the caller's own.
+    #[n(6)]
+    #[error("the group's charter lets only its owners read this, and the caller is no node of an owner")]
+    OnlyOwnersRead,
 }
 
 /// The value in these bytes.

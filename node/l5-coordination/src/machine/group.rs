@@ -1,13 +1,14 @@
 //! A group: executes the batches of its log, in their order.
 
 pub(crate) mod owners;
+mod permits;
 pub(crate) mod withdrawal;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use althing_protocol::group::{
-    Author, Batch, Charter, Command, Endorsed, Founding, GroupId, Invitation, Join, KeyLogs, Rule,
+    Author, Batch, Charter, Command, Endorsed, Founding, GroupId, Invitation, Join, KeyLogs,
 };
 use althing_protocol::object::{Membership, Statement};
 use althing_protocol::{Authored, CallerId, KeyLog, ObjectError, PublicKey, PublisherId};
@@ -230,7 +231,8 @@ impl Group {
             Author::Publisher(publisher) => {
                 // Earlier owners are known too, but not obeyed.
                 if !self.is_heard(publisher) {
-                    return Err(Refusal::NotPermitted(batch.author.to_string()));
+                    let why = format!("{} owns neither the group nor one of its members", batch.author);
+                    return Err(Refusal::NotPermitted(why));
                 }
                 let unknown = || Refusal::Author(format!("the group does not know the publisher {publisher}"));
                 let log = self.logs.get(&publisher).ok_or_else(unknown)?;
@@ -268,16 +270,16 @@ impl Group {
             (Command::Withdraw(signed), _) => withdrawal::withdraw(self, signed),
             (Command::Replace(replace), _) => owners::replace(self, author, replace.voter, replace.learner),
             (Command::Set(set), _) => {
-                self.may_write(author)?;
+                permits::write(self, author)?;
                 self.values.set(set).map(Some)
             }
             (Command::Remove(remove), _) => {
-                self.may_write(author)?;
+                permits::write(self, author)?;
                 self.values.remove(remove).map(Some)
             }
             (command, _) => {
-                let (is_owner, may_write) = (self.is_owner(author), self.may_write(author));
-                let asker = Asker { author, is_owner, may_write, members: &self.members, now_ms: self.now_ms };
+                let (is_owner, may_assign) = (self.is_owner(author), permits::assign(self, author));
+                let asker = Asker { author, is_owner, may_assign, members: &self.members, now_ms: self.now_ms };
                 self.flows.execute(&asker, &mut self.work, command)
             }
         }
@@ -307,11 +309,6 @@ impl Group {
 
     fn is_owner(&self, author: Author) -> bool {
         matches!(author, Author::Publisher(publisher) if self.owns(publisher))
-    }
-
-    fn may_write(&self, author: Author) -> Result<(), Refusal> {
-        let only_owners = self.founded()?.policy.write == Rule::Owners;
-        if only_owners && !self.is_owner(author) { Err(Refusal::NotPermitted(author.to_string())) } else { Ok(()) }
     }
 
     fn verify<T: Statement + PartialEq>(&self, endorsed: &Endorsed) -> Result<T, Refusal> {

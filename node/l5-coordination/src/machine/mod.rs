@@ -10,6 +10,7 @@ pub mod proposals;
 pub mod replacement;
 pub mod rows;
 pub mod sessions;
+pub mod sight;
 pub mod values;
 pub mod work;
 pub mod workflow;

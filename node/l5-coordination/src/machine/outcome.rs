@@ -78,9 +78,9 @@ pub enum Refusal {
     #[n(5)]
     #[error("{0}")]
     Author(#[n(0)] String),
-    /// The charter's policy does not permit it.
+    /// The charter's policy does not permit it: why, and what to do about it.
     #[n(6)]
-    #[error("the group's charter does not permit {0} to do this")]
+    #[error("the group's charter does not permit this: {0}")]
     NotPermitted(#[n(0)] String),
     /// The owners' signatures do not suffice.
     #[n(7)]

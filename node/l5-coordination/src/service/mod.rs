@@ -9,6 +9,7 @@ mod member;
 mod outbox;
 pub mod owners;
 mod proofs;
+mod reading;
 mod record;
 mod results;
 mod serve;
@@ -41,6 +42,7 @@ pub use large::content;
 use member::Member;
 use owners::{Owners, Signed};
 pub use proofs::Proofs;
+pub use reading::Reader;
 pub use record::GROUPS;
 use record::{GROUPS_MAX, Record, Standing};
 pub use results::{PART_BYTES, RESULT_BYTES_MAX, RESULTS};
@@ -524,15 +526,12 @@ fn is_for_owners(state: &Group, node: PublicKey, publisher: PublisherId, command
     let run_of_another = |run: &WorkId| state.flows().runs().get(run).is_some_and(|run| run.author != me);
     let scheduled_by_another = |name: &str| state.flows().schedules().get(name).is_some_and(|known| known.author != me);
     let owners_write = charter.policy.write == Rule::Owners;
+    let owners_assign = charter.policy.assigners() == Rule::Owners;
     match command {
-        Command::Set(_)
-        | Command::Remove(_)
-        | Command::Submit(_)
-        | Command::Define(_)
-        | Command::RunWorkflow(_)
-        | Command::Approve(_) => owners_write,
-        Command::Schedule(schedule) => owners_write || scheduled_by_another(&schedule.name),
-        Command::Unschedule(name) => owners_write || scheduled_by_another(name),
+        Command::Set(_) | Command::Remove(_) => owners_write,
+        Command::Submit(_) | Command::Define(_) | Command::RunWorkflow(_) | Command::Approve(_) => owners_assign,
+        Command::Schedule(schedule) => owners_assign || scheduled_by_another(&schedule.name),
+        Command::Unschedule(name) => owners_assign || scheduled_by_another(name),
         Command::Cancel(task) => of_another(task),
         Command::Depend(depend) => of_another(&depend.task),
         Command::CancelRun(run) | Command::ResumeRun(run) => run_of_another(run),

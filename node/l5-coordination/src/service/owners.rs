@@ -54,6 +54,10 @@ pub struct Change {
     pub voters_max: Option<u8>,
     /// After how long a silent voter is replaced, milliseconds; 0: never.
     pub replace_after_ms: Option<u64>,
+    /// Who may give the group work.
+    pub assign: Option<Rule>,
+    /// Whose nodes show all of the group to their users.
+    pub read: Option<Rule>,
 }
 
 impl Change {
@@ -63,6 +67,8 @@ impl Change {
             write: self.write.unwrap_or(before.write),
             voters_max: self.voters_max.unwrap_or(before.voters_max),
             replace_after_ms: self.replace_after_ms.or(before.replace_after_ms),
+            assign: self.assign.or(before.assign),
+            read: self.read.or(before.read),
         }
     }
 
@@ -120,7 +126,7 @@ impl<'a> Owners<'a> {
         let looked = self.groups.look(self.group, |state| (state.charter().cloned(), state.epoch()))?;
         let charter = looked.0.ok_or(Refusal::NotFounded)?;
         if !charter.owners.contains(&owner) {
-            return Err(Refusal::NotPermitted(owner.to_string()).into());
+            return Err(not_an_owner(owner).into());
         }
         Ok((charter, looked.1))
     }
@@ -298,6 +304,11 @@ pub(super) fn invite_alone(
     Ok(Ticket { network, group, name: charter.name, invitation, contacts, asked: Vec::new() })
 }
 
+/// This node's owner is none of the group's.
+fn not_an_owner(owner: PublisherId) -> Refusal {
+    Refusal::NotPermitted(format!("{owner}, to whom this node belongs, is no owner of it: do it on a node of an owner"))
+}
+
 /// The charter, if this node's owner alone may act under it.
 fn alone(shared: &Shared, charter: Option<Charter>) -> Result<Charter, GroupError> {
     let charter = charter.ok_or(Refusal::NotFounded)?;
@@ -306,7 +317,7 @@ fn alone(shared: &Shared, charter: Option<Charter>) -> Result<Charter, GroupErro
         return Err(GroupError::Alone { threshold: charter.threshold });
     }
     if !charter.owners.contains(&owner) {
-        return Err(Refusal::NotPermitted(owner.to_string()).into());
+        return Err(not_an_owner(owner).into());
     }
     Ok(charter)
 }
@@ -398,7 +409,13 @@ fn difference(present: &Charter, next: &Charter) -> String {
     }
     let (before, after) = (&present.policy, &next.policy);
     if before.write != after.write {
-        said.push(format!("{} write", if after.write == Rule::Owners { "owners" } else { "members" }));
+        said.push(format!("{} write", after.write.name()));
+    }
+    if (before.assign, before.assigners()) != (after.assign, after.assigners()) {
+        said.push(format!("{} give the group work", after.assigners().name()));
+    }
+    if before.read != after.read {
+        said.push(format!("{} read", after.readers().name()));
     }
     if before.voters_max != after.voters_max {
         said.push(format!("at most {} members vote", after.voters_max));

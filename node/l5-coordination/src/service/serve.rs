@@ -11,6 +11,7 @@ use futures::future::{BoxFuture, join_all};
 use super::Groups;
 use super::member::Member;
 use super::proofs::{self, Proofs};
+use super::reading;
 use super::record::Standing;
 use super::results;
 use crate::consensus::wire::{
@@ -18,6 +19,7 @@ use crate::consensus::wire::{
     Heard, ReportTo, Reported, SnapshotPart, Submit, Submitted, Transfer, Unserved,
 };
 use crate::consensus::{Replica, ReplicaError, Role, serve};
+use crate::error::GroupError;
 
 /// Serves the members of a node's groups, and who submits batches.
 pub struct RaftService(pub Groups);
@@ -158,7 +160,7 @@ impl RaftService {
                 }
                 Ok(wire::write(&Reported::Taken))
             }
-            "fetch" => self.fetch(&self.admit::<Fetch>(caller, body)?.2),
+            "fetch" => self.fetch(caller, body).await,
             "compare" => self.compare(caller, body).await,
             "accuse" => self.accuse(caller, body).await,
             "submit" => self.submit(body).await,
@@ -187,10 +189,15 @@ impl RaftService {
         Ok(wire::write(&submitted(&replica, replica.propose(&submit.batch).await)?))
     }
 
-    /// A part of a large result.
-    fn fetch(&self, fetch: &Fetch) -> Result<Vec<u8>, Unserved> {
+    /// A part of a large result, for a member that may read it.
+    async fn fetch(&self, caller: Caller, body: &[u8]) -> Result<Vec<u8>, Unserved> {
+        let (member, _, fetch) = self.admit::<Fetch>(caller, body)?;
+        let failed = |error: GroupError| Unserved::Stopped(error.to_string());
+        if !reading::is_shown(&self.0, &member, caller.node, &fetch.digest).await.map_err(failed)? {
+            return Err(Unserved::OnlyOwnersRead);
+        }
         let part = results::part(self.0.shared.store.as_ref(), fetch.group, &fetch.digest, fetch.part);
-        Ok(wire::write(&part.map_err(|error| Unserved::Stopped(error.to_string()))?))
+        Ok(wire::write(&part.map_err(failed)?))
     }
 
     /// One of several heartbeats, of which each stands for an append without entries.

@@ -25,6 +25,12 @@ pub struct CreateGroup {
     /// After how many seconds a silent voter is replaced; 0: never.
     #[serde(default)]
     pub replace_after_s: Option<u64>,
+    /// Who may give the group work: `owners` or `members`; as `write` if absent.
+    #[serde(default)]
+    pub assign: Option<String>,
+    /// Whose nodes show all of the group: those of `owners` or of `members`; of members if absent.
+    #[serde(default)]
+    pub read: Option<String>,
 }
 
 fn one() -> u8 {
@@ -47,6 +53,10 @@ pub struct AmendGroup {
     pub voters_max: Option<u8>,
     /// After how many seconds a silent voter is replaced; 0: never.
     pub replace_after_s: Option<u64>,
+    /// Who may give the group work: `owners` or `members`.
+    pub assign: Option<String>,
+    /// Whose nodes show all of the group: those of `owners` or of `members`.
+    pub read: Option<String>,
 }
 
 /// Joins a group.

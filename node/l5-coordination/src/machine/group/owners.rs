@@ -315,7 +315,7 @@ fn other_voter(group: &Group, author: Author, voter: PublicKey) -> Result<(), Re
     let voters = group.members.voters();
     match author {
         Author::Publisher(_) => Err(Refusal::Author("only a member can say whom it does not hear".to_owned())),
-        Author::Node(node) if !voters.contains(&node) => Err(Refusal::NotPermitted(author.to_string())),
+        Author::Node(node) if !voters.contains(&node) => Err(Refusal::NotPermitted(format!("{author} does not vote"))),
         Author::Node(node) if node == voter => Err(Refusal::Voter("no voter says so of itself".to_owned())),
         Author::Node(_) if !voters.contains(&voter) => Err(Refusal::Voter(format!("{voter} does not vote"))),
         Author::Node(_) => Ok(()),

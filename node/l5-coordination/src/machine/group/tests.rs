@@ -1,10 +1,11 @@
-use althing_protocol::group::{Amendment, Dissolution, Expulsion, Policy, Remove, Set};
+use althing_protocol::group::{Amendment, Dissolution, Expulsion, Policy, Remove, Rule, Set};
 use althing_protocol::{OwnerProof, SecretKey, keylog, object};
 
 use super::*;
 use crate::machine::outcome::Outcome;
 
 mod owners;
+mod policy;
 mod voters;
 mod withdrawals;
 

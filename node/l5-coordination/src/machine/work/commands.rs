@@ -13,8 +13,8 @@ pub struct Asker<'a> {
     pub author: Author,
     /// Whether it is an owner of the group.
     pub is_owner: bool,
-    /// Whether it may write.
-    pub may_write: Result<(), Refusal>,
+    /// Whether it may give the group work.
+    pub may_assign: Result<(), Refusal>,
     /// The members of the group.
     pub members: &'a Members,
     /// The time of the group.
@@ -28,7 +28,7 @@ impl Asker<'_> {
         let done = |()| None;
         match command {
             Command::Submit(submit) => {
-                self.may_write.clone()?;
+                self.may_assign.clone()?;
                 work.tasks.submit(author, submit, now_ms).map(Some)
             }
             Command::Depend(depend) => {
@@ -52,12 +52,14 @@ impl Asker<'_> {
             Command::Abandon(abandon) => work.abandon(self.member()?, abandon, now_ms).map(done),
             Command::Steal(steal) => work.steal(self.member()?, steal, now_ms).map(Some),
             Command::Define(define) => {
-                self.may_write.clone()?;
+                self.may_assign.clone()?;
                 work.resources.define(define).map(done)
             }
             Command::Vote(choice) => work.resources.vote(&work.tasks, self.member()?, choice).map(done),
             Command::Decide(choice) if self.is_owner => work.resources.decide(&work.tasks, choice).map(done),
-            Command::Decide(_) => Err(Refusal::NotPermitted(author.to_string())),
+            Command::Decide(_) => {
+                Err(Refusal::NotPermitted(format!("only an owner decides who gets a resource, and {author} is none")))
+            }
             Command::Tick => Ok(None),
             other => Err(Refusal::Invalid(format!("{other:?} is no command about tasks"))),
         }
@@ -78,6 +80,7 @@ impl Asker<'_> {
         if task.author == self.author || self.is_owner {
             return Ok(());
         }
-        Err(Refusal::NotPermitted(self.author.to_string()))
+        let why = format!("only who submitted the task and the owners may change it, and {} is neither", self.author);
+        Err(Refusal::NotPermitted(why))
     }
 }

@@ -58,11 +58,11 @@ impl Flows {
         let done = |()| None;
         match command {
             Command::RunWorkflow(run) => {
-                asker.may_write.clone()?;
+                asker.may_assign.clone()?;
                 self.runs.begin(work, run, author, None, now_ms).map(Some)
             }
             Command::Approve(approve) => {
-                asker.may_write.clone()?;
+                asker.may_assign.clone()?;
                 self.runs.approve(work, approve, author, now_ms).map(done)
             }
             Command::CancelRun(run) => {
@@ -74,7 +74,7 @@ impl Flows {
                 self.runs.resume(work, *run, now_ms).map(done)
             }
             Command::Schedule(schedule) => {
-                asker.may_write.clone()?;
+                asker.may_assign.clone()?;
                 self.may_replace(asker, &schedule.name)?;
                 self.schedules.set(schedule, author, now_ms).map(done)
             }
@@ -122,5 +122,9 @@ impl Flows {
 }
 
 fn permit(asker: &Asker<'_>, of: Author) -> Result<(), Refusal> {
-    if asker.author == of || asker.is_owner { Ok(()) } else { Err(Refusal::NotPermitted(asker.author.to_string())) }
+    if asker.author == of || asker.is_owner {
+        return Ok(());
+    }
+    let why = format!("only who began it and the owners may change it, and {} is neither", asker.author);
+    Err(Refusal::NotPermitted(why))
 }

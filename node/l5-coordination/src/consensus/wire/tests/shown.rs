@@ -233,5 +233,6 @@ fn unserved(it: &Unserved) -> Value {
         Unserved::Dissolved(proof) => json!({ "dissolved": proof.objects().map(hex).collect::<Vec<_>>() }),
         Unserved::Stopped(why) => json!({ "stopped": why }),
         Unserved::Equivocated => json!("equivocated"),
+        Unserved::OnlyOwnersRead => json!("only owners read"),
     }
 }
