@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use althing_communication::{CallError, Request};
 use althing_conformance::groups::{GroupNode, Owner, group_of, leader, settled};
+use althing_conformance::world::until;
 use althing_conformance::{NETWORK, NOW_MS, key};
 use althing_coordination::consensus::wire::{
     self, Append, Appended, Ballot, Elect, Elected, EntryRecord, MembersRecord, Payload, Position, SnapshotPart,
@@ -128,6 +129,31 @@ async fn entries_are_taken_only_behind_those_that_are_there() {
     // What it had there is gone.
     assert_eq!(world.ask(from, "append", &append(term, Some(before), Vec::new())).await, Ok(Appended::Conflict));
     world.nodes[world.to].set(world.id, "c", "d").await;
+}
+
+/// P-141: a position of an earlier term is before the last entry, and may name one that was never sent.
+#[tokio::test(start_paused = true)]
+async fn nothing_is_executed_that_a_leader_calls_committed_and_did_not_send() {
+    let mut world = World::new().await;
+    let (from, to, last) = (world.from, world.to, world.last());
+    world.net.cut(world.nodes[3 - from - to].id(), world.nodes[to].id());
+    let (term, mut previous) = (last.term + 5, last);
+    for index in [last.index + 1, last.index + 2] {
+        let beyond = Position { index: last.index + 1_000, ..last };
+        let append = world.append(term, Some(previous), vec![blank(term, index)]);
+        let append = Append { committed: Some(beyond), ..append };
+        assert_eq!(world.ask(from, "append", &append).await, Ok(Appended::All));
+        previous = Position { term, index };
+    }
+    let overview = |node: &GroupNode| node.groups.overview(world.id).expect("the group");
+    let applied = || overview(&world.nodes[to]).replica.expect("it runs").applied;
+    until("it executes what it was sent", || applied() == Some(previous.index)).await;
+    // Nor does it look for more when it starts again, by itself.
+    world.net.cut(world.nodes[from].id(), world.nodes[to].id());
+    let (key, store) = world.nodes.remove(to).crash(&world.net).await;
+    let again = GroupNode::start(&world.net, &key, &Owner::new(101), store).await;
+    let last = || again.groups.overview(world.id).expect("the group").replica.and_then(|replica| replica.last);
+    until("it starts from what is on its disk", || last() == Some(previous.index)).await;
 }
 
 /// P-142

@@ -70,7 +70,7 @@ pub(crate) async fn append(replica: &Replica, append: Append) -> Result<Appended
         vote: append.leader.into(),
         prev_log_id: previous.map(LogId::from),
         entries: entries.map_err(|why| refused(&why))?,
-        leader_commit: append.committed.map(LogId::from),
+        leader_commit: in_common(append.committed, up_to).map(LogId::from),
     };
     let mut changes = replica.changes();
     let answer = replica.raft().append_entries(request).await.map_err(|error| refused(&error))?;
@@ -87,6 +87,14 @@ pub(crate) async fn append(replica: &Replica, append: Append) -> Result<Appended
         AppendEntriesResponse::Conflict => Appended::Conflict,
         AppendEntriesResponse::HigherVote(vote) => Appended::Higher(Ballot::from(&vote)),
     })
+}
+
+/// The last entry to be executed, where the leader says that `committed` is and this message shows that its log is the one here
+/// up to `up_to`: of what is beyond, nothing is known. openraft takes the lower of the two positions; one of an earlier term
+/// with a higher index is lower, and may be of an entry that is not there.
+fn in_common(committed: Option<Position>, up_to: Option<Position>) -> Option<Position> {
+    let index = |at: Option<Position>| at.map(|at| at.index);
+    if index(committed) < index(up_to) { committed } else { up_to }
 }
 
 /// By how much the leader's clock may be ahead of this node's.
