@@ -1,5 +1,6 @@
 //! One suite for every implementation of a port (see `tests/`), and its helpers.
 
+pub mod co_owned;
 pub mod disk;
 pub mod gateway;
 pub mod groups;

@@ -5,66 +5,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use althing_communication::Request;
+use althing_conformance::co_owned::{admit, endorse, group_of_two, invite};
 use althing_conformance::groups::{GroupNode, Owner, echo_task, leader, settled, store, task_id};
-use althing_conformance::world::{connect, until};
+use althing_conformance::world::until;
 use althing_conformance::{NETWORK, NOW_MS, key};
 use althing_coordination::consensus::wire::{self, Submit, Submitted};
 use althing_coordination::machine::outcome::{Refusal, Reply};
-use althing_coordination::{
-    Change, GroupError, Invited, Owners, PART_BYTES, RAFT, Reader, Signed, Ticket, content, owners,
-};
-use althing_protocol::group::{Author, Batch, Command, GroupId, Needs, Policy, Rule, Submit, Target};
+use althing_coordination::{Change, GroupError, Invited, Owners, PART_BYTES, RAFT, Reader, Signed, content};
+use althing_protocol::group::{self, Author, Batch, Command, GroupId, Needs, Policy, Rule, Target};
 use althing_protocol::keyring::Withdrawal;
 use althing_protocol::{SecretKey, hex, object};
 use althing_simnet::{LinkConfig, SimNet};
 
 fn net() -> SimNet {
     SimNet::new(1, LinkConfig::default()).named(NETWORK, NOW_MS)
-}
-
-/// One node asks another one, so that both know their owners.
-async fn meet(one: &GroupNode, other: &GroupNode) {
-    connect(one.communication.network(), other.communication.network()).await;
-    let _ = one.communication.call(other.id(), RAFT, Request::new("nothing", Vec::new())).await;
-}
-
-/// The nodes 1 and 3 of one owner, 2 and 4 of another one, and a group of the first two that both own and must sign for.
-async fn group_of_two(net: &SimNet, policy: Policy) -> (Vec<GroupNode>, GroupId) {
-    let (first, second) = (Owner::new(101), Owner::new(102));
-    let mut nodes = Vec::new();
-    for (number, owner) in [(1, &first), (2, &second), (3, &first), (4, &second)] {
-        nodes.push(GroupNode::start(net, &key(number), owner, store()).await);
-    }
-    let others = [second.log.publisher()];
-    let unknown = owners::create(&nodes[0].groups, "team", policy.clone(), &others, 2).await;
-    assert!(matches!(unknown, Err(GroupError::Charter(_))), "its keys are not known: {unknown:?}");
-    meet(&nodes[1], &nodes[0]).await;
-    for threshold in [0, 3] {
-        let refused = owners::create(&nodes[0].groups, "team", policy.clone(), &others, threshold).await;
-        assert!(matches!(refused, Err(GroupError::Charter(_))), "{threshold} of 2: {refused:?}");
-    }
-    assert!(nodes[0].groups.list().is_empty(), "nothing was formed");
-    let id = owners::create(&nodes[0].groups, "team", policy, &others, 2).await.expect("a group");
-    // The second owner signs by joining.
-    let Invited::Waits(_, ticket) = invite(&nodes[0], id, &nodes[1]).await else { panic!("two must sign") };
-    nodes[1].groups.join(&ticket).await.expect("both signed");
-    (nodes, id)
-}
-
-async fn invite(by: &GroupNode, id: GroupId, node: &GroupNode) -> Invited {
-    Owners::of(&by.groups, id).invite(node.id(), 60_000).await.expect("an invitation")
-}
-
-/// One owner's node invites a node, the other one's signs, and it joins.
-async fn admit(nodes: &[GroupNode], id: GroupId, node: usize) {
-    let Invited::Waits(name, _) = invite(&nodes[0], id, &nodes[node]).await else { panic!("two must sign") };
-    let ticket = endorse(&nodes[1], id, name).await.1.expect("a ticket");
-    nodes[node].groups.join(&ticket).await.expect("both signed");
-}
-
-async fn endorse(by: &GroupNode, id: GroupId, name: [u8; 32]) -> (Signed, Option<Ticket>) {
-    by.groups.catch_up(id).await.expect("the group answers");
-    Owners::of(&by.groups, id).endorse(&hex(&name)[..16]).await.expect("it waits")
 }
 
 /// P-145 to P-147
@@ -276,7 +230,7 @@ async fn a_member_that_its_owner_withdrew_is_expelled_by_the_group_and_stays_out
 /// A task for a member with that capability.
 fn wanted(number: u32, capability: &str, input: &str) -> Command {
     let needs = Needs::of(Target::Capability(capability.to_owned()));
-    Command::Submit(Box::new(Submit { needs, ..echo_task(number, input) }))
+    Command::Submit(Box::new(group::Submit { needs, ..echo_task(number, input) }))
 }
 
 /// The nodes 1 and 2 of one owner, 3 of another one, and a group of them that the first owner owns.
