@@ -160,6 +160,41 @@ fn a_group_is_left_expelled_from_and_dissolved() {
     assert_eq!(outcome.code, 5, "{outcome:?}");
 }
 
+/// A ticket from before the end of a group, and whatever its members do, is worth nothing after it; also when all of them have
+/// started again, and one of them was away.
+#[test]
+fn a_dissolved_group_takes_nobody_in_and_obeys_nobody_when_its_nodes_start_again() {
+    let mut team = Team::new();
+    let guest = Machine::new();
+    let did = guest.up_alone(&[]).did();
+    let ticket = text(&team.machines[0].json(&["group", "invite", "team", &did])["ticket"]);
+    team.machines[0].json(&["group", "set", "team", "a", "b"]);
+    team.kill(2);
+    team.leader();
+    team.machines[0].json(&["group", "dissolve", "team", "--yes"]);
+    let standing = |team: &Team, at: usize| text(&team.machines[at].json(&["group", "list"])["groups"][0]["standing"]);
+    until(SOON, "both know it", || (0..2).all(|at| standing(&team, at) == "dissolved"));
+    (0..2).for_each(|at| team.kill(at));
+    (0..3).for_each(|at| team.restart(at));
+    assert_eq!([standing(&team, 0), standing(&team, 1)], ["dissolved", "dissolved"]);
+    until(SOON, "the one that was away learns it", || standing(&team, 2) == "dissolved");
+    let over = |machine: &Machine, arguments: &[&str]| {
+        let refused = machine.run(arguments);
+        assert!(refused.code == 5 && refused.stderr.contains("was dissolved"), "{arguments:?}: {refused:?}");
+    };
+    for machine in &team.machines {
+        over(machine, &["group", "get", "team", "a"]);
+        over(machine, &["group", "set", "team", "a", "c"]);
+        over(machine, &["group", "invite", "team", &did]);
+        over(machine, &["group", "expel", "team", &did]);
+        over(machine, &["task", "submit", "team", "--agent", "echo", "hello"]);
+    }
+    // The guest is connected to a member, and has the ticket yet.
+    let _node = guest.up_alone(&["--peer", &team.node(0).address("/ip4/127.0.0.1")]);
+    over(&guest, &["group", "join", &ticket]);
+    assert_eq!(guest.json(&["group", "list"])["groups"].as_array().map(Vec::len), Some(0));
+}
+
 const ECHO: &str = "name: echo\ndescription: Says what it is told\nruntime: { native: { builtin: echo } }\ncontract: { class: { latency: srt } }\ncallers: anyone\n";
 
 /// Each task has a token of its own, its result is that of the last one, and what was asked for happens though a member dies.
