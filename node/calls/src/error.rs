@@ -3,7 +3,10 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use a2a::error_code;
+use althing_protocol::PublicKey;
 use serde_json::{Value, json};
+
+use crate::machine::redirects::Redirect;
 
 /// Why an operation failed. Each face maps it to the codes of its own protocol; [`Refusal::code`] and
 /// [`Refusal::reason`] are those of A2A's error object, which JSON-RPC and the binding over libp2p share.
@@ -49,6 +52,13 @@ pub enum Refusal {
     DeadlineExceeded,
     /// Too much at once.
     Overloaded,
+    /// Another node does what this one cannot; nothing was taken. The caller signs its call anew, for that node.
+    Redirected {
+        /// That node, which hosts the agent too.
+        member: PublicKey,
+        /// Of two redirects of one agent the one with the lower fence is older.
+        fence: u64,
+    },
     /// An error of the agent's own, by its JSON-RPC code.
     OfAgent(i32),
     /// A refusal of a newer node, by its reason.
@@ -115,6 +125,7 @@ impl Refusal {
             | Refusal::AgentUnreachable
             | Refusal::DeadlineExceeded
             | Refusal::Overloaded
+            | Refusal::Redirected { .. }
             | Refusal::OfNewerNode(_) => SERVER_ERROR,
         }
     }
@@ -131,6 +142,7 @@ impl Refusal {
             Refusal::AgentUnreachable => "AGENT_UNREACHABLE",
             Refusal::DeadlineExceeded => "DEADLINE_EXCEEDED",
             Refusal::Overloaded => "OVERLOADED",
+            Refusal::Redirected { .. } => REDIRECTED,
             Refusal::OfNewerNode(reason) => reason,
             known => a2a::errors::error_reason(known.code()),
         }
@@ -147,6 +159,7 @@ impl Refusal {
             | Refusal::AgentUnreachable
             | Refusal::DeadlineExceeded
             | Refusal::Overloaded
+            | Refusal::Redirected { .. }
             | Refusal::OfNewerNode(_) => ALTHING,
             _ => A2A,
         }
@@ -171,6 +184,8 @@ const A2A: &str = "a2a-protocol.org";
 const ALTHING: &str = "althing.dev";
 /// JSON-RPC's code for server-defined errors.
 const SERVER_ERROR: i32 = -32_000;
+/// The reason of a redirect.
+const REDIRECTED: &str = "REDIRECTED";
 /// The type of the detail that names reason and domain.
 const ERROR_INFO: &str = "type.googleapis.com/google.rpc.ErrorInfo";
 /// Bytes of an agent's error details, as JSON, that are passed on.
@@ -347,6 +362,15 @@ impl OperationError {
         OperationError::new(Refusal::Overloaded, message)
     }
 
+    /// Another node does what this one cannot.
+    #[must_use]
+    pub fn redirected(redirect: Redirect) -> OperationError {
+        let Redirect { member, fence } = redirect;
+        let message =
+            format!("this node took nothing, since {member} can do it: send the message to that node, or try again");
+        OperationError::new(Refusal::Redirected { member, fence }, message)
+    }
+
     /// An agent's own error, passed on to the caller unchanged. It is never one of this project's refusals: only a node makes
     /// those.
     #[must_use]
@@ -364,7 +388,11 @@ impl OperationError {
     }
 
     fn info(&self) -> Value {
-        json!({ "@type": ERROR_INFO, "reason": self.refusal.reason(), "domain": self.refusal.domain() })
+        let mut info = json!({ "@type": ERROR_INFO, "reason": self.refusal.reason(), "domain": self.refusal.domain() });
+        if let Refusal::Redirected { member, fence } = &self.refusal {
+            info["metadata"] = json!({ "member": member.did(), "fence": fence.to_string() });
+        }
+        info
     }
 
     /// The JSON-RPC error object; also the body of an error frame.
@@ -398,8 +426,18 @@ impl OperationError {
             return Some(OperationError::of_agent(code, message, details));
         }
         let reason = shorten(member("reason")?, 64);
-        Some(OperationError::new(Refusal::of_reason(reason), message))
+        let redirect = info.filter(|_| reason == REDIRECTED).and_then(redirect);
+        Some(OperationError::new(redirect.unwrap_or_else(|| Refusal::of_reason(reason)), message))
     }
+}
+
+/// The redirect that a peer's `ErrorInfo` tells of, if it has both members, each in its only spelling.
+fn redirect(info: &Value) -> Option<Refusal> {
+    let metadata = info.get("metadata")?;
+    let text = |name: &str| metadata.get(name).and_then(Value::as_str);
+    let (did, number) = (text("member")?, text("fence")?);
+    let (member, fence) = (PublicKey::from_did(did).ok()?, number.parse::<u64>().ok()?);
+    (member.did() == did && fence.to_string() == number).then_some(Refusal::Redirected { member, fence })
 }
 
 /// Details within the size limit, without those in this project's domain.
@@ -418,7 +456,13 @@ fn shorten(text: &str, max: usize) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use althing_protocol::SecretKey;
+
     use super::*;
+
+    fn member() -> PublicKey {
+        SecretKey::from_seed(&[7; 32]).public()
+    }
 
     #[test]
     fn an_error_survives_the_wire() {
@@ -428,6 +472,7 @@ mod tests {
             OperationError::caller_not_allowed("no"),
             OperationError::agent_unreachable("gone"),
             OperationError::content_type("no"),
+            OperationError::redirected(Redirect { member: member(), fence: u64::MAX }),
             OperationError::message_id_reused("m", "t"),
             OperationError::of_agent(-32_602, "no", vec![json!({ "field": "parts" })]),
             OperationError::of_agent(-32_050, "no", Vec::new()),
@@ -435,6 +480,44 @@ mod tests {
         for error in errors {
             assert_eq!(OperationError::from_peer(error.to_json().to_string().as_bytes()), error);
         }
+    }
+
+    /// P-195
+    #[test]
+    fn what_names_no_node_or_fence_is_no_redirect() {
+        let did = member().did();
+        let read = |metadata: Value| {
+            let info = json!({ "@type": ERROR_INFO, "reason": REDIRECTED, "domain": ALTHING, "metadata": metadata });
+            let body = json!({ "code": SERVER_ERROR, "message": "there", "data": [info] });
+            OperationError::from_peer(body.to_string().as_bytes()).refusal
+        };
+        let good = read(json!({ "member": did, "fence": "7", "more": 1 }));
+        assert_eq!(good, Refusal::Redirected { member: member(), fence: 7 });
+        let (long, padded) = ("z".repeat(100_000), format!("{did} "));
+        for metadata in [
+            json!(null),
+            json!([]),
+            json!({}),
+            json!({ "member": did }),
+            json!({ "fence": "7" }),
+            json!({ "member": did, "fence": 7 }),
+            json!({ "member": did, "fence": "+7" }),
+            json!({ "member": did, "fence": "07" }),
+            json!({ "member": did, "fence": "-1" }),
+            json!({ "member": did, "fence": "18446744073709551616" }),
+            json!({ "member": padded, "fence": "7" }),
+            json!({ "member": format!("did:key:{long}"), "fence": "7" }),
+            json!({ "member": "did:web:example.org", "fence": "7" }),
+        ] {
+            assert_eq!(read(metadata.clone()), Refusal::OfNewerNode(REDIRECTED.to_owned()), "{metadata:.200}");
+        }
+    }
+
+    /// A client that sees one may try again, as after any that says so.
+    #[test]
+    fn a_redirect_that_nobody_followed_is_told_as_too_much_at_once() {
+        let redirected = Refusal::Redirected { member: member(), fence: 1 };
+        assert_eq!(redirected.rpc_code(), Refusal::Overloaded.rpc_code());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The A2A operations on the agents that this node hosts. One handler for every face and for the network.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use a2a::{SendMessageResponse, StreamResponse, Task, TaskState};
 use althing_communication::{Caller, Entropy, Priority, Trust, WallClock};
@@ -13,10 +13,12 @@ use althing_store::Store;
 use futures::StreamExt as _;
 use tokio::sync::{mpsc, watch};
 
+use crate::elsewhere::Elsewhere;
 use crate::error::OperationError;
 use crate::machine::chain;
 use crate::machine::listing::{Filter, page_token};
 use crate::machine::record::{RECORD_BYTES_MAX, Scope};
+use crate::machine::redirects::Redirect;
 use crate::machine::relation;
 use crate::machine::task::{self, ANSWER_BYTES_MAX, STATUS_MESSAGE_BYTES_MAX};
 use crate::params::Params;
@@ -44,6 +46,8 @@ struct Shared {
     tasks: TaskRunner,
     trust: watch::Receiver<Trust>,
     agents: Mutex<BTreeMap<AgentId, HostedAgent>>,
+    /// Who does what this node cannot.
+    elsewhere: OnceLock<Arc<dyn Elsewhere>>,
 }
 
 impl Hosting {
@@ -61,7 +65,14 @@ impl Hosting {
     ) -> Result<Hosting, TaskStoreError> {
         let owner = Scope::of(CallerId::Publisher(trust.borrow().owner));
         let tasks = TaskRunner::open(store, host, owner, clock, entropy).await?;
-        Ok(Hosting { shared: Arc::new(Shared { tasks, trust, agents: Mutex::default() }) })
+        let shared = Shared { tasks, trust, agents: Mutex::default(), elsewhere: OnceLock::new() };
+        Ok(Hosting { shared: Arc::new(shared) })
+    }
+
+    /// From now on answers new messages that another node serves with a redirect to it. The first one stays.
+    pub fn redirect_by(&self, elsewhere: Arc<dyn Elsewhere>) {
+        // A second one would be a fault of the composition: the first decides.
+        let _ = self.shared.elsewhere.set(elsewhere);
     }
 
     /// Adds or replaces an agent.
@@ -117,7 +128,7 @@ impl Hosting {
     /// Serves one operation of `caller`: the caller check, then the operation.
     ///
     /// # Errors
-    /// A2A's errors, and `CALLER_NOT_ALLOWED`.
+    /// A2A's errors, `CALLER_NOT_ALLOWED`, and `REDIRECTED`.
     pub async fn handle(
         &self,
         caller: &Caller,
@@ -130,6 +141,9 @@ impl Hosting {
         let may = chain::check(&self.shared.trust.borrow(), &hosted.callers, caller, &metadata.principals);
         may.map_err(|refused| OperationError::caller_not_allowed(refused.to_string()))?;
         let (scope, streams) = (Scope::of_call(caller.id(), &metadata.principals), request.operation().streams());
+        if let Some(redirect) = self.redirect(&hosted, scope, &request.params) {
+            return Err(OperationError::redirected(redirect));
+        }
         match request.params {
             Params::Send(request) if streams => self.send_streaming(&hosted, scope, *request, metadata).await,
             Params::Send(request) => self.send(&hosted, scope, *request, metadata).await,
@@ -142,6 +156,20 @@ impl Hosting {
                 push_configs::handle(self.tasks(), &hosted, scope, request.params).await
             }
         }
+    }
+
+    /// Where a new message is sent instead. One that was taken here before is answered by its task.
+    fn redirect(&self, agent: &HostedAgent, scope: Scope, params: &Params) -> Option<Redirect> {
+        let Params::Send(request) = params else { return None };
+        let (name, message) = (agent.id.name(), &request.message);
+        if message.task_id.is_some() {
+            return None;
+        }
+        let redirect = self.shared.elsewhere.get()?.served_by(&agent.id)?;
+        let tasks = self.tasks();
+        let is_known = tasks.live().began_by(name, scope, &message.message_id).is_some()
+            || tasks.store().began_by(name, scope, &message.message_id).is_some();
+        (!is_known).then_some(redirect)
     }
 
     /// Whether the agent is hosted here and would answer `caller`, which calls on behalf of these principals.

@@ -9,6 +9,7 @@
 //! **Never knows**: HTTP, JSON-RPC envelopes, the command line.
 
 mod agent_caller;
+mod elsewhere;
 mod error;
 pub mod finding;
 mod hosting;
@@ -34,10 +35,12 @@ pub use althing_communication::Priority;
 pub use althing_discovery::Among;
 pub use althing_discovery::{Candidate, TrustRelation};
 pub use althing_execution::agent::OwnCard;
+pub use elsewhere::Elsewhere;
 pub use error::{OperationError, Refusal};
 pub use hosting::Hosting;
 pub use incoming::Incoming;
 pub use machine::chain::{Principal, is_user_name};
+pub use machine::redirects::Redirect;
 pub use machine::time_limit::LATENCY;
 pub use operation::Operation;
 pub use outgoing::{Calls, Figures, KnownAgent, TakenBack};

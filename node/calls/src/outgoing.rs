@@ -1,7 +1,9 @@
 //! The outgoing path of a call: a face hands over a request with its principal; L3 resolves the agent to
 //! nodes; L2 sends one signed frame, unless the agent is hosted here.
 
-use std::sync::{Arc, OnceLock, Weak};
+mod asking;
+
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
 use althing_communication::{CallError, Caller, Communication, OpenError, Request, WallClock};
@@ -12,11 +14,15 @@ use althing_store::Store;
 use futures::StreamExt as _;
 use tracing::Instrument as _;
 
+use asking::{Asking, Unanswered};
+
 use crate::CALL;
+use crate::elsewhere::Elsewhere;
 use crate::error::OperationError;
 use crate::hosting::Hosting;
 use crate::listing;
 use crate::machine::chain;
+use crate::machine::redirects::Redirects;
 use crate::operation::Operation;
 use crate::params::Params;
 use crate::remote::{Follower, Remote};
@@ -48,6 +54,8 @@ struct Shared {
     me: Caller,
     /// What publishers took back.
     taken_back: OnceLock<Arc<dyn TakenBack>>,
+    /// Where calls were redirected.
+    redirects: Mutex<Redirects>,
 }
 
 /// What is known here of agents that their publishers revoked; each answer is a sentence that says why.
@@ -82,6 +90,7 @@ impl Calls {
             clock,
             me,
             taken_back: OnceLock::new(),
+            redirects: Mutex::default(),
         };
         Calls { shared: Arc::new(shared) }
     }
@@ -90,6 +99,11 @@ impl Calls {
     pub fn refuse(&self, taken_back: Arc<dyn TakenBack>) {
         // A second one would be a fault of the composition: the first decides.
         let _ = self.shared.taken_back.set(taken_back);
+    }
+
+    /// From now on this node redirects callers to who does what it cannot. The first one stays.
+    pub fn redirect_by(&self, elsewhere: Arc<dyn Elsewhere>) {
+        self.shared.hosting.redirect_by(elsewhere);
     }
 
     /// The hosts whose version of an agent may be called; an error if there are only others.
@@ -274,22 +288,11 @@ impl Calls {
         if operation == Operation::ListTasks && hosts.len() > 1 {
             return self.list(&call, hosts).await;
         }
-        let mut failed = None;
-        for node in hosts {
-            if node == shared.me.node {
-                let CallRequest { request, metadata, .. } = call.request;
-                return shared.hosting.handle(&shared.me, &call.agent, request, &metadata).await;
-            }
-            match self.send(node, &call).await {
-                // Nothing was sent: another host can be tried.
-                Err(SendError::Call(error @ CallError::Unreachable { .. })) => failed = Some(error),
-                Err(error) => return Err(error.into()),
-                Ok(reply) => {
-                    shared.discovery.note_use(node);
-                    return Ok(reply);
-                }
-            }
-        }
+        let failed = match Asking::new(self, &call).ask(hosts).await {
+            Ok(reply) => return Ok(reply),
+            Err(Unanswered::Refused(error)) => return Err(error),
+            Err(Unanswered::Unreached(failed)) => failed,
+        };
         if let Params::Get(request) = &call.request.request.params
             && let Some(task) = shared.remote.last_known(&call.agent, &request.id)
         {
@@ -450,7 +453,7 @@ impl WeakCalls {
 enum SendError {
     /// The call failed.
     Call(CallError),
-    /// The answer is not A2A.
+    /// What this node says of it: the answer is not A2A, or this node is the host and refuses.
     Answer(OperationError),
 }
 

@@ -83,7 +83,7 @@ impl Refusal {
             Refusal::CallerNotAllowed | Refusal::AgentRevoked => RpcCode::PermissionDenied,
             Refusal::AgentUnreachable => RpcCode::Unavailable,
             Refusal::DeadlineExceeded => RpcCode::DeadlineExceeded,
-            Refusal::Overloaded => RpcCode::ResourceExhausted,
+            Refusal::Overloaded | Refusal::Redirected { .. } => RpcCode::ResourceExhausted,
             Refusal::Internal | Refusal::InvalidAgentResponse | Refusal::OfAgent(_) | Refusal::OfNewerNode(_) => {
                 RpcCode::Internal
             }

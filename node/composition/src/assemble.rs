@@ -148,7 +148,7 @@ impl Node {
         let network = config.communication.network.clone();
         let identity =
             Arc::new(Identity::new(key.clone(), network, owner, membership, communication.clone(), clock.clone()));
-        let (worker, placements) = GroupWorker::new(&calls, &host, &identity, &config);
+        let (worker, placements) = GroupWorker::new(&calls, &host, &identity, &config, communication.network());
         let groups = open_groups(&communication, &identity, store.clone(), &entropy, worker, &group_orders).await?;
         let bindings = bindings(&host, kernel.as_ref(), &store, &identity, &config);
         let demanded = config.requirements.clone();
@@ -227,7 +227,8 @@ fn open_revocations(calls: &Calls, store: Arc<dyn Store>, owner: PublisherId) ->
     Ok(revocations)
 }
 
-/// Starts the groups that this node belongs to, serves their members, and lets agents give them tasks.
+/// Starts the groups that this node belongs to, serves their members, lets agents give them tasks, and redirects
+/// calls to members that can do them.
 async fn open_groups(
     communication: &Communication,
     identity: &Arc<Identity>,
@@ -241,6 +242,7 @@ async fn open_groups(
         let owner = of.owner();
         OwnerNow { key: owner.key, log: owner.log, proof: of.membership() }
     });
+    let worker = Arc::new(worker);
     let ports = GroupPorts {
         communication: communication.clone(),
         key: identity.key.clone(),
@@ -248,11 +250,12 @@ async fn open_groups(
         store,
         clock: identity.clock().clone(),
         entropy: entropy.clone(),
-        worker: Some(Arc::new(worker)),
+        worker: Some(worker.clone()),
     };
     let groups = Groups::open(ports, GroupsConfig::new(identity.network())).await?;
     communication.serve(RAFT, RAFT_LIMITS, Arc::new(RaftService(groups.clone())))?;
     orders.connect(&groups, identity, entropy.clone());
+    worker.redirect_calls(&groups);
     Ok(groups)
 }
 

@@ -1,11 +1,13 @@
 //! Tasks of groups on this node: each is a message to an agent that is hosted here.
 
+mod routes;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use althing_calls::{CallRequest, Calls, Operation, OperationError, OperationRequest, Principal, Refusal, Reply};
-use althing_communication::WallClock;
+use althing_communication::{Network, WallClock};
 use althing_coordination::{Again, Answering, Assigned, Report, WorkFailure, Worker};
 use althing_discovery::{Found, Query};
 use althing_execution::Host;
@@ -34,6 +36,7 @@ const METADATA: &str = "https://althing.dev/ext/group-task/v1";
 pub(crate) struct GroupWorker {
     calls: Calls,
     host: Arc<Host>,
+    network: Arc<dyn Network>,
     here: PublicKey,
     labels: Vec<String>,
     /// Where the node keeps its data; its file system is the disk that tasks may need.
@@ -50,11 +53,13 @@ impl GroupWorker {
         host: &Arc<Host>,
         identity: &Identity,
         config: &NodeConfig,
+        network: &Arc<dyn Network>,
     ) -> (GroupWorker, watch::Receiver<Placements>) {
         let (placements, placed) = group_agents::placements();
         let worker = GroupWorker {
             calls: calls.clone(),
             host: host.clone(),
+            network: network.clone(),
             here: identity.key.public(),
             labels: config.labels.clone(),
             data: config.data.clone(),
@@ -65,22 +70,27 @@ impl GroupWorker {
         (worker, placed)
     }
 
-    /// The agents that are hosted here and do tasks. One that gives groups tasks gets none, so that no task goes in circles.
-    fn hosted(&self, capability: Option<String>) -> Vec<Found> {
+    /// The agents that do tasks, on all nodes that are known. One that gives groups tasks here gets none, so that no task goes
+    /// in circles.
+    fn known(&self, capability: Option<String>) -> Vec<Found> {
         let running = self.host.status();
         let gives = |name: &str| running.iter().any(|agent| agent.gives_tasks && agent.name == name);
         let query = Query { capability, limit: Some(AGENTS_MAX), ..Query::default() };
-        let (found, _) = self.calls.discovery().find(&query);
-        let does = |found: &Found| !gives(found.candidate.verified.agent.name());
-        found.into_iter().filter(|found| found.node == self.here && does(found)).collect()
+        let (mut found, _) = self.calls.discovery().find(&query);
+        found.retain(|found| !gives(found.candidate.verified.agent.name()));
+        found
+    }
+
+    /// Those that are hosted here.
+    fn hosted(&self, capability: Option<String>) -> Vec<Found> {
+        let mut found = self.known(capability);
+        found.retain(|found| found.node == self.here);
+        found
     }
 
     /// The agent that does a task of `asker`, which it answers, in the class that the task needs.
     fn agent(&self, needs: &Needs, asker: CallerId) -> Result<AgentId, WorkFailure> {
-        let (capability, name) = match &needs.target {
-            Target::Capability(capability) => (Some(capability.clone()), None),
-            Target::Agent(name) => (None, Some(name.as_str())),
-        };
+        let (capability, name) = wanted(&needs.target);
         let found = self.hosted(capability).into_iter().map(|found| found.candidate.verified.agent.clone());
         let mut agents: Vec<AgentId> = found.filter(|agent| name.is_none_or(|name| name == agent.name())).collect();
         agents.sort_unstable_by(|a, b| a.name().cmp(b.name()));
@@ -186,6 +196,14 @@ impl Worker for GroupWorker {
             }
         }
         .boxed()
+    }
+}
+
+/// The capability that an agent must have, or its name.
+fn wanted(target: &Target) -> (Option<String>, Option<&str>) {
+    match target {
+        Target::Capability(capability) => (Some(capability.clone()), None),
+        Target::Agent(name) => (None, Some(name.as_str())),
     }
 }
 

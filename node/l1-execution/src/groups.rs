@@ -5,11 +5,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use althing_protocol::Contract;
+use althing_protocol::group::Target;
 use althing_td::{AgentFile, AsksAs};
 use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::agent::ServedGroup;
 use crate::context;
 use crate::syscalls::SystemCalls;
 use crate::tools::{Definition, Fault, ToolError, ToolServer, Tools};
@@ -159,8 +161,7 @@ impl ToolServer for GroupServer {
 pub struct GroupAgent {
     tools: Arc<Tools>,
     tool: String,
-    capability: Option<String>,
-    agent: Option<String>,
+    served: ServedGroup,
 }
 
 #[derive(Deserialize)]
@@ -179,18 +180,27 @@ impl GroupAgent {
     pub fn build(config: &Value, _folder: &Path, calls: &SystemCalls) -> Result<Arc<dyn Agent>, String> {
         let Config { group, capability, agent } = Config::deserialize(config)
             .map_err(|error| format!("{error}; write group, and either capability or agent"))?;
-        if capability.is_some() == agent.is_some() {
-            return Err("name either a capability or an agent of the group's members".to_owned());
-        }
+        let target = match (capability, agent) {
+            (Some(capability), None) => Target::Capability(capability),
+            (None, Some(agent)) => Target::Agent(agent),
+            _ => return Err("name either a capability or an agent of the group's members".to_owned()),
+        };
         let tool = format!("{SERVER}/{group}");
-        Ok(Arc::new(GroupAgent { tools: calls.tools.clone(), tool, capability, agent }))
+        Ok(Arc::new(GroupAgent { tools: calls.tools.clone(), tool, served: ServedGroup { group, target } }))
     }
 }
 
 impl Agent for GroupAgent {
+    fn serves_group(&self) -> Option<&ServedGroup> {
+        Some(&self.served)
+    }
+
     fn turn<'a>(&'a self, turn: Turn, out: Output) -> BoxFuture<'a, Result<(), AgentError>> {
         Box::pin(async move {
-            let (capability, agent) = (self.capability.clone(), self.agent.clone());
+            let (capability, agent) = match self.served.target.clone() {
+                Target::Capability(capability) => (Some(capability), None),
+                Target::Agent(agent) => (None, Some(agent)),
+            };
             let arguments = Arguments { message: turn.text(), capability, agent };
             let arguments = serde_json::to_string(&arguments).expect("texts are JSON");
             let (outcome, _) = self.tools.invoke(&self.tool, &arguments).await;
@@ -233,8 +243,8 @@ mod tests {
         let servers = BTreeMap::from([(SERVER.to_owned(), Arc::new(server) as Arc<dyn ToolServer>)]);
         let gate = ContractGate::new(vec!["groups/team".to_owned()]);
         let tools = Arc::new(Tools::new("desk", servers, Arc::new(gate)));
-        let (tool, capability) = ("groups/team".to_owned(), Some("echo".to_owned()));
-        let agent = GroupAgent { tools, tool, capability, agent: None };
+        let served = ServedGroup { group: "team".to_owned(), target: Target::Capability("echo".to_owned()) };
+        let agent = GroupAgent { tools, tool: "groups/team".to_owned(), served };
         let turn = Turn {
             task_id: "t".to_owned(),
             context_id: "c".to_owned(),

@@ -44,10 +44,25 @@ impl Searcher<'_> {
         if !known.is_empty() || !self.may_have_unknown_nodes() {
             return known;
         }
+        self.search_agent(agent).await;
+        self.0.lock().catalogue.hosts(agent)
+    }
+
+    /// Whether a node hosts an agent; the network is searched where that is not known.
+    pub async fn host(&self, agent: &AgentId, node: PublicKey) -> bool {
+        let is_known = || self.0.lock().catalogue.candidate(node, agent).is_some();
+        if is_known() || !self.may_have_unknown_nodes() {
+            return is_known();
+        }
+        self.search_agent(agent).await;
+        is_known()
+    }
+
+    /// Asks the nodes that may host an agent and were not heard of.
+    async fn search_agent(&self, agent: &AgentId) -> SearchReport {
         let key = RecordKey::agent(&self.0.config.network, agent);
         let inquiry = Inquiry { agent: Some(agent.clone()), ..Inquiry::default() };
-        self.search(key, inquiry, false).await;
-        self.0.lock().catalogue.hosts(agent)
+        self.search(key, inquiry, false).await
     }
 
     /// Connects to a node that is not connected any more: at the addresses of the routing table, or else at those that the

@@ -256,6 +256,11 @@ impl Discovery {
         Searcher(&self.shared).hosts(agent).await
     }
 
+    /// Whether `node` hosts an agent, by evidence that was verified; the network is searched when none is known.
+    pub async fn search_host(&self, agent: &AgentId, node: PublicKey) -> bool {
+        Searcher(&self.shared).host(agent, node).await
+    }
+
     /// Connects to a node that is not connected any more: at the addresses of the routing table, or else at those that the
     /// node published last. False when that does not succeed.
     pub async fn reconnect(&self, node: PublicKey) -> bool {

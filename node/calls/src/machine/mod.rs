@@ -3,6 +3,7 @@
 pub mod chain;
 pub(crate) mod listing;
 pub(crate) mod record;
+pub(crate) mod redirects;
 pub mod relation;
 pub mod shares;
 pub(crate) mod size;

@@ -149,7 +149,9 @@ fn fault(refusal: &Refusal) -> (&'static str, &'static str) {
         Refusal::VersionNotSupported | Refusal::MethodNotFound | Refusal::OfNewerNode(_) => {
             ("L2", "the two nodes speak different versions: upgrade the older one")
         }
-        Refusal::Overloaded => ("L1", "its node has too much to do: try again later, or host it on more nodes"),
+        Refusal::Overloaded | Refusal::Redirected { .. } => {
+            ("L1", "its node has too much to do: try again later, or host it on more nodes")
+        }
         Refusal::DeadlineExceeded => ("L1", "its node did not answer in time: look at it there (`althing top`)"),
         _ => ("L1", "look at the agent on its node: `althing doctor`, `althing ps`, and its log"),
     }

@@ -44,7 +44,7 @@ pub(super) fn status(refusal: &Refusal) -> StatusCode {
         Refusal::CallerNotAllowed | Refusal::AgentRevoked => StatusCode::FORBIDDEN,
         Refusal::AgentUnreachable => StatusCode::SERVICE_UNAVAILABLE,
         Refusal::DeadlineExceeded => StatusCode::GATEWAY_TIMEOUT,
-        Refusal::Overloaded => StatusCode::TOO_MANY_REQUESTS,
+        Refusal::Overloaded | Refusal::Redirected { .. } => StatusCode::TOO_MANY_REQUESTS,
         Refusal::PushNotSupported | Refusal::Internal | Refusal::OfAgent(_) | Refusal::OfNewerNode(_) => {
             StatusCode::INTERNAL_SERVER_ERROR
         }

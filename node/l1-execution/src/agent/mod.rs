@@ -6,6 +6,7 @@ mod output;
 use std::collections::HashMap;
 
 use a2a::{Artifact, Message, Part};
+use althing_protocol::group::Target;
 use futures::future::BoxFuture;
 
 use crate::lease::Lease;
@@ -38,6 +39,11 @@ pub trait Agent: Send + Sync + 'static {
 
     /// The own card of the agent, once it is up.
     fn own_card(&self) -> Option<OwnCard> {
+        None
+    }
+
+    /// The group that it stands for, if it only gives that what it is told.
+    fn serves_group(&self) -> Option<&ServedGroup> {
         None
     }
 
@@ -102,6 +108,15 @@ pub struct OwnCard {
     pub input_modes: Vec<String>,
     /// Media types that it writes.
     pub output_modes: Vec<String>,
+}
+
+/// A group that an agent stands for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServedGroup {
+    /// The group's name or id.
+    pub group: String,
+    /// Which agent of a member does what the agent is told.
+    pub target: Target,
 }
 
 /// A2A's `metadata`, in the type of a2a-lf.

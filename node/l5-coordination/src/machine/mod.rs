@@ -8,6 +8,7 @@ pub mod outcome;
 pub mod placement;
 pub mod proposals;
 pub mod replacement;
+pub mod route;
 pub mod rows;
 pub mod sessions;
 pub mod sight;

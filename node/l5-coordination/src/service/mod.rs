@@ -20,7 +20,7 @@ pub mod work;
 mod worker;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, RwLock, Weak};
 use std::time::Duration;
 
 use althing_communication::{Communication, Entropy, StreamLimits, WallClock};
@@ -111,6 +111,24 @@ impl GroupsConfig {
 #[derive(Clone)]
 pub struct Groups {
     shared: Arc<Shared>,
+}
+
+/// A weak handle of [`Groups`], for what they hold themselves.
+#[derive(Clone)]
+pub struct WeakGroups(Weak<Shared>);
+
+impl WeakGroups {
+    /// A weak handle of `groups`.
+    #[must_use]
+    pub fn of(groups: &Groups) -> WeakGroups {
+        WeakGroups(Arc::downgrade(&groups.shared))
+    }
+
+    /// The groups, unless the node ended.
+    #[must_use]
+    pub fn upgrade(&self) -> Option<Groups> {
+        self.0.upgrade().map(|shared| Groups { shared })
+    }
 }
 
 pub(crate) struct Shared {

@@ -1,0 +1,239 @@
+//! Redirects: which host the calls of an agent ask first, and which redirects one call follows (SPEC P-195).
+//!
+//! A host is believed in nothing but that it took nothing. Whether the node that it names hosts the agent is known by that
+//! one's own evidence; how far a call follows is bounded.
+
+use std::collections::BTreeMap;
+
+use althing_protocol::{AgentId, PublicKey};
+
+/// Redirects that one call follows.
+const FOLLOWED_MAX: usize = 2;
+/// Agents of which the last redirect is remembered.
+const AGENTS_MAX: usize = 1_024;
+
+/// A host of an agent names another one, which does what it cannot do itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Redirect {
+    /// The host that does it.
+    pub member: PublicKey,
+    /// How far the log that the hosts share had come at the one that redirects: of two redirects the lower one is older.
+    pub fence: u64,
+}
+
+/// Why a redirect is not followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Astray {
+    /// The node redirected the same call.
+    #[error("which redirected the call itself")]
+    Back,
+    /// The node could not be reached for this call.
+    #[error("which could not be reached")]
+    Unreached,
+    /// The call was redirected too often.
+    #[error("after {FOLLOWED_MAX} other redirects, which is as many as one call follows")]
+    TooMany,
+    /// The node is not known to host the agent.
+    #[error("which is not known to host the agent")]
+    NoHost,
+}
+
+/// The way of one call.
+#[derive(Debug, Default)]
+pub(crate) struct Journey {
+    /// Who redirected it.
+    redirected: Vec<PublicKey>,
+    /// Who could not be reached.
+    unreached: Vec<PublicKey>,
+}
+
+impl Journey {
+    /// A node could not be reached.
+    pub fn lose(&mut self, node: PublicKey) {
+        self.unreached.push(node);
+    }
+
+    /// Whether a node redirected the call.
+    pub fn is_redirected(&self) -> bool {
+        !self.redirected.is_empty()
+    }
+
+    /// Whether the call goes on to `to` after `from` redirected it; `is_host` says whether `to` hosts the agent.
+    pub fn turn(&mut self, from: PublicKey, to: PublicKey, is_host: bool) -> Result<(), Astray> {
+        self.redirected.push(from);
+        if self.redirected.contains(&to) {
+            return Err(Astray::Back);
+        }
+        if self.unreached.contains(&to) {
+            return Err(Astray::Unreached);
+        }
+        if self.redirected.len() > FOLLOWED_MAX {
+            return Err(Astray::TooMany);
+        }
+        if is_host { Ok(()) } else { Err(Astray::NoHost) }
+    }
+
+    /// Whether a node did not do the call.
+    fn failed(&self, node: &PublicKey) -> bool {
+        self.redirected.contains(node) || self.unreached.contains(node)
+    }
+}
+
+/// The last redirect of each agent, of a bounded number of agents.
+#[derive(Debug, Default)]
+pub(crate) struct Redirects {
+    known: BTreeMap<AgentId, Remembered>,
+    /// How many were remembered since the start.
+    count: u64,
+}
+
+#[derive(Debug)]
+struct Remembered {
+    redirect: Redirect,
+    /// Which of all it was: the lowest number makes room.
+    number: u64,
+}
+
+impl Redirects {
+    /// Puts the host to which the agent's calls were redirected last before the others. One that is no host any more is
+    /// forgotten.
+    pub fn order(&mut self, agent: &AgentId, hosts: &mut [PublicKey]) {
+        let Some(member) = self.member(agent) else { return };
+        match hosts.iter().position(|host| *host == member) {
+            Some(at) => hosts[..=at].rotate_right(1),
+            None => self.forget(agent, member),
+        }
+    }
+
+    /// Whom to ask after `from` redirected a call: the node that it names, or the remembered one, if the redirect is older
+    /// than what is remembered and the remembered node did not fail in this call. `from` itself is asked first no more.
+    pub fn heed(&mut self, agent: &AgentId, from: PublicKey, redirect: Redirect, journey: &Journey) -> PublicKey {
+        self.forget(agent, from);
+        match self.known.get(agent).map(|known| known.redirect) {
+            Some(known) if redirect.fence < known.fence && !journey.failed(&known.member) => known.member,
+            _ => redirect.member,
+        }
+    }
+
+    /// Remembers a redirect that is followed, unless it is older than the one that is remembered.
+    pub fn note(&mut self, agent: &AgentId, redirect: Redirect) {
+        if self.known.get(agent).is_some_and(|known| redirect.fence < known.redirect.fence) {
+            return;
+        }
+        if self.known.len() >= AGENTS_MAX && !self.known.contains_key(agent) {
+            let oldest = self.known.iter().min_by_key(|(_, known)| known.number).map(|(agent, _)| agent.clone());
+            oldest.and_then(|oldest| self.known.remove(&oldest));
+        }
+        self.count += 1;
+        self.known.insert(agent.clone(), Remembered { redirect, number: self.count });
+    }
+
+    /// A node could not be reached, or redirects calls itself: it is asked first no more.
+    pub fn forget(&mut self, agent: &AgentId, node: PublicKey) {
+        if self.member(agent) == Some(node) {
+            self.known.remove(agent);
+        }
+    }
+
+    fn member(&self, agent: &AgentId) -> Option<PublicKey> {
+        self.known.get(agent).map(|known| known.redirect.member)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use althing_protocol::{PublisherId, SecretKey};
+
+    use super::*;
+
+    fn node(seed: u8) -> PublicKey {
+        SecretKey::from_seed(&[seed; 32]).public()
+    }
+
+    fn agent(name: &str) -> AgentId {
+        AgentId::new(PublisherId::from_digest([1; 32]), name).expect("a name")
+    }
+
+    fn to(seed: u8, fence: u64) -> Redirect {
+        Redirect { member: node(seed), fence }
+    }
+
+    /// P-195
+    #[test]
+    fn a_call_goes_two_redirects_far_and_to_hosts_only() {
+        let mut journey = Journey::default();
+        assert!(!journey.is_redirected());
+        assert_eq!(journey.turn(node(1), node(2), true), Ok(()));
+        assert_eq!(journey.turn(node(2), node(3), true), Ok(()));
+        assert_eq!(journey.turn(node(3), node(4), true), Err(Astray::TooMany));
+        assert!(journey.is_redirected());
+        assert_eq!(Journey::default().turn(node(1), node(2), false), Err(Astray::NoHost));
+    }
+
+    /// P-195
+    #[test]
+    fn a_call_goes_in_no_circle_and_to_nobody_whom_it_did_not_reach() {
+        let mut journey = Journey::default();
+        assert_eq!(journey.turn(node(1), node(2), true), Ok(()));
+        assert_eq!(journey.turn(node(2), node(1), true), Err(Astray::Back));
+        assert_eq!(Journey::default().turn(node(1), node(1), true), Err(Astray::Back), "to itself");
+        let mut journey = Journey::default();
+        journey.lose(node(2));
+        assert_eq!(journey.turn(node(1), node(2), true), Err(Astray::Unreached));
+    }
+
+    #[test]
+    fn the_host_that_was_named_last_is_asked_first_until_it_fails() {
+        let (mut redirects, echo) = (Redirects::default(), agent("echo"));
+        let all = [node(1), node(2), node(3)];
+        let first = |redirects: &mut Redirects, of: &AgentId| {
+            let mut hosts = all;
+            redirects.order(of, &mut hosts);
+            hosts
+        };
+        assert_eq!(first(&mut redirects, &echo), all, "nothing is known");
+        redirects.note(&echo, to(3, 7));
+        assert_eq!(first(&mut redirects, &echo), [node(3), node(1), node(2)], "the others keep their order");
+        assert_eq!(first(&mut redirects, &agent("other")), all, "of this agent only");
+        redirects.forget(&echo, node(2));
+        assert_eq!(first(&mut redirects, &echo)[0], node(3), "somebody else failed");
+        redirects.forget(&echo, node(3));
+        assert_eq!(first(&mut redirects, &echo), all);
+        redirects.note(&echo, to(9, 8));
+        assert_eq!(first(&mut redirects, &echo), all, "it is no host");
+        assert_eq!(redirects.member(&echo), None, "and is forgotten");
+    }
+
+    /// P-195
+    #[test]
+    fn an_older_redirect_changes_nothing_while_the_newer_ones_node_serves() {
+        let (mut redirects, echo) = (Redirects::default(), agent("echo"));
+        let mut journey = Journey::default();
+        assert_eq!(redirects.heed(&echo, node(1), to(2, 20), &journey), node(2));
+        redirects.note(&echo, to(2, 20));
+        assert_eq!(redirects.heed(&echo, node(1), to(3, 19), &journey), node(2), "what is known is newer");
+        redirects.note(&echo, to(3, 19));
+        assert_eq!(redirects.member(&echo), Some(node(2)));
+        assert_eq!(redirects.heed(&echo, node(1), to(3, 20), &journey), node(3), "as new");
+        // It failed in this call, and another call remembered it again meanwhile.
+        journey.lose(node(2));
+        assert_eq!(redirects.heed(&echo, node(1), to(3, 19), &journey), node(3), "there is no other way");
+        redirects.note(&echo, to(3, 21));
+        assert_eq!(redirects.heed(&echo, node(3), to(2, 1), &journey), node(2), "who redirects is forgotten");
+        assert_eq!(redirects.member(&echo), None);
+    }
+
+    #[test]
+    fn a_bounded_number_of_agents_is_remembered_and_the_oldest_makes_room() {
+        let mut redirects = Redirects::default();
+        for number in 0..AGENTS_MAX {
+            redirects.note(&agent(&format!("a{number}")), to(1, 1));
+        }
+        redirects.note(&agent("a0"), to(2, 1));
+        redirects.note(&agent("one-more"), to(1, 1));
+        assert_eq!(redirects.known.len(), AGENTS_MAX);
+        assert_eq!(redirects.member(&agent("a0")), Some(node(2)), "it was renewed");
+        assert_eq!(redirects.member(&agent("a1")), None, "the oldest");
+        assert_eq!(redirects.member(&agent("one-more")), Some(node(1)));
+    }
+}

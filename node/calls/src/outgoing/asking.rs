@@ -1,0 +1,112 @@
+//! Asks the hosts of an agent one after the other, and follows redirects from one to another. What is followed is decided in
+//! [`crate::machine::redirects`].
+
+use std::collections::VecDeque;
+use std::sync::MutexGuard;
+
+use althing_communication::CallError;
+use althing_protocol::PublicKey;
+
+use super::{Call, Calls, SendError};
+use crate::error::{OperationError, Refusal};
+use crate::machine::redirects::{Astray, Journey, Redirect, Redirects};
+use crate::request::{CallRequest, Reply};
+
+/// Why no host answered.
+pub(super) enum Unanswered {
+    /// One refused, or failed.
+    Refused(OperationError),
+    /// None could be reached; why the last one could not. Nothing where there was none to ask.
+    Unreached(Option<CallError>),
+}
+
+/// One call on its way to a host that answers it.
+pub(super) struct Asking<'a> {
+    calls: &'a Calls,
+    call: &'a Call,
+    /// Whether it sends a message that begins a task: nothing else is redirected.
+    begins: bool,
+    journey: Journey,
+}
+
+impl<'a> Asking<'a> {
+    pub(super) fn new(calls: &'a Calls, call: &'a Call) -> Asking<'a> {
+        let begins = call.request.operation().is_message() && call.request.request.params.task_id().is_none();
+        Asking { calls, call, begins, journey: Journey::default() }
+    }
+
+    /// Asks `hosts` in their order, the one to which the agent's calls were redirected last before the others. The next one is
+    /// asked where the one before could not be reached, and another one where it redirects the call.
+    pub(super) async fn ask(mut self, mut hosts: Vec<PublicKey>) -> Result<Reply, Unanswered> {
+        if self.begins {
+            self.redirects().order(&self.call.agent, &mut hosts);
+        }
+        let mut hosts = VecDeque::from(hosts);
+        let mut failed = None;
+        while let Some(node) = hosts.pop_front() {
+            let refused = match self.ask_one(node).await {
+                Ok(reply) => return Ok(reply),
+                // Nothing was sent: another host can be tried.
+                Err(SendError::Call(error @ CallError::Unreachable { .. })) => {
+                    self.journey.lose(node);
+                    self.redirects().forget(&self.call.agent, node);
+                    failed = Some(error);
+                    continue;
+                }
+                Err(error) => OperationError::from(error),
+            };
+            let redirect = match refused.refusal {
+                Refusal::Redirected { member, fence } if self.begins => Redirect { member, fence },
+                _ => return Err(Unanswered::Refused(refused)),
+            };
+            // Rarely needed, and large.
+            let next = Box::pin(self.follow(node, redirect)).await.map_err(Unanswered::Refused)?;
+            hosts.retain(|host| *host != next);
+            hosts.push_front(next);
+        }
+        match failed {
+            Some(error) if self.journey.is_redirected() => Err(Unanswered::Refused(OperationError::busy(format!(
+                "the call was redirected, and no host is left that can be reached ({error}); nothing was taken: try again in \
+                 a moment"
+            )))),
+            failed => Err(Unanswered::Unreached(failed)),
+        }
+    }
+
+    async fn ask_one(&self, node: PublicKey) -> Result<Reply, SendError> {
+        let (shared, call) = (&self.calls.shared, self.call);
+        if node == shared.me.node {
+            let CallRequest { request, metadata, .. } = &call.request;
+            let handled = shared.hosting.handle(&shared.me, &call.agent, request.clone(), metadata).await;
+            return handled.map_err(SendError::Answer);
+        }
+        let reply = self.calls.send(node, call).await?;
+        shared.discovery.note_use(node);
+        Ok(reply)
+    }
+
+    /// The host that is asked next, since `from` redirected the call. A new frame is signed for it.
+    async fn follow(&mut self, from: PublicKey, redirect: Redirect) -> Result<PublicKey, OperationError> {
+        let (shared, agent) = (&self.calls.shared, &self.call.agent);
+        let next = self.redirects().heed(agent, from, redirect, &self.journey);
+        let is_host = shared.discovery.search_host(agent, next).await;
+        self.journey.turn(from, next, is_host).map_err(|astray| lost(from, next, astray))?;
+        self.calls.permitted(agent, vec![next])?;
+        self.redirects().note(agent, redirect);
+        // The span of the call names the node that served it; this one, who redirected it.
+        let span = tracing::info_span!("a2a.redirect", otel.kind = "internal", peer = %from, fence = redirect.fence);
+        span.in_scope(|| tracing::debug!(%agent, %from, to = %next, "a call is redirected"));
+        Ok(next)
+    }
+
+    fn redirects(&self) -> MutexGuard<'a, Redirects> {
+        self.calls.shared.redirects.lock().expect("no holder of the redirects panics")
+    }
+}
+
+/// A call that was redirected and goes no further.
+fn lost(from: PublicKey, to: PublicKey, astray: Astray) -> OperationError {
+    OperationError::busy(format!(
+        "{from} redirected the call to {to}, {astray}; nothing was taken: try again in a moment"
+    ))
+}

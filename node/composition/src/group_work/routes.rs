@@ -1,0 +1,61 @@
+//! Calls of agents that stand for groups: a member that cannot do what is asked names another one that can. The choice is made
+//! by [`althing_coordination::machine::route`].
+
+use std::sync::{Arc, Weak};
+
+use althing_calls::{Elsewhere, Redirect};
+use althing_coordination::machine::route::{Candidate, route};
+use althing_coordination::{Groups, WeakGroups};
+use althing_discovery::Found;
+use althing_protocol::group::{Needs, Target};
+use althing_protocol::{AgentId, CallerId};
+
+use super::{GroupWorker, wanted};
+
+/// Names the members that serve calls. Weak, since groups and their worker hold what calls it.
+struct Routes {
+    worker: Weak<GroupWorker>,
+    groups: WeakGroups,
+}
+
+impl GroupWorker {
+    /// From now on calls that another member serves are redirected to it.
+    pub(crate) fn redirect_calls(self: &Arc<GroupWorker>, groups: &Groups) {
+        let routes = Routes { worker: Arc::downgrade(self), groups: WeakGroups::of(groups) };
+        self.calls.redirect_by(Arc::new(routes));
+    }
+
+    /// The nodes, as far as they are known, that have an agent which can do what `agent` is told.
+    fn able(&self, agent: &AgentId, target: &Target) -> Vec<Candidate> {
+        let (capability, name) = wanted(target);
+        let hosts = self.calls.discovery().hosts(agent);
+        let is_meant = |found: &Found| name.is_none_or(|name| name == found.candidate.verified.agent.name());
+        let candidate = |found: Found| Candidate {
+            node: found.node,
+            hosts_agent: hosts.contains(&found.node),
+            is_connected: self.network.is_connected(found.node),
+            load_permille: found.load_permille,
+        };
+        self.known(capability).into_iter().filter(is_meant).map(candidate).collect()
+    }
+}
+
+impl Elsewhere for Routes {
+    fn served_by(&self, agent: &AgentId) -> Option<Redirect> {
+        let worker = self.worker.upgrade()?;
+        // Nearly no agent stands for a group.
+        let running = worker.host.agent(agent.name())?;
+        let served = running.serves_group()?;
+        let groups = self.groups.upgrade()?;
+        let (group, here) = (groups.resolve(&served.group).ok()?, worker.here);
+        let owner = groups.look(group, |state| state.members().get(&here).map(|member| member.owner)).ok()??;
+        // As a task of the group it would be done in the name of the owner, by an agent that answers it.
+        if worker.agent(&Needs::of(served.target.clone()), CallerId::Publisher(owner)).is_ok() {
+            return None;
+        }
+        let able = worker.able(agent, &served.target);
+        let member = groups.look(group, |state| route(here, state.members(), &able)).ok()??;
+        let fence = groups.overview(group).ok()?.replica?.applied?;
+        Some(Redirect { member, fence })
+    }
+}
