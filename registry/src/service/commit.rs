@@ -52,7 +52,7 @@ impl Registry {
         let next = writer.next().await.inspect_err(|error| self.waiting.tell(&Err(error.clone())))?;
         self.catch_up(next)?;
         self.waiting.tell(&Ok(()));
-        let Group { entries, rows, statements, untold, gone, .. } = self.gather(next);
+        let Group { entries, rows, statements, untold, gone, described, .. } = self.gather(next);
         *self.waiting.untold.lock().expect("no holder panics") = untold;
         let mut outcome = Ok(());
         if !entries.is_empty() {
@@ -66,6 +66,8 @@ impl Registry {
             outcome = writer.append(&entries, over).await.map(|_| ());
             if let (Ok(()), Some(checkpoint)) = (&outcome, checkpoint) {
                 self.follow(next, &statements, checkpoint);
+                // Who wrote them reads them next, or somebody does who heard of it.
+                described.into_iter().for_each(|(entry, bytes)| self.kept.put(entry, bytes));
                 self.kept.remove(&gone);
             }
         }

@@ -165,6 +165,8 @@ pub struct Group {
     pub untold: Vec<Tell>,
     /// The entries of descriptions that it takes away.
     pub gone: Vec<u64>,
+    /// The descriptions of Things that it writes, by their entries.
+    pub described: Vec<(u64, Arc<[u8]>)>,
     next: u64,
     now_ms: u64,
     random: Option<Random>,
@@ -186,6 +188,7 @@ impl Group {
             statements: Vec::new(),
             untold: Vec::new(),
             gone: Vec::new(),
+            described: Vec::new(),
             next,
             now_ms,
             random,
@@ -418,6 +421,7 @@ impl Group {
             let added = self.added.entry(written.owner.clone()).or_default();
             *added = added.with(written.bytes);
             self.added_in_all = self.added_in_all.with(written.bytes);
+            self.described.push((self.index(), sent.bytes.as_slice().into()));
             self.rows.put(THINGS, self.index().to_be_bytes(), sent.bytes);
         }
         self.things.insert(change.id);

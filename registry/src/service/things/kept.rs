@@ -1,4 +1,4 @@
-//! Descriptions in memory, which were read and verified before.
+//! Descriptions in memory, which were written here, or read and verified.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
