@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use althing_communication::{Answer, Caller, Communication, CommunicationConfig, Inbound, Network, Request};
+use althing_communication::{Answer, Caller, Communication, CommunicationConfig, Inbound, Network, Request, WallClock};
 use althing_coordination::machine::work::{State, Task};
 use althing_coordination::{
     Again, Answering, Assigned, GROUPS, Groups, GroupsConfig, OwnerNow, Ports, RAFT, RAFT_LIMITS, RAFT_LOG,
@@ -197,8 +197,20 @@ impl GroupNode {
         store: Arc<dyn Store>,
         replica: ReplicaConfig,
     ) -> GroupNode {
+        GroupNode::start_at(net, key, owner, store, replica, net.clock()).await
+    }
+
+    /// Starts a node that reads the time of day from `clock`.
+    pub async fn start_at(
+        net: &SimNet,
+        key: &SecretKey,
+        owner: &Owner,
+        store: Arc<dyn Store>,
+        replica: ReplicaConfig,
+        clock: WallClock,
+    ) -> GroupNode {
         let network: Arc<dyn Network> = net.join(key.public());
-        let (clock, random) = (net.clock(), entropy(u64::from(key.seed()[0])));
+        let random = entropy(u64::from(key.seed()[0]));
         let membership = watch::channel(Some(owner.proof(key.public(), net.now_ms()))).1;
         let config = CommunicationConfig { network: NETWORK.to_owned(), ..CommunicationConfig::default() };
         let communication =
