@@ -1,15 +1,13 @@
 //! Workflows, schedules and applications of a group of real processes of one owner.
 
-#![expect(clippy::disallowed_methods, reason = "real processes live in real time")]
-
 mod support;
 
-use std::process::Command;
 use std::time::Duration;
 
 use serde_json::Value;
+use support::desk::{self, Desk};
 use support::python::python;
-use support::{COMMAND_MAX, Machine, Node, Outcome, Running, binary, text, until};
+use support::{Machine, Node, Running, text, until};
 
 const SOON: Duration = Duration::from_secs(60);
 
@@ -25,50 +23,9 @@ const APP: &str = "name: some\ngroup: team\nagents:\n  - { file: echo.yaml, inst
 
 const NAMES: [&str; 3] = ["one", "two", "three"];
 
-/// Nodes of one user on one machine, by name.
-struct Desk(Machine);
-
-impl Desk {
-    fn command(&self, name: &str, arguments: &[&str]) -> Command {
-        let mut command = self.0.command(&binary());
-        command.args(["--json", "--name", name]).args(arguments);
-        command
-    }
-
-    fn run(&self, name: &str, arguments: &[&str]) -> Outcome {
-        Running::start(&mut self.command(name, arguments)).end(COMMAND_MAX)
-    }
-
-    fn json(&self, name: &str, arguments: &[&str]) -> Value {
-        let outcome = self.run(name, arguments);
-        assert_eq!(outcome.code, 0, "{name}: {arguments:?}: {outcome:?}");
-        serde_json::from_str(&outcome.stdout).expect("JSON")
-    }
-
-    fn up(&self, name: &str, flags: &[&str]) -> Node {
-        let alone = ["up", "--no-lan", "--gateway", "127.0.0.1:0", "--listen", "/ip4/127.0.0.1/tcp/0"];
-        let mut running = Running::start(&mut self.command(name, &[&alone[..], flags].concat()));
-        let line = running.line(COMMAND_MAX).expect("it starts");
-        Node { running, said: serde_json::from_str(&line).expect("JSON"), ready: std::time::Instant::now() }
-    }
-}
-
 /// Three nodes in a group; and an app file.
 fn team() -> (Desk, Vec<Option<Node>>) {
-    let desk = Desk(Machine::new());
-    let mut nodes = vec![Some(desk.up("one", &[]))];
-    desk.json("one", &["group", "create", "team"]);
-    for name in ["two", "three"] {
-        let peers: Vec<String> = nodes.iter().flatten().map(|node| node.address("/ip4/127.0.0.1")).collect();
-        let flags: Vec<&str> = peers.iter().flat_map(|peer| ["--peer", peer.as_str()]).collect();
-        let node = desk.up(name, &flags);
-        let ticket = text(&desk.json("one", &["group", "invite", "team", &node.did()])["ticket"]);
-        desk.json(name, &["group", "join", &ticket]);
-        nodes.push(Some(node));
-    }
-    until(SOON, "all three vote", || {
-        NAMES.iter().all(|name| desk.json(name, &["group", "status", "team"])["role"] != "learner")
-    });
+    let (desk, nodes) = desk::team(&NAMES);
     desk.0.write("echo.yaml", ECHO);
     desk.0.write("asked.yaml", ASKED);
     desk.0.write("app.yaml", APP);

@@ -5,6 +5,7 @@
 pub mod cast;
 pub mod counter;
 pub mod delay;
+pub mod desk;
 pub mod disk;
 pub mod dns;
 pub mod documents;
