@@ -247,6 +247,9 @@ async fn no_leader_adds_or_removes_a_voter_for_whom_nobody_signed() {
     assert!(!world.admits_the_stranger().await);
     // The group goes on, with all three.
     world.net.heal_all();
+    let led_by = || world.node().groups.overview(world.id).expect("the group").replica.and_then(|it| it.leader);
+    let is_led = || world.nodes.iter().any(|node| node.leads(world.id) && led_by() == Some(node.id()));
+    until("it follows one that leads", is_led).await;
     world.nodes[LIAR].set(world.id, "c", "d").await;
     assert_eq!(world.node().get(world.id, "c").await.as_deref(), Some("d"));
     assert_eq!(world.state().members().voters().len(), 3);

@@ -156,6 +156,34 @@ async fn nothing_is_executed_that_a_leader_calls_committed_and_did_not_send() {
     until("it starts from what is on its disk", || last() == Some(previous.index)).await;
 }
 
+/// P-141: what one message does not contradict, the log does. The member starts again with what it had.
+#[tokio::test(start_paused = true)]
+async fn a_member_that_is_told_of_more_than_its_log_has_executes_nothing_and_starts_again() {
+    let world = World::new().await;
+    let (from, to, last) = (world.from, world.to, world.last());
+    let third = 3 - from - to;
+    world.net.cut(world.nodes[third].id(), world.nodes[to].id());
+    let (term, first) = (last.term + 5, last.index + 1);
+    let sent = world.append(term, Some(last), vec![blank(term, first)]);
+    assert_eq!(world.ask(from, "append", &sent).await, Ok(Appended::All));
+    let beyond = Position { index: last.index + 1_000, ..last };
+    let told = Append { committed: Some(beyond), ..world.append(term, Some(last), Vec::new()) };
+    // It may stop before it answers.
+    let _ = world.ask::<_, Appended>(from, "append", &told).await;
+    let overview = || world.nodes[to].groups.overview(world.id).expect("the group");
+    until("it has stopped", || overview().failure.is_some()).await;
+    let has = |last| overview().replica.is_some_and(|replica| replica.last == Some(last));
+    until("it runs again, with what it had", || overview().failure.is_none() && has(first)).await;
+    assert!(overview().replica.is_some_and(|replica| replica.applied <= Some(last.index)), "{:?}", overview());
+    // The group goes on.
+    world.net.heal_all();
+    let led_by = || overview().replica.and_then(|replica| replica.leader);
+    let is_led = || world.nodes.iter().any(|node| node.leads(world.id) && led_by() == Some(node.id()));
+    until("it follows one that leads", is_led).await;
+    world.nodes[third].set(world.id, "c", "d").await;
+    assert_eq!(world.nodes[to].get(world.id, "c").await.as_deref(), Some("d"));
+}
+
 /// P-142
 #[tokio::test(start_paused = true)]
 async fn a_member_votes_once_in_a_term_for_who_has_its_entries_and_not_while_it_is_led() {

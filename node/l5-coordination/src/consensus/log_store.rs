@@ -337,7 +337,13 @@ impl RaftLogStorage<Types> for LogStore {
 
     /// Written with the next entries: a restart that finds an older one applies less, and learns the rest from the leader.
     async fn save_committed(&mut self, committed: Option<LogId>) -> io::Result<()> {
-        self.shared.lock().committed = committed;
+        let mut state = self.shared.lock();
+        let index = |id: &Option<LogId>| id.as_ref().map(|id| id.index);
+        // A leader that lies must not have it executed, nor written: with that on disk the log could not be opened again.
+        if index(&committed) > index(&state.last) {
+            return Err(io::Error::other("the leader calls entries committed that the log has not"));
+        }
+        state.committed = committed;
         Ok(())
     }
 

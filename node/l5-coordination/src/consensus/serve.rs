@@ -89,12 +89,14 @@ pub(crate) async fn append(replica: &Replica, append: Append) -> Result<Appended
     })
 }
 
-/// The last entry to be executed, where the leader says that `committed` is and this message shows that its log is the one here
-/// up to `up_to`: of what is beyond, nothing is known. openraft takes the lower of the two positions; one of an earlier term
-/// with a higher index is lower, and may be of an entry that is not there.
+/// The last entry to be executed, where the leader says that `committed` is, and its log is the one here up to `up_to`. Positions
+/// in one log ascend: what lies beyond that, and is of an earlier term, contradicts it. openraft would take it, as the lower one
+/// of both, for an entry that is here.
 fn in_common(committed: Option<Position>, up_to: Option<Position>) -> Option<Position> {
-    let index = |at: Option<Position>| at.map(|at| at.index);
-    if index(committed) < index(up_to) { committed } else { up_to }
+    match (committed, up_to) {
+        (Some(said), Some(last)) if said.index > last.index && said.term < last.term => up_to,
+        _ => committed,
+    }
 }
 
 /// By how much the leader's clock may be ahead of this node's.
