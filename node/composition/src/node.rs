@@ -27,12 +27,12 @@ use crate::keys::{self, HEARD_KEYS};
 use crate::lan::LanPresence;
 use crate::owner::Owner;
 use crate::publish::{self, AGENTS};
-use crate::registries::{INSTALLED, ORGANISATIONS, REGISTRIES, REVOKED, Registries, WORKFLOWS};
+use crate::registries::{INSTALLED, ORGANISATIONS, RECEIPTS, REGISTRIES, REVOKED, Registries, WORKFLOWS};
 use crate::routing::{ROUTES, Routing, VECTORS};
 use crate::trust::{TRUSTED, TrustedPeers};
 
 /// All that a node's store keeps.
-pub const FAMILIES: [Family; 22] = [
+pub const FAMILIES: [Family; 23] = [
     TASKS,
     TASK_SUMMARIES,
     REMOTE_TASKS,
@@ -53,6 +53,7 @@ pub const FAMILIES: [Family; 22] = [
     INSTALLED,
     WORKFLOWS,
     ORGANISATIONS,
+    RECEIPTS,
     ROUTES,
     VECTORS,
 ];

@@ -91,6 +91,19 @@ impl Logged {
         Some(self.proof.split_once("\n\n")?.1)
     }
 
+    /// The entry that names the statement, as it must be in the log.
+    ///
+    /// # Errors
+    /// [`LogProofError::Shape`]: it has a salt, and its kind has none.
+    pub fn entry(&self, kind: impl Into<EntryKind>) -> Result<Entry, LogProofError> {
+        let kind: EntryKind = kind.into();
+        match (kind, &self.salt) {
+            (EntryKind::Signed(kind), Some(salt)) => Ok(Entry::salted(kind, &self.statement, salt, self.at_ms)),
+            (_, Some(_)) => Err(LogProofError::Shape("only signed statements are salted")),
+            (kind, None) => Ok(Entry::of(kind, &self.statement, self.at_ms)),
+        }
+    }
+
     /// Verifies that the log of `registry` has the statement; gives the checkpoint of the proof.
     ///
     /// # Errors
@@ -102,12 +115,7 @@ impl Logged {
     /// The same, with the index of the entry.
     fn prove(&self, kind: EntryKind, registry: &NoteKey) -> Result<(u64, Checkpoint), LogProofError> {
         let proof: LogProof = self.proof.parse()?;
-        let entry = match (kind, &self.salt) {
-            (EntryKind::Signed(kind), Some(salt)) => Entry::salted(kind, &self.statement, salt, self.at_ms),
-            (_, Some(_)) => return Err(LogProofError::Shape("only signed statements are salted")),
-            (kind, None) => Entry::of(kind, &self.statement, self.at_ms),
-        };
-        let entry = entry.encode();
+        let entry = self.entry(kind)?.encode();
         Ok((proof.index, proof.check(&entry, registry, &[], 0)?))
     }
 

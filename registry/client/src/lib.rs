@@ -17,6 +17,7 @@ mod names;
 mod organisation;
 mod organisation_watch;
 mod published;
+mod receipt;
 mod versions;
 
 use std::time::Duration;
@@ -26,7 +27,7 @@ use althing_protocol::inquiry::Inquiry;
 use althing_protocol::limits::SUBMISSION_BYTES_MAX;
 use althing_protocol::object::{self, Authored, Kind};
 use althing_protocol::record::Contact;
-use althing_protocol::registry::{Bundle, Presence, Receipt, ReleaseEvidence, Submission, VerifiedRelease, Version};
+use althing_protocol::registry::{Bundle, Presence, ReleaseEvidence, Submission, VerifiedRelease, Version};
 use althing_protocol::tlog::{Checkpoint, Head, NoteKey, TreeError};
 use althing_protocol::{AgentId, Digest, KeyLog, digest};
 use base64::Engine as _;
@@ -43,6 +44,7 @@ pub use organisation::{
     StagedRelease, check_approved,
 };
 pub use organisation_watch::{LogReader, Said, WATCHED_ENTRIES_MAX, Watched};
+pub use receipt::Accepted;
 pub use versions::{ListedVersion, chosen, passed_over, quarantined, yanked};
 
 /// Of an answer that is JSON or text.
@@ -186,26 +188,18 @@ impl RegistryClient {
     /// # Errors
     /// See [`RegistryError`].
     pub async fn submit(&self, submission: &Submission, kinds: &[Kind]) -> Result<Checkpoint, RegistryError> {
+        Ok(self.submit_for_proofs(submission, kinds).await?.checkpoint)
+    }
+
+    /// Sends statements; gives each with the proof that the registry accepted it.
+    ///
+    /// # Errors
+    /// See [`RegistryError`].
+    pub async fn submit_for_proofs(&self, submission: &Submission, kinds: &[Kind]) -> Result<Accepted, RegistryError> {
         let sent = ("application/cbor", submission.encode());
         let limits = Limits { bytes: 2 * SUBMISSION_BYTES_MAX, time: TIME_MAX };
-        let body = self.http.exchange(Method::POST, "submissions", sent, limits).await?;
-        let receipt = Receipt::decode(&body)?;
-        let skipped = receipt.accepted.len().saturating_sub(submission.statements.len());
-        let mut proven: Option<Checkpoint> = None;
-        for (at, sent) in submission.statements.iter().enumerate() {
-            let answered = receipt.accepted.get(skipped + at).filter(|logged| logged.statement == *sent);
-            let missing = || RegistryError::Answer { what: "receipt", why: format!("statement {at} is not in it") };
-            let logged = answered.ok_or_else(missing)?;
-            let kind = kinds.get(at).copied().ok_or_else(missing)?;
-            let shown = logged.verify(kind, &self.key).map_err(|error| RegistryError::Receipt { at, error })?;
-            // Only the one that is given on is compared with what was seen before.
-            if proven.as_ref().is_some_and(|proven| proven.head != shown.head) {
-                let why = "its proofs are under several checkpoints".to_owned();
-                return Err(RegistryError::Answer { what: "receipt", why });
-            }
-            proven = Some(shown);
-        }
-        proven.ok_or_else(|| RegistryError::Answer { what: "receipt", why: "nothing was sent".to_owned() })
+        let receipt = self.http.exchange(Method::POST, "submissions", sent, limits).await?;
+        Accepted::verified(&receipt, (submission, kinds), &self.key)
     }
 
     /// The versions of an agent, as the registry lists them.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use althing_fetch::Limits;
-use althing_protocol::object::{self, Kind};
+use althing_protocol::object::{self, Kind, ObjectError};
 use althing_protocol::registry::{
     Attestation, DomainFinding, Entry, EntryKind, Logged, Mark, Quarantine, Release, ReleaseEvidence, Roster,
     SaltedStatement, Version,
@@ -39,6 +39,31 @@ pub enum Said {
     Other,
     /// The registry does not show it.
     Unseen,
+}
+
+impl Said {
+    /// What a signed statement says; [`Said::Other`] of one that is about keys.
+    ///
+    /// # Errors
+    /// [`ObjectError`]: it is no statement of that kind and network, or its signature does not verify.
+    pub fn signed(kind: Kind, statement: &[u8], network: &str) -> Result<Said, ObjectError> {
+        Ok(match kind {
+            Kind::Release => {
+                let body = object::open::<Release>(statement, network, "")?.body;
+                Said::Release(body.agent, body.version, body.by)
+            }
+            Kind::Mark => {
+                let body = object::open::<Mark>(statement, network, "")?.body;
+                Said::Mark(body.agent, body.version, body.standing.name())
+            }
+            Kind::Attestation => {
+                let body = object::open::<Attestation>(statement, network, "")?.body;
+                Said::Attestation(body.agent, body.name, body.by)
+            }
+            Kind::Roster => Said::Roster(object::open::<Roster>(statement, network, "")?.body.organisation),
+            _ => Said::Other,
+        })
+    }
 }
 
 /// An entry of a log.
@@ -151,32 +176,14 @@ impl LogReader<'_> {
         if !entry.names(&statement, salt.as_deref()) {
             return Err(RegistryError::OtherStatement(index));
         }
-        let other = |_| RegistryError::OtherStatement(index);
+        let other = RegistryError::OtherStatement(index);
         Ok(match entry.kind.plain() {
-            EntryKind::Signed(Kind::Release) => {
-                let body = object::open::<Release>(&statement, network, "").map_err(other)?.body;
-                Said::Release(body.agent, body.version, body.by)
-            }
-            EntryKind::Signed(Kind::Mark) => {
-                let body = object::open::<Mark>(&statement, network, "").map_err(other)?.body;
-                Said::Mark(body.agent, body.version, body.standing.name())
-            }
-            EntryKind::Signed(Kind::Attestation) => {
-                let body = object::open::<Attestation>(&statement, network, "").map_err(other)?.body;
-                Said::Attestation(body.agent, body.name, body.by)
-            }
-            EntryKind::Signed(Kind::Roster) => {
-                Said::Roster(object::open::<Roster>(&statement, network, "").map_err(other)?.body.organisation)
-            }
+            EntryKind::Signed(kind) => Said::signed(kind, &statement, network).map_err(|_| other)?,
             EntryKind::Quarantine => {
-                let Quarantine { agent, version, reason, .. } =
-                    Quarantine::decode(&statement).ok_or(RegistryError::OtherStatement(index))?;
+                let Quarantine { agent, version, reason, .. } = Quarantine::decode(&statement).ok_or(other)?;
                 Said::Quarantine(agent, version, reason)
             }
-            _ => {
-                let finding = DomainFinding::decode(&statement);
-                Said::Domain(Box::new(finding.ok_or(RegistryError::OtherStatement(index))?))
-            }
+            _ => Said::Domain(Box::new(DomainFinding::decode(&statement).ok_or(other)?)),
         })
     }
 

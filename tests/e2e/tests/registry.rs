@@ -4,6 +4,8 @@ mod support;
 
 use std::time::Duration;
 
+use althing_protocol::registry::Entry;
+use althing_protocol::tlog::{LogProof, NoteKey};
 use serde_json::Value;
 use support::registry::RegistryProcess;
 use support::{Machine, Node, Outcome, cast, until};
@@ -231,6 +233,48 @@ fn a_registry_with_two_histories_is_asked_nothing_more() {
     assert_eq!(evidence.matches("\u{2014} ").count(), 2, "both signed checkpoints are shown: {evidence}");
     let called = user.run(&["call", "echo", "hello"]);
     assert_eq!(called.code, 0, "what was installed runs on: {called:?}");
+    // Whoever believes the new history all the same learns what the old one had.
+    assert_eq!(publisher.run(&["registry", "remove", &forked.at]).code, 0);
+    publisher.json(&["registry", "add", &forked.at, "--key", &key]);
+    let watched = publisher.run(&["org", "watch"]);
+    let lost = format!("MISSING   entry 1, release {owner}:echo 1.0.0");
+    assert!(watched.code == 1 && watched.stdout.contains(&lost), "{watched:?}");
+}
+
+fn unhex(text: &Value) -> Vec<u8> {
+    let text = text.as_str().expect("hexadecimal digits");
+    (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).expect("two digits")).collect()
+}
+
+/// P-174
+#[test]
+fn a_receipt_proves_what_was_published_without_the_registry() {
+    let scene = scene();
+    let agent = scene.agent();
+    scene.publish("1.0.0");
+    scene.publisher.json(&["release", "yank", "echo@1.0.0", "--reason", "it forgets"]);
+    let Scene { registry, publisher, user, nodes: _nodes } = scene;
+    let key: NoteKey = registry.key.parse().expect("a key");
+    registry.running.kill();
+    let shown = publisher.json(&["release", "receipt", "echo@1.0.0"]);
+    let receipts = shown["receipts"].as_array().expect("a list");
+    let entries: Vec<_> = receipts.iter().map(|one| (one["what"].as_str(), one["entry"].as_u64())).collect();
+    assert_eq!(entries, [(Some("mark"), Some(2)), (Some("release"), Some(1))], "{shown}");
+    for one in receipts {
+        // By anybody who has the key of the log.
+        let proof: LogProof = one["proof"].as_str().expect("a proof").parse().expect("a proof");
+        let leaf = unhex(&one["leaf"]);
+        assert!(proof.check(&leaf, &key, &[], 0).is_ok(), "{one}");
+        let entry = Entry::decode(&leaf).expect("an entry");
+        assert!(entry.names(&unhex(&one["statement"]), None), "{one}");
+    }
+    let told = publisher.run(&["release", "receipt", "--entry", "1"]);
+    assert!(told.code == 0 && told.stdout.contains("\n\nc2sp.org/tlog-proof@v1\nindex 1\n"), "{told:?}");
+    assert!(told.stdout.contains(&format!("release {agent} 1.0.0")), "{told:?}");
+    let list = publisher.run(&["release", "receipt"]);
+    assert!(list.code == 0 && list.stdout.contains("1.0.0 is yanked"), "{list:?}");
+    let none = user.run(&["release", "receipt", &format!("{agent}@1.0.0")]);
+    assert!(none.code == 4 && said(&none).contains("keeps no receipt"), "{none:?}");
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Subcommand;
 
 use super::attesting::{AttestArgs, ShowArgs};
+use super::receipts::ReceiptArgs;
 use super::staged::{ApproveArgs, PurgeArgs, RejectArgs, StageArgs};
 
 /// `althing registry`
@@ -63,6 +64,8 @@ pub enum Release {
     },
     /// Show a release: its standing, what it is, and what others found of it.
     Show(ShowArgs),
+    /// Show what proves that a registry's log has what you sent it, and verify it without asking the registry.
+    Receipt(ReceiptArgs),
     /// Sign what you found of a release: an audit, a build, a test.
     Attest(AttestArgs),
     /// Hand in a release that its publisher has to approve: needs a token of the registry, and neither a key nor a node.

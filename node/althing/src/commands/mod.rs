@@ -19,6 +19,7 @@ pub mod memory;
 pub mod network_key;
 pub mod org;
 mod panes;
+mod receipts;
 pub mod registry;
 pub mod reserve;
 pub mod route;

@@ -36,6 +36,9 @@ pub async fn run(at: &Paths, org: &Org, out: &Out) -> Result<(), Failure> {
         Org::Watch { from, registry } => {
             let watched = client.get(&format!("/org/watch{}", query(registry, Some(*from)))).await?;
             out.show(&watched, told);
+            if !rows(&watched, "missing").is_empty() {
+                return Err(Failure::failed("the registry's log lacks what it proved to have; see above"));
+            }
         }
     }
     Ok(())
@@ -94,13 +97,37 @@ fn proven(proof: &Value) -> String {
     lines.join("\n")
 }
 
+/// What a registry proved that its log had, and its log has not.
+fn missing(watched: &Value) -> String {
+    let line = |row: &Value| match row["why"].as_str() {
+        Some(why) => {
+            format!("MISSING   entry {}, of which there is a receipt that does not hold: {why}\n", row["entry"])
+        }
+        None => format!(
+            "MISSING   entry {}, {} {} {}: the registry proved that its log had it, accepted at {}, and its log has it no more. \
+             Tell its operator; `althing release receipt --entry {}` is your proof\n",
+            row["entry"],
+            text(row, "what"),
+            text(row, "about"),
+            text(row, "detail"),
+            time(&row["acceptedMs"]),
+            row["entry"],
+        ),
+    };
+    rows(watched, "missing").iter().map(line).collect()
+}
+
 fn told(watched: &Value) -> String {
+    let missing = missing(watched);
     let cells = |row: &Value| {
         vec![row["entry"].to_string(), time(&row["atMs"]), text(row, "what"), text(row, "about"), text(row, "detail")]
     };
     match rows(watched, "watched") {
-        [] => format!("nothing about you in {} entries", watched["entries"]),
-        all => table(&["entry", "at", "what", "about", "detail"], &all.iter().map(cells).collect::<Vec<_>>()),
+        [] => format!("{missing}nothing about you in {} entries", watched["entries"]),
+        all => {
+            let table = table(&["entry", "at", "what", "about", "detail"], &all.iter().map(cells).collect::<Vec<_>>());
+            format!("{missing}{table}")
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use crate::args::{Install, MarkArgs, Publish, Registry, Release, Uninstall, Upda
 use crate::commands::adopt::{callers, who};
 use crate::commands::agent::escape;
 use crate::commands::agreement::{agree, of_release};
-use crate::commands::{Out, attesting, org, rows, staging, table, text, time};
+use crate::commands::{Out, attesting, org, receipts, rows, staging, table, text, time};
 use crate::exit::Failure;
 use crate::paths::Paths;
 
@@ -105,6 +105,7 @@ pub async fn release(at: &Paths, release: &Release, out: &Out) -> Result<(), Fai
             return Ok(());
         }
         Release::Show(args) => return attesting::show(at, args, out).await,
+        Release::Receipt(args) => return receipts::run(at, args, out).await,
         Release::Attest(args) => return attesting::attest(at, args, out).await,
         Release::Stage(args) => return staging::stage(args, out).await,
         Release::Pending { registry } => return org::pending(at, registry, out).await,

@@ -1,7 +1,7 @@
 //! Attestations: signs what the owner found, and reads what others did.
 
 use althing_protocol::object::{self, Kind};
-use althing_protocol::registry::{Attestation, Release, Standing, Subject, Submission, VerifiedAttestation, Version};
+use althing_protocol::registry::{Attestation, Release, Standing, Subject, VerifiedAttestation, Version};
 use althing_protocol::{AgentId, Digest, KeyLog, PublisherId, hex};
 use althing_registry_client::{AttestationQuery, RegistryClient};
 use serde_json::Value;
@@ -88,14 +88,8 @@ impl Attesting<'_> {
             }
             Subject::Agent(_, None) | Subject::Blueprint(_) => None,
         };
-        let (owner, signed) = (self.0.identity.owner(), self.signed(claim, content)?);
-        let submission = Submission {
-            key_log: owner.log.to_bytes().into_iter().map(Into::into).collect(),
-            statements: vec![signed.clone().into()],
-            descriptions: Vec::new(),
-        };
-        let proven = client.submit(&submission, &[Kind::Attestation]).await?;
-        self.0.accept(&at, &client, proven).await?;
+        let signed = self.signed(claim, content)?;
+        self.0.keeping().send((&at, &client), Kind::Attestation, signed.clone(), None).await?;
         Ok(Attested { signed, content, registry: at })
     }
 

@@ -35,6 +35,17 @@ pub enum RegistriesError {
     /// The registry is not known.
     #[error("this node does not follow {0}; `althing registry list` shows those it follows")]
     Unknown(String),
+    /// There is no receipt of what was asked for.
+    #[error(
+        "this node keeps no receipt of {what} from {at}: it was sent to the registry by another node, or the receipt made room \
+         for newer ones. If it is a release of yours, `althing publish` of the same file keeps one"
+    )]
+    NoReceipt {
+        /// The address of the registry.
+        at: String,
+        /// A release, or an entry.
+        what: String,
+    },
     /// The registry is known by another key.
     #[error("{at} is known with another key: {key}. The key of a registry never changes; remove the registry first")]
     OtherKey {
@@ -408,6 +419,7 @@ impl RegistriesError {
             RegistriesError::None
             | RegistriesError::Registry(RegistryError::Refused { status: 404, .. })
             | RegistriesError::Unknown(_)
+            | RegistriesError::NoReceipt { .. }
             | RegistriesError::NoMatch { .. }
             | RegistriesError::NotInstalled(_)
             | RegistriesError::NoOrganisation

@@ -10,11 +10,13 @@ mod error;
 mod follow;
 mod hosting;
 mod install;
+mod keeping;
 mod organisation;
 mod outdated;
 mod portable;
 mod publishing;
 mod purge;
+mod receipts;
 mod requirement;
 mod revocations;
 mod rows;
@@ -46,9 +48,11 @@ pub use build::{BuildStage, BuiltStage};
 pub use error::RegistriesError;
 pub(crate) use follow::Following;
 pub use install::{Installation, Installing, NamedBy, Offer};
-pub use organisation::{MemberRow, ORGANISATIONS, OrganisationRow, Organising, Proof};
+pub use keeping::{FoundReceipt, Keeping, KeptReceipt, KeptReceipts, ReceiptError, WantedReceipts};
+pub use organisation::{MemberRow, ORGANISATIONS, OrganisationRow, Organising, Proof, WatchedLog};
 pub use outdated::Outdated;
 pub use publishing::{Mark, Publication, Published, Publishing};
+pub use receipts::RECEIPTS;
 pub use requirement::{AttestedRow, Lack, Requirement};
 pub use revocations::Revocations;
 pub(crate) use revocations::remove_folder;
@@ -58,8 +62,9 @@ pub(crate) use taken_back::KnownRevoked;
 pub use witnesses::Witnesses;
 pub use workflows::InstalledWorkflows;
 
-pub use thing::PublishedThing;
+pub use thing::{PublishedThing, ReleasedThings};
 
+use receipts::Receipts;
 use rows::{REGISTRIES_MAX, all, bytes};
 
 /// The registries that a node follows.
@@ -67,6 +72,8 @@ pub struct Registries {
     store: Arc<dyn Store>,
     identity: Arc<Identity>,
     revocations: Arc<Revocations>,
+    /// The proofs that logs have what the owner sent.
+    receipts: Receipts,
     /// What must be attested of releases before they are installed.
     requirements: Vec<Requirement>,
     fetch: OnceLock<Fetch>,
@@ -88,8 +95,20 @@ impl Registries {
         requirements: Vec<Requirement>,
     ) -> Result<Registries, RegistriesError> {
         let known = Mutex::new(all(store.as_ref(), REGISTRIES)?);
+        let receipts = Receipts::new(store.clone());
         let (fetch, changing, installing, added) = Default::default();
-        Ok(Registries { store, identity, revocations, requirements, fetch, known, changing, installing, added })
+        Ok(Registries {
+            store,
+            identity,
+            revocations,
+            receipts,
+            requirements,
+            fetch,
+            known,
+            changing,
+            installing,
+            added,
+        })
     }
 
     /// Those that are followed, by their addresses.
@@ -168,14 +187,17 @@ impl Registries {
         }
     }
 
-    /// Stops to follow a registry. What its publishers revoked stays revoked.
+    /// Stops to follow a registry. What its publishers revoked stays revoked, and its receipts are kept.
     ///
     /// # Errors
     /// [`RegistriesError::Unknown`], and those of the store.
     pub async fn remove(&self, named: &str) -> Result<String, RegistriesError> {
         let _changing = self.changing.lock().await;
         let at = self.named(Some(named))?;
+        let log = self.known().get(&at).map(|row| row.key.clone()).unwrap_or_default();
         self.write(&at, None).await?;
+        let followed = self.known().values().map(|row| row.key.clone()).collect();
+        self.receipts.forget_former(&followed, &log).await;
         Ok(at)
     }
 
@@ -243,10 +265,22 @@ impl Registries {
         Publishing(self)
     }
 
+    /// What the owner sends to registries, and the receipts of it.
+    #[must_use]
+    pub fn keeping(&self) -> Keeping<'_> {
+        Keeping(self)
+    }
+
     /// What was found of releases.
     #[must_use]
     pub fn attesting(&self) -> Attesting<'_> {
         Attesting(self)
+    }
+
+    /// Things that were released.
+    #[must_use]
+    pub fn things(&self) -> ReleasedThings<'_> {
+        ReleasedThings(self)
     }
 
     /// What is installed from registries.

@@ -1,12 +1,13 @@
 //! The owner as an organisation: its roster, which is renewed while the node runs, and its domain.
 
 use althing_protocol::object::{self, Kind};
-use althing_protocol::registry::{Domain, NamePattern, Role, Roster, RosterMember, Submission};
+use althing_protocol::registry::{Domain, NamePattern, Role, Roster, RosterMember};
 use althing_protocol::{AgentId, PublisherId};
 use althing_registry_client::{LogReader, RegistryClient, ShownDomain, ShownProof, Watched};
 use althing_store::{Batch, Durability, Family, Range};
 use serde::{Deserialize, Serialize};
 
+use super::keeping::FoundReceipt;
 use super::rows::{REGISTRIES_MAX, bytes};
 use super::{Registries, RegistriesError};
 
@@ -49,6 +50,17 @@ pub struct Proof {
     pub found: ShownProof,
     /// What it shows, if somebody holds the domain.
     pub shown: Option<ShownDomain>,
+}
+
+/// What the log of a registry has of the owner.
+#[derive(Debug, Clone)]
+pub struct WatchedLog {
+    /// Entries of the log.
+    pub entries: u64,
+    /// Those that are about the owner, or are kept back.
+    pub watched: Vec<Watched>,
+    /// What the registry proved that its log had, and its log has not.
+    pub missing: Vec<FoundReceipt>,
 }
 
 impl OrganisationRow {
@@ -143,17 +155,20 @@ impl Organising<'_> {
 
     /// Every entry of a registry's log that is about the owner, from an index on: its agents, those of members under its names,
     /// its roster and domain; and those that the registry keeps back, which may be about anybody. The entries are those under
-    /// its checkpoint, and it shows all marks that they have.
+    /// its checkpoint, and it shows all marks that they have. What it gave receipts of and does not have is said too.
     ///
     /// # Errors
     /// See [`RegistriesError`].
-    pub async fn watch(&self, from: u64, registry: Option<&str>) -> Result<(u64, Vec<Watched>), RegistriesError> {
+    pub async fn watch(&self, from: u64, registry: Option<&str>) -> Result<WatchedLog, RegistriesError> {
         let at = self.0.named(registry)?;
         let client = self.visitor(&self.0.client(&at)?).await;
+        // What is kept from now on may be newer than the checkpoint.
+        let kept = self.0.receipts.places(client.key())?;
         let shown = client.checkpoint(None).await?;
         self.0.accept(&at, &client, shown.clone()).await?;
         let network = self.0.identity.network();
         let mut watched = LogReader(&client).watch(network, &shown, from).await?;
+        let missing = self.0.keeping().missing((&at, client.key()), &kept, (from, &watched))?;
         let (owner, now_ms) = (self.0.identity.owner().id(), self.0.identity.clock().now_ms());
         let row = self.organisation_row(&at)?;
         let domain = row.as_ref().map(|row| row.domain.as_str());
@@ -161,7 +176,7 @@ impl Organising<'_> {
         let names = |agent: &AgentId| roster.as_ref().is_some_and(|roster| roster.names(agent));
         watched.retain(|one| one.is_kept_back() || one.is_about(owner, domain, names));
         LogReader(&client).check_marks(network, &watched).await?;
-        Ok((shown.head.size, watched))
+        Ok(WatchedLog { entries: shown.head.size, watched, missing })
     }
 
     /// A client that signed in as the owner.
@@ -207,13 +222,7 @@ impl Organising<'_> {
         let owner = self.0.identity.owner();
         let now_ms = self.0.identity.clock().now_ms();
         let roster = object::sign(row.roster(owner.id(), now_ms)?, self.0.identity.network(), "", &owner.key)?;
-        let submission = Submission {
-            key_log: owner.log.to_bytes().into_iter().map(Into::into).collect(),
-            statements: vec![roster.bytes.into()],
-            ..Submission::default()
-        };
-        let proven = client.submit(&submission, &[Kind::Roster]).await?;
-        self.0.accept(at, &client, proven).await?;
+        self.0.keeping().send((at, &client), Kind::Roster, roster.bytes, None).await?;
         row.signed_ms = now_ms;
         let mut batch = Batch::new();
         batch.put(ORGANISATIONS, at.as_bytes(), bytes(&row));

@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use althing_protocol::object::{self, Kind};
-use althing_protocol::registry::{
-    self, Audience, Bundle, BundleFiles, Release, Standing, Submission, VerifiedRelease, Version,
-};
+use althing_protocol::registry::{self, Audience, Bundle, BundleFiles, Release, Standing, VerifiedRelease, Version};
 use althing_protocol::{AgentId, digest};
 use althing_registry_client::{RegistryClient, RegistryError};
 use althing_store::file::read_bytes;
@@ -93,22 +91,17 @@ impl Publishing<'_> {
                 return Err(RegistriesError::VersionTaken { agent, version });
             }
             let (entries, bytes) = (before.checkpoint.head.size, bundle.len());
-            self.0.accept(&at, &client, before.checkpoint).await?;
+            self.0.accept(&at, &client, before.checkpoint.clone()).await?;
+            self.0.keeping().keep_of((&at, &client), &before).await;
             client.keep_bundle(&agent, &version, bundle).await?;
             return Ok(Published { agent, version, registry: at, entries, bytes });
         }
         let mut release =
             Release::new(agent.clone(), version.clone(), described.digest(), publication.audience.clone(), now_ms);
         release.bundle = Some(wanted);
-        let release = object::sign(release, network, "", &owner.key)?;
-        let submission = Submission {
-            key_log: owner.log.to_bytes().into_iter().map(Into::into).collect(),
-            statements: vec![release.bytes.into()],
-            descriptions: vec![described.bytes.into()],
-        };
-        let proven = client.submit(&submission, &[Kind::Release]).await?;
-        let (entries, bytes) = (proven.head.size, bundle.len());
-        self.0.accept(&at, &client, proven).await?;
+        let release = object::sign(release, network, "", &owner.key)?.bytes;
+        let sent = self.0.keeping().send((&at, &client), Kind::Release, release, Some(described.bytes)).await;
+        let (entries, bytes) = (sent?, bundle.len());
         client.keep_bundle(&agent, &version, bundle).await?;
         Ok(Published { agent, version, registry: at, entries, bytes })
     }
@@ -146,15 +139,8 @@ impl Publishing<'_> {
         let version: Version = mark.version.parse()?;
         let now_ms = self.0.identity.clock().now_ms();
         let body = registry::Mark::new(agent.clone(), version.clone(), mark.standing, &mark.reason, now_ms);
-        let signed = object::sign(body, network, "", &owner.key)?;
-        let submission = Submission {
-            key_log: owner.log.to_bytes().into_iter().map(Into::into).collect(),
-            statements: vec![signed.bytes.into()],
-            descriptions: Vec::new(),
-        };
-        let proven = client.submit(&submission, &[Kind::Mark]).await?;
-        let entries = proven.head.size;
-        self.0.accept(&at, &client, proven).await?;
+        let signed = object::sign(body, network, "", &owner.key)?.bytes;
+        let entries = self.0.keeping().send((&at, &client), Kind::Mark, signed, None).await?;
         Ok(Published { agent, version, registry: at, entries, bytes: 0 })
     }
 }

@@ -65,11 +65,16 @@ impl RegistryRow {
         Ok((key, checkpoint))
     }
 
+    /// The keys of the witnesses of which some must have cosigned; none if no witness is wanted.
+    pub fn witness_keys(&self, at: &str) -> Result<Vec<NoteKey>, RegistriesError> {
+        let keys = self.witnesses.iter().flat_map(|witnesses| &witnesses.keys).map(|key| key.parse::<NoteKey>());
+        keys.collect::<Result<Vec<_>, _>>().map_err(|_| RegistriesError::Damaged(at.to_owned()))
+    }
+
     /// Checks that as many witnesses cosigned a checkpoint as the owner wants.
     pub fn check_cosigned(&self, at: &str, shown: &Checkpoint) -> Result<(), RegistriesError> {
-        let Some(WitnessesRow { keys, wanted }) = &self.witnesses else { return Ok(()) };
-        let keys = keys.iter().map(|key| key.parse::<NoteKey>()).collect::<Result<Vec<_>, _>>();
-        let found = shown.cosigned_by(&keys.map_err(|_| RegistriesError::Damaged(at.to_owned()))?);
+        let Some(WitnessesRow { wanted, .. }) = &self.witnesses else { return Ok(()) };
+        let found = shown.cosigned_by(&self.witness_keys(at)?);
         if found >= *wanted {
             return Ok(());
         }

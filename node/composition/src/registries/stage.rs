@@ -1,7 +1,7 @@
 //! Releases that wait: what build machines staged, and what others released and the owner has to approve.
 
 use althing_protocol::object::{self, Authored, Description, Kind};
-use althing_protocol::registry::{Audience, Bundle, BundleFiles, Release, Submission, Version};
+use althing_protocol::registry::{Audience, Bundle, BundleFiles, Release, Version};
 use althing_protocol::{AgentId, digest, hex};
 use althing_registry_client::{Pending, RegistryClient};
 use althing_td::SharedFile;
@@ -117,7 +117,7 @@ impl Publishing<'_> {
         let mut body: Release = waiting.release.body;
         (body.by, body.sequence, body.made_ms) = (self.0.identity.owner().id(), now_ms, now_ms);
         let bytes = body.bundle.map_or(0, |bundle| bundle.bytes);
-        let entries = self.send_release(at, client, body, None).await?;
+        let entries = self.send_release((at, client), body, None).await?;
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
         Ok(Published { agent: agent.clone(), version: version.clone(), registry: at.to_owned(), entries, bytes })
     }
@@ -163,7 +163,8 @@ impl Publishing<'_> {
             // Its release was accepted before, and what follows was not done.
             Some(before) if before.release.body.bundle == Some(wanted) => {
                 let entries = before.checkpoint.head.size;
-                self.0.accept(at, client, before.checkpoint).await?;
+                self.0.accept(at, client, before.checkpoint.clone()).await?;
+                self.0.keeping().keep_of((at, client), &before).await;
                 entries
             }
             Some(_) => return Err(RegistriesError::VersionTaken { agent, version }),
@@ -171,7 +172,7 @@ impl Publishing<'_> {
                 let now_ms = self.0.identity.clock().now_ms();
                 let mut body = Release::new(agent.clone(), version.clone(), described.digest(), audience, now_ms);
                 body.bundle = Some(wanted);
-                self.send_release(at, client, body, Some(described.bytes)).await?
+                self.send_release((at, client), body, Some(described.bytes)).await?
             }
         };
         client.keep_bundle(&agent, &version, bundle).await?;
@@ -181,22 +182,13 @@ impl Publishing<'_> {
 
     async fn send_release(
         &self,
-        at: &str,
-        client: &RegistryClient,
+        to: (&str, &RegistryClient),
         body: Release,
         described: Option<Vec<u8>>,
     ) -> Result<u64, RegistriesError> {
         let owner = self.0.identity.owner();
-        let release = object::sign(body, self.0.identity.network(), "", &owner.key)?;
-        let submission = Submission {
-            key_log: owner.log.to_bytes().into_iter().map(Into::into).collect(),
-            statements: vec![release.bytes.into()],
-            descriptions: described.into_iter().map(Into::into).collect(),
-        };
-        let proven = client.submit(&submission, &[Kind::Release]).await?;
-        let entries = proven.head.size;
-        self.0.accept(at, client, proven).await?;
-        Ok(entries)
+        let release = object::sign(body, self.0.identity.network(), "", &owner.key)?.bytes;
+        self.0.keeping().send(to, Kind::Release, release, described).await
     }
 }
 

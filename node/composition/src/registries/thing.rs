@@ -6,7 +6,7 @@ use std::time::Duration;
 use althing_discovery::Query;
 use althing_protocol::inquiry::Inquiry;
 use althing_protocol::object::{self, Authored, Description, Kind};
-use althing_protocol::registry::{Release, Submission, VerifiedRelease, Version};
+use althing_protocol::registry::{Release, VerifiedRelease, Version};
 use althing_protocol::{AgentId, PublisherId};
 use althing_registry_client::RegistryClient;
 use althing_store::file::read_bytes;
@@ -81,29 +81,26 @@ impl Publishing<'_> {
                 return Err(RegistriesError::VersionTaken { agent, version });
             }
             let entries = before.checkpoint.head.size;
-            self.0.accept(&at, &client, before.checkpoint).await?;
+            self.0.accept(&at, &client, before.checkpoint.clone()).await?;
+            self.0.keeping().keep_of((&at, &client), &before).await;
             return Ok(Published { agent, version, registry: at, entries, bytes: 0 });
         }
         let now_ms = self.0.identity.clock().now_ms();
         let body = Description::new(agent.clone(), now_ms, now_ms, td.bytes());
         let described: Authored<Description> = object::sign(body, network, "", &owner.key)?;
         let release = Release::new(agent.clone(), version.clone(), described.digest(), audience.clone(), now_ms);
-        let release = object::sign(release, network, "", &owner.key)?;
-        let submission = Submission {
-            key_log: owner.log.to_bytes().into_iter().map(Into::into).collect(),
-            statements: vec![release.bytes.into()],
-            descriptions: vec![described.bytes.into()],
-        };
-        let proven = client.submit(&submission, &[Kind::Release]).await?;
-        let entries = proven.head.size;
-        self.0.accept(&at, &client, proven).await?;
+        let release = object::sign(release, network, "", &owner.key)?.bytes;
+        let entries = self.0.keeping().send((&at, &client), Kind::Release, release, Some(described.bytes)).await?;
         Ok(Published { agent, version, registry: at, entries, bytes: 0 })
     }
 }
 
-impl Registries {
+/// Looks for Things that were released.
+pub struct ReleasedThings<'a>(pub(super) &'a Registries);
+
+impl ReleasedThings<'_> {
     /// Things that were released and match, verified. Only what says what a Thing can do is asked for.
-    pub async fn find_things(&self, query: &Query) -> Vec<PublishedThing> {
+    pub async fn find(&self, query: &Query) -> Vec<PublishedThing> {
         let inquiry = Inquiry {
             // Without its range of versions, which is looked at here.
             capability: query.capability.as_deref().map(|id| id.split('@').next().unwrap_or(id).to_owned()),
@@ -117,7 +114,7 @@ impl Registries {
             return Vec::new();
         }
         let until = Instant::now() + WAIT;
-        let asked = self.list().into_iter().filter(|(_, row)| row.forked.is_none()).map(|(at, _)| {
+        let asked = self.0.list().into_iter().filter(|(_, row)| row.forked.is_none()).map(|(at, _)| {
             let inquiry = &inquiry;
             async move {
                 self.find_in(&at, inquiry, until).await.unwrap_or_else(|error| {
@@ -137,7 +134,7 @@ impl Registries {
         inquiry: &Inquiry,
         until: Instant,
     ) -> Result<Vec<PublishedThing>, RegistriesError> {
-        let client: RegistryClient = self.client(at)?;
+        let client: RegistryClient = self.0.client(at)?;
         let Ok(named) = timeout_at(until, client.published(inquiry)).await else {
             tracing::debug!(registry = at, "a registry does not answer in time");
             return Ok(Vec::new());
@@ -160,7 +157,7 @@ impl Registries {
         });
         let found: Vec<PublishedThing> = join_all(verified).await.into_iter().flatten().collect();
         // A registry that showed two histories meanwhile is not believed.
-        self.client(at).map(|_| found)
+        self.0.client(at).map(|_| found)
     }
 
     /// A Thing that a registry named, verified; none if it should not be used, or has no description that is valid now.
@@ -171,8 +168,8 @@ impl Registries {
         id: &AgentId,
         version: &Version,
     ) -> Result<Option<PublishedThing>, RegistriesError> {
-        let verified: VerifiedRelease = self.release(client, id, version).await?;
-        self.accept(at, client, verified.checkpoint.clone()).await?;
+        let verified: VerifiedRelease = self.0.release(client, id, version).await?;
+        self.0.accept(at, client, verified.checkpoint.clone()).await?;
         if verified.standing > althing_protocol::registry::Standing::Deprecated {
             return Ok(None);
         }

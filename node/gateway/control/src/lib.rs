@@ -17,10 +17,12 @@ mod group_tasks;
 mod groups;
 mod memory;
 mod org;
+mod receipts;
 mod registries;
 mod requests;
 mod reserve;
 mod routing;
+mod said;
 mod shared;
 mod tap;
 mod tools;
@@ -95,6 +97,7 @@ pub fn router(node: Arc<Node>) -> Router {
         .route("/blueprints", get(blueprints::suggest).post(blueprints::measure))
         .route("/releases/attest", post(attesting::attest))
         .route("/releases/show", get(attesting::show))
+        .route("/releases/receipts", get(receipts::list))
         .route("/releases/pending", get(org::pending))
         .route("/releases/approve", post(org::approve))
         .route("/releases/reject", post(org::reject))
@@ -230,7 +233,7 @@ fn thing(thing: &althing_discovery::Thing) -> Value {
 async fn find(State(node): State<Arc<Node>>, Json(query): Json<Query>) -> Json<Value> {
     let begun = tokio::time::Instant::now();
     let ((found, why), published) =
-        futures::future::join(node.discovery.search(&query), node.registries.find_things(&query)).await;
+        futures::future::join(node.discovery.search(&query), node.registries.things().find(&query)).await;
     let took_us = begun.elapsed().as_micros();
     let list: Vec<Value> = found
         .iter()

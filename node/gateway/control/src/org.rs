@@ -4,15 +4,17 @@ use std::sync::Arc;
 
 use althing_node::Node;
 use althing_node::registries::{
-    Approvable, MemberRow, OrganisationRow, Pending, Published, Said, ShownDomain, Watched, read_audience,
+    Approvable, MemberRow, OrganisationRow, Pending, Published, Said, ShownDomain, Watched, WatchedLog, read_audience,
 };
 use axum::Json;
 use axum::extract::{Query, State};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::said::words;
 use crate::{
-    ApproveRequest, MemberRequest, OrganiseRequest, Problem, ProveRequest, PurgeRequest, RejectRequest, shared,
+    ApproveRequest, MemberRequest, OrganiseRequest, Problem, ProveRequest, PurgeRequest, RejectRequest, receipts,
+    shared,
 };
 
 /// What it can mean that an entry is not shown whose statement is not for some alone.
@@ -96,37 +98,19 @@ pub struct From {
 
 /// `GET /org/watch`
 pub async fn watch(State(node): State<Arc<Node>>, Query(From { from, registry }): Query<From>) -> Answer {
-    let (entries, watched) = node.registries.organising().watch(from, registry.as_deref()).await?;
-    Ok(Json(json!({ "entries": entries, "watched": watched.iter().map(told).collect::<Vec<_>>() })))
+    let WatchedLog { entries, watched, missing } =
+        node.registries.organising().watch(from, registry.as_deref()).await?;
+    Ok(Json(json!({
+        "entries": entries,
+        "watched": watched.iter().map(told).collect::<Vec<_>>(),
+        "missing": missing.iter().map(receipts::shown).collect::<Vec<_>>(),
+    })))
 }
 
 fn told(watched: &Watched) -> Value {
     let (what, about, detail) = match &watched.said {
-        Said::Release(agent, version, by) if *by == agent.publisher() => {
-            ("release", agent.to_string(), version.to_string())
-        }
-        Said::Release(agent, version, by) => ("approval", agent.to_string(), format!("{version} by {by}")),
-        Said::Mark(agent, version, standing) => ("mark", agent.to_string(), format!("{version} is {standing}")),
-        Said::Attestation(agent, name, by) => {
-            let of = agent.as_ref().map_or_else(String::new, ToString::to_string);
-            ("attestation", of, format!("{name} by {by}"))
-        }
-        Said::Roster(organisation) => ("roster", organisation.to_string(), String::new()),
-        Said::Domain(finding) => {
-            let found = if finding.proven { "names" } else { "does not name" };
-            let by = finding.means.name();
-            ("domain", finding.domain.to_string(), format!("{found} {} ({by})", finding.organisation))
-        }
-        Said::Quarantine(agent, version, reason) => {
-            let what = version.as_ref().map_or_else(|| "all versions".to_owned(), ToString::to_string);
-            let said = match reason {
-                Some(reason) => format!("{what}: {reason}"),
-                None => format!("{what}: shown again"),
-            };
-            ("quarantine", agent.to_string(), said)
-        }
         Said::Unseen if watched.is_kept_back() => ("kept back", String::new(), KEPT_BACK.to_owned()),
-        Said::Other | Said::Unseen => ("entry", String::new(), String::new()),
+        said => words(said),
     };
     json!({ "entry": watched.index, "atMs": watched.entry.at_ms, "what": what, "about": about, "detail": detail })
 }
