@@ -18,6 +18,7 @@ mod organisation;
 mod organisation_watch;
 mod published;
 mod receipt;
+mod twins;
 mod versions;
 
 use std::time::Duration;
@@ -44,6 +45,7 @@ pub use organisation::{
     StagedRelease, check_approved,
 };
 pub use organisation_watch::{LogReader, Said, WATCHED_ENTRIES_MAX, Watched};
+pub use published::NamedThing;
 pub use receipt::Accepted;
 pub use versions::{ListedVersion, chosen, passed_over, quarantined, yanked};
 
@@ -64,12 +66,15 @@ pub struct RegistryClient {
 }
 
 /// An agent, as a registry lists it.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize)]
 pub struct ListedAgent {
     /// Its id.
     pub id: String,
     /// Its versions, the lowest first.
     pub versions: Vec<ListedVersion>,
+    /// Agents of other publishers that were there before, and whose names look like its own.
+    #[serde(default, deserialize_with = "twins::agents")]
+    pub twins: Vec<AgentId>,
 }
 
 /// A release of which a registry says that it is revoked.
@@ -202,13 +207,22 @@ impl RegistryClient {
         Accepted::verified(&receipt, (submission, kinds), &self.key)
     }
 
+    /// An agent, as the registry lists it.
+    ///
+    /// # Errors
+    /// See [`RegistryError`].
+    pub async fn agent(&self, agent: &AgentId) -> Result<ListedAgent, RegistryError> {
+        let listed: Agents = self.http.json(&format!("agents/{agent}")).await?;
+        let id = agent.to_string();
+        Ok(listed.agents.into_iter().find(|one| one.id == id).unwrap_or(ListedAgent { id, ..ListedAgent::default() }))
+    }
+
     /// The versions of an agent, as the registry lists them.
     ///
     /// # Errors
     /// See [`RegistryError`].
     pub async fn versions(&self, agent: &AgentId) -> Result<Vec<ListedVersion>, RegistryError> {
-        let listed: Agents = self.http.json(&format!("agents/{agent}")).await?;
-        Ok(listed.agents.into_iter().flat_map(|agent| agent.versions).collect())
+        Ok(self.agent(agent).await?.versions)
     }
 
     /// Agents after `after`, as the registry lists them: a page.

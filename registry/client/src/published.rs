@@ -12,6 +12,17 @@ use crate::{RegistryClient, RegistryError, TEXT_BYTES_MAX, TIME_MAX};
 /// Things of one answer.
 const ANSWER_MAX: usize = 32;
 
+/// A Thing that a registry names.
+#[derive(Debug, Clone)]
+pub struct NamedThing {
+    /// Its id.
+    pub agent: AgentId,
+    /// The version.
+    pub version: Version,
+    /// Things and agents of other publishers that were there before, and whose names look like its own.
+    pub twins: Vec<AgentId>,
+}
+
 #[derive(Deserialize)]
 struct Answer {
     published: Vec<Named>,
@@ -21,6 +32,8 @@ struct Answer {
 struct Named {
     agent: String,
     version: String,
+    #[serde(default, deserialize_with = "crate::twins::agents")]
+    twins: Vec<AgentId>,
 }
 
 impl RegistryClient {
@@ -28,7 +41,7 @@ impl RegistryClient {
     ///
     /// # Errors
     /// See [`RegistryError`].
-    pub async fn published(&self, inquiry: &Inquiry) -> Result<Vec<(AgentId, Version)>, RegistryError> {
+    pub async fn published(&self, inquiry: &Inquiry) -> Result<Vec<NamedThing>, RegistryError> {
         let given = [
             ("capability", inquiry.capability.as_deref()),
             ("action", inquiry.action.as_deref()),
@@ -38,7 +51,9 @@ impl RegistryClient {
         let limits = Limits { bytes: TEXT_BYTES_MAX, time: TIME_MAX };
         let bytes = self.http.ask(Method::GET, &url, ("text/plain", Vec::new()), limits).await?;
         let named = read::<Answer>(&bytes)?.published;
-        let read = |one: &Named| Some((one.agent.parse().ok()?, one.version.parse().ok()?));
-        Ok(named.iter().take(ANSWER_MAX).filter_map(read).collect())
+        let read = |Named { agent, version, twins }: Named| {
+            Some(NamedThing { agent: agent.parse().ok()?, version: version.parse().ok()?, twins })
+        };
+        Ok(named.into_iter().take(ANSWER_MAX).filter_map(read).collect())
     }
 }

@@ -88,7 +88,7 @@ pub fn about(registry: &Registry) -> Value {
 }
 
 /// Releases, by agent.
-pub fn agents(listed: &[Listed]) -> Value {
+pub fn agents(registry: &Registry, listed: &[Listed]) -> Value {
     let mut agents: Vec<Value> = Vec::new();
     for versions in listed.chunk_by(|one, next| one.agent == next.agent) {
         let agent = &versions[0].agent;
@@ -100,9 +100,15 @@ pub fn agents(listed: &[Listed]) -> Value {
             "id": agent.to_string(),
             "current": ranged.map(|one| one.version.to_string()),
             "versions": versions.iter().map(version).collect::<Vec<_>>(),
+            "twins": twins(registry, agent),
         }));
     }
     json!({ "agents": agents })
+}
+
+/// The ids of agents whose names look like that of an agent.
+fn twins(registry: &Registry, agent: &AgentId) -> Vec<String> {
+    registry.releases().twins(agent).iter().map(AgentId::to_string).collect()
 }
 
 fn version(listed: &Listed) -> Value {
@@ -128,9 +134,11 @@ pub fn revoked(revoked: &[(u64, AgentId, Version)]) -> Value {
 }
 
 /// Things that were released.
-pub fn published(found: &[(AgentId, Version)]) -> Value {
-    let one =
-        |(agent, version): &(AgentId, Version)| json!({ "agent": agent.to_string(), "version": version.to_string() });
+pub fn published(registry: &Registry, found: &[(AgentId, Version)]) -> Value {
+    let one = |(agent, version): &(AgentId, Version)| {
+        let twins = twins(registry, agent);
+        json!({ "agent": agent.to_string(), "version": version.to_string(), "twins": twins })
+    };
     json!({ "published": found.iter().map(one).collect::<Vec<_>>() })
 }
 

@@ -101,12 +101,14 @@ fn named((agent, version): &(String, String)) -> Result<(AgentId, Version), Prob
 
 async fn agents(State(registry): Shared, Query(page): Query<Page>, visitor: Visitor) -> Answer {
     let after: Option<AgentId> = page.after.map(|after| after.parse()).transpose().map_err(Problem::bad)?;
-    Ok(private(json(&answers::agents(&registry.releases().list(after.as_ref(), PAGE, visitor.reader())))))
+    let listed = registry.releases().list(after.as_ref(), PAGE, visitor.reader());
+    Ok(private(json(&answers::agents(&registry, &listed))))
 }
 
 async fn versions(State(registry): Shared, Path(agent): Path<String>, visitor: Visitor) -> Answer {
     let agent = agent.parse().map_err(Problem::bad)?;
-    Ok(private(json(&answers::agents(&registry.releases().versions(&agent, visitor.reader())?))))
+    let listed = registry.releases().versions(&agent, visitor.reader())?;
+    Ok(private(json(&answers::agents(&registry, &listed))))
 }
 
 async fn release(State(registry): Shared, Path(names): Named, visitor: Visitor) -> Answer {
@@ -151,7 +153,7 @@ async fn hosts(State(registry): Shared, Query(query): Query<HostQuery>) -> Respo
 }
 
 async fn published(State(registry): Shared, Query(query): Query<HostQuery>) -> Answer {
-    Ok(json(&answers::published(&registry.published().find(&query)?)))
+    Ok(json(&answers::published(&registry, &registry.published().find(&query)?)))
 }
 
 #[derive(Deserialize)]

@@ -5,6 +5,7 @@
 
 mod attestations;
 mod judging;
+mod named;
 mod opened;
 mod organisation;
 mod organisation_rules;
@@ -18,8 +19,10 @@ mod released;
 mod shown;
 mod state;
 pub mod things;
+mod twins;
 
 pub use attestations::{Attested, HeldAttestations};
+pub use named::TWINS_MAX;
 pub use opened::Opened;
 pub use organisation::{Claim, HeldDomain, HeldRoster, Organisations};
 pub use purge::{Purge, PurgedBy};
@@ -27,6 +30,7 @@ pub use refusal::Refusal;
 pub use released::Released;
 pub use shown::{ShownAgent, ShownAgents};
 pub use state::{Admission, Judged, Machine, Statement, Versions};
+pub use twins::look_alike;
 
 #[cfg(test)]
 mod tests;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use althing_protocol::AgentId;
 
 use super::things::{Orders, Place};
+use super::twins::Twins;
 
 /// An agent that everybody sees, with a version that is neither yanked nor revoked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +35,7 @@ pub struct ShownAgents {
     agents: BTreeMap<AgentId, Shown>,
     orders: Orders,
     changes: BTreeMap<u64, AgentId>,
+    twins: Twins,
 }
 
 impl ShownAgents {
@@ -60,6 +62,11 @@ impl ShownAgents {
         &self.orders
     }
 
+    /// Their names, by what they look like.
+    pub(super) fn twins(&self) -> &Twins {
+        &self.twins
+    }
+
     /// The one whose current release is another since exactly that entry.
     #[must_use]
     pub fn changed_at(&self, entry: u64) -> Option<ShownAgent<'_>> {
@@ -77,6 +84,11 @@ impl ShownAgents {
         let before = self.agents.get(agent).map(|shown| (shown.first, shown.current));
         if now == before {
             return;
+        }
+        let first = |entries: Option<(u64, u64)>| entries.map(|(first, _)| first);
+        if first(now) != first(before) {
+            first(before).into_iter().for_each(|first| self.twins.remove(agent, first));
+            first(now).into_iter().for_each(|first| self.twins.insert(agent, first));
         }
         let place = |first, current| Place { created: first, modified: current, title: agent.name() };
         if let Some(shown) = self.agents.remove(agent) {

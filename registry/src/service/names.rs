@@ -2,17 +2,11 @@
 
 use althing_protocol::registry::{Domain, DomainFinding, Means, NameEvidence, Version};
 use althing_protocol::{AgentId, PublisherId};
-use unicode_security::confusable_detection::skeleton;
 
 use super::group::Job;
 use super::releases::{Reader, visible};
 use super::{Registry, RequestError};
-use crate::machine::{HeldDomain, Refusal};
-
-/// Domains that look like another one, at most.
-const TWINS_MAX: usize = 8;
-/// Characters from which domains that differ in one of them look alike.
-const TWIN_CHARS_MIN: usize = 7;
+use crate::machine::{HeldDomain, Refusal, TWINS_MAX, look_alike};
 
 /// A domain, as everybody sees it.
 #[derive(Debug, Clone)]
@@ -118,29 +112,9 @@ impl Names<'_> {
     }
 }
 
-/// Whether two domains are easily taken for one another: letters that look alike (UTS 39), or one letter more, less or other.
+/// Whether two domains are easily taken for one another.
 fn is_twin(one: &Domain, other: &Domain) -> bool {
-    let (one, other) = (one.as_str(), other.as_str());
-    one != other
-        && (skeleton(one).eq(skeleton(other))
-            || one.replace('-', "") == other.replace('-', "")
-            || (one.len().min(other.len()) >= TWIN_CHARS_MIN && differs_in_one(one.as_bytes(), other.as_bytes())))
-}
-
-/// Whether one byte was changed, added or removed, or two neighbours changed places.
-fn differs_in_one(one: &[u8], other: &[u8]) -> bool {
-    let (short, long) = if one.len() <= other.len() { (one, other) } else { (other, one) };
-    let same = short.iter().zip(long).take_while(|(one, other)| one == other).count();
-    let (short, long_rest) = (&short[same..], &long[same..]);
-    match long_rest.len() - short.len() {
-        0 => match (short, long_rest) {
-            ([_, one @ ..], [_, other @ ..]) if one == other => true,
-            ([a, b, one @ ..], [c, d, other @ ..]) => (a, b) == (d, c) && one == other,
-            _ => false,
-        },
-        1 => short == &long_rest[1..],
-        _ => false,
-    }
+    one != other && look_alike(one.as_str(), other.as_str())
 }
 
 #[cfg(test)]

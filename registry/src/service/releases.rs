@@ -46,6 +46,13 @@ impl Releases<'_> {
         if listed.is_empty() { Err(RequestError::NoAgent(agent.clone())) } else { Ok(listed) }
     }
 
+    /// Agents of others that everybody sees, that were here before and whose names look like that of an agent; the oldest first.
+    /// They do not depend on what is hidden.
+    #[must_use]
+    pub fn twins(&self, agent: &AgentId) -> Vec<AgentId> {
+        self.0.seen().machine.twins(agent)
+    }
+
     /// Releases whose revocations have an index of at least `from`, at most `limit`.
     #[must_use]
     pub fn revoked(&self, from: u64, limit: usize, reader: Reader) -> Vec<(u64, AgentId, Version)> {

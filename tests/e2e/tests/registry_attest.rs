@@ -154,6 +154,31 @@ fn a_thing_that_is_no_agent_is_released_and_found_with_its_forms() {
     assert_eq!(scene.auditor.run(&["find", "--action", "build"]).code, 4);
 }
 
+#[test]
+fn a_name_that_looks_like_anothers_is_flagged_and_not_refused() {
+    let scene = scene();
+    let publish = |machine: &Machine, name: &str| {
+        let path = machine.write(&format!("{name}.yaml"), &cast::echo(name, "anyone"));
+        machine.json(&["publish", path.to_str().expect("a path")])["agent"].as_str().expect("an id").to_owned()
+    };
+    let first = publish(&scene.publisher, "billing");
+    let near = publish(&scene.auditor, "bi11ing");
+    let user = &scene.publisher;
+    for words in [
+        &["release", "show", &format!("{near}@1.0.0")][..],
+        &["release", "list", &near],
+        &["install", &near, "--young", "--as", "copy"],
+    ] {
+        let told = said(&user.run(words));
+        assert!(told.contains("CAREFUL") && told.contains(&first), "{words:?}: {told}");
+    }
+    assert_eq!(user.json(&["release", "list", &near])["agents"][0]["twins"][0].as_str(), Some(first.as_str()));
+    let own = user.run(&["release", "show", "billing@1.0.0"]);
+    assert!(own.code == 0 && !own.stdout.contains("CAREFUL"), "{own:?}");
+    let installed = user.run(&["install", &near, "--young", "--as", "copy", "--yes"]);
+    assert_eq!(installed.code, 0, "{installed:?}");
+}
+
 fn model(machine: &Machine) -> (Running, String) {
     machine.write("model.py", MODEL);
     let mut model = Running::start(machine.command(Path::new("python3")).arg("model.py"));

@@ -51,13 +51,23 @@ fn described(shown: &Value) -> String {
     let form = |form: &Value| format!("form      {}  {}\n", text(form, "of"), text(form, "href"));
     let forms: String = rows(shown, "forms").iter().map(form).collect();
     format!(
-        "release   {} {}, {standing}\nsince     {} in {}\nis        {runs}\ncontent   sha256 {}\n{forms}{attested}",
+        "release   {} {}, {standing}\n{}since     {} in {}\nis        {runs}\ncontent   sha256 {}\n{forms}{attested}",
         text(shown, "agent"),
         text(shown, "version"),
+        careful(shown),
         time(&shown["acceptedMs"]),
         text(shown, "registry"),
         text(shown, "content"),
     )
+}
+
+/// Agents that are easily taken for one another, in an answer; a line, or nothing.
+pub fn careful(answer: &Value) -> String {
+    let twins: Vec<&str> = rows(answer, "twins").iter().filter_map(Value::as_str).collect();
+    if twins.is_empty() {
+        return String::new();
+    }
+    format!("CAREFUL   its name looks like those of others, who were here before: {}\n", twins.join(" "))
 }
 
 /// The attestations in an answer, a line each.

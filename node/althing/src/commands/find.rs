@@ -6,7 +6,7 @@ use althing_discovery::Query;
 use serde_json::Value;
 
 use crate::args::Find;
-use crate::commands::{Out, rows, short, table, text};
+use crate::commands::{Out, attesting, rows, short, table, text};
 use crate::exit::{Failure, code};
 use crate::paths::Paths;
 
@@ -89,6 +89,12 @@ fn people(found: &Value) -> String {
     if !things.is_empty() {
         let gap = if shown.is_empty() { "" } else { "\n" };
         shown.push_str(&format!("{gap}{}", table(&["thing", "can", "read at"], &things)));
+    }
+    for thing in rows(found, "things") {
+        let careful = attesting::careful(thing);
+        if !careful.is_empty() {
+            shown.push_str(&format!("\n{} ({})\n{careful}", text(thing, "title"), text(thing, "id")));
+        }
     }
     if let Some(explain) = found.get("explain") {
         shown.push_str(&explained(explain));

@@ -152,9 +152,14 @@ fn listed(list: &Value) -> String {
     if cells.is_empty() {
         return format!("{} has no release", text(list, "registry"));
     }
-    let attested = attesting::lines(list);
-    let gap = if attested.is_empty() { "" } else { "\n" };
-    format!("{}{gap}{}", table(&["agent", "version", "standing", "reason"], &cells), attested.trim_end())
+    let of = |agent: &Value| match attesting::careful(agent) {
+        careful if careful.is_empty() => careful,
+        careful => format!("{}\n{careful}", text(agent, "agent")),
+    };
+    let careful: String = rows(list, "agents").iter().map(of).collect();
+    let below = format!("{careful}{}", attesting::lines(list));
+    let gap = if below.is_empty() { "" } else { "\n" };
+    format!("{}{gap}{}", table(&["agent", "version", "standing", "reason"], &cells), below.trim_end())
 }
 
 /// Installs a release: an agent of this node's owner, or a workflow.
@@ -245,10 +250,11 @@ fn described(offer: &Value) -> String {
         ),
     };
     format!(
-        "{name}release   {} {}, {standing}{}\nsince     {}; {trusted}\n{}{}{callers}",
+        "{name}release   {} {}, {standing}{}\n{}since     {}; {trusted}\n{}{}{callers}",
         text(offer, "agent"),
         text(offer, "version"),
         passed_over(offer),
+        attesting::careful(offer),
         time(&offer["acceptedMs"]),
         attesting::lines(offer),
         of_release(offer),

@@ -64,6 +64,8 @@ pub struct ShownRelease {
     pub bundle_bytes: Option<u64>,
     /// Its description.
     pub description: Value,
+    /// Agents of other publishers that were there before, and whose names look like its own, as the registry says.
+    pub twins: Vec<AgentId>,
     /// What was found of it.
     pub attested: Vec<AttestedRow>,
 }
@@ -165,6 +167,7 @@ impl Attesting<'_> {
             content: verified.release.body.content(),
             bundle_bytes: verified.release.body.bundle.map(|bundle| bundle.bytes),
             description: serde_json::from_slice(&verified.description.body.td).unwrap_or_default(),
+            twins: twins(client, agent).await,
             attested,
         })
     }
@@ -271,6 +274,11 @@ impl Attesting<'_> {
             RegistriesError::NotAttested { agent: agent.clone(), version: version.clone(), lack: Box::new(lack) }
         })
     }
+}
+
+/// Agents that look like one, for people: a registry that keeps them back hides nothing that is proven.
+pub(super) async fn twins(client: &RegistryClient, agent: &AgentId) -> Vec<AgentId> {
+    client.agent(agent).await.map(|listed| listed.twins).unwrap_or_default()
 }
 
 /// The digest of the content of a release, if it is the one that the owner looked at.

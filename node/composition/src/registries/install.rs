@@ -9,6 +9,7 @@ use althing_registry_client::{
 };
 use althing_td::{AsksAs, Callers, SharedFile};
 
+use super::attesting::twins;
 use super::contents::{file_name, of_release};
 use super::requirement::AttestedRow;
 use super::revocations::remove_folder;
@@ -92,6 +93,8 @@ pub struct Offer {
     pub reason: Option<String>,
     /// The attestations that were demanded, and that it has.
     pub attested: Vec<AttestedRow>,
+    /// Agents of other publishers that were there before, and whose names look like its own, as the registry says.
+    pub twins: Vec<AgentId>,
     /// Its name here.
     pub name: String,
     /// The agent file, as it would be added here; or the workflow file.
@@ -172,7 +175,7 @@ impl Installing<'_> {
             // It has neither rights nor callers: what runs it is a group of this node, with agents of the group's members.
             SharedFile::Workflow(_) => drop(AgentId::new(agent.publisher(), &name)?),
         }
-        let digest = verified.release.digest();
+        let (digest, twins) = (verified.release.digest(), twins(&client, &agent).await);
         let VerifiedRelease { standing, reason, accepted_ms: at_ms, .. } = verified;
         let (range, registry, named) = (range.to_owned(), at.to_owned(), named.map(NamedBy::of));
         Ok(Offer {
@@ -188,6 +191,7 @@ impl Installing<'_> {
             standing,
             reason,
             attested,
+            twins,
             name,
             file,
             bundle,

@@ -219,8 +219,7 @@ impl Registries {
             client = self.organising().visitor(&client).await;
         }
         let Some(agent) = agent else { return Ok((at, client.agents(None).await?)) };
-        let versions = client.versions(&agent).await?;
-        Ok((at, vec![ListedAgent { id: agent.to_string(), versions }]))
+        Ok((at, vec![client.agent(&agent).await?]))
     }
 
     /// How the registries are, each asked now.

@@ -8,7 +8,7 @@ use althing_protocol::inquiry::Inquiry;
 use althing_protocol::object::{self, Authored, Description, Kind};
 use althing_protocol::registry::{Release, VerifiedRelease, Version};
 use althing_protocol::{AgentId, PublisherId};
-use althing_registry_client::RegistryClient;
+use althing_registry_client::{NamedThing, RegistryClient};
 use althing_store::file::read_bytes;
 use althing_td::{Description as Td, Strictness, no_duplicates};
 use futures::future::join_all;
@@ -36,6 +36,8 @@ pub struct PublishedThing {
     pub description: Td,
     /// The registry.
     pub registry: String,
+    /// What of other publishers was there before and has a name that looks like its own, as the registry says.
+    pub twins: Vec<AgentId>,
 }
 
 /// A Thing Description as it is signed: under the publisher's name, with a version.
@@ -139,10 +141,11 @@ impl ReleasedThings<'_> {
             tracing::debug!(registry = at, "a registry does not answer in time");
             return Ok(Vec::new());
         };
-        let verified = named?.into_iter().take(FOUND_MAX).map(|(id, version)| {
+        let verified = named?.into_iter().take(FOUND_MAX).map(|named| {
             let client = &client;
             async move {
-                match timeout_at(until, self.verified(at, client, &id, &version)).await {
+                let (id, version) = (named.agent.clone(), named.version.clone());
+                match timeout_at(until, self.verified(at, client, named)).await {
                     Ok(Ok(found)) => found,
                     Ok(Err(error)) => {
                         tracing::debug!(registry = at, %id, %version, %error, "a Thing cannot be verified");
@@ -165,17 +168,15 @@ impl ReleasedThings<'_> {
         &self,
         at: &str,
         client: &RegistryClient,
-        id: &AgentId,
-        version: &Version,
+        NamedThing { agent: id, version, twins }: NamedThing,
     ) -> Result<Option<PublishedThing>, RegistriesError> {
-        let verified: VerifiedRelease = self.0.release(client, id, version).await?;
+        let verified: VerifiedRelease = self.0.release(client, &id, &version).await?;
         self.0.accept(at, client, verified.checkpoint.clone()).await?;
         if verified.standing > althing_protocol::registry::Standing::Deprecated {
             return Ok(None);
         }
         let Ok(description) = Td::parse(&verified.description.body.td) else { return Ok(None) };
-        let (id, version, registry) = (id.clone(), version.clone(), at.to_owned());
-        Ok(Some(PublishedThing { id, version, description, registry }))
+        Ok(Some(PublishedThing { id, version, description, registry: at.to_owned(), twins }))
     }
 }
 

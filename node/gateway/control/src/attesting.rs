@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use althing_node::Node;
 use althing_node::registries::{AttestedRow, Claim, PublishedThing};
-use althing_protocol::hex;
 use althing_protocol::registry::Subject;
+use althing_protocol::{AgentId, hex};
 use althing_td::WORKFLOW_TYPE;
 use axum::Json;
 use axum::extract::{Query, State};
@@ -29,6 +29,11 @@ pub fn row(row: &AttestedRow) -> Value {
         "acceptedMs": row.accepted_ms,
         "untilMs": row.until_ms,
     })
+}
+
+/// Ids of agents.
+pub fn ids(agents: &[AgentId]) -> Vec<String> {
+    agents.iter().map(AgentId::to_string).collect()
 }
 
 /// `POST /releases/attest`
@@ -71,6 +76,7 @@ pub async fn show(State(node): State<Arc<Node>>, Query(asked): Query<Asked>) -> 
         "isWorkflow": shown.description["@type"] == WORKFLOW_TYPE,
         "description": shown.description,
         "forms": forms(&shown.description),
+        "twins": ids(&shown.twins),
         "attested": shown.attested.iter().map(row).collect::<Vec<_>>(),
     })))
 }
@@ -87,6 +93,7 @@ pub fn thing(thing: &PublishedThing) -> Value {
         "from": thing.registry,
         "version": thing.version.to_string(),
         "publisher": thing.id.publisher().to_string(),
+        "twins": ids(&thing.twins),
         "forms": forms(&td),
     })
 }

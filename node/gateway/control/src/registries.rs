@@ -13,6 +13,7 @@ use axum::extract::{Path, Query, State};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::attesting::ids;
 use crate::{AddRegistry, InstallRequest, Kind, MarkRequest, Problem, PublishRequest, UpdateRequest, shared};
 
 type Answer = Result<Json<Value>, Problem>;
@@ -102,7 +103,9 @@ pub async fn releases(State(node): State<Arc<Node>>, Query(asked): Query<Listed>
     let version = |one: &althing_node::registries::ListedVersion| json!({ "version": one.version, "standing": one.standing, "reason": one.reason });
     let agents = agents
         .iter()
-        .map(|agent| json!({ "agent": agent.id, "versions": agent.versions.iter().map(version).collect::<Vec<_>>() }));
+        .map(|agent| json!({
+            "agent": agent.id, "versions": agent.versions.iter().map(version).collect::<Vec<_>>(), "twins": ids(&agent.twins),
+        }));
     let mut list = json!({ "registry": at, "agents": agents.collect::<Vec<_>>() });
     if let Some(agent) = &asked.agent {
         let attested = node.registries.attesting().of_agent(agent, asked.registry.as_deref()).await?;
@@ -147,6 +150,7 @@ fn offered(node: &Node, offer: &Offer) -> Value {
         "standing": offer.standing.name(),
         "reason": offer.reason,
         "attested": offer.attested.iter().map(crate::attesting::row).collect::<Vec<_>>(),
+        "twins": ids(&offer.twins),
         "name": offer.name,
     });
     shared::put(&mut answer, node, &offer.file);
