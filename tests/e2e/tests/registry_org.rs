@@ -95,6 +95,45 @@ fn an_organisation_is_installed_from_by_name_shows_to_its_members_and_approves_t
     }
 }
 
+/// P-179
+#[test]
+fn a_name_that_passes_to_another_publisher_is_not_followed_unasked() {
+    let scene = scene();
+    let (org, member) = (&scene.organisation, &scene.member);
+    let [first, other] = [scene.nodes[1].owner(), scene.nodes[0].owner()];
+    assert_eq!(org.run(&["org", "init", "example.org"]).code, 0);
+    assert_eq!(org.run(&["org", "member", &first, "--role", "approve", "--agents", "echo"]).code, 0);
+    let path = member.write("echo.yaml", &cast::echo("echo", "anyone"));
+    member.json(&["publish", path.to_str().expect("a path")]);
+    let install = |name: &str, flags: &[&str]| {
+        org.run(&[&["install", "example.org/echo@^1", "--young", "--yes", "--as", name], flags].concat())
+    };
+    let runs_of = |publisher: &str| {
+        let outdated = org.json(&["outdated"]);
+        outdated["installed"][0]["agent"].as_str().is_some_and(|agent| agent == format!("{publisher}:echo"))
+    };
+    let installed = install("bought", &[]);
+    assert!(installed.code == 0 && runs_of(&first), "the member's: {installed:?}");
+    // The organisation's own agent comes first: the name leads to it from now on.
+    assert_eq!(scene.publish("1.0.0", "public").code, 0);
+    let outdated = org.run(&["outdated"]);
+    assert!(outdated.stdout.contains(&format!("example.org/echo leads to {other} now")), "{outdated:?}");
+    let update = |flags: &[&str]| org.run(&[&["update", "bought", "--young", "--yes"], flags].concat());
+    for refused in [update(&[]), install("two", &[])] {
+        assert_eq!(refused.code, 5, "{refused:?}");
+        for told in ["\"bought\"", &first, &format!("--publisher {other}")] {
+            assert!(said(&refused).contains(told), "{told}: {refused:?}");
+        }
+    }
+    let former = update(&["--publisher", &first]);
+    assert!(former.code == 5 && said(&former).contains("nothing was changed"), "{former:?}");
+    assert!(runs_of(&first));
+    let updated = update(&["--publisher", &other]);
+    assert!(updated.code == 0 && runs_of(&other), "of the same version, and another's: {updated:?}");
+    assert!(said(&update(&[])).contains("up to date"));
+    assert!(!org.run(&["outdated"]).stdout.contains("leads to"));
+}
+
 #[test]
 fn a_release_that_is_not_for_everybody_is_purged() {
     let scene = scene();

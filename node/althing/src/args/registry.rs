@@ -131,6 +131,9 @@ pub struct Install {
     /// A release younger than 72 hours will do, although its publisher is not trusted.
     #[arg(long)]
     pub young: bool,
+    /// Whose it must be (urn:althing:z…): needed where the name led to another publisher when something was installed by it.
+    #[arg(long, value_name = "URN")]
+    pub publisher: Option<String>,
     /// Agree to it without being asked.
     #[arg(long)]
     pub yes: bool,
@@ -149,6 +152,9 @@ pub struct Update {
     /// A release younger than 72 hours will do, although its publisher is not trusted.
     #[arg(long)]
     pub young: bool,
+    /// Go over to this publisher (urn:althing:z…), to whom the name leads by now that it was installed by.
+    #[arg(long, value_name = "URN")]
+    pub publisher: Option<String>,
     /// Agree to it without being asked.
     #[arg(long)]
     pub yes: bool,

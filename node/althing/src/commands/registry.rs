@@ -169,6 +169,7 @@ pub async fn install(at: &Paths, install: &Install, out: &Out) -> Result<(), Fai
         name: install.agent.clone(),
         callers: callers(&install.callers),
         young: install.young,
+        publisher: install.publisher.clone(),
         registry: install.registry.clone(),
         agreed: None,
     };
@@ -183,9 +184,10 @@ pub async fn install(at: &Paths, install: &Install, out: &Out) -> Result<(), Fai
 
 /// Updates what was installed.
 pub async fn update(at: &Paths, update: &Update, out: &Out) -> Result<(), Failure> {
-    let mut request = UpdateRequest { name: update.agent.clone(), young: update.young, agreed: None };
+    let (name, publisher) = (update.agent.clone(), update.publisher.clone());
+    let mut request = UpdateRequest { name, young: update.young, publisher, agreed: None };
     let offer = at.connect().await?.post("/update", &request).await?;
-    if offer["before"] == offer["version"] {
+    if offer["before"] == offer["version"] && offer["beforeAgent"] == offer["agent"] {
         out.show(&offer, |offer| unchanged(&update.agent, offer));
         return Ok(());
     }
@@ -306,6 +308,10 @@ fn newest(row: &Value) -> String {
     if let Some(why) = taken_back(row) {
         newest += &format!("; {why}");
     }
+    if let Some(publisher) = row["passedTo"].as_str() {
+        let named = text(row, "named");
+        newest += &format!("; CAREFUL, {named} leads to {publisher} now: no update takes it without --publisher");
+    }
     newest
 }
 
@@ -343,6 +349,8 @@ mod tests {
         assert_eq!(newest(&same), "up to date");
         let yanked = json!({ "version": "1.2.0", "newest": null, "yanked": "it forgets" });
         assert_eq!(newest(&yanked), "nothing newer; 1.2.0 was yanked: it forgets");
+        let passed = json!({ "version": "1.0.0", "newest": "1.0.0", "named": "example.org/a", "passedTo": "urn:b" });
+        assert!(newest(&passed).starts_with("up to date; CAREFUL, example.org/a leads to urn:b now"));
         assert_eq!(unchanged("echo", &yanked), "echo stays: 1.2.0 was yanked: it forgets; nothing newer");
     }
 }

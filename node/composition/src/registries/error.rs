@@ -11,6 +11,7 @@ use althing_store::file::FileError;
 use althing_store::{ReadError, WriteError};
 use althing_td::{SharedFileError, WorkflowFileError};
 
+use super::holder::HolderError;
 use super::requirement::Lack;
 use crate::error::{Kind, NodeError};
 
@@ -163,18 +164,9 @@ pub enum RegistriesError {
          agent file"
     )]
     Role,
-    /// The name that an agent was installed by means another one now.
-    #[error(
-        "{name:?} was installed as {was}, and its name means {is} now: remove it, and install it anew if that is right"
-    )]
-    OtherMeaning {
-        /// Its name here.
-        name: String,
-        /// What was installed.
-        was: String,
-        /// What the name means now.
-        is: AgentId,
-    },
+    /// What is to be installed is of another publisher than it was, or than the owner means.
+    #[error(transparent)]
+    Holder(#[from] Box<HolderError>),
     /// The bundle is wrong.
     #[error(transparent)]
     Bundle(#[from] BundleError),
@@ -369,6 +361,12 @@ pub enum RegistriesError {
     Node(#[from] Box<NodeError>),
 }
 
+impl From<HolderError> for RegistriesError {
+    fn from(error: HolderError) -> RegistriesError {
+        RegistriesError::Holder(Box::new(error))
+    }
+}
+
 impl From<NodeError> for RegistriesError {
     fn from(error: NodeError) -> RegistriesError {
         RegistriesError::Node(Box::new(error))
@@ -426,7 +424,7 @@ impl RegistriesError {
             | RegistriesError::NoBundle { .. } => Kind::NotFound,
             RegistriesError::OtherKey { .. }
             | RegistriesError::OtherNetwork { .. }
-            | RegistriesError::OtherMeaning { .. }
+            | RegistriesError::Holder(_)
             | RegistriesError::Distrusted(_)
             | RegistriesError::NotCosigned { .. }
             | RegistriesError::Revoked { .. }

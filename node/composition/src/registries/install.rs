@@ -11,6 +11,7 @@ use althing_td::{AsksAs, Callers, SharedFile};
 
 use super::attesting::twins;
 use super::contents::{file_name, of_release};
+use super::holder::check_holder;
 use super::requirement::AttestedRow;
 use super::revocations::remove_folder;
 use super::rows::InstalledRow;
@@ -33,6 +34,8 @@ pub struct Installation {
     pub callers: Callers,
     /// Whether a young release of a publisher that is not trusted will do.
     pub young: bool,
+    /// Whose it must be. What was installed by a name is replaced by that of another publisher only if that one is said.
+    pub publisher: Option<PublisherId>,
     /// Which registry; the only one if none is named.
     pub registry: Option<String>,
 }
@@ -102,6 +105,9 @@ pub struct Offer {
     bundle: BundleFiles,
 }
 
+/// The agent that is meant, the range of versions, and what proves the name if it was named by one.
+type Meant = (AgentId, String, Option<Resolved>);
+
 /// Installs what others published.
 pub struct Installing<'a>(pub(super) &'a Registries);
 
@@ -134,7 +140,7 @@ impl Installing<'_> {
         wanted: &Installation,
         trusts: &impl Fn(CallerId) -> bool,
     ) -> Result<Offer, RegistriesError> {
-        let (agent, range, named) = self.meant(at, &client, &wanted.reference).await?;
+        let (agent, range, named) = self.agreed(at, &client, wanted).await?;
         let range = range.as_str();
         let (version, passed_over) = self.version(at, &client, &agent, range).await?;
         let verified = self.0.release(&client, &agent, &version).await?;
@@ -198,13 +204,25 @@ impl Installing<'_> {
         })
     }
 
+    /// What is meant, if it is of the publisher that the owner agrees to.
+    async fn agreed(&self, at: &str, client: &RegistryClient, wanted: &Installation) -> Result<Meant, RegistriesError> {
+        let meant = self.meant(at, client, &wanted.reference).await?;
+        let (agent, _, named) = &meant;
+        let name = named.as_ref().map_or_else(|| agent.to_string(), |named| NamedBy::of(named.clone()).name);
+        let (agents, workflows) = (self.0.revocations.installed(), self.0.revocations.workflows());
+        let by_name = agents.iter().chain(&workflows).filter(|(_, row)| row.named.as_ref() == Some(&name));
+        let before = by_name.map(|(here, row)| (here.as_str(), row.agent.as_str()));
+        check_holder(&name, agent.publisher(), wanted.publisher, before)?;
+        Ok(meant)
+    }
+
     /// The agent that is meant, the range, and what proves the name if it is an organisation's.
-    async fn meant(
+    pub(super) async fn meant(
         &self,
         at: &str,
         client: &RegistryClient,
         reference: &str,
-    ) -> Result<(AgentId, String, Option<Resolved>), RegistriesError> {
+    ) -> Result<Meant, RegistriesError> {
         if !Reference::is_meant(reference) {
             let (agent, range) = reference.split_once('@').unwrap_or((reference, "*"));
             return Ok((agent.parse()?, range.to_owned(), None));
@@ -290,6 +308,7 @@ impl Installing<'_> {
     }
 
     /// What an update of what has that name would bring: the highest release of its range; to an agent with its callers of now.
+    /// Another publisher's, to whom its name leads by now, only if that one is said.
     ///
     /// # Errors
     /// See [`RegistriesError`].
@@ -297,7 +316,7 @@ impl Installing<'_> {
         &self,
         agents: &Agents,
         name: &str,
-        young: bool,
+        (young, publisher): (bool, Option<PublisherId>),
         trusts: impl Fn(CallerId) -> bool,
     ) -> Result<Offer, RegistriesError> {
         let (row, is_agent) = self.installed(name)?;
@@ -306,16 +325,14 @@ impl Installing<'_> {
             name: Some(name.to_owned()),
             callers: if is_agent { agents.file(name)?.0.callers } else { Callers::ThisNode },
             young,
+            publisher,
             registry: Some(row.registry),
         };
         let offer = self.look(&wanted, trusts).await?;
-        if offer.agent.to_string() == row.agent {
-            return match (is_agent, &offer.file) {
-                (true, SharedFile::Agent(_)) | (false, SharedFile::Workflow(_)) => Ok(offer),
-                _ => Err(RegistriesError::BecameOther(name.to_owned())),
-            };
+        match (is_agent, &offer.file) {
+            (true, SharedFile::Agent(_)) | (false, SharedFile::Workflow(_)) => Ok(offer),
+            _ => Err(RegistriesError::BecameOther(name.to_owned())),
         }
-        Err(RegistriesError::OtherMeaning { name: name.to_owned(), was: row.agent, is: offer.agent })
     }
 
     /// Puts the agent of an offer in the place of the one that was installed, and gives its id; or the workflow, which has
@@ -366,12 +383,12 @@ impl Installing<'_> {
         found.ok_or_else(|| RegistriesError::NotInstalled(name.to_owned()))
     }
 
-    /// The version of what has that name, as it is installed.
+    /// The publisher's agent and the version of what has that name, as it is installed.
     ///
     /// # Errors
     /// [`RegistriesError::NotInstalled`].
-    pub fn version_of(&self, name: &str) -> Result<String, RegistriesError> {
-        self.installed(name).map(|(row, _)| row.version)
+    pub fn release_of(&self, name: &str) -> Result<(String, String), RegistriesError> {
+        self.installed(name).map(|(row, _)| (row.agent, row.version))
     }
 }
 

@@ -25,6 +25,8 @@ pub struct Outdated {
     pub yanked: Option<String>,
     /// Why the registry's operator hides it, if that is so: the operator's word, which stops no call.
     pub quarantined: Option<String>,
+    /// The agent that the name leads to now by which it was installed, if that is another publisher's: no update takes it unasked.
+    pub passed_to: Option<AgentId>,
 }
 
 /// What a registry lists of what was installed.
@@ -43,9 +45,25 @@ impl Installing<'_> {
         let mut all = Vec::new();
         for (name, from) in self.0.revocations.installed().into_iter().chain(self.0.revocations.workflows()) {
             let newest = self.newest(&from).await;
-            all.push(self.told(name, from, newest));
+            let passed_to = self.passed_to(&from).await;
+            all.push(Outdated { passed_to, ..self.told(name, from, newest) });
         }
         all
+    }
+
+    /// The agent that the name leads to by which something was installed, if it is another one; none where that cannot be told.
+    async fn passed_to(&self, from: &InstalledRow) -> Option<AgentId> {
+        let (name, client) = (from.named.as_ref()?, self.0.client(&from.registry).ok()?);
+        let meant = match self.meant(&from.registry, &client, name).await {
+            // A registry hears who asks only where what is wanted is not for everybody.
+            Err(absent) if absent.is_absence() => {
+                let client = self.0.organising().visiting(&client).await.ok()?;
+                self.meant(&from.registry, &client, name).await
+            }
+            meant => meant,
+        };
+        let (agent, ..) = meant.ok()?;
+        (agent.to_string() != from.agent).then_some(agent)
     }
 
     /// What has that name, if its version was taken back, or is gone, and nothing newer is there: it stays, since a lower
@@ -70,7 +88,7 @@ impl Installing<'_> {
             Ok(newest) => (Ok(newest.version), newest.passed_over, newest.yanked, newest.quarantined),
             Err(error) => (Err(error.to_string()), Vec::new(), None, None),
         };
-        Outdated { name, from, newest, passed_over, revoked, yanked, quarantined }
+        Outdated { name, from, newest, passed_over, revoked, yanked, quarantined, passed_to: None }
     }
 
     fn revoked(&self, from: &InstalledRow) -> Option<String> {

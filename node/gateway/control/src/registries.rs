@@ -7,7 +7,7 @@ use althing_node::registries::{
     Installation, Mark, Offer, Outdated, Publication, Published, RegistriesError, RegistryRow, Witnesses, read_audience,
 };
 use althing_protocol::registry::Standing;
-use althing_protocol::{AgentId, CallerId, hex};
+use althing_protocol::{AgentId, CallerId, PublisherId, hex};
 use axum::Json;
 use axum::extract::{Path, Query, State};
 use serde::Deserialize;
@@ -165,6 +165,12 @@ fn done(answer: &mut Value, node: &Node, offer: &Offer, id: Option<&AgentId>) {
     };
 }
 
+/// The publisher that is meant.
+fn meant(publisher: Option<String>) -> Result<Option<PublisherId>, Problem> {
+    let parsed = publisher.map(|publisher| publisher.parse::<PublisherId>()).transpose();
+    Ok(parsed.map_err(RegistriesError::from)?)
+}
+
 /// Refuses to install another release than the one that was agreed to.
 fn agreed(offer: &Offer, digest: &str) -> Result<(), Problem> {
     if hex(&offer.digest) == digest { Ok(()) } else { Err(RegistriesError::Changed.into()) }
@@ -172,8 +178,9 @@ fn agreed(offer: &Offer, digest: &str) -> Result<(), Problem> {
 
 /// `POST /install`: shows what would be installed; installs it when its digest is agreed to.
 pub async fn install(State(node): State<Arc<Node>>, Json(request): Json<InstallRequest>) -> Answer {
-    let InstallRequest { reference, name, callers, young, registry, agreed: digest } = request;
-    let wanted = Installation { reference, name, callers, young, registry };
+    let InstallRequest { reference, name, callers, young, publisher, registry, agreed: digest } = request;
+    let publisher = meant(publisher)?;
+    let wanted = Installation { reference, name, callers, young, publisher, registry };
     let offer = node.registries.installing().look(&wanted, trusts(&node)).await?;
     let mut answer = offered(&node, &offer);
     let Some(digest) = digest else {
@@ -191,18 +198,25 @@ pub async fn install(State(node): State<Arc<Node>>, Json(request): Json<InstallR
 
 /// `POST /update`: shows what an installed agent would be updated to; updates it when its digest is agreed to.
 pub async fn update(State(node): State<Arc<Node>>, Json(request): Json<UpdateRequest>) -> Answer {
-    let UpdateRequest { name, young, agreed: digest } = request;
-    if let Some(kept) = node.registries.installing().kept(&name).await? {
+    let UpdateRequest { name, young, publisher, agreed: digest } = request;
+    let publisher = meant(publisher)?;
+    // What somebody else publishes is no newer version.
+    if publisher.is_none()
+        && let Some(kept) = node.registries.installing().kept(&name).await?
+    {
         if digest.is_some() {
             return Err(RegistriesError::Changed.into());
         }
         let mut answer = installed(&kept);
         answer["before"] = answer["version"].clone();
+        answer["beforeAgent"] = answer["agent"].clone();
         return Ok(Json(answer));
     }
-    let offer = node.registries.installing().look_for_update(&node.agents, &name, young, trusts(&node)).await?;
+    let wanted = (young, publisher);
+    let offer = node.registries.installing().look_for_update(&node.agents, &name, wanted, trusts(&node)).await?;
     let mut answer = offered(&node, &offer);
-    answer["before"] = json!(node.registries.installing().version_of(&name)?);
+    let (agent, version) = node.registries.installing().release_of(&name)?;
+    (answer["before"], answer["beforeAgent"]) = (json!(version), json!(agent));
     let Some(digest) = digest else { return Ok(Json(answer)) };
     agreed(&offer, &digest)?;
     let updating = tokio::spawn(async move {
@@ -219,7 +233,7 @@ pub async fn uninstall(State(node): State<Arc<Node>>, Path(name): Path<String>) 
     let removing = tokio::spawn(async move {
         match node.registries.workflows().remove(&name).await {
             Err(RegistriesError::NotInstalled(_)) => {
-                node.registries.installing().version_of(&name)?;
+                node.registries.installing().release_of(&name)?;
                 node.agents.remove(&name).await?;
             }
             removed => removed?,
@@ -249,5 +263,7 @@ fn installed(row: &Outdated) -> Value {
         "revoked": row.revoked,
         "yanked": row.yanked,
         "quarantined": row.quarantined,
+        "named": row.from.named,
+        "passedTo": row.passed_to.as_ref().map(|agent| agent.publisher().to_string()),
     })
 }

@@ -139,6 +139,9 @@ pub struct InstallRequest {
     /// Whether a young release of a publisher that is not trusted will do.
     #[serde(default)]
     pub young: bool,
+    /// The id of the publisher whose it must be: where a name led to another one's before, that one must be said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub publisher: Option<String>,
     /// Which registry; the only one if none is named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub registry: Option<String>,
@@ -155,6 +158,9 @@ pub struct UpdateRequest {
     /// Whether a young release of a publisher that is not trusted will do.
     #[serde(default)]
     pub young: bool,
+    /// The id of the publisher whose it must be, if its name leads to another one by now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub publisher: Option<String>,
     /// The digest of the release that was agreed to, hexadecimal; without one nothing is changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agreed: Option<String>,
