@@ -6,6 +6,7 @@ mod support;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use althing_protocol::inquiry::Inquiry;
 use althing_protocol::object::{self, Grant};
 use althing_protocol::record::Contact;
 use althing_protocol::registry::{Audience, Means, Presence, Release, Role, SignIn, Standing, Version, Visit};
@@ -16,7 +17,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use party::{DOMAIN, NETWORK, Party, client, refused};
 use reqwest::{Method, StatusCode};
-use support::{NOW, Served, open};
+use support::{NOW, Served, escaped, open};
 
 const DAY: u64 = 24 * 60 * 60 * 1_000;
 const BUNDLE: &[u8] = b"the files of a bundle";
@@ -325,6 +326,83 @@ async fn what_is_hidden_looks_like_what_is_absent_on_every_surface() {
     let old = org.visits(&served).await;
     served.now.store(NOW + 11 * 60 * 1_000, Ordering::SeqCst);
     assert_eq!(refused(old.release(NETWORK, &org.agent("internal"), &version("1.0.0")).await).0, 401);
+}
+
+/// A search of somebody: what it finds, and the rows that were read for it.
+async fn searched(served: &Served, query: &str, token: Option<&str>) -> (String, u64) {
+    served.is_indexed().await;
+    let (path, before) = (format!("search/jsonpath?query={}", escaped(query)), served.store.reads());
+    let (status, found) = ask(served, (Method::GET, &path), "", token).await;
+    assert_eq!(status, StatusCode::OK, "{query}: {found}");
+    (found, served.store.reads() - before)
+}
+
+/// P-185
+#[tokio::test]
+async fn members_find_by_search_what_is_for_the_organisation_and_nobody_else_does() {
+    let served = Served::start(open()).await;
+    let (org, member, stranger) = (Party::new(1), Party::new(2), Party::new(3));
+    org.is_organisation(&served, vec![member.member(&[Role::Read], &[])], 1).await;
+    let release = |name: &str, number: &str, audience: Audience, at: u64| {
+        let mut body = org.release(name, number, audience, BUNDLE);
+        body.sequence += at;
+        body
+    };
+    org.publishes(&served, release("open", "1.0.0", Audience::public(), 0)).await.expect("accepted");
+    let session = async |party: &Party| {
+        let answer = ask(&served, (Method::POST, "sessions"), party_sign_in(party, &served), None).await.1;
+        let answer: serde_json::Value = serde_json::from_str(&answer).expect("JSON");
+        answer["token"].as_str().expect("a token").to_owned()
+    };
+    let (outside, inside, own) = (session(&stranger).await, session(&member).await, session(&org).await);
+    let reads = served.token_of("audit", TokenScope::ReadReleases, member.id());
+    let queries = [
+        "$[?@.title=='internal'].id",
+        "$[?@.title=='open'].version.instance",
+        "$[?@.title!='none'].id",
+        "$[?@.title=='builds'].id",
+    ];
+    let outsiders = [None, Some(outside.as_str())];
+    let mut before = Vec::new();
+    for (query, token) in queries.iter().flat_map(|query| outsiders.map(|token| (query, token))) {
+        before.push(searched(&served, query, token).await);
+    }
+    org.publishes(&served, release("internal", "1.0.0", Audience::organisation(), 0)).await.expect("accepted");
+    org.publishes(&served, release("open", "1.1.0", Audience::organisation(), 1)).await.expect("accepted");
+    let mut builds = release("builds", "1.0.0", Audience::organisation(), 0);
+    builds.bundle = None;
+    org.publishes(&served, builds).await.expect("accepted");
+    // Those for whom it is find it, each agent in the version that they see.
+    let id = |name: &str| format!("[\"{}\"]", org.agent(name));
+    let all = format!("[\"{}\",\"{}\",\"{}\"]", org.agent("builds"), org.agent("internal"), org.agent("open"));
+    for token in [&inside, &own, &reads] {
+        let mut found = Vec::new();
+        for query in queries {
+            found.push(searched(&served, query, Some(token)).await.0);
+        }
+        assert_eq!(found, [id("internal"), "[\"1.1.0\"]".to_owned(), all.clone(), id("builds")]);
+    }
+    // Nobody else does; nor does anybody read more rows for them, also after members searched.
+    let mut after = Vec::new();
+    for (query, token) in queries.iter().flat_map(|query| outsiders.map(|token| (query, token))) {
+        after.push(searched(&served, query, token).await);
+    }
+    assert_eq!(after, before);
+    let total = async |token: &str| ask(&served, (Method::GET, "things?format=collection"), "", Some(token)).await.1;
+    assert!(total(&inside).await.contains("\"total\":1,"), "the list is everybody's");
+    // The same of Things by what they can do.
+    let anything = Inquiry { capability: None, action: None, target: None, agent: None };
+    let client = client(&served);
+    for (token, count) in [(&outside, 0), (&inside, 1), (&own, 1), (&reads, 1), (&outside, 0)] {
+        let asking = client.clone().with_token(token.clone());
+        assert_eq!(asking.published(&anything).await.expect("a list").len(), count);
+    }
+    assert!(client.published(&anything).await.expect("a list").is_empty());
+    // Who is no member any more finds nothing any more.
+    org.names(&served, org.roster(vec![], 1, NOW + 1)).await.expect("a roster");
+    assert_eq!(searched(&served, queries[0], Some(&inside)).await.0, "[]");
+    let wrong = ask(&served, (Method::GET, "search/jsonpath?query=$[*].id"), "", Some("another")).await.0;
+    assert_eq!(wrong, StatusCode::UNAUTHORIZED, "a token that opens nothing finds not less, but is refused");
 }
 
 /// What happened from the beginning on, as it is told, until that is told.

@@ -632,6 +632,9 @@ pub struct Find {
     /// How many results at most.
     #[arg(long, default_value_t = 50, value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1_000))]
     pub limit: usize,
+    /// Tell registries who you are, and find what is for you or your organisation alone too.
+    #[arg(long)]
+    pub signed_in: bool,
     /// Say how the result came about.
     #[arg(long)]
     pub explain: bool,

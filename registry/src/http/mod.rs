@@ -152,8 +152,9 @@ async fn hosts(State(registry): Shared, Query(query): Query<HostQuery>) -> Respo
     json(&answers::hosts(&registry.hosting().find_hosts(&query)))
 }
 
-async fn published(State(registry): Shared, Query(query): Query<HostQuery>) -> Answer {
-    Ok(json(&answers::published(&registry, &registry.published().find(&query)?)))
+async fn published(State(registry): Shared, Query(query): Query<HostQuery>, visitor: Visitor) -> Answer {
+    let found = registry.published().find(&query, visitor.reader())?;
+    Ok(private(json(&answers::published(&registry, &found))))
 }
 
 #[derive(Deserialize)]

@@ -5,6 +5,7 @@
 
 mod attestations;
 mod judging;
+mod limited;
 mod named;
 mod opened;
 mod organisation;
@@ -22,7 +23,7 @@ pub mod things;
 mod twins;
 
 pub use attestations::{Attested, HeldAttestations};
-pub use named::TWINS_MAX;
+pub use named::{TWINS_MAX, twins_of};
 pub use opened::Opened;
 pub use organisation::{Claim, HeldDomain, HeldRoster, Organisations};
 pub use purge::{Purge, PurgedBy};

@@ -8,6 +8,7 @@ use althing_protocol::registry::{
 };
 use althing_protocol::{AgentId, Digest, KeyLog, PublisherId};
 
+use super::limited::Limited;
 use super::purge::Purge;
 use super::quarantined::Quarantined;
 use super::quota::Room;
@@ -130,6 +131,15 @@ impl Versions {
         self.versions.iter().rev().find(|(_, released)| usable(released))
     }
 
+    /// Of those that somebody sees: the entry of the first one, and the highest one that a range chooses; none without that.
+    #[must_use]
+    pub fn seen(&self, is_seen: impl Fn(&Released) -> bool) -> Option<(u64, &Version, &Released)> {
+        let usable = |released: &Released| released.standing <= Standing::Deprecated && is_seen(released);
+        let (version, current) = self.versions.iter().rev().find(|(_, released)| usable(released))?;
+        let first = self.versions.values().filter(|released| is_seen(released)).map(|released| released.index).min();
+        Some((first.unwrap_or(current.index), version, current))
+    }
+
     /// The entries of the first release that everybody sees and of the current one; none if there is no current one.
     fn shown(&self) -> Option<(u64, u64)> {
         let (_, current) = self.current()?;
@@ -164,6 +174,7 @@ pub struct Machine {
     pub(super) publishers: BTreeMap<PublisherId, (KeyLog, u64)>,
     pub(super) agents: BTreeMap<AgentId, Versions>,
     shown: ShownAgents,
+    limited: Limited,
     /// Those with a release that nodes do not host: Things that run elsewhere, and workflows.
     published_things: BTreeSet<AgentId>,
     /// Revoked releases, by the index of the mark.
@@ -192,6 +203,7 @@ impl Machine {
             publishers: BTreeMap::new(),
             agents: BTreeMap::new(),
             shown: ShownAgents::default(),
+            limited: Limited::default(),
             published_things: BTreeSet::new(),
             revoked: BTreeMap::new(),
             things: Things::default(),
@@ -234,6 +246,12 @@ impl Machine {
     #[must_use]
     pub fn shown_agents(&self) -> &ShownAgents {
         &self.shown
+    }
+
+    /// Agents of which not everybody sees everything.
+    #[must_use]
+    pub fn limited(&self) -> &Limited {
+        &self.limited
     }
 
     /// The Things of the directory.
@@ -296,6 +314,7 @@ impl Machine {
                 let quarantine = self.quarantine_of(&release.body.agent, &release.body.version);
                 let versions = self.agents.entry(release.body.agent.clone()).or_default();
                 versions.sequence = release.body.sequence;
+                self.limited.note(&release.body);
                 let mut released = Released::of(release, description, index, quarantine);
                 self.published_things.extend(released.is_unhosted.then(|| release.body.agent.clone()));
                 self.organisations.count(&release.body.agent, &mut released);

@@ -42,7 +42,7 @@ pub use published::Published;
 pub use purging::Purging;
 pub use releases::{Reader, Releases};
 pub use rows::FAMILIES;
-pub use search::{Found, SearchError, Turn, TurnError, Turns, keep_indexed, search};
+pub use search::{Found, SearchError, Turn, TurnError, Turns, keep_indexed, search, search_as};
 pub use stage::{Stage, Staged, Staging, hex, unhex};
 use things::Kept;
 pub(crate) use things::report;

@@ -7,7 +7,7 @@ use althing_store::{Batch, Durability};
 
 use super::rows::{self, BUNDLES, STATEMENTS};
 use super::{KEPT_BUNDLE_BYTES_MAX, Listed, Registry, RequestError, Seen};
-use crate::machine::{Machine, Released, Statement};
+use crate::machine::{Machine, Released, Statement, twins_of};
 
 /// Who reads: a publisher that has shown who it is, or anybody.
 pub type Reader = Option<PublisherId>;
@@ -50,7 +50,7 @@ impl Releases<'_> {
     /// They do not depend on what is hidden.
     #[must_use]
     pub fn twins(&self, agent: &AgentId) -> Vec<AgentId> {
-        self.0.seen().machine.twins(agent)
+        twins_of(&self.0.seen().machine, agent)
     }
 
     /// Releases whose revocations have an index of at least `from`, at most `limit`.

@@ -95,6 +95,35 @@ fn an_organisation_is_installed_from_by_name_shows_to_its_members_and_approves_t
     }
 }
 
+/// P-185
+#[test]
+fn members_find_what_is_for_the_organisation() {
+    let scene = scene();
+    let (org, member, outsider) = (&scene.organisation, &scene.member, Machine::new());
+    let _node = outsider.up_alone(&[]);
+    outsider.json(&["registry", "add", &scene.registry.at, "--key", &scene.registry.key]);
+    assert_eq!(org.run(&["org", "init", "example.org"]).code, 0);
+    assert_eq!(org.run(&["org", "member", &scene.nodes[1].owner(), "--role", "read"]).code, 0);
+    let td = r#"{"@context":"https://www.w3.org/2022/wot/td/v1.1","title":"Build server","version":{"instance":"1.0.0"},
+        "securityDefinitions":{"nosec":{"scheme":"nosec"}},"security":"nosec",
+        "actions":{"build":{"forms":[{"href":"https://build.example.org/build"}]}}}"#;
+    let path = org.write("builds.td.json", td);
+    org.json(&["publish", path.to_str().expect("a path"), "--audience", "organisation"]);
+    let id = format!("{}:builds", scene.nodes[0].owner());
+    let find =
+        |machine: &Machine, flags: &[&str]| machine.run(&[&["--json", "find", "--action", "build"], flags].concat());
+    let is_found = |found: &Outcome| found.code == 0 && found.stdout.contains(&id);
+    let own = find(org, &[]);
+    assert!(is_found(&own), "a registry knows its organisations anyway: {own:?}");
+    assert_eq!(find(member, &[]).code, 4, "a registry does not hear who searches unless the owner wants that");
+    let members = find(member, &["--signed-in"]);
+    assert!(is_found(&members), "{members:?}");
+    for flags in [Vec::new(), vec!["--signed-in"]] {
+        let outside = find(&outsider, &flags);
+        assert!(outside.code == 4 && !outside.stdout.contains("builds"), "{outside:?}");
+    }
+}
+
 /// P-179
 #[test]
 fn a_name_that_passes_to_another_publisher_is_not_followed_unasked() {

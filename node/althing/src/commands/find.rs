@@ -26,7 +26,8 @@ pub async fn run(at: &Paths, find: &Find, out: &Out) -> Result<(), Failure> {
         min_grade: find.min_grade.map(Into::into),
         limit: Some(find.limit),
     };
-    let mut found = at.connect().await?.post("/find", &query).await?;
+    let path = if find.signed_in { "/find?signed_in=true" } else { "/find" };
+    let mut found = at.connect().await?.post(path, &query).await?;
     if !find.explain
         && let Some(found) = found.as_object_mut()
     {

@@ -129,6 +129,11 @@ impl Following<'_> {
         Ok(Heard { news, more: more && next > row.revoked_from })
     }
 
+    /// Whether a registry hears of the owner anyway: something was installed from it, or the owner is an organisation there.
+    pub(super) fn is_known(&self, at: &str) -> bool {
+        self.has_installed(at) || self.0.organising().is_organisation(at)
+    }
+
     /// Whether an agent or a workflow was installed from a registry.
     fn has_installed(&self, at: &str) -> bool {
         let (agents, workflows) = (self.0.revocations.installed(), self.0.revocations.workflows());

@@ -230,6 +230,11 @@ impl Organising<'_> {
         Ok((at.to_owned(), row))
     }
 
+    /// Whether the owner is an organisation in a registry.
+    pub(super) fn is_organisation(&self, at: &str) -> bool {
+        self.organisation_row(at).is_ok_and(|row| row.is_some())
+    }
+
     fn organisation_row(&self, at: &str) -> Result<Option<OrganisationRow>, RegistriesError> {
         let rows = self.0.store.scan(ORGANISATIONS, Range::all(REGISTRIES_MAX))?;
         let row = rows.into_iter().find(|(key, _)| key == at.as_bytes()).map(|(_, row)| row);

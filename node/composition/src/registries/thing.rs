@@ -101,8 +101,9 @@ impl Publishing<'_> {
 pub struct ReleasedThings<'a>(pub(super) &'a Registries);
 
 impl ReleasedThings<'_> {
-    /// Things that were released and match, verified. Only what says what a Thing can do is asked for.
-    pub async fn find(&self, query: &Query) -> Vec<PublishedThing> {
+    /// Things that were released and match, verified. Only what says what a Thing can do is asked for. What is for some alone
+    /// is found by those who sign in: where the owner wants that, and where the registry hears of the owner anyway.
+    pub async fn find(&self, query: &Query, is_signed_in: bool) -> Vec<PublishedThing> {
         let inquiry = Inquiry {
             // Without its range of versions, which is looked at here.
             capability: query.capability.as_deref().map(|id| id.split('@').next().unwrap_or(id).to_owned()),
@@ -119,7 +120,7 @@ impl ReleasedThings<'_> {
         let asked = self.0.list().into_iter().filter(|(_, row)| row.forked.is_none()).map(|(at, _)| {
             let inquiry = &inquiry;
             async move {
-                self.find_in(&at, inquiry, until).await.unwrap_or_else(|error| {
+                self.find_in(&at, inquiry, until, is_signed_in).await.unwrap_or_else(|error| {
                     tracing::debug!(registry = at, %error, "a registry names no Things");
                     Vec::new()
                 })
@@ -135,8 +136,13 @@ impl ReleasedThings<'_> {
         at: &str,
         inquiry: &Inquiry,
         until: Instant,
+        is_signed_in: bool,
     ) -> Result<Vec<PublishedThing>, RegistriesError> {
-        let client: RegistryClient = self.0.client(at)?;
+        let mut client: RegistryClient = self.0.client(at)?;
+        if is_signed_in || self.0.following().is_known(at) {
+            let visitor = timeout_at(until, self.0.organising().visitor(&client)).await;
+            client = visitor.unwrap_or(client);
+        }
         let Ok(named) = timeout_at(until, client.published(inquiry)).await else {
             tracing::debug!(registry = at, "a registry does not answer in time");
             return Ok(Vec::new());

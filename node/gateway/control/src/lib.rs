@@ -230,10 +230,24 @@ fn thing(thing: &althing_discovery::Thing) -> Value {
     })
 }
 
-async fn find(State(node): State<Arc<Node>>, Json(query): Json<Query>) -> Json<Value> {
+/// How somebody searches.
+#[derive(serde::Deserialize)]
+struct Searching {
+    /// Whether registries are told who searches, and find what is for the owner alone.
+    #[serde(default)]
+    signed_in: bool,
+}
+
+/// `POST /find`
+async fn find(
+    State(node): State<Arc<Node>>,
+    UrlQuery(Searching { signed_in }): UrlQuery<Searching>,
+    Json(query): Json<Query>,
+) -> Json<Value> {
     let begun = tokio::time::Instant::now();
+    let released = node.registries.things();
     let ((found, why), published) =
-        futures::future::join(node.discovery.search(&query), node.registries.things().find(&query)).await;
+        futures::future::join(node.discovery.search(&query), released.find(&query, signed_in)).await;
     let took_us = begun.elapsed().as_micros();
     let list: Vec<Value> = found
         .iter()

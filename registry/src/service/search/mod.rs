@@ -7,6 +7,7 @@
 mod indexing;
 mod part;
 mod path;
+mod reader;
 mod turns;
 
 use std::collections::BTreeMap;
@@ -24,6 +25,7 @@ use path::Query;
 pub use turns::{Turn, TurnError, Turns};
 
 use super::Registry;
+use super::releases::Reader;
 use super::rows::THINGS;
 use super::things::{Pick, Picked, Stored, ThingError, agents_after, chunks, picks, total};
 use crate::machine::Machine;
@@ -134,21 +136,39 @@ impl Registry {
     }
 }
 
-/// Searches all descriptions, for somebody from that origin (see [`Turns`]).
+/// Searches all descriptions that everybody sees, for somebody from that origin (see [`Turns`]).
 ///
 /// # Errors
 /// See [`SearchError`].
 pub async fn search(registry: Arc<Registry>, origin: Option<String>, query: &str) -> Result<Found, SearchError> {
+    search_as(registry, None, origin, query).await
+}
+
+/// Searches all descriptions that a reader sees: of agents those of the current releases that it sees.
+///
+/// # Errors
+/// See [`SearchError`].
+pub async fn search_as(
+    registry: Arc<Registry>,
+    reader: Reader,
+    origin: Option<String>,
+    query: &str,
+) -> Result<Found, SearchError> {
     let query = Query::parse(query)?;
     let turn = registry.turns().take(origin).await?;
-    if let Some(found) = Search::new(&registry, &query).few()? {
+    if reader.is_none()
+        && let Some(found) = Search::new(&registry, &query, reader).few()?
+    {
         return Ok(found);
     }
     let searched = tokio::task::spawn_blocking(move || {
         // It ends with the search, also if nobody waits for that any more.
         let _turn = turn;
-        let mut search = Search::new(&registry, &query);
+        let mut search = Search::new(&registry, &query, reader);
         search.run()?;
+        if reader.is_some() {
+            search.of_reader()?;
+        }
         Ok(search.found())
     });
     searched.await.map_err(|_| SearchError::Failed)?
@@ -158,6 +178,7 @@ pub async fn search(registry: Arc<Registry>, origin: Option<String>, query: &str
 struct Search<'a> {
     registry: &'a Registry,
     query: &'a Query,
+    reader: Reader,
     began: Instant,
     now_ms: u64,
     looked: u64,
@@ -174,9 +195,9 @@ struct Selected {
 }
 
 impl<'a> Search<'a> {
-    fn new(registry: &'a Registry, query: &'a Query) -> Search<'a> {
+    fn new(registry: &'a Registry, query: &'a Query, reader: Reader) -> Search<'a> {
         let (began, now_ms) = (Instant::now(), (registry.clock)());
-        Search { registry, query, began, now_ms, looked: 0, found: BTreeMap::new(), bytes: 0 }
+        Search { registry, query, reader, began, now_ms, looked: 0, found: BTreeMap::new(), bytes: 0 }
     }
 
     fn run(&mut self) -> Result<(), SearchError> {
