@@ -6,6 +6,7 @@ use crate::machine::outcome::Outcome;
 
 mod owners;
 mod policy;
+mod signatures;
 mod voters;
 mod withdrawals;
 
