@@ -21,6 +21,7 @@ pub mod inquiry;
 pub mod keylog;
 pub mod keyring;
 pub mod limits;
+pub mod near;
 pub mod network_key;
 pub mod object;
 mod points;

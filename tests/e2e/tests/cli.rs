@@ -107,6 +107,37 @@ fn mistakes_are_named_and_mended() {
 }
 
 #[test]
+fn a_name_with_a_typo_is_answered_with_the_one_that_may_be_meant() {
+    let machine = Machine::new();
+    let _node = machine.up_alone(&[]);
+    machine.add("echo", &cast::echo("echo", "trusted"));
+    machine.json(&["group", "create", "team"]);
+    machine.json(&["schedule", "add", "team", "nightly", "0 6 * * *", "--cap", "no.body"]);
+    let task = machine.json(&["task", "submit", "team", "--cap", "no.body", "x"])["task"].clone();
+    let task = task.as_str().expect("an id");
+    let other = format!("{}{}", &task[..task.len() - 1], if task.ends_with('0') { '1' } else { '0' });
+    let commands: [(&[&str], i32, &str); 10] = [
+        (&["call", "ecko", "hello"], 4, "echo"),
+        (&["describe", "ehco"], 4, "echo"),
+        (&["describe", "ehco/tool"], 4, "echo"),
+        (&["agent", "remove", "ech"], 4, "echo"),
+        (&["bind", "--running", "eccho"], 4, "echo"),
+        (&["group", "status", "taem"], 4, "team"),
+        (&["task", "list", "Team"], 4, "team"),
+        (&["task", "show", "team", &task[..8]], 2, task),
+        (&["task", "cancel", "team", &other], 5, task),
+        (&["schedule", "remove", "team", "nigthly"], 5, "nightly"),
+    ];
+    for (command, code, meant) in commands {
+        let outcome = machine.run(command);
+        let hint = format!("; did you mean {meant:?}?");
+        assert!(outcome.code == code && outcome.stderr.contains(&hint), "{command:?}: {outcome:?}");
+    }
+    let outcome = machine.run(&["call", "nobody", "hello"]);
+    assert!(!outcome.stderr.contains("did you mean"), "{outcome:?}");
+}
+
+#[test]
 fn taken_ports_and_a_taken_folder() {
     let machine = Machine::new();
     let taken = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").expect("a free port"));

@@ -33,9 +33,9 @@ pub enum RegistriesError {
     /// Several are known.
     #[error("this node follows several registries: name one with --registry: {}", .0.join(", "))]
     Several(Vec<String>),
-    /// The registry is not known.
-    #[error("this node does not follow {0}; `althing registry list` shows those it follows")]
-    Unknown(String),
+    /// The registry is not known; the second is a hint at one that may be meant.
+    #[error("this node does not follow {0}; `althing registry list` shows those it follows{1}")]
+    Unknown(String, String),
     /// There is no receipt of what was asked for.
     #[error(
         "this node keeps no receipt of {what} from {at}: it was sent to the registry by another node, or the receipt made room \
@@ -335,9 +335,9 @@ pub enum RegistriesError {
         /// The digest that was named.
         wanted: String,
     },
-    /// The agent was not installed from a registry.
-    #[error("nothing of the name {0:?} was installed from a registry; `althing outdated` lists those that were")]
-    NotInstalled(String),
+    /// The agent was not installed from a registry; the second is a hint at one that was.
+    #[error("nothing of the name {0:?} was installed from a registry; `althing outdated` lists those that were{1}")]
+    NotInstalled(String, String),
     /// The node has no folder of its own.
     #[error("this node keeps no data, so nothing can be installed on it")]
     NoFolder,
@@ -416,10 +416,10 @@ impl RegistriesError {
             | RegistriesError::Identity(_) => Kind::Invalid,
             RegistriesError::None
             | RegistriesError::Registry(RegistryError::Refused { status: 404, .. })
-            | RegistriesError::Unknown(_)
+            | RegistriesError::Unknown(..)
             | RegistriesError::NoReceipt { .. }
             | RegistriesError::NoMatch { .. }
-            | RegistriesError::NotInstalled(_)
+            | RegistriesError::NotInstalled(..)
             | RegistriesError::NoOrganisation
             | RegistriesError::NoBundle { .. } => Kind::NotFound,
             RegistriesError::OtherKey { .. }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use althing_protocol::registry::{BundleFiles, Standing, VerifiedRelease, Version};
-use althing_protocol::{AgentId, CallerId, Digest, PublisherId};
+use althing_protocol::{AgentId, CallerId, Digest, PublisherId, near};
 use althing_registry_client::{
     ListedVersion, Reference, RegistryClient, Resolved, check_approved, chosen, passed_over,
 };
@@ -378,9 +378,13 @@ impl Installing<'_> {
 
     /// From where what has that name was installed, and whether it is an agent.
     pub(super) fn installed(&self, name: &str) -> Result<(InstalledRow, bool), RegistriesError> {
-        let agent = self.0.revocations.installed().remove(name).map(|row| (row, true));
-        let found = agent.or_else(|| Some((self.0.revocations.workflows().remove(name)?, false)));
-        found.ok_or_else(|| RegistriesError::NotInstalled(name.to_owned()))
+        let (mut agents, mut workflows) = (self.0.revocations.installed(), self.0.revocations.workflows());
+        let agent = agents.remove(name).map(|row| (row, true));
+        let found = agent.or_else(|| Some((workflows.remove(name)?, false)));
+        found.ok_or_else(|| {
+            let hint = near::hint(name, agents.keys().chain(workflows.keys()).map(String::as_str));
+            RegistriesError::NotInstalled(name.to_owned(), hint)
+        })
     }
 
     /// The publisher's agent and the version of what has that name, as it is installed.

@@ -32,9 +32,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use althing_discovery::{Fetch, SystemResolver};
-use althing_protocol::AgentId;
 use althing_protocol::registry::{VerifiedRelease, Version};
 use althing_protocol::tlog::{Checkpoint, NoteKey};
+use althing_protocol::{AgentId, near};
 use althing_registry_client::RegistryClient;
 use althing_store::{Batch, Durability, Store};
 
@@ -336,14 +336,19 @@ impl Registries {
                         || row.key.split('+').next().is_some_and(|name| name == named)
                 };
                 let found = known.iter().find(is_meant).map(|(at, _)| at.clone());
-                found.ok_or_else(|| RegistriesError::Unknown(named.to_owned()))
+                found.ok_or_else(|| {
+                    let names = known.values().filter_map(|row| row.key.split('+').next());
+                    let hint = near::hint(named, known.keys().map(String::as_str).chain(names));
+                    RegistriesError::Unknown(named.to_owned(), hint)
+                })
             }
         }
     }
 
     /// A client of a registry, unless it showed two histories.
     fn client(&self, at: &str) -> Result<RegistryClient, RegistriesError> {
-        let row = self.known().get(at).cloned().ok_or_else(|| RegistriesError::Unknown(at.to_owned()))?;
+        let unknown = || RegistriesError::Unknown(at.to_owned(), String::new());
+        let row = self.known().get(at).cloned().ok_or_else(unknown)?;
         if row.forked.is_some() {
             return Err(RegistriesError::Distrusted(at.to_owned()));
         }

@@ -26,6 +26,12 @@ impl InstalledWorkflows<'_> {
         agents.file(name).is_ok() || self.0.revocations.workflows().contains_key(name)
     }
 
+    /// The names of those that are installed.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        self.0.revocations.workflows().into_keys().collect()
+    }
+
     /// Writes the workflow of an offer into the node's folder. Its caller holds the lock of installing.
     pub(super) async fn install(
         &self,
@@ -66,7 +72,7 @@ impl InstalledWorkflows<'_> {
     pub async fn remove(&self, name: &str) -> Result<(), RegistriesError> {
         let _installing = self.0.installing.lock().await;
         if !self.0.revocations.workflows().contains_key(name) {
-            return Err(RegistriesError::NotInstalled(name.to_owned()));
+            return Err(RegistriesError::NotInstalled(name.to_owned(), String::new()));
         }
         let row = self.0.revocations.set_workflow(name, None).await?;
         row.iter().for_each(|row| remove_folder(&row.folder));

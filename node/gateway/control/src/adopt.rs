@@ -11,7 +11,7 @@ use axum::extract::State;
 use serde_json::{Value, json};
 
 use crate::agents::added;
-use crate::{AcceptRequest, AdoptRequest, Kind, Problem};
+use crate::{AcceptRequest, AdoptRequest, Kind, Problem, agent_problem};
 
 /// The most Things of a directory that are adopted at once.
 const THINGS_MAX: usize = 64;
@@ -67,7 +67,10 @@ fn chosen(entries: &[Entry], things: &[String], all: bool) -> Result<Vec<Entry>,
         false => {
             let find = |id: &String| {
                 let found = entries.iter().find(|entry| entry.id == *id).cloned();
-                found.ok_or_else(|| Problem::new(Kind::NotFound, format!("the directory has no Thing {id:?}")))
+                found.ok_or_else(|| {
+                    let known: Vec<String> = entries.iter().map(|entry| entry.id.clone()).collect();
+                    Problem::new(Kind::NotFound, format!("the directory has no Thing {id:?}")).or_meant(id, &known)
+                })
             };
             things.iter().map(find).collect::<Result<_, _>>()?
         }
@@ -110,7 +113,7 @@ async fn each(
 pub async fn accept(State(node): State<Arc<Node>>, Json(request): Json<AcceptRequest>) -> Result<Json<Value>, Problem> {
     let accepting = tokio::spawn(async move {
         let AcceptRequest { name, digest } = request;
-        let (file, folder) = node.agents.file(&name)?;
+        let (file, folder) = node.agents.file(&name).map_err(|error| agent_problem(&node, &name, error))?;
         let adoption = adopted(&file).ok_or_else(|| {
             Problem::invalid(format!("{name:?} was not adopted: change its agent file, remove it and add it again"))
         })?;

@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::group_flows::{WORKFLOWS, times};
-use crate::{AppRequest, Kind, Problem, ServeGroup};
+use crate::{AppRequest, Kind, Problem, ServeGroup, near};
 
 type Answer = Result<Json<Value>, Problem>;
 
@@ -74,7 +74,7 @@ async fn operate(node: &Node, request: AppRequest) -> Result<Value, Problem> {
             let id = readable(node, &group).await?;
             let known = known(node, id, &app)?;
             if known.record == Record::default() {
-                return Err(unknown(&app));
+                return Err(unknown(node, id, &app));
             }
             let nothing = App {
                 name: app.clone(),
@@ -100,7 +100,7 @@ async fn operate(node: &Node, request: AppRequest) -> Result<Value, Problem> {
             let id = readable(node, &group).await?;
             let known = known(node, id, &app)?;
             if known.record == Record::default() {
-                return Err(unknown(&app));
+                return Err(unknown(node, id, &app));
             }
             let agents: Vec<Value> = known
                 .agents
@@ -120,7 +120,7 @@ async fn operate(node: &Node, request: AppRequest) -> Result<Value, Problem> {
 
 /// The group of that name, as it is now. What an application consists of is in its values.
 async fn readable(node: &Node, group: &str) -> Result<GroupId, Problem> {
-    let id = node.groups.resolve(group)?;
+    let id = near::group(node, group)?;
     node.groups.catch_up(id).await?;
     Reader::of(&node.groups, id).check()?;
     Ok(id)
@@ -184,11 +184,9 @@ async fn started(node: &Node, group: GroupId, app: &App) -> Result<Vec<String>, 
     }
 }
 
-fn unknown(app: &str) -> Problem {
-    Problem::new(
-        Kind::NotFound,
-        format!("the group has no application {app:?}; `althing app list GROUP` shows those it has"),
-    )
+fn unknown(node: &Node, group: GroupId, app: &str) -> Problem {
+    let why = format!("the group has no application {app:?}; `althing app list GROUP` shows those it has");
+    Problem::new(Kind::NotFound, why).or_meant(app, &near::values(node, group, APPS))
 }
 
 /// The application, with the files that it names.
@@ -395,7 +393,7 @@ pub async fn serve(
     Path(group): Path<String>,
     Json(request): Json<ServeGroup>,
 ) -> Answer {
-    let id = node.groups.resolve(&group)?;
+    let id = near::group(&node, &group)?;
     let working = tokio::spawn(async move {
         match request {
             ServeGroup::Agent(file) => {

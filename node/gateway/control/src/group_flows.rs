@@ -16,7 +16,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use serde_json::{Value, json};
 
-use crate::{Kind, Problem, ScheduleRequest, ScheduledWork, WorkflowRequest};
+use crate::{Kind, Problem, ScheduleRequest, ScheduledWork, WorkflowRequest, near};
 
 type Answer = Result<Json<Value>, Problem>;
 
@@ -31,7 +31,7 @@ pub async fn workflows(
     Path(group): Path<String>,
     Json(request): Json<WorkflowRequest>,
 ) -> Answer {
-    let id = node.groups.resolve(&group)?;
+    let id = near::group(&node, &group)?;
     // In a task of its own: it is completed even if the command line hangs up.
     let working = tokio::spawn(async move { operate(&node, id, request).await.map(Json) });
     working.await.unwrap_or_else(|error| Err(Problem::failed(error.to_string())))
@@ -58,7 +58,9 @@ async fn operate(node: &Node, group: GroupId, request: WorkflowRequest) -> Resul
                         "there is no file {name:?}, the group keeps no workflow of that name (`althing app apply`), and none \
                          was installed here (`althing install`)"
                     );
-                    Problem::new(Kind::NotFound, why)
+                    let mut known = near::values(node, group, WORKFLOWS);
+                    known.extend(node.registries.workflows().names());
+                    Problem::new(Kind::NotFound, why).or_meant(&name, &known)
                 })?,
             };
             begin(node, group, workflow, input).await
@@ -72,17 +74,17 @@ async fn operate(node: &Node, group: GroupId, request: WorkflowRequest) -> Resul
             looked(node, group, &run, shown)
         }
         WorkflowRequest::Resume { run } => {
-            node.groups.command(group, Command::ResumeRun(run_id(&run)?)).await?;
+            near::command(node, group, Command::ResumeRun(run_id(node, group, &run)?)).await?;
             Ok(json!({ "resumed": run }))
         }
         WorkflowRequest::Cancel { run } => {
-            node.groups.command(group, Command::CancelRun(run_id(&run)?)).await?;
+            near::command(node, group, Command::CancelRun(run_id(node, group, &run)?)).await?;
             Ok(json!({ "canceled": run }))
         }
         WorkflowRequest::Approve { run, step, approved, note } => {
             node.groups.catch_up(group).await?;
             let (step, round) = looked(node, group, &run, |run| asking(run, step.as_deref()))??;
-            let answer = Approve { run: run_id(&run)?, step: step.clone(), round, approved, note };
+            let answer = Approve { run: run_id(node, group, &run)?, step: step.clone(), round, approved, note };
             node.groups.command(group, Command::Approve(answer)).await?;
             Ok(json!({ "run": run, "step": step, "approved": approved }))
         }
@@ -100,17 +102,21 @@ fn workflow(file: &str) -> Result<Workflow, Problem> {
     parse_workflow(file).map_err(|error| Problem::invalid(error.to_string()))
 }
 
-fn run_id(text: &str) -> Result<WorkId, Problem> {
-    text.parse().map_err(|error| Problem::invalid(format!("{text:?} is no id of a run: {error}")))
+fn run_id(node: &Node, group: GroupId, text: &str) -> Result<WorkId, Problem> {
+    text.parse().map_err(|error| {
+        let problem = Problem::invalid(format!("{text:?} is no id of a run: {error}"));
+        problem.or_meant(text, &near::runs(node, group))
+    })
 }
 
 /// Looks at a run of the group that is shown here.
 fn looked<T>(node: &Node, group: GroupId, run: &str, look: impl FnOnce(&Run) -> T) -> Result<T, Problem> {
-    let id = run_id(run)?;
+    let id = run_id(node, group, run)?;
     let found = Reader::of(&node.groups, group).run(&id, look)?;
-    let unknown =
-        || Problem::new(Kind::NotFound, format!("the group has no run {run}; it forgets old ones that ended"));
-    found.ok_or_else(unknown)
+    found.ok_or_else(|| {
+        let why = format!("the group has no run {run}; it forgets old ones that ended");
+        Problem::new(Kind::NotFound, why).or_meant(run, &near::runs(node, group))
+    })
 }
 
 /// The step that is to be answered, and its round.
@@ -182,7 +188,7 @@ pub async fn schedules(
     Path(group): Path<String>,
     Json(request): Json<ScheduleRequest>,
 ) -> Answer {
-    let id = node.groups.resolve(&group)?;
+    let id = near::group(&node, &group)?;
     let working = tokio::spawn(async move { plan(&node, id, request).await.map(Json) });
     working.await.unwrap_or_else(|error| Err(Problem::failed(error.to_string())))
 }
@@ -210,7 +216,7 @@ async fn plan(node: &Node, group: GroupId, request: ScheduleRequest) -> Result<V
             Ok(json!({ "schedules": Reader::of(&node.groups, group).look(all)? }))
         }
         ScheduleRequest::Remove { name } => {
-            node.groups.command(group, Command::Unschedule(name.clone())).await?;
+            near::command(node, group, Command::Unschedule(name.clone())).await?;
             Ok(json!({ "removed": name }))
         }
     }

@@ -15,7 +15,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use serde_json::{Value, json};
 
-use crate::{Kind, Problem, SubmitTask, TaskRequest, group_resources};
+use crate::{Kind, Problem, SubmitTask, TaskRequest, group_resources, near};
 
 type Answer = Result<Json<Value>, Problem>;
 
@@ -28,7 +28,7 @@ pub async fn work(
     Path(group): Path<String>,
     Json(request): Json<TaskRequest>,
 ) -> Answer {
-    let id = node.groups.resolve(&group)?;
+    let id = near::group(&node, &group)?;
     // In a task of its own: it is completed even if the command line hangs up.
     let working = tokio::spawn(async move { operate(&node, id, request).await.map(Json) });
     working.await.unwrap_or_else(|error| Err(Problem::failed(error.to_string())))
@@ -38,12 +38,12 @@ async fn operate(node: &Node, group: GroupId, request: TaskRequest) -> Result<Va
     match request {
         TaskRequest::Submit(submit) => submitted(node, group, *submit).await,
         TaskRequest::Cancel { task } => {
-            node.groups.command(group, Command::Cancel(work_id(&task)?)).await?;
+            near::command(node, group, Command::Cancel(work_id(node, group, &task)?)).await?;
             Ok(json!({ "canceled": task }))
         }
         TaskRequest::Depend { task, on } => {
-            let depend = Depend { task: work_id(&task)?, on: work_id(&on)? };
-            node.groups.command(group, Command::Depend(depend)).await?;
+            let depend = Depend { task: work_id(node, group, &task)?, on: work_id(node, group, &on)? };
+            near::command(node, group, Command::Depend(depend)).await?;
             Ok(json!({ "task": task, "on": on }))
         }
         TaskRequest::Resources => {
@@ -56,13 +56,13 @@ async fn operate(node: &Node, group: GroupId, request: TaskRequest) -> Result<Va
             Ok(json!({ "resource": resource, "rule": rule }))
         }
         TaskRequest::Vote { resource, task } => {
-            let choice = Choice { resource: resource.clone(), task: work_id(&task)? };
-            node.groups.command(group, Command::Vote(choice)).await?;
+            let choice = Choice { resource: resource.clone(), task: work_id(node, group, &task)? };
+            near::command(node, group, Command::Vote(choice)).await?;
             Ok(json!({ "resource": resource, "task": task }))
         }
         TaskRequest::Decide { resource, task } => {
-            let choice = Choice { resource: resource.clone(), task: work_id(&task)? };
-            node.groups.command(group, Command::Decide(choice)).await?;
+            let choice = Choice { resource: resource.clone(), task: work_id(node, group, &task)? };
+            near::command(node, group, Command::Decide(choice)).await?;
             Ok(json!({ "resource": resource, "task": task }))
         }
         TaskRequest::List { finished } => {
@@ -71,9 +71,9 @@ async fn operate(node: &Node, group: GroupId, request: TaskRequest) -> Result<Va
         }
         TaskRequest::Show { task, explain } => {
             node.groups.catch_up(group).await?;
-            let id = work_id(&task)?;
+            let id = work_id(node, group, &task)?;
             let shown = Reader::of(&node.groups, group).task(&id, shown)?;
-            let mut shown = shown.ok_or_else(|| unknown(&task))?;
+            let mut shown = shown.ok_or_else(|| unknown(node, group, &task))?;
             fetched(node, group, id, &mut shown).await?;
             if explain {
                 let why = node.groups.explain(group, id)?.unwrap_or_default();
@@ -88,20 +88,24 @@ async fn operate(node: &Node, group: GroupId, request: TaskRequest) -> Result<Va
         }
         TaskRequest::Deps { task } => {
             node.groups.catch_up(group).await?;
-            let id = work_id(&task)?;
+            let id = work_id(node, group, &task)?;
             let here = node.communication.network().local();
             let shown = |state: &Group, task: &Task| dependencies(state, &Sight::of(state, here), task);
-            Reader::of(&node.groups, group).task(&id, shown)?.ok_or_else(|| unknown(&task))
+            Reader::of(&node.groups, group).task(&id, shown)?.ok_or_else(|| unknown(node, group, &task))
         }
     }
 }
 
-fn work_id(text: &str) -> Result<WorkId, Problem> {
-    text.parse().map_err(|error| Problem::invalid(format!("{text:?} is no id of a task: {error}")))
+fn work_id(node: &Node, group: GroupId, text: &str) -> Result<WorkId, Problem> {
+    text.parse().map_err(|error| {
+        let problem = Problem::invalid(format!("{text:?} is no id of a task: {error}"));
+        problem.or_meant(text, &near::tasks(node, group))
+    })
 }
 
-fn unknown(task: &str) -> Problem {
-    Problem::new(Kind::NotFound, format!("the group has no task {task}; it forgets those that ended long ago"))
+fn unknown(node: &Node, group: GroupId, task: &str) -> Problem {
+    let why = format!("the group has no task {task}; it forgets those that ended long ago");
+    Problem::new(Kind::NotFound, why).or_meant(task, &near::tasks(node, group))
 }
 
 async fn submitted(node: &Node, group: GroupId, given: SubmitTask) -> Result<Value, Problem> {
@@ -134,7 +138,7 @@ async fn submitted(node: &Node, group: GroupId, given: SubmitTask) -> Result<Val
             .map(|seconds| node.clock().now_ms().saturating_add(seconds.saturating_mul(1_000))),
         attempts_max: given.attempts,
         lease_ms: given.lease_s.saturating_mul(1_000),
-        dependencies: given.after.iter().map(|task| work_id(task)).collect::<Result<_, _>>()?,
+        dependencies: given.after.iter().map(|task| work_id(node, group, task)).collect::<Result<_, _>>()?,
         resources: given.resources,
     };
     let number = node.groups.command(group, Command::Submit(Box::new(submit))).await?;

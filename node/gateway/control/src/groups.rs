@@ -17,7 +17,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use serde_json::{Value, json};
 
-use crate::{CreateGroup, GroupRequest, JoinGroup, Kind, Problem, group_owners};
+use crate::{CreateGroup, GroupRequest, JoinGroup, Kind, Problem, group_owners, near};
 
 type Answer = Result<Json<Value>, Problem>;
 
@@ -121,8 +121,10 @@ pub async fn work(
     Json(request): Json<GroupRequest>,
 ) -> Answer {
     let id = match request {
-        GroupRequest::Leave { forget: true } => node.groups.resolve_to_forget(&group)?,
-        _ => node.groups.resolve(&group)?,
+        GroupRequest::Leave { forget: true } => {
+            node.groups.resolve_to_forget(&group).map_err(|error| near::no_group(&node, &group, error))?
+        }
+        _ => near::group(&node, &group)?,
     };
     let working = tokio::spawn(async move { operate(&node, id, request).await.map(Json) });
     working.await.unwrap_or_else(|error| Err(Problem::failed(error.to_string())))

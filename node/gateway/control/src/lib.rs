@@ -16,6 +16,7 @@ mod group_resources;
 mod group_tasks;
 mod groups;
 mod memory;
+mod near;
 mod org;
 mod receipts;
 mod registries;
@@ -30,9 +31,9 @@ mod traces;
 
 use std::sync::Arc;
 
-use althing_calls::{Among, Callee, Operation, OperationRequest, Principal, Refusal, Reply};
+use althing_calls::{Among, Callee, Operation, OperationError, OperationRequest, Principal, Refusal, Reply};
 use althing_discovery::{Found, Learned, Query};
-use althing_node::{Node, doctor, publish};
+use althing_node::{Node, NodeError, doctor, publish};
 use althing_protocol::{CallerId, IdentityError, PublicKey};
 use axum::body::Body;
 use axum::extract::{Path as UrlPath, Query as UrlQuery, State};
@@ -346,11 +347,12 @@ async fn describe(
         Err(error) => {
             // By its identifier only: anybody may give a Thing an agent's title. Things are not verified.
             let Some(thing) = node.discovery.thing(&agent) else {
+                let name = agent.rsplit_once('/').map_or(agent.as_str(), |(name, _)| name);
                 return Err(match node.discovery.no_agent_but_thing(&agent) {
                     Some(thing) => {
                         unknown(format!("no agent is {agent:?}, but a Thing: `althing describe {:?}`", thing.id))
                     }
-                    None => unknown(error.message),
+                    None => unknown(error.message).or_meant(name, &near::agents(&node, query.anyone)),
                 });
             };
             return Ok(td(thing.description.bytes().to_vec()));
@@ -395,15 +397,23 @@ async fn bound(State(node): State<Arc<Node>>, Json(request): Json<AddRequest>) -
 }
 
 async fn binding(State(node): State<Arc<Node>>, UrlPath(name): UrlPath<String>) -> Answer {
-    Ok(Json(node.bindings.find(&name)?))
+    let found = node.bindings.find(&name);
+    found.map(Json).map_err(|error| agent_problem(&node, &name, error))
 }
 
 async fn remove(State(node): State<Arc<Node>>, UrlPath(name): UrlPath<String>) -> Answer {
     let removing = tokio::spawn(async move {
-        node.agents.remove(&name).await?;
+        node.agents.remove(&name).await.map_err(|error| agent_problem(&node, &name, error))?;
         Ok(Json(json!({ "removed": name })))
     });
     removing.await.unwrap_or_else(|error| Err(Problem::failed(error.to_string())))
+}
+
+/// Why something with an agent of this node failed; if it has none of that name, with the name that may be meant.
+fn agent_problem(node: &Node, name: &str, error: NodeError) -> Problem {
+    let is_unknown = matches!(error, NodeError::NoAgent(_) | NodeError::NoBinding(_));
+    let problem = Problem::from(error);
+    if is_unknown { problem.or_meant(name, &near::own_agents(node)) } else { problem }
 }
 
 async fn trusted(State(node): State<Arc<Node>>) -> Json<Value> {
@@ -444,9 +454,11 @@ async fn ask(node: &Node, request: &CallRequest, operation: Operation, params: &
         );
         return Err(Problem::new(Kind::NotFound, message));
     }
-    let Some((name, tool)) = request.agent.split_once('/') else { return Err(error.into()) };
+    let unknown =
+        |name: &str, error: OperationError| Problem::from(error).or_meant(name, &near::agents(node, request.anyone));
+    let Some((name, tool)) = request.agent.split_once('/') else { return Err(unknown(&request.agent, error)) };
     if node.calls.resolve(name, among(request.anyone)).await.is_err() {
-        return Err(error.into());
+        return Err(unknown(name, error));
     }
     let tool = json!(tool);
     let message = format!(

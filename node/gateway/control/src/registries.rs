@@ -232,7 +232,7 @@ pub async fn uninstall(State(node): State<Arc<Node>>, Path(name): Path<String>) 
     // In a task of its own: it is completed even if the command line hangs up.
     let removing = tokio::spawn(async move {
         match node.registries.workflows().remove(&name).await {
-            Err(RegistriesError::NotInstalled(_)) => {
+            Err(RegistriesError::NotInstalled(..)) => {
                 node.registries.installing().release_of(&name)?;
                 node.agents.remove(&name).await?;
             }

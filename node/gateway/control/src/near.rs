@@ -1,0 +1,99 @@
+//! Names that somebody wrote and that nothing has: the answer names one that differs little. Whoever uses this API owns the
+//! node, and may see all that it knows; faces for others say nothing of what they did not ask for.
+
+use althing_coordination::GroupError;
+use althing_coordination::machine::group::Group;
+use althing_coordination::machine::outcome::Refusal;
+use althing_discovery::{Found, Query, TrustRelation};
+use althing_node::{Node, publish};
+use althing_protocol::group::{Command, GroupId};
+use althing_protocol::near;
+
+use crate::Problem;
+
+/// Agents whose names are compared, at most.
+const AGENTS_MAX: usize = 1_000;
+
+impl Problem {
+    /// The same, with the known name that may be meant by the one that was written.
+    pub(crate) fn or_meant(mut self, written: &str, known: &[String]) -> Problem {
+        self.message += &near::hint(written, known.iter().map(String::as_str));
+        self
+    }
+}
+
+/// The names of this node's agents, also of those that do not run.
+pub fn own_agents(node: &Node) -> Vec<String> {
+    let stored = publish::all(node.store.as_ref()).unwrap_or_default();
+    stored.into_iter().map(|added| added.file.name).collect()
+}
+
+/// The names of the agents that may be called by name: this node's, and those that others whom its owner trusts publish; of
+/// strangers too if `anyone`.
+pub fn agents(node: &Node, anyone: bool) -> Vec<String> {
+    let (found, _) = node.discovery.find(&Query { limit: Some(AGENTS_MAX), ..Query::default() });
+    let may = |found: &&Found| {
+        anyone || node.calls.relation(found.candidate.verified.agent.publisher()) != TrustRelation::Stranger
+    };
+    let mut names = own_agents(node);
+    names.extend(found.iter().filter(may).map(|found| found.candidate.verified.agent.name().to_owned()));
+    names
+}
+
+/// The group of that id or name.
+pub fn group(node: &Node, written: &str) -> Result<GroupId, Problem> {
+    node.groups.resolve(written).map_err(|error| no_group(node, written, error))
+}
+
+/// Why no group is meant, with one that may be.
+pub fn no_group(node: &Node, written: &str, error: GroupError) -> Problem {
+    let is_unknown = matches!(error, GroupError::NotFound(_));
+    let problem = Problem::from(error);
+    if !is_unknown {
+        return problem;
+    }
+    let names: Vec<String> = node.groups.list().into_iter().map(|group| group.name).collect();
+    problem.or_meant(written, &names)
+}
+
+/// Has a group execute a command; if it does not have the task, the run or the schedule that it names, the refusal says what
+/// may be meant.
+pub async fn command(node: &Node, group: GroupId, command: Command) -> Result<(), Problem> {
+    let done = node.groups.command(group, command).await;
+    done.map(drop).map_err(|error| refused(node, group, error))
+}
+
+fn refused(node: &Node, group: GroupId, error: GroupError) -> Problem {
+    let (written, known) = match &error {
+        GroupError::Refused(Refusal::UnknownTask(task)) => (task.to_string(), tasks(node, group)),
+        GroupError::Refused(Refusal::UnknownRun(run)) => (run.to_string(), runs(node, group)),
+        GroupError::Refused(Refusal::UnknownSchedule(name)) => (name.clone(), schedules(node, group)),
+        _ => return error.into(),
+    };
+    Problem::from(error).or_meant(&written, &known)
+}
+
+/// The ids of a group's tasks.
+pub fn tasks(node: &Node, group: GroupId) -> Vec<String> {
+    names(node, group, |state| state.work().tasks().iter().map(|task| task.id().to_string()).collect())
+}
+
+/// The ids of a group's runs of workflows.
+pub fn runs(node: &Node, group: GroupId) -> Vec<String> {
+    names(node, group, |state| state.flows().runs().iter().map(|run| run.id.to_string()).collect())
+}
+
+/// The names of a group's values that begin so, without that beginning.
+pub fn values(node: &Node, group: GroupId, prefix: &str) -> Vec<String> {
+    let rest = |key: &str| key.strip_prefix(prefix).unwrap_or(key).to_owned();
+    names(node, group, |state| state.values().keys(prefix).map(rest).collect())
+}
+
+fn schedules(node: &Node, group: GroupId) -> Vec<String> {
+    names(node, group, |state| state.flows().schedules().iter().map(|known| known.schedule.name.clone()).collect())
+}
+
+/// Nothing where the group cannot be looked at: then there is no hint.
+fn names(node: &Node, group: GroupId, of: impl FnOnce(&Group) -> Vec<String>) -> Vec<String> {
+    node.groups.look(group, of).unwrap_or_default()
+}
