@@ -1,6 +1,7 @@
 //! How commands fail: a sentence for people, a stable exit code for scripts.
 
 use std::path::Path;
+use std::process::ExitCode;
 
 use althing_client::{ClientError, InputError, NodeProcessError, plain};
 use althing_contract_bench::BenchError;
@@ -180,6 +181,19 @@ impl Failure {
             eprintln!("althing: {}", plain(&self.message, &std::io::stderr()));
         }
     }
+}
+
+/// Says why a command line cannot be read, as JSON if requested. Help and versions, which clap takes for errors too, are
+/// printed as they are.
+pub fn misread(error: &clap::Error, as_json: bool) -> ExitCode {
+    if !as_json || !error.use_stderr() {
+        error.exit();
+    }
+    let said = error.to_string();
+    let said = said.trim();
+    let failure = Failure::usage(said.strip_prefix("error: ").unwrap_or(said));
+    failure.print(true);
+    ExitCode::from(failure.code)
 }
 
 #[cfg(test)]

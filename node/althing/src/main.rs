@@ -14,6 +14,7 @@ mod startup;
 mod telemetry;
 mod tokens;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use althing_client::Out;
@@ -34,7 +35,11 @@ fn main() -> ExitCode {
     }
     // Two TLS providers are compiled in through dependencies; without a choice the first HTTPS client would panic.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let args = Args::read();
+    let words: Vec<OsString> = std::env::args_os().collect();
+    let args = match Args::read(&words) {
+        Ok(args) => args,
+        Err(error) => return exit::misread(&error, Args::want_json(&words)),
+    };
     let outcome = run(args.clone());
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

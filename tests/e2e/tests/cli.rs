@@ -74,6 +74,20 @@ fn mistakes_are_named_and_mended() {
     assert_eq!(outcome.code, 2);
     assert!(outcome.stderr.contains("'find'"), "{outcome:?}");
     assert_eq!(machine.run(&["find", "--limit", "0"]).code, 2);
+    for (command, told) in [
+        (&["--json", "fnid"][..], "'find'"),
+        (&["find", "--limit", "0", "--json"], "--limit"),
+        (&["--json", "adopt", "server", "--dry-run"], "before the program"),
+        (&["--json"], "Usage: althing"),
+    ] {
+        let outcome = machine.run(command);
+        let error: Value = serde_json::from_str(&outcome.stderr).expect("usage errors are JSON too");
+        let message = error["error"]["message"].as_str().expect("a message");
+        assert!(outcome.code == 2 && error["error"]["exitCode"] == 2, "{command:?}: {outcome:?}");
+        assert!(message.contains(told) && !message.starts_with("error:"), "{command:?}: {message}");
+    }
+    let help = machine.run(&["--json", "--help"]);
+    assert!(help.code == 0 && help.stdout.contains("Usage: althing"), "{help:?}");
     for list in ["secret", "token"] {
         let outcome = machine.run(&[list, "list"]);
         let none = format!("no {list}; `althing {list} ");

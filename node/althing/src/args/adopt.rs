@@ -1,5 +1,7 @@
 //! `althing adopt`
 
+use std::ffi::OsString;
+
 use althing_fetch::Url;
 use clap::error::ErrorKind;
 use clap::{CommandFactory as _, Parser as _};
@@ -54,22 +56,26 @@ pub struct Adopt {
 
 impl Args {
     /// Reads the command line. Flags of `adopt` may stand after an address too; what follows a command is the command's.
-    pub fn read() -> Args {
-        let words: Vec<_> = std::env::args_os().collect();
-        let args = Args::parse_from(&words);
-        if let Some(option) = misplaced(&args, &words) {
+    pub fn read(words: &[OsString]) -> Result<Args, clap::Error> {
+        let args = Args::try_parse_from(words)?;
+        if let Some(option) = misplaced(&args, words) {
             let message = format!(
                 "{option}: options of `althing adopt` stand before the program; write -- before the program if its own \
                  option is meant"
             );
-            Args::command().error(ErrorKind::ArgumentConflict, message).exit();
+            return Err(Args::command().error(ErrorKind::ArgumentConflict, message));
         }
-        let Some(words) = rearranged(&args, &words) else { return args };
-        let mut args = Args::parse_from(words);
+        let Some(words) = rearranged(&args, words) else { return Ok(args) };
+        let mut args = Args::try_parse_from(words)?;
         if let Command::Adopt(adopt) = &mut args.command {
             adopt.address_first = true;
         }
-        args
+        Ok(args)
+    }
+
+    /// Whether words that are no command line ask for JSON.
+    pub fn want_json(words: &[OsString]) -> bool {
+        words.iter().take_while(|word| *word != "--").any(|word| word == "--json")
     }
 }
 
@@ -154,6 +160,19 @@ mod tests {
         {
             assert_eq!(misplaced(&format!("althing adopt {fine}")), None, "{fine}");
         }
+    }
+
+    #[test]
+    fn words_that_are_no_command_line_may_ask_for_json() {
+        let asked = |words: &str| {
+            let words: Vec<OsString> = words.split(' ').map(OsString::from).collect();
+            (Args::read(&words).is_err(), Args::want_json(&words))
+        };
+        assert_eq!(asked("althing --json fnid"), (true, true));
+        assert_eq!(asked("althing find --json --limit 0"), (true, true));
+        assert_eq!(asked("althing --json adopt server --dry-run"), (true, true));
+        assert_eq!(asked("althing fnid"), (true, false));
+        assert_eq!(asked("althing adopt -- server --json"), (false, false));
     }
 
     #[test]
