@@ -1,9 +1,11 @@
 //! Agent files for what exists already: an A2A agent elsewhere, the tools of an MCP server, or a Thing.
 
 mod changes;
+mod environment;
 mod things;
 
 pub use changes::{Change, changes};
+pub use environment::{Environment, remove_environment};
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -37,6 +39,8 @@ pub struct Adoption {
     pub callers: Callers,
     /// Origins beside its own to which the forms of a Thing may lead.
     pub allow: Vec<String>,
+    /// The variables that its program is given.
+    pub environment: Environment,
 }
 
 /// What is there.
@@ -88,7 +92,9 @@ pub fn adopted(file: &AgentFile) -> Option<Adoption> {
         ToolServerSpec::Thing { allow, .. } => allow.clone(),
         ToolServerSpec::Command { .. } | ToolServerSpec::Url { .. } => Vec::new(),
     };
-    Some(Adoption { at, name: Some(file.name.clone()), callers: file.callers.clone(), allow })
+    let (name, callers) = (Some(file.name.clone()), file.callers.clone());
+    // Its variables are in the file, by their secrets.
+    Some(Adoption { at, name, callers, allow, environment: Environment::default() })
 }
 
 /// Why something cannot be adopted.
@@ -100,6 +106,9 @@ pub enum AdoptError {
     /// Its own description makes no agent file.
     #[error("what it says of itself makes no agent file: {0}")]
     Unfit(String),
+    /// Its program cannot be given the variables.
+    #[error("{0}")]
+    Environment(String),
     /// It is many Things.
     #[error("a directory of Things is there by now")]
     Directory,
@@ -122,11 +131,12 @@ impl Adoption {
     /// # Errors
     /// See [`AdoptError`].
     pub async fn look(&self, host: &Host, folder: &Path) -> Result<Offer, AdoptError> {
+        self.environment.check(&self.at).map_err(AdoptError::Environment)?;
         let mut at = self.at.clone();
         if let ToolServerSpec::Url { url, .. } = &mut at {
             *url = url.trim_end_matches("/.well-known/agent-card.json").to_owned();
         }
-        let draft = match recognise(host, &at, &self.allow, folder).await? {
+        let draft = match recognise(host, &self.environment.given_to(&at), &self.allow, folder).await? {
             Found::Directory(entries, left_out) => return Ok(Offer::Directory(entries, left_out)),
             found => self.write(&at, found)?,
         };
@@ -160,7 +170,7 @@ impl Adoption {
             card: Some(agreed_digest(card)),
             signed_by: signature.key.map(|key| key.to_string()),
         };
-        let contract = contract(secret, &[])?;
+        let contract = contract(secret.as_slice(), &[])?;
         let mut file = self.file(&card.name, &card.description, skills, runtime, contract);
         if semver::Version::parse(&card.version).is_ok() {
             file.version.clone_from(&card.version);
@@ -188,7 +198,7 @@ impl Adoption {
         mut left_out: Vec<(String, String)>,
     ) -> Result<Draft, AdoptError> {
         let (tools, unnamed): (Vec<Definition>, Vec<_>) =
-            tools.into_iter().partition(|tool| contract(None, &[format!("{SERVER}/{}", tool.name)]).is_ok());
+            tools.into_iter().partition(|tool| contract(&[], &[format!("{SERVER}/{}", tool.name)]).is_ok());
         left_out.extend(unnamed.into_iter().map(|tool| (tool.name, "a contract cannot name it".to_owned())));
         if tools.is_empty() {
             return Err(AdoptError::Unfit("a contract can name none of its tools".to_owned()));
@@ -199,8 +209,11 @@ impl Adoption {
         let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).take(8).collect();
         let description = format!("The tools of an MCP server: {}", names.join(", "));
         let runtime = RuntimeSpec::Native { builtin: "tools".to_owned(), config: Value::Null };
-        let mut file = self.file(&source(at), &description, skills, runtime, contract(at.secret(), &capabilities)?);
-        file.tools.insert(SERVER.to_owned(), at.clone());
+        let title = source(at);
+        let at = self.environment.named_for(&self.named(&title), at).map_err(AdoptError::Environment)?;
+        let contract = contract(&at.secrets(), &capabilities)?;
+        let mut file = self.file(&title, &description, skills, runtime, contract);
+        file.tools.insert(SERVER.to_owned(), at);
         file.input_modes = vec!["application/json".to_owned(), "text/plain".to_owned()];
         file.output_modes.clone_from(&file.input_modes);
         Ok(Draft {
@@ -213,6 +226,11 @@ impl Adoption {
         })
     }
 
+    /// Its name here.
+    fn named(&self, title: &str) -> String {
+        self.name.clone().unwrap_or_else(|| slug(&line(title, TITLE_CHARS_MAX)))
+    }
+
     fn file(
         &self,
         title: &str,
@@ -223,7 +241,7 @@ impl Adoption {
     ) -> AgentFile {
         let title = line(title, TITLE_CHARS_MAX);
         AgentFile {
-            name: self.name.clone().unwrap_or_else(|| slug(&title)),
+            name: self.named(&title),
             description: text(description, &title, DESCRIPTION_CHARS_MAX),
             title,
             version: VERSION_DEFAULT.to_owned(),
@@ -250,12 +268,13 @@ fn pins(server: &str, tools: Vec<Definition>) -> Pins {
     tools.into_iter().map(|tool| (format!("{server}/{}", tool.name), tool)).collect()
 }
 
-/// Soft real-time, with no other rights than these tools and this secret.
-fn contract(secret: Option<&str>, capabilities: &[String]) -> Result<Contract, AdoptError> {
+/// Soft real-time, with no other rights than these tools and these secrets.
+fn contract(secrets: &[&str], capabilities: &[String]) -> Result<Contract, AdoptError> {
+    let secrets: BTreeSet<&str> = secrets.iter().copied().collect();
     let written = json!({
         "class": { "latency": "srt" },
         "capabilities": capabilities,
-        "security": { "secrets": secret.into_iter().collect::<Vec<_>>() },
+        "security": { "secrets": secrets },
     });
     Contract::from_value(&written)
         .map_err(|problems| AdoptError::Unfit(problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")))

@@ -10,7 +10,7 @@ use crate::error::Kind;
 /// The longest secret, bytes.
 pub const SECRET_BYTES_MAX: u64 = 16 << 10;
 /// Characters of a secret's name.
-const NAME_MAX: usize = 64;
+pub const SECRET_NAME_MAX: usize = 64;
 
 /// Why a secret cannot be stored, read or removed.
 #[derive(Debug, thiserror::Error)]
@@ -30,6 +30,12 @@ pub enum SecretError {
     /// There is no secret of that name.
     #[error("this node has no secret {0:?}")]
     None(String),
+    /// There is a secret of that name already.
+    #[error("this node has a secret {0:?} already: remove it (`althing secret remove {0}`), or choose another name")]
+    Exists(String),
+    /// The node has no folder of its own.
+    #[error("this node keeps no data, so it can store no secret")]
+    NoFolder,
     /// The folder of secrets cannot be used.
     #[error("cannot {doing} {}: {source}", .path.display())]
     Io {
@@ -49,6 +55,7 @@ impl SecretError {
         match self {
             SecretError::Name => Kind::Invalid,
             SecretError::None(_) => Kind::NotFound,
+            SecretError::Exists(_) => Kind::Refused,
             _ => Kind::Failed,
         }
     }
@@ -66,7 +73,7 @@ impl Secrets {
 
     fn path(&self, name: &str) -> Result<PathBuf, SecretError> {
         let word = |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c);
-        let is_name = (1..=NAME_MAX).contains(&name.len()) && name.chars().all(word) && !name.starts_with('.');
+        let is_name = (1..=SECRET_NAME_MAX).contains(&name.len()) && name.chars().all(word) && !name.starts_with('.');
         is_name.then(|| self.0.join(name)).ok_or(SecretError::Name)
     }
 
@@ -76,6 +83,17 @@ impl Secrets {
     /// See [`SecretError`].
     pub fn set(&self, name: &str, secret: &str) -> Result<(), SecretError> {
         Ok(keyfile::replace_secret(&self.path(name)?, secret.as_bytes())?)
+    }
+
+    /// Stores a new secret atomically; one of that name that is there stays.
+    ///
+    /// # Errors
+    /// [`SecretError::Exists`], and others of [`SecretError`].
+    pub fn add(&self, name: &str, secret: &str) -> Result<(), SecretError> {
+        match keyfile::write_secret(&self.path(name)?, secret.as_bytes()) {
+            Err(KeyFileError::Exists { .. }) => Err(SecretError::Exists(name.to_owned())),
+            written => Ok(written?),
+        }
     }
 
     /// Reads a secret; `None` if there is none of that name. A file that others may read is refused, as for a key.

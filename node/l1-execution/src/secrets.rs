@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use althing_protocol::Contract;
+use althing_td::ToolServerSpec;
 
 /// Looks up a secret of the node by its name; the error says why a secret exists and is not used.
 pub type SecretLookup = Arc<dyn Fn(&str) -> Result<Option<String>, String> + Send + Sync>;
@@ -10,8 +11,8 @@ pub type SecretLookup = Arc<dyn Fn(&str) -> Result<Option<String>, String> + Sen
 /// Why an agent does not get a secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SecretLookupError {
-    /// The contract does not grant a secret that an endpoint needs.
-    #[error("an endpoint wants the secret {0:?}, which the contract does not grant: add it to `security.secrets`")]
+    /// The contract does not grant a secret that an endpoint or a program needs.
+    #[error("the agent file names the secret {0:?}, which the contract does not grant: add it to `security.secrets`")]
     NotGranted(String),
     /// The node does not have the secret.
     #[error("this node has no secret {0:?}; `althing secret set {0}` keeps one")]
@@ -35,10 +36,51 @@ pub fn lookup(secrets: &SecretLookup, name: &str) -> Result<String, SecretLookup
     secret.ok_or_else(|| SecretLookupError::Missing(name.to_owned()))
 }
 
+/// A server of tools with the secrets of its program as values in its environment; each is looked up by `secret`.
+///
+/// # Errors
+/// Those of `secret`.
+pub fn with_environment(
+    server: &ToolServerSpec,
+    secret: impl Fn(&str) -> Result<String, SecretLookupError>,
+) -> Result<ToolServerSpec, SecretLookupError> {
+    let mut server = server.clone();
+    if let ToolServerSpec::Command { env, env_secrets, .. } = &mut server {
+        for (variable, name) in std::mem::take(env_secrets) {
+            env.insert(variable, secret(&name)?);
+        }
+    }
+    Ok(server)
+}
+
 /// Looks up a secret that the contract must grant.
 pub(crate) fn granted(contract: &Contract, secrets: &SecretLookup, name: &str) -> Result<String, SecretLookupError> {
     if !contract.security.secrets.iter().any(|granted| granted == name) {
         return Err(SecretLookupError::NotGranted(name.to_owned()));
     }
     lookup(secrets, name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_has_the_secrets_in_its_environment_or_is_not_started() {
+        let server: ToolServerSpec = serde_json::from_value(serde_json::json!({
+            "command": ["a"], "env": { "MODE": "fast" }, "env_secrets": { "KEY": "box.KEY" },
+        }))
+        .expect("a program");
+        let secrets: SecretLookup = Arc::new(|name: &str| Ok((name == "box.KEY").then(|| "hush".to_owned())));
+        let ready = with_environment(&server, |name| lookup(&secrets, name)).expect("it is there");
+        let ToolServerSpec::Command { env, env_secrets, .. } = ready else { panic!("a program") };
+        assert_eq!(env.into_iter().collect::<Vec<_>>(), [("KEY", "hush"), ("MODE", "fast")].map(owned));
+        assert!(env_secrets.is_empty());
+        let missing = with_environment(&server, |name| Err(SecretLookupError::Missing(name.to_owned())));
+        assert_eq!(missing, Err(SecretLookupError::Missing("box.KEY".to_owned())));
+    }
+
+    fn owned((name, value): (&str, &str)) -> (String, String) {
+        (name.to_owned(), value.to_owned())
+    }
 }

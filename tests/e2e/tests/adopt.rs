@@ -5,10 +5,10 @@ mod support;
 use std::path::Path;
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use support::http::{ask, says};
 use support::python::python;
-use support::{Machine, Node, Running, until};
+use support::{COMMAND_MAX, Machine, Node, Running, until};
 
 const TOOLS: &str = include_str!("../python/tools.py");
 const LANGGRAPH: &str = include_str!("../../../examples/langgraph-agent/agent.py");
@@ -96,6 +96,77 @@ fn the_tools_of_an_mcp_server_are_called_from_another_node() {
     // Its tools are listed each 30 s.
     until(2 * SOON, "it is noticed", || pair.state().0 == "unreachable");
     assert!(pair.state().1.contains(&port.to_string()), "{:?}", pair.state());
+}
+
+/// A server whose tool tells a variable of its environment.
+const VARIABLES: &str = r#"
+import os
+from mcp.server import MCPServer
+
+server = MCPServer("variables")
+
+
+@server.tool()
+def value(name: str) -> str:
+    """The value of a variable."""
+    return os.environ.get(name, "not set")
+
+
+server.run(transport="stdio")
+"#;
+
+#[test]
+fn a_program_is_given_variables_whose_values_are_secrets() {
+    let Some(python) = python() else { return };
+    let machine = Machine::new();
+    let node = machine.up_alone(&[]);
+    machine.write("variables.py", VARIABLES);
+    let python = python.to_string_lossy();
+    let adopt = |flags: &[&str]| {
+        let words = [&["--json", "adopt", "--as", "box"], flags, &[&*python, "variables.py"]].concat();
+        Running::start(machine.althing(&words).env("BOX_KEY", "hush-4711")).end(COMMAND_MAX)
+    };
+    let given = ["--env", "BOX_KEY", "--env", "MODE=very-fast"];
+    let secrets = || machine.json(&["secret", "list"])["secrets"].clone();
+    let names = json!([{ "name": "box.BOX_KEY" }, { "name": "box.MODE" }]);
+
+    let shown = adopt(&[&["--dry-run"], &given[..]].concat());
+    assert!(shown.code == 0 && shown.stdout.contains("box.BOX_KEY"), "{shown:?}");
+    assert_eq!(secrets(), json!([]), "nothing is stored of what is only looked at");
+    let adopted = adopt(&given);
+    assert_eq!(adopted.code, 0, "{adopted:?}");
+    assert_eq!(secrets(), names);
+    for said in
+        [&shown, &adopted, &machine.run(&["--json", "ps"]), &machine.run(&["--json", "bind", "--running", "box"])]
+    {
+        assert!(
+            ![&said.stdout, &said.stderr].iter().any(|it| it.contains("4711") || it.contains("very-fast")),
+            "{said:?}"
+        );
+    }
+    let tells = |name: &str, value: &str| {
+        let told =
+            machine.run(&["call", "box", &json!({ "tool": "value", "arguments": { "name": name } }).to_string()]);
+        assert!(told.code == 0 && told.stdout.contains(value), "{told:?}");
+    };
+    tells("BOX_KEY", "hush-4711");
+    tells("MODE", "very-fast");
+
+    // The node that starts again gives it the same.
+    node.running.kill();
+    let _node = machine.up_alone(&[]);
+    until(SOON, "it runs again", || machine.json(&["ps"])["agents"][0]["state"] == "ready");
+    tells("BOX_KEY", "hush-4711");
+
+    let again = adopt(&given);
+    assert!(again.code != 0 && again.stderr.contains("has an agent"), "{again:?}");
+    assert_eq!(secrets(), names);
+    let unset = adopt(&["--env", "NOBODY_SETS_THIS"]);
+    assert!(unset.code == 2 && unset.stderr.contains("NOBODY_SETS_THIS"), "{unset:?}");
+    let address = machine.run(&["adopt", "--env", "A=b", "http://127.0.0.1:9"]);
+    assert!(address.code == 2 && address.stderr.contains("--secret"), "{address:?}");
+    machine.json(&["agent", "remove", "box"]);
+    assert_eq!(secrets(), json!([]), "they go with the agent");
 }
 
 #[test]

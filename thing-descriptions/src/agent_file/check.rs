@@ -341,7 +341,10 @@ impl Check {
             }
             let field = |key: &str| format!("{at}.{key}");
             match server {
-                ToolServerSpec::Command { command, cwd, env } => self.program(&field, command, cwd.as_deref(), env),
+                ToolServerSpec::Command { command, cwd, env, env_secrets } => {
+                    self.program(&field, command, cwd.as_deref(), env);
+                    self.env_secrets(&field, env, env_secrets);
+                }
                 ToolServerSpec::Thing { thing, secret, allow, td } => {
                     self.line(field("thing"), thing, TEXT_BYTES_MAX);
                     self.page(field("thing"), thing);
@@ -414,20 +417,44 @@ impl Check {
         self.most(field("env"), env.len(), ENV_MAX, "variables");
         for (name, value) in env {
             let field = field(&format!("env.{}", excerpt(name, 80)));
-            let start = name.chars().next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_');
-            if !start || name.len() > 128 || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
-                let message = "this is not the name of a variable".to_owned();
-                self.refuse(field.as_str(), "env-name", message, "Use A-Z, a-z, 0-9 and _, a letter or _ first");
-            }
-            if name == "PORT" {
-                let message = "the node itself sets PORT, to the port that it chose".to_owned();
-                self.refuse(field.as_str(), "env-port", message, "Remove it; the program reads PORT or {port}");
-            }
-            if ["ALTHING_SOCKET", "LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES"].contains(&name.as_str()) {
-                let message = format!("the node itself sets {name}, with the socket that it hands over");
-                self.refuse(field.as_str(), "env-socket", message, "Remove it");
-            }
+            self.variable(&field, name);
             self.passed_on(field, value);
+        }
+    }
+
+    /// The name of a variable of a program.
+    fn variable(&mut self, field: &str, name: &str) {
+        let start = name.chars().next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_');
+        if !start || name.len() > 128 || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
+            let message = "this is not the name of a variable".to_owned();
+            self.refuse(field, "env-name", message, "Use A-Z, a-z, 0-9 and _, a letter or _ first");
+        }
+        if name == "PORT" {
+            let message = "the node itself sets PORT, to the port that it chose".to_owned();
+            self.refuse(field, "env-port", message, "Remove it; the program reads PORT or {port}");
+        }
+        if ["ALTHING_SOCKET", "LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES"].contains(&name) {
+            let message = format!("the node itself sets {name}, with the socket that it hands over");
+            self.refuse(field, "env-socket", message, "Remove it");
+        }
+    }
+
+    /// Variables whose values are secrets of the node.
+    fn env_secrets(
+        &mut self,
+        field: &dyn Fn(&str) -> String,
+        env: &BTreeMap<String, String>,
+        env_secrets: &BTreeMap<String, String>,
+    ) {
+        self.most(field("env_secrets"), env_secrets.len(), ENV_MAX, "variables");
+        for (name, secret) in env_secrets {
+            let field = field(&format!("env_secrets.{}", excerpt(name, 80)));
+            self.variable(&field, name);
+            if env.contains_key(name) {
+                let message = "`env` sets this variable too".to_owned();
+                self.refuse(field.as_str(), "env-twice", message, "Leave one of the two out");
+            }
+            self.secret(field, Some(secret));
         }
     }
 

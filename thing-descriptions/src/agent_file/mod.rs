@@ -222,6 +222,9 @@ pub enum ToolServerSpec {
         /// Variables added to its environment.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         env: BTreeMap<String, String>,
+        /// Variables added to its environment whose values are secrets of the node, by the secrets' names.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        env_secrets: BTreeMap<String, String>,
     },
     /// A Thing, whose affordances are its tools.
     Thing {
@@ -255,6 +258,15 @@ impl ToolServerSpec {
         match self {
             ToolServerSpec::Command { .. } => None,
             ToolServerSpec::Thing { secret, .. } | ToolServerSpec::Url { secret, .. } => secret.as_deref(),
+        }
+    }
+
+    /// The names of all secrets of the node that it uses: the one that is sent there, and those in its program's environment.
+    #[must_use]
+    pub fn secrets(&self) -> Vec<&str> {
+        match self {
+            ToolServerSpec::Command { env_secrets, .. } => env_secrets.values().map(String::as_str).collect(),
+            _ => self.secret().into_iter().collect(),
         }
     }
 }

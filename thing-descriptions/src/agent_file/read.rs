@@ -36,7 +36,7 @@ const FILE_KEYS: [&str; 16] = [
 const SKILL_KEYS: [&str; 8] = ["id", "name", "description", "action", "target", "tags", "examples", "version"];
 const RUNTIME_KEYS: [&str; 5] = ["native", "process", "wasm", "model", "remote"];
 const MODEL_KEYS: [&str; 3] = ["prompt", "endpoints", "temperature"];
-const TOOLS_KEYS: [&str; 8] = ["command", "cwd", "env", "url", "thing", "secret", "allow", "td"];
+const TOOLS_KEYS: [&str; 9] = ["command", "cwd", "env", "env_secrets", "url", "thing", "secret", "allow", "td"];
 const ENDPOINT_KEYS: [&str; 10] =
     ["url", "model", "secret", "name", "version", "context_tokens", "quantisation", "ttft_ms", "cost", "clearance"];
 const NATIVE_KEYS: [&str; 2] = ["builtin", "config"];
@@ -170,7 +170,8 @@ fn tool_server(reader: &mut Reader, name: &str, at: &At) -> Option<ToolServerSpe
         (Some(_), None, None) => {
             let command = reader.list(&fields, "command", Reader::argument)?;
             let cwd = reader.text(&fields, "cwd").map(PathBuf::from);
-            Some(ToolServerSpec::Command { command, cwd, env: env(reader, &fields)? })
+            let (env, env_secrets) = (variables(reader, &fields, "env"), variables(reader, &fields, "env_secrets"));
+            Some(ToolServerSpec::Command { command, cwd, env: env?, env_secrets: env_secrets? })
         }
         (None, Some(_), None) => {
             let secret = reader.text(&fields, "secret");
@@ -255,7 +256,7 @@ fn process(reader: &mut Reader, at: &At) -> Option<RuntimeSpec> {
     }
     let command = reader.list(&fields, "command", Reader::argument);
     let cwd = reader.text(&fields, "cwd").map(PathBuf::from);
-    let env = env(reader, &fields);
+    let env = variables(reader, &fields, "env");
     let startup_timeout_ms = milliseconds(reader, &fields, "startup_timeout_ms");
     let port = port(reader, &fields);
     Some(RuntimeSpec::Process {
@@ -276,9 +277,9 @@ fn port(reader: &mut Reader, fields: &Fields<'_>) -> Option<Option<ProgramPort>>
     None
 }
 
-fn env(reader: &mut Reader, fields: &Fields<'_>) -> Option<BTreeMap<String, String>> {
-    let Some(at) = fields.value("env") else { return Some(BTreeMap::new()) };
-    let path = fields.path_of("env");
+fn variables(reader: &mut Reader, fields: &Fields<'_>, key: &str) -> Option<BTreeMap<String, String>> {
+    let Some(at) = fields.value(key) else { return Some(BTreeMap::new()) };
+    let path = fields.path_of(key);
     let Node::Map(entries) = &at.node else {
         reader.wrong_type(path, at, "a map");
         return None;

@@ -98,6 +98,7 @@ fn each_rule_about_values_is_reached() {
     let with = |from: &str, to: &str| SMALL.replace(from, to);
     let process = |rest: &str| SMALL.replace("native: { builtin: echo }", &format!("process: {{ {rest} }}"));
     let skill = |rest: &str| format!("{SMALL}skills:\n- {{ id: a, name: A, description: A. }}\n- {{ {rest} }}\n");
+    let server = |rest: &str| format!("{SMALL}tools: {{ s: {{ command: [a], {rest} }} }}\n");
     let long = "x".repeat(5000);
     let cases = [
         (with("name: echo\n", "name: Echo\n"), "name", "name-form"),
@@ -126,6 +127,10 @@ fn each_rule_about_values_is_reached() {
         (process("command: [a, \"{port}\"]"), "runtime.process.command", "no-port"),
         (process("command: [a], port: 80"), "runtime.process.port", "wrong-type"),
         (process("command: [a], env: { a-b: x }"), "runtime.process.env.a-b", "env-name"),
+        (server("env_secrets: { a-b: KEY }"), "tools.s.env_secrets.a-b", "env-name"),
+        (server("env_secrets: { PORT: KEY }"), "tools.s.env_secrets.PORT", "env-port"),
+        (server("env_secrets: { A: \"a b\" }"), "tools.s.env_secrets.A", "name-form"),
+        (server("env: { A: b }, env_secrets: { A: KEY }"), "tools.s.env_secrets.A", "env-twice"),
         (process("command: [a], startup_timeout_ms: 1"), "runtime.process.startup_timeout_ms", "out-of-range"),
         (process("command: [a, 1.50]"), "runtime.process.command[1]", "wrong-type"),
         (process("command: [a], startup_timeout_ms: soon"), "runtime.process.startup_timeout_ms", "wrong-type"),

@@ -84,6 +84,7 @@ async fn adopt(node: &NodeProcess, name: &str, at: ToolServerSpec, folder: &Path
         allow: Vec::new(),
         things: Vec::new(),
         all: false,
+        env: Default::default(),
         dry_run: false,
     };
     let adopted = node.client().await?.post("/adopt", &request).await?;
@@ -113,7 +114,12 @@ async fn python_has(line: &str, folder: &Path) -> bool {
 
 /// A server of tools: the Python example, or the third node as one; its tool that repeats a text, and of what it is made.
 async fn tools(program: &Path, folder: &Path) -> Result<(ToolServerSpec, &'static str, &'static str), DemoError> {
-    let spec = |command| ToolServerSpec::Command { command, cwd: None, env: Default::default() };
+    let spec = |command| ToolServerSpec::Command {
+        command,
+        cwd: None,
+        env: Default::default(),
+        env_secrets: Default::default(),
+    };
     if python_has(TOOLS_NEED, folder).await {
         let path: PathBuf = folder.join("server.py");
         std::fs::write(&path, PYTHON_TOOLS).map_err(|error| DemoError::Write { path: path.clone(), error })?;

@@ -24,7 +24,7 @@ pub struct Adopt {
     #[arg(
         long,
         value_name = "AGENT[@DIGEST]",
-        conflicts_with_all = ["what", "as", "callers", "secret", "allow", "thing", "all", "dry_run"]
+        conflicts_with_all = ["what", "as", "callers", "secret", "env", "allow", "thing", "all", "dry_run"]
     )]
     pub accept: Option<String>,
     /// The agent's name here [default: from its card, its title, its address or its program].
@@ -37,6 +37,10 @@ pub struct Adopt {
     /// The node's secret that is sent to the address: as a bearer token, or as the Thing's security says.
     #[arg(long, value_name = "NAME")]
     pub secret: Option<String>,
+    /// A variable that the program is given: NAME=VALUE, or NAME with the value that it has here, which then stands in no list of
+    /// processes; may be given more than once. The node stores the value as a secret.
+    #[arg(long, value_name = "NAME[=VALUE]")]
+    pub env: Vec<String>,
     /// Another address that the forms of a Thing may lead to, such as http://192.0.2.7:8080; may be given more than once.
     #[arg(long, value_name = "ORIGIN", value_parser = origin)]
     pub allow: Vec<String>,
@@ -150,7 +154,9 @@ mod tests {
             let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
             super::misplaced(&Args::try_parse_from(&words).expect("words"), &words)
         };
-        for option in ["--dry-run", "--callers own", "--callers=own", "--as x", "--secret k", "--thing t", "--all"] {
+        for option in
+            ["--dry-run", "--callers own", "--callers=own", "--as x", "--secret k", "--env A=b", "--thing t", "--all"]
+        {
             let found = misplaced(&format!("althing adopt server arg {option}"));
             assert_eq!(found.as_deref(), option.split(' ').next(), "{option}");
             assert_eq!(misplaced(&format!("althing adopt -- server arg {option}")), None, "{option}");

@@ -1,8 +1,10 @@
 //! `althing adopt`.
 
+use std::env::VarError;
 use std::io::IsTerminal as _;
 
 use althing_control::{AcceptRequest, AdoptRequest};
+use althing_node::Environment;
 use althing_td::{Callers, ToolServerSpec};
 use serde_json::Value;
 
@@ -26,6 +28,7 @@ pub async fn run(at: &Paths, adopt: &Adopt, out: &Out) -> Result<(), Failure> {
         allow: adopt.allow.clone(),
         things: adopt.thing.clone(),
         all: adopt.all,
+        env: environment(&adopt.env)?,
         dry_run: adopt.dry_run,
     };
     let adopted = at.connect().await?.post("/adopt", &request).await?;
@@ -81,6 +84,9 @@ fn changed(offer: &Value) -> String {
 
 fn source(adopt: &Adopt) -> Result<ToolServerSpec, Failure> {
     match adopt.what.as_slice() {
+        [url] if is_address(url) && !adopt.env.is_empty() => {
+            Err(Failure::usage("--env is for a program; what is sent to an address is named by --secret"))
+        }
         [url] if is_address(url) => Ok(ToolServerSpec::Url { url: url.clone(), secret: adopt.secret.clone() }),
         [word, ..] if is_bare_address(word) => {
             Err(Failure::usage(format!("{word:?} is an address without a scheme: write http://{word}")))
@@ -90,8 +96,28 @@ fn source(adopt: &Adopt) -> Result<ToolServerSpec, Failure> {
         _ if !adopt.allow.is_empty() || !adopt.thing.is_empty() || adopt.all => {
             Err(Failure::usage("--allow, --thing and --all are for addresses"))
         }
-        command => Ok(ToolServerSpec::Command { command: command.to_vec(), cwd: None, env: Default::default() }),
+        command => Ok(ToolServerSpec::Command {
+            command: command.to_vec(),
+            cwd: None,
+            env: Default::default(),
+            env_secrets: Default::default(),
+        }),
     }
+}
+
+/// The variables of a program. No message shows a value.
+fn environment(given: &[String]) -> Result<Environment, Failure> {
+    let variable = |word: &String| match word.split_once('=') {
+        Some((name, value)) => Ok((name.to_owned(), value.to_owned())),
+        None => match std::env::var(word) {
+            Ok(value) => Ok((word.clone(), value)),
+            Err(VarError::NotPresent) => {
+                Err(Failure::usage(format!("--env {word}: it is not set here; export it, or write --env {word}=VALUE")))
+            }
+            Err(VarError::NotUnicode(_)) => Err(Failure::usage(format!("--env {word}: its value is not UTF-8"))),
+        },
+    };
+    given.iter().map(variable).collect()
 }
 
 /// Whether a word is a host and a port, and no program.

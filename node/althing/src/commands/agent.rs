@@ -47,7 +47,15 @@ pub async fn run(at: &Paths, agent: &Agent, out: &Out) -> Result<(), Failure> {
         Agent::Remove { name } => {
             let path = format!("/agents/{}", escape(name));
             let removed = at.connect().await?.delete(&path).await?;
-            out.show(&removed, |removed| format!("{} is stopped and removed", text(removed, "removed")));
+            out.show(&removed, |removed| {
+                let secrets: Vec<&str> = rows(removed, "secrets").iter().filter_map(Value::as_str).collect();
+                let with = if secrets.is_empty() {
+                    String::new()
+                } else {
+                    format!(", with its secrets: {}", secrets.join(", "))
+                };
+                format!("{} is stopped and removed{with}", text(removed, "removed"))
+            });
         }
     }
     Ok(())

@@ -4,7 +4,7 @@ use super::*;
 
 fn command(words: &[&str]) -> ToolServerSpec {
     let command = words.iter().map(|word| (*word).to_owned()).collect();
-    ToolServerSpec::Command { command, cwd: None, env: std::collections::BTreeMap::new() }
+    ToolServerSpec::Command { command, cwd: None, env: Default::default(), env_secrets: Default::default() }
 }
 
 fn url(url: &str) -> ToolServerSpec {
@@ -12,7 +12,7 @@ fn url(url: &str) -> ToolServerSpec {
 }
 
 fn adoption(at: &ToolServerSpec, callers: Callers) -> Adoption {
-    Adoption { at: at.clone(), name: None, callers, allow: Vec::new() }
+    Adoption { at: at.clone(), name: None, callers, allow: Vec::new(), environment: Environment::default() }
 }
 
 fn unsigned() -> CardSignature {
@@ -111,4 +111,26 @@ fn more_skills_than_an_agent_may_have_are_named() {
     let draft = adoption(&at, Callers::Own).write(&at, Found::Tools(tools, Vec::new())).expect("a draft");
     assert_eq!((draft.file.skills.len(), draft.left_out.len()), (SKILLS_MAX, 70 - SKILLS_MAX));
     assert_eq!(draft.file.contract.expect("a contract").capabilities.len(), 70, "all can be called");
+}
+
+#[test]
+fn the_variables_of_a_program_are_named_by_secrets_that_the_contract_grants() {
+    let given = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let environment: Environment = [given("KEY", "hush"), given("MODE", "fast")].into_iter().collect();
+    let at = command(&["box-server"]);
+    let adoption = Adoption { environment, name: Some("box".to_owned()), ..adoption(&at, Callers::Own) };
+    let tools = || Found::Tools(vec![tool("a", "b", json!({}))], Vec::new());
+    let draft = adoption.write(&at, tools()).expect("a draft");
+    draft.file.check().expect("an agent file");
+    let written = serde_json::to_string(&draft.file).expect("JSON");
+    assert!(!written.contains("hush") && !written.contains("fast"), "{written}");
+    let ToolServerSpec::Command { env, env_secrets, .. } = &draft.file.tools[SERVER] else { panic!("a program") };
+    assert!(env.is_empty() && env_secrets["KEY"] == "box.KEY" && env_secrets["MODE"] == "box.MODE", "{written}");
+    let contract = draft.file.contract.as_ref().expect("a contract");
+    assert_eq!(contract.security.secrets, ["box.KEY", "box.MODE"]);
+
+    // Adopted again, it is given the same.
+    let again = adopted(&draft.file).expect("it was adopted");
+    assert!(again.environment.is_empty());
+    assert_eq!(again.write(&again.at, tools()).expect("a draft").file, draft.file);
 }

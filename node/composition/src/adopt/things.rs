@@ -38,7 +38,8 @@ impl Adoption {
         };
         let secret = at.secret();
         let runtime = RuntimeSpec::Native { builtin: "tools".to_owned(), config: Value::Null };
-        let mut file = self.file(&plan.title, &description, skills, runtime, contract(secret, &capabilities)?);
+        let mut file =
+            self.file(&plan.title, &description, skills, runtime, contract(secret.as_slice(), &capabilities)?);
         if let Some(version) = plan.version.filter(|version| semver::Version::parse(version).is_ok()) {
             file.version = version;
         }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use althing_node::{AdoptError, Adoption, Draft, Node, Offer, adopted, changes};
+use althing_node::{AdoptError, Adoption, Draft, Environment, Node, NodeError, Offer, adopted, changes};
 use althing_td::ToolServerSpec;
 use althing_things::Entry;
 use axum::Json;
@@ -20,13 +20,13 @@ const THINGS_MAX: usize = 64;
 pub async fn adopt(State(node): State<Arc<Node>>, Json(request): Json<AdoptRequest>) -> Result<Json<Value>, Problem> {
     // In a task of its own: it is completed even if the command line hangs up.
     let adopting = tokio::spawn(async move {
-        let AdoptRequest { at, folder, name, callers, allow, things, all, dry_run } = request;
-        let adoption = Adoption { at, name, callers, allow };
+        let AdoptRequest { at, folder, name, callers, allow, things, all, env, dry_run } = request;
+        let adoption = Adoption { at, name, callers, allow, environment: env };
         match adoption.look(&node.host, &folder).await.map_err(problem)? {
             Offer::One(_) if all || !things.is_empty() => {
                 Err(Problem::invalid("one agent or Thing is there, and no directory to choose from"))
             }
-            Offer::One(draft) => one(&node, *draft, &folder, dry_run).await.map(Json),
+            Offer::One(draft) => one(&node, *draft, &adoption.environment, &folder, dry_run).await.map(Json),
             Offer::Directory(entries, left_out) => {
                 let chosen = chosen(&entries, &things, all)?;
                 let mut answer = json!({
@@ -45,13 +45,31 @@ pub async fn adopt(State(node): State<Arc<Node>>, Json(request): Json<AdoptReque
 }
 
 /// Adds one agent, or only shows it.
-async fn one(node: &Node, draft: Draft, folder: &Path, dry_run: bool) -> Result<Value, Problem> {
+async fn one(
+    node: &Node,
+    draft: Draft,
+    environment: &Environment,
+    folder: &Path,
+    dry_run: bool,
+) -> Result<Value, Problem> {
     let mut answer = shown(&draft);
+    let name = draft.file.name.clone();
+    let is_taken = node.agents.file(&name).is_ok();
     if dry_run {
-        answer["taken"] = node.agents.file(&draft.file.name).is_ok().into();
-    } else {
-        let id = node.agents.adopt(draft.file, folder, draft.pins).await?;
-        answer["added"] = added(node, &id);
+        answer["taken"] = is_taken.into();
+        return Ok(answer);
+    }
+    if is_taken {
+        return Err(NodeError::AgentExists(name).into());
+    }
+    // The agent reads them when it starts.
+    environment.keep(&name, node.data())?;
+    match node.agents.adopt(draft.file, folder, draft.pins).await {
+        Ok(id) => answer["added"] = added(node, &id),
+        Err(error) => {
+            environment.drop_kept(&name, node.data());
+            return Err(error.into());
+        }
     }
     Ok(answer)
 }
@@ -101,7 +119,7 @@ async fn each(
         let adoption = Adoption { at, ..adoption.clone() };
         let adopting = async {
             let draft = adoption.draft(&node.host, folder).await.map_err(problem)?;
-            one(node, draft, folder, dry_run).await
+            one(node, draft, &adoption.environment, folder, dry_run).await
         };
         answers.push(adopting.await.unwrap_or_else(|problem| json!({ "id": entry.id, "failed": problem.message })));
     }
@@ -138,7 +156,9 @@ pub async fn accept(State(node): State<Arc<Node>>, Json(request): Json<AcceptReq
 fn problem(error: AdoptError) -> Problem {
     match error {
         AdoptError::Unrecognised(why) => Problem::failed(why.to_string()),
-        AdoptError::Unfit(_) | AdoptError::Directory => Problem::invalid(error.to_string()),
+        AdoptError::Unfit(_) | AdoptError::Environment(_) | AdoptError::Directory => {
+            Problem::invalid(error.to_string())
+        }
     }
 }
 

@@ -33,7 +33,7 @@ use std::sync::Arc;
 
 use althing_calls::{Among, Callee, Operation, OperationError, OperationRequest, Principal, Refusal, Reply};
 use althing_discovery::{Found, Learned, Query};
-use althing_node::{Node, NodeError, doctor, publish};
+use althing_node::{Node, NodeError, doctor, publish, remove_environment};
 use althing_protocol::{CallerId, IdentityError, PublicKey};
 use axum::body::Body;
 use axum::extract::{Path as UrlPath, Query as UrlQuery, State};
@@ -403,8 +403,11 @@ async fn binding(State(node): State<Arc<Node>>, UrlPath(name): UrlPath<String>) 
 
 async fn remove(State(node): State<Arc<Node>>, UrlPath(name): UrlPath<String>) -> Answer {
     let removing = tokio::spawn(async move {
-        node.agents.remove(&name).await.map_err(|error| agent_problem(&node, &name, error))?;
-        Ok(Json(json!({ "removed": name })))
+        let unknown = |error| agent_problem(&node, &name, error);
+        let (file, _) = node.agents.file(&name).map_err(unknown)?;
+        node.agents.remove(&name).await.map_err(unknown)?;
+        let secrets = remove_environment(&file, node.data());
+        Ok(Json(json!({ "removed": name, "secrets": secrets })))
     });
     removing.await.unwrap_or_else(|error| Err(Problem::failed(error.to_string())))
 }

@@ -1,7 +1,7 @@
 //! The requests and errors of the control API.
 
 use althing_calls::{OperationError, Refusal};
-use althing_node::NodeError;
+use althing_node::{NodeError, SecretError};
 use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -85,6 +85,9 @@ pub struct AdoptRequest {
     /// All Things of a directory.
     #[serde(default)]
     pub all: bool,
+    /// The variables that its program is given.
+    #[serde(default, skip_serializing_if = "althing_node::Environment::is_empty")]
+    pub env: althing_node::Environment,
     /// Whether only to show what would be published.
     pub dry_run: bool,
 }
@@ -237,6 +240,12 @@ impl From<althing_node::Kind> for Kind {
 
 impl From<NodeError> for Problem {
     fn from(error: NodeError) -> Problem {
+        Problem::new(error.kind().into(), error.to_string())
+    }
+}
+
+impl From<SecretError> for Problem {
+    fn from(error: SecretError) -> Problem {
         Problem::new(error.kind().into(), error.to_string())
     }
 }

@@ -57,7 +57,7 @@ struct Ended {
 impl Program {
     /// Starts the command of a tool server; gives its output and its input.
     pub fn start(spec: &ToolServerSpec, folder: &Path) -> Result<(Program, ChildStdout, ChildStdin), Fault> {
-        let ToolServerSpec::Command { command, cwd, env } = spec else {
+        let ToolServerSpec::Command { command, cwd, env, .. } = spec else {
             return Err(Fault::Unreachable("it is no program".to_owned()));
         };
         let folder = cwd.as_ref().map_or_else(|| folder.to_owned(), |cwd| folder.join(cwd));
@@ -139,7 +139,7 @@ mod tests {
 
     fn command(words: &[&str]) -> ToolServerSpec {
         let command = words.iter().map(|word| (*word).to_owned()).collect();
-        ToolServerSpec::Command { command, cwd: None, env: Default::default() }
+        ToolServerSpec::Command { command, cwd: None, env: Default::default(), env_secrets: Default::default() }
     }
 
     #[tokio::test]

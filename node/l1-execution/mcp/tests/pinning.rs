@@ -60,7 +60,7 @@ fn scene(first: &Value, then: &Value, after: usize, more: &[(&str, &str)]) -> Sc
     let mut env = BTreeMap::from([("AFTER".to_owned(), after.to_string())]);
     env.extend(more.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
     let command = vec!["/bin/sh".to_owned(), "server.sh".to_owned()];
-    let spec = ToolServerSpec::Command { command, cwd: None, env };
+    let spec = ToolServerSpec::Command { command, cwd: None, env, env_secrets: Default::default() };
     let server = althing_mcp::server(&spec, folder.path(), None);
     let servers = BTreeMap::from([("files".to_owned(), server)]);
     let tools = Tools::new("agent", servers, Arc::new(ContractGate::new(vec!["files/*".to_owned()])));

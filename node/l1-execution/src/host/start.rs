@@ -19,7 +19,7 @@ use crate::memory::{self, Embedder, EmbedderError, Memory, MemoryServer};
 use crate::model::Model;
 use crate::process::ProcessAgent;
 use crate::process::remote::{Agreed, RemoteAgent};
-use crate::secrets::granted;
+use crate::secrets::{granted, with_environment};
 use crate::syscalls::SystemCalls;
 use crate::tools::{ToolServer, Tools};
 
@@ -33,10 +33,10 @@ impl Host {
     ) -> Result<BTreeMap<String, Arc<dyn ToolServer>>, StartError> {
         let failed = |reason| StartError::Secret { name: file.name.clone(), reason };
         let server = |(name, spec): (&String, &ToolServerSpec)| {
-            let secret = spec.secret();
-            let secret =
-                secret.map(|secret| granted(contract, &self.ports.secrets, secret)).transpose().map_err(failed)?;
-            Ok((name.clone(), (self.ports.connect)(&file.name, spec, folder, secret)))
+            let granted = |secret: &str| granted(contract, &self.ports.secrets, secret);
+            let secret = spec.secret().map(granted).transpose().map_err(failed)?;
+            let spec = with_environment(spec, granted).map_err(failed)?;
+            Ok((name.clone(), (self.ports.connect)(&file.name, &spec, folder, secret)))
         };
         file.tools.iter().map(server).collect()
     }

@@ -8,7 +8,7 @@ use althing_td::{CardError, ToolServerSpec};
 use tokio::time::timeout;
 
 use althing_execution::definition::Definition;
-use althing_execution::secrets::{SecretLookupError, lookup};
+use althing_execution::secrets::{SecretLookupError, lookup, with_environment};
 use althing_execution::tools::Fault;
 use althing_execution::{Host, remote_card};
 
@@ -97,7 +97,9 @@ pub async fn recognise(
     allow: &[String],
     folder: &Path,
 ) -> Result<Found, Unrecognised> {
-    let secret = at.secret().map(|name| lookup(&host.ports.secrets, name)).transpose()?;
+    let known = |name: &str| lookup(&host.ports.secrets, name);
+    let secret = at.secret().map(known).transpose()?;
+    let at = &with_environment(at, known)?;
     let web = Web::default();
     let (mut description, mut card) = (String::new(), String::new());
     if let ToolServerSpec::Url { url, .. } | ToolServerSpec::Thing { thing: url, .. } = at {
