@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use althing_client::{ClientError, InputError, NodeProcessError, plain};
 use althing_contract_bench::BenchError;
-use althing_control::{Kind, Problem};
+use althing_control::{Doubt, Kind, Problem};
 use althing_demo::DemoError;
 use althing_node::network_key::NetworkKeyFileError;
 use althing_node::{NodeError, OwnerError, SecretError};
@@ -40,6 +40,8 @@ pub struct Failure {
     pub message: String,
     /// What somebody was to agree to, as the node sent it; only scripts are given it.
     pub offer: Option<Box<Value>>,
+    /// What may have been accepted all the same; the message says so too.
+    pub doubt: Option<Doubt>,
 }
 
 /// The exit code of a failure of that kind.
@@ -56,16 +58,16 @@ fn code_of(kind: Kind) -> u8 {
 
 impl From<Problem> for Failure {
     fn from(problem: Problem) -> Failure {
-        Failure::new(code_of(problem.kind), problem.message)
+        Failure { doubt: problem.doubt, ..Failure::new(code_of(problem.kind), problem.message) }
     }
 }
 
 impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Failure {
         let code = match &error {
+            ClientError::Problem(problem) => return problem.clone().into(),
             ClientError::NoNode { .. } | ClientError::Lost { .. } | ClientError::StreamLost(_) => code::NO_NODE,
             ClientError::TimedOut(_) => code::UNREACHABLE,
-            ClientError::Problem(problem) => code_of(problem.kind),
             ClientError::Status(_) | ClientError::Http(_) | ClientError::LineTooLong(_) | ClientError::Line(_) => {
                 code::FAILED
             }
@@ -141,7 +143,7 @@ impl From<NetworkKeyFileError> for Failure {
 
 impl Failure {
     pub fn new(code: u8, message: impl Into<String>) -> Failure {
-        Failure { code, message: message.into(), offer: None }
+        Failure { code, message: message.into(), offer: None, doubt: None }
     }
 
     pub fn failed(message: impl Into<String>) -> Failure {
@@ -160,6 +162,13 @@ impl Failure {
         self
     }
 
+    /// The same, where that may have been accepted in the group of that id or name.
+    pub fn in_doubt(mut self, group: &str, doubt: Doubt) -> Failure {
+        self.message = format!("{}. {}", self.message, doubt.advice(group));
+        self.doubt = Some(doubt);
+        self
+    }
+
     /// An outcome that was printed already: only the exit code is added.
     pub fn shown(code: u8) -> Failure {
         Failure::new(code, "")
@@ -174,6 +183,9 @@ impl Failure {
             let mut error = json!({ "exitCode": self.code, "message": self.message });
             if let Some(offer) = &self.offer {
                 error["offer"] = (**offer).clone();
+            }
+            if let Some((what, id)) = self.doubt.as_ref().map(Doubt::named) {
+                error[what] = json!(id);
             }
             eprintln!("{}", json!({ "error": error }));
         } else {
@@ -206,8 +218,12 @@ mod tests {
         assert_eq!(code(BenchError::GoalsMissed(2).into()), 8);
         assert_eq!(code(DemoError::Interrupted.into()), 130);
         assert_eq!(code(DemoError::NoChapter("x".to_owned()).into()), 2);
-        let refused = Problem { kind: Kind::Refused, message: "no".to_owned() };
+        let refused = Problem { kind: Kind::Refused, message: "no".to_owned(), doubt: None };
         assert_eq!(code(ClientError::from(refused).into()), 5);
+        let doubt = Some(Doubt::Task("0a".to_owned()));
+        let unsure = Problem { kind: Kind::Unreachable, message: "lost".to_owned(), doubt: doubt.clone() };
+        let unsure = Failure::from(ClientError::from(unsure));
+        assert_eq!((unsure.code, unsure.message.as_str(), unsure.doubt), (6, "lost", doubt), "its id is not lost");
         let failed = Failure::from(BenchError::GoalsMissed(2));
         assert_eq!(failed.message, "goals that were missed: 2");
     }

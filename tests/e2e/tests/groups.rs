@@ -105,6 +105,11 @@ fn what_a_group_acknowledged_outlives_its_leader_and_a_stop_of_all() {
         let shown = team.machines[last].run(&["group", "status", "team"]);
         shown.stdout.contains("1 of 3 voters can be reached")
     });
+    // Whether it accepts a task now, nobody knows; the id by which that is found out is known.
+    let lost = team.machines[last].run(&["--json", "task", "submit", "team", "--cap", "no.body", "x"]);
+    let error: Value = serde_json::from_str(&lost.stderr).expect("errors are JSON");
+    let (task, said) = (text(&error["error"]["task"]), text(&error["error"]["message"]));
+    assert!(lost.code == 6 && said.contains(&format!("`althing task show team {task}`")), "{lost:?}");
     (0..3).filter(|at| *at != last).for_each(|at| team.restart(at));
     team.leader();
     // All at once, as when the power fails.

@@ -117,6 +117,7 @@ async fn submit(node: &NodeProcess) -> Result<Vec<String>, DemoError> {
     let one = |number: usize| async move {
         let client = node.client().await?;
         let submit = SubmitTask {
+            id: None,
             capability: Some(CAPABILITY.to_owned()),
             agent: None,
             text: format!("task {number}"),

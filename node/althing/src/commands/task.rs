@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use althing_control::{SubmitTask, TaskRequest};
+use althing_client::ClientError;
+use althing_control::{Doubt, SubmitTask, TaskRequest};
+use althing_protocol::group::WorkId;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -11,6 +13,7 @@ use crate::commands::agent::escape;
 use crate::commands::{Out, plain, rows, short, table, text};
 use crate::exit::{Failure, code};
 use crate::paths::Paths;
+use crate::ports;
 
 /// Between two looks at a task that is waited for.
 const POLL: Duration = Duration::from_millis(200);
@@ -29,7 +32,15 @@ pub async fn run(at: &Paths, task: &Task, out: &Out) -> Result<(), Failure> {
     };
     match task {
         Task::Submit(given) => {
-            let done = ask(&given.group, TaskRequest::Submit(Box::new(submit(given)))).await?;
+            let id = WorkId::from_bytes(ports::entropy().bytes()).to_string();
+            let request = TaskRequest::Submit(Box::new(submit(given, &id)));
+            let done = match client.post(&format!("/groups/{}/tasks", escape(&given.group)), &request).await {
+                // The node went away with the answer.
+                Err(error @ ClientError::Lost { .. }) => {
+                    return Err(Failure::from(error).in_doubt(&given.group, Doubt::Task(id)));
+                }
+                done => done?,
+            };
             if !given.wait {
                 out.show(&done, |done| text(done, "task"));
                 return Ok(());
@@ -195,8 +206,9 @@ fn resources(list: &Value) -> String {
     format!("{}{decisions}", table(&["resource", "rule", "task", ""], &cells))
 }
 
-fn submit(given: &SubmitArgs) -> SubmitTask {
+fn submit(given: &SubmitArgs, id: &str) -> SubmitTask {
     SubmitTask {
+        id: Some(id.to_owned()),
         capability: given.capability.clone(),
         agent: given.agent.clone(),
         text: given.text.join(" "),

@@ -16,7 +16,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use serde_json::{Value, json};
 
-use crate::{Kind, Problem, ScheduleRequest, ScheduledWork, WorkflowRequest, near};
+use crate::{Doubt, Kind, Problem, ScheduleRequest, ScheduledWork, WorkflowRequest, groups, near};
 
 type Answer = Result<Json<Value>, Problem>;
 
@@ -33,13 +33,14 @@ pub async fn workflows(
 ) -> Answer {
     let id = near::group(&node, &group)?;
     // In a task of its own: it is completed even if the command line hangs up.
-    let working = tokio::spawn(async move { operate(&node, id, request).await.map(Json) });
+    let working = tokio::spawn(async move { operate(&node, id, &group, request).await.map(Json) });
     working.await.unwrap_or_else(|error| Err(Problem::failed(error.to_string())))
 }
 
-async fn operate(node: &Node, group: GroupId, request: WorkflowRequest) -> Result<Value, Problem> {
+/// `named` is the group's id or name, as it was given.
+async fn operate(node: &Node, group: GroupId, named: &str, request: WorkflowRequest) -> Result<Value, Problem> {
     match request {
-        WorkflowRequest::Run { file, input } => begin(node, group, workflow(&file)?, input).await,
+        WorkflowRequest::Run { file, input } => begin(node, group, named, workflow(&file)?, input).await,
         WorkflowRequest::RunNamed { name, input } => {
             node.groups.catch_up(group).await?;
             let bytes = node.groups.look(group, |state| {
@@ -63,7 +64,7 @@ async fn operate(node: &Node, group: GroupId, request: WorkflowRequest) -> Resul
                     Problem::new(Kind::NotFound, why).or_meant(&name, &known)
                 })?,
             };
-            begin(node, group, workflow, input).await
+            begin(node, group, named, workflow, input).await
         }
         WorkflowRequest::List { finished } => {
             node.groups.catch_up(group).await?;
@@ -91,10 +92,11 @@ async fn operate(node: &Node, group: GroupId, request: WorkflowRequest) -> Resul
     }
 }
 
-async fn begin(node: &Node, group: GroupId, workflow: Workflow, input: String) -> Result<Value, Problem> {
+async fn begin(node: &Node, group: GroupId, named: &str, workflow: Workflow, input: String) -> Result<Value, Problem> {
     let run = WorkId::from_bytes(node.entropy().bytes());
     let command = RunWorkflow { run, workflow, input };
-    let number = node.groups.command(group, Command::RunWorkflow(Box::new(command))).await?;
+    let number = node.groups.command(group, Command::RunWorkflow(Box::new(command))).await;
+    let number = number.map_err(|error| groups::unsure(error, named, Doubt::Run(run.to_string())))?;
     Ok(json!({ "run": run.to_string(), "number": number }))
 }
 

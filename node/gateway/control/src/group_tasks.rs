@@ -15,7 +15,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use serde_json::{Value, json};
 
-use crate::{Kind, Problem, SubmitTask, TaskRequest, group_resources, near};
+use crate::{Doubt, Kind, Problem, SubmitTask, TaskRequest, group_resources, groups, near};
 
 type Answer = Result<Json<Value>, Problem>;
 
@@ -30,13 +30,14 @@ pub async fn work(
 ) -> Answer {
     let id = near::group(&node, &group)?;
     // In a task of its own: it is completed even if the command line hangs up.
-    let working = tokio::spawn(async move { operate(&node, id, request).await.map(Json) });
+    let working = tokio::spawn(async move { operate(&node, id, &group, request).await.map(Json) });
     working.await.unwrap_or_else(|error| Err(Problem::failed(error.to_string())))
 }
 
-async fn operate(node: &Node, group: GroupId, request: TaskRequest) -> Result<Value, Problem> {
+/// `named` is the group's id or name, as it was given.
+async fn operate(node: &Node, group: GroupId, named: &str, request: TaskRequest) -> Result<Value, Problem> {
     match request {
-        TaskRequest::Submit(submit) => submitted(node, group, *submit).await,
+        TaskRequest::Submit(submit) => submitted(node, group, named, *submit).await,
         TaskRequest::Cancel { task } => {
             near::command(node, group, Command::Cancel(work_id(node, group, &task)?)).await?;
             Ok(json!({ "canceled": task }))
@@ -108,7 +109,7 @@ fn unknown(node: &Node, group: GroupId, task: &str) -> Problem {
     Problem::new(Kind::NotFound, why).or_meant(task, &near::tasks(node, group))
 }
 
-async fn submitted(node: &Node, group: GroupId, given: SubmitTask) -> Result<Value, Problem> {
+async fn submitted(node: &Node, group: GroupId, named: &str, given: SubmitTask) -> Result<Value, Problem> {
     let target = match (given.capability, given.agent) {
         (Some(capability), None) => Target::Capability(capability),
         (None, Some(agent)) => Target::Agent(agent),
@@ -118,7 +119,10 @@ async fn submitted(node: &Node, group: GroupId, given: SubmitTask) -> Result<Val
         None => None,
         Some(name) => Some(latency(name)?),
     };
-    let id = WorkId::from_bytes(node.entropy().bytes());
+    let id = match &given.id {
+        Some(id) => work_id(node, group, id)?,
+        None => WorkId::from_bytes(node.entropy().bytes()),
+    };
     let submit = Submit {
         task: id,
         key: given.key.clone().map(|key| key.into_bytes().into()),
@@ -141,13 +145,16 @@ async fn submitted(node: &Node, group: GroupId, given: SubmitTask) -> Result<Val
         dependencies: given.after.iter().map(|task| work_id(node, group, task)).collect::<Result<_, _>>()?,
         resources: given.resources,
     };
-    let number = node.groups.command(group, Command::Submit(Box::new(submit))).await?;
+    let doubt = || Doubt::Task(id.to_string());
+    let number = node.groups.command(group, Command::Submit(Box::new(submit))).await;
+    let number = number.map_err(|error| groups::unsure(error, named, doubt()))?;
     // With a key that was used before, the earlier task stands for this one.
     let stands = node.groups.look(group, |state| {
         let tasks = state.work().tasks();
         let earlier = tasks.iter().find(|task| Some(task.number) == number).map(Task::id);
         if tasks.get(&id).is_some() { Some(id) } else { earlier }
-    })?;
+    });
+    let stands = stands.map_err(|error| Problem::from(error).in_doubt(named, doubt()))?;
     Ok(json!({ "task": stands.unwrap_or(id).to_string(), "number": number }))
 }
 

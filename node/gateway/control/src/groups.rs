@@ -17,7 +17,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use serde_json::{Value, json};
 
-use crate::{CreateGroup, GroupRequest, JoinGroup, Kind, Problem, group_owners, near};
+use crate::{CreateGroup, Doubt, GroupRequest, JoinGroup, Kind, Problem, group_owners, near};
 
 type Answer = Result<Json<Value>, Problem>;
 
@@ -58,6 +58,13 @@ impl From<GroupError> for Problem {
         };
         Problem::new(kind, error.to_string())
     }
+}
+
+/// Why a command failed that was to begin something in the group of that id or name; if its answer was lost, it may have begun.
+pub fn unsure(error: GroupError, group: &str, doubt: Doubt) -> Problem {
+    let is_unsure = matches!(error, GroupError::InDoubt | GroupError::NoAnswer { .. });
+    let problem = Problem::from(error);
+    if is_unsure { problem.in_doubt(group, doubt) } else { problem }
 }
 
 fn node_of(text: &str) -> Result<PublicKey, Problem> {
@@ -338,4 +345,22 @@ fn charter(state: &Group) -> Value {
         "epoch": state.epoch(),
         "values": state.values().len(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lost_answer_names_what_may_have_begun() {
+        let told = |error: GroupError, doubt: Doubt| unsure(error, "team", doubt);
+        let lost = told(GroupError::InDoubt, Doubt::Task("0a".to_owned()));
+        assert!(lost.message.ends_with("`althing task show team 0a`"), "{}", lost.message);
+        assert_eq!(json!(lost)["doubt"], json!({ "task": "0a" }));
+        assert_eq!(lost.kind, Kind::Unreachable);
+        let run = told(GroupError::InDoubt, Doubt::Run("0b".to_owned()));
+        assert!(run.message.ends_with("`althing workflow show team 0b`"), "{}", run.message);
+        let refused = told(GroupError::NotFound("team".to_owned()), Doubt::Task("0a".to_owned()));
+        assert_eq!((refused.doubt, refused.kind), (None, Kind::NotFound), "it was not begun");
+    }
 }

@@ -46,8 +46,8 @@ use serde_json::{Value, json};
 pub use agents::machine;
 pub use requests::{
     AcceptRequest, AddRegistry, AddRequest, AdoptRequest, AmendGroup, AppRequest, ApproveRequest, CallLine,
-    CallRequest, CreateGroup, GroupRequest, InstallRequest, JoinGroup, Kind, MarkRequest, MemberRequest, MemoryRequest,
-    OrganiseRequest, Problem, ProveRequest, PublishRequest, PurgeRequest, RejectRequest, ReserveRequest,
+    CallRequest, CreateGroup, Doubt, GroupRequest, InstallRequest, JoinGroup, Kind, MarkRequest, MemberRequest,
+    MemoryRequest, OrganiseRequest, Problem, ProveRequest, PublishRequest, PurgeRequest, RejectRequest, ReserveRequest,
     RouteEvaluation, RouteFile, RouteRequest, RunLine, ScheduleRequest, ScheduledWork, ServeGroup, SubmitTask,
     TapRequest, TaskRequest, TrustRequest, UpdateRequest, WorkflowRequest,
 };

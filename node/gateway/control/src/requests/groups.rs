@@ -141,6 +141,9 @@ pub enum GroupRequest {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SubmitTask {
+    /// Its id, 32 hexadecimal digits that nobody used before; by default the node chooses it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
     /// The capability that the member's agent must have.
     pub capability: Option<String>,
     /// Or the agent's name.
