@@ -237,6 +237,7 @@ fn a_group_works_on_while_members_are_killed_and_completes_each_task_once() {
     assert_eq!(shown["state"], "ready");
     let verdicts = shown["candidates"].as_array().expect("a list");
     assert!(verdicts.iter().any(|one| text(&one["verdict"]).contains("no-such-label")), "{shown}");
+    assert!(verdicts.iter().any(|one| one["reason"] == "noLabel"), "{shown}");
     team.machines[other].json(&["task", "cancel", "team", &nobody]);
     let listed = team.machines[leader].json(&["task", "list", "team", "--all"]);
     let canceled = listed["tasks"].as_array().expect("a list").iter().find(|task| task["task"] == nobody.as_str());

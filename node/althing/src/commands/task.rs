@@ -113,10 +113,7 @@ fn untaken(given: &SubmitArgs, id: &str, shown: &Value) -> String {
     if shown["explainedByLeader"] != true || verdicts.is_empty() {
         return format!("no member has taken the task yet; {explain}");
     }
-    let lacks = |verdict: &Value| match &given.capability {
-        Some(capability) => verdict["verdict"] == format!("hosts no agent with the capability {capability}").as_str(),
-        None => false,
-    };
+    let lacks = |verdict: &Value| verdict["reason"] == "noCapability";
     match &given.capability {
         Some(capability) if verdicts.iter().all(lacks) => {
             format!("no member has the capability {capability}; the task waits until one does")
@@ -301,4 +298,28 @@ fn dependencies(deps: &Value) -> String {
         block("depends on", "dependsOn"),
         block("needed by", "neededBy")
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::args::{Args, Command};
+
+    #[test]
+    fn why_nobody_takes_a_task_is_told_by_the_reasons_of_the_members() {
+        let words = ["althing", "task", "submit", "team", "--cap", "a.b", "x"];
+        let Command::Task(Task::Submit(given)) = Args::try_parse_from(words).expect("words").command else {
+            panic!("a task")
+        };
+        let member = |reason: &str| json!({ "node": "did:key:z6Mk", "reason": reason, "verdict": "in other words" });
+        let shown = |reasons: &[&str]| {
+            let candidates: Vec<Value> = reasons.iter().copied().map(member).collect();
+            untaken(&given, "0a", &json!({ "explainedByLeader": true, "candidates": candidates }))
+        };
+        assert!(shown(&["noCapability", "noCapability"]).starts_with("no member has the capability a.b"));
+        assert!(shown(&["noCapability", "full"]).contains("in other words"));
+        assert!(shown(&[]).contains("--explain"));
+    }
 }

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use althing_coordination::machine::assignment::Verdict;
 use althing_coordination::machine::group::Group;
 use althing_coordination::machine::sight::Sight;
 use althing_coordination::machine::work::{State as TaskState, Task};
 use althing_coordination::{Reader, Role};
 use althing_node::Node;
+use althing_protocol::PublicKey;
 use althing_protocol::contract::Latency;
 use althing_protocol::group::{
     Choice, Command, Content, Define, Depend, GroupId, Needs, Priority, Submit, Target, WorkId,
@@ -78,9 +80,11 @@ async fn operate(node: &Node, group: GroupId, named: &str, request: TaskRequest)
             fetched(node, group, id, &mut shown).await?;
             if explain {
                 let why = node.groups.explain(group, id)?.unwrap_or_default();
-                let why =
-                    why.iter().map(|(member, verdict)| json!({ "node": member.did(), "verdict": verdict.to_string() }));
-                shown["candidates"] = why.collect();
+                let told = |(member, verdict): &(PublicKey, Verdict)| {
+                    let (reason, said) = (verdict.reason(), verdict.to_string());
+                    json!({ "node": member.did(), "reason": reason, "verdict": said })
+                };
+                shown["candidates"] = why.iter().map(told).collect();
                 // Only the leader knows the other members.
                 let replica = node.groups.overview(group)?.replica;
                 shown["explainedByLeader"] = json!(replica.is_some_and(|replica| replica.role == Role::Leader));

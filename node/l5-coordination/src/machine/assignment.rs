@@ -130,6 +130,24 @@ pub enum Verdict {
 }
 
 impl Verdict {
+    /// Its kind, for programs; it does not change when the words do.
+    #[must_use]
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Verdict::NoAgent(_) => "noAgent",
+            Verdict::NoCapability(_) => "noCapability",
+            Verdict::NoAnswer(_) => "noAnswer",
+            Verdict::Refused(_) => "refused",
+            Verdict::NoLabel(_) => "noLabel",
+            Verdict::NoClass(_) => "noClass",
+            Verdict::Short { .. } => "short",
+            Verdict::Unhealthy => "unhealthy",
+            Verdict::Full(_) => "full",
+            Verdict::Declined => "declined",
+            Verdict::Rank { .. } => "able",
+        }
+    }
+
     /// Whether it may not do the task, and why is for the submitter to know.
     #[must_use]
     pub fn forbids(&self) -> bool {

@@ -108,6 +108,7 @@ fn who_declined_gets_it_only_when_all_that_can_do_it_declined() {
     let choice = choose(&needs(), asker(1), &[declined.clone(), candidate(2), unable.clone()]);
     assert_eq!(choice.chosen, Some(node(2)));
     assert_eq!(choice.why[0].1, Verdict::Declined);
+    assert_eq!((choice.why[0].1.reason(), choice.why[1].1.reason()), ("declined", "able"));
     let other = Candidate { declined: true, ..candidate(2) };
     assert_eq!(choose(&needs(), asker(1), &[declined, other, unable]).chosen, Some(node(1)));
     assert_eq!(choose(&needs(), asker(1), &[]).chosen, None);
