@@ -9,6 +9,7 @@ use std::time::Duration;
 use althing_communication::{CallError, Caller, Communication, OpenError, Request, WallClock};
 use althing_discovery::{Among, Discovery, FindError, TrustRelation};
 use althing_execution::agent::OwnCard;
+use althing_protocol::contract::Latency;
 use althing_protocol::{AgentId, CallerId, PublicKey, PublisherId};
 use althing_store::Store;
 use futures::StreamExt as _;
@@ -220,11 +221,13 @@ impl Calls {
         hosting.hosts(agent).then(|| hosting.own_card(agent)).flatten()
     }
 
-    /// The latency class of an agent that is hosted here: `hrt`, `srt` or `dt`.
+    /// The latency class of an agent's contract, `hrt`, `srt` or `dt`: of one that is hosted elsewhere, as the node says that is
+    /// asked first.
     #[must_use]
     pub fn latency_class(&self, agent: &AgentId) -> Option<&'static str> {
         let hosting = &self.shared.hosting;
-        hosting.hosts(agent).then(|| hosting.latency_class(agent)).flatten()
+        let here = hosting.hosts(agent).then(|| hosting.latency_class(agent)).flatten();
+        here.or_else(|| self.shared.discovery.latency(agent).map(Latency::name))
     }
 
     /// Whether push notifications are sent.

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use althing_communication::{Communication, StreamLimits, WallClock};
+use althing_protocol::contract::Latency;
 use althing_protocol::object::Authored;
 use althing_protocol::record::Contact;
 use althing_protocol::{AgentId, PublicKey, PublisherId, SecretKey};
@@ -187,6 +188,14 @@ impl Discovery {
     #[must_use]
     pub fn hosts(&self, agent: &AgentId) -> Vec<PublicKey> {
         self.shared.lock().catalogue.hosts(agent)
+    }
+
+    /// The latency class in which the node that is asked first for `agent` runs it, as that node says.
+    #[must_use]
+    pub fn latency(&self, agent: &AgentId) -> Option<Latency> {
+        let state = self.shared.lock();
+        let first = state.catalogue.hosts(agent).into_iter().next()?;
+        state.catalogue.node(first)?.load(agent).map(|load| load.latency)
     }
 
     /// What is known of `agent`: the newest description that a node which hosts it showed.

@@ -142,6 +142,17 @@ async fn a_card_is_cached_by_its_tag_and_says_when_its_description_was_signed() 
 }
 
 #[tokio::test]
+async fn a_card_names_the_latency_class_also_of_an_agent_elsewhere() {
+    let scene = Scene::start(None).await;
+    for agent in ["near", "far"] {
+        let card = scene.gateway.get(&format!("/a2a/{agent}/.well-known/agent-card.json")).await.json();
+        let extensions = card["capabilities"]["extensions"].as_array().expect("extensions");
+        let latency = extensions.iter().find(|it| it["uri"] == "https://althing.dev/ext/latency/v1");
+        assert_eq!(latency.expect("it is there")["params"]["class"], "srt", "{agent}: {card}");
+    }
+}
+
+#[tokio::test]
 async fn the_node_is_introduced_with_a_link_to_each_agent() {
     let scene = Scene::start(None).await;
     let answer = scene.gateway.get("/.well-known/wot").await;

@@ -100,7 +100,7 @@ pub(crate) struct Shown<'a> {
     pub hosts: Option<Vec<PublicKey>>,
     /// The card that the agent serves itself, if it runs here.
     pub own: OwnCard,
-    /// The latency class of its contract, if it runs here.
+    /// The latency class of its contract, if that is known.
     pub class: Option<&'static str>,
 }
 
@@ -156,7 +156,7 @@ fn hosts(nodes: &[PublicKey]) -> Value {
     json!({ "uri": HOSTS, "description": "The nodes that host the agent now.", "params": { "nodes": nodes } })
 }
 
-/// How the agent runs, if it runs here, and that its callers may say how long they wait.
+/// How the agent runs, if that is known, and that its callers may say how long they wait.
 fn latency(class: Option<&'static str>) -> Value {
     let mut extension = json!({
         "uri": LATENCY,

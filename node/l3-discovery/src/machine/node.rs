@@ -145,7 +145,7 @@ impl Node {
     }
 
     /// What an agent of it does, as it says.
-    pub(super) fn load(&self, agent: &AgentId) -> Option<AgentLoad> {
+    pub fn load(&self, agent: &AgentId) -> Option<AgentLoad> {
         let at = self.hosted.binary_search_by(|hosted| hosted.agent.cmp(agent)).ok()?;
         self.loads.get(at).copied()
     }
