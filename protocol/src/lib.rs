@@ -8,6 +8,7 @@
 //!
 //! **Never knows**: sockets, clocks, disks, tasks, A2A's data model (a call's body is one byte string here).
 
+mod activated;
 mod base58;
 pub mod binding;
 pub mod cbor;
@@ -31,6 +32,7 @@ pub mod sign1;
 pub mod stream;
 pub mod tlog;
 
+pub use activated::Activated;
 pub use contract::Contract;
 pub use evidence::{Evidence, EvidenceError, VerifiedAgent};
 pub use frame::{Frame, FrameError, FrameKind, FrameOpener, FrameSealer};

@@ -15,7 +15,8 @@ pub const PIECES: [&str; 5] = ["0 ", "1 ", "2 ", "3 ", "4 "];
 pub const PIECE_EVERY: Duration = Duration::from_millis(100);
 
 /// Acts on its message: `stuck` never ends, `ask` asks back, `pieces` makes an artifact in pieces, `who` names the principals of the
-/// call, `forward AGENT MESSAGE` asks another agent and gives its answer; other texts are echoed.
+/// call, `activate` activates all extensions that are asked for, `forward AGENT MESSAGE` asks another agent and gives its answer;
+/// other texts are echoed.
 pub(crate) struct Actor {
     calls: SystemCalls,
 }
@@ -49,6 +50,11 @@ impl Agent for Actor {
             match text.as_str() {
                 "stuck" => std::future::pending().await,
                 "ask" => out.ask(&turn, "which?").await,
+                "activate" => {
+                    let asked = &turn.parameters.extensions;
+                    turn.parameters.activated.name(asked.iter().map(String::as_str), asked);
+                    out.text("activated", &asked.join(" ")).await
+                }
                 "who" => out.text("who", &turn.parameters.principals.join(" ")).await,
                 "pieces" => {
                     for (number, piece) in PIECES.into_iter().enumerate() {

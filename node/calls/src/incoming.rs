@@ -51,7 +51,13 @@ async fn walk(hosting: Hosting, caller: Caller, request: Request, span: Span) ->
         let operation = Operation::parse(&request.operation)?;
         let agent = request.agent.ok_or_else(|| OperationError::invalid_request("the call names no agent"))?;
         let principals = chain::received(&request.principals, &caller);
-        let metadata = CallMetadata { extensions: request.extensions, principals, holder: request.holder, lease: None };
+        let metadata = CallMetadata {
+            extensions: request.extensions,
+            activated: request.activated,
+            principals,
+            holder: request.holder,
+            lease: None,
+        };
         let asked = OperationRequest::parse(operation, request.body)?;
         let handling = hosting.handle(&caller, &agent, asked, &metadata);
         // The deadline passed: nobody waits for the answer. The turn goes on until it ends or `CancelTask` ends it.

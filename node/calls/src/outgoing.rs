@@ -368,6 +368,7 @@ impl Calls {
             tracestate: trace.tracestate,
             principals: chain::written(&metadata.principals),
             extensions: metadata.extensions.clone(),
+            activated: metadata.activated.clone(),
             priority: asked.priority,
             body: asked.request.bytes().to_vec(),
             holder: None,

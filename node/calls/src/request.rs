@@ -3,7 +3,7 @@
 use althing_communication::{Holder, Priority};
 use althing_discovery::Among;
 use althing_execution::lease::Lease;
-use althing_protocol::AgentId;
+use althing_protocol::{Activated, AgentId};
 use futures::stream::BoxStream;
 use serde::Serialize;
 
@@ -107,6 +107,13 @@ impl CallRequest {
         self
     }
 
+    /// Has those that the agent activates named there.
+    #[must_use]
+    pub fn naming_in(mut self, activated: Activated) -> CallRequest {
+        self.metadata.activated = activated;
+        self
+    }
+
     /// Makes it work on a task of a group. Nothing of that is sent to another node.
     #[must_use]
     pub fn under(mut self, lease: Lease) -> CallRequest {
@@ -126,6 +133,8 @@ impl CallRequest {
 pub struct CallMetadata {
     /// URIs of the A2A extensions that the client requests.
     pub extensions: Vec<String>,
+    /// Those of them that the agent activates, wherever it is: named with its first answer.
+    pub activated: Activated,
     /// The principal chain, the origin first: the last is the authenticated caller, those before it are what its node claims.
     pub principals: Vec<Principal>,
     /// Trust level and origin of the calling node; none if the call comes from this node.

@@ -216,6 +216,15 @@ fn act(out: &mut dyn Write, behaviour: &str, request: &Value) {
             let answered = json!({ "jsonrpc": "2.0", "id": 1, "result": done });
             answer(out, "application/json", answered.to_string().as_bytes());
         }
+        "activates" => {
+            let event =
+                json!({ "jsonrpc": "2.0", "id": 1, "result": { "task": task("TASK_STATE_COMPLETED", Some(text)) } });
+            let body = format!("data: {event}\n\n");
+            let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\
+                        A2A-Extensions: https://example.com/x, https://example.com/b";
+            let head = format!("{head}\r\nContent-Length: {}\r\n\r\n", body.len());
+            let _ = out.write_all(format!("{head}{body}").as_bytes());
+        }
         "no A2A" => answer(out, "text/event-stream", b"data: hello\n\n"),
         "an endless event" => {
             let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\ndata: ";
@@ -326,6 +335,7 @@ fn turn(text: &str, remembered: Option<String>) -> Turn {
         traceparent: Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".to_owned()),
         tracestate: None,
         lease: None,
+        activated: Default::default(),
     };
     Turn {
         task_id: "ours".to_owned(),
@@ -388,6 +398,17 @@ async fn a_turn_streams_and_its_parameters_travel_as_headers() {
     }
     assert!(!notes.contains("tracestate"));
     assert!(scene.host.stop("program").await);
+}
+
+#[tokio::test]
+async fn what_a_program_activates_of_the_extensions_asked_for_is_named() {
+    let scene = scene("activates");
+    let asked = turn("hello", None);
+    let activated = asked.parameters.activated.clone();
+    let (out, made) = Output::channel();
+    let (ended, _) = tokio::join!(scene.host.turn("program", asked, out), all(made));
+    ended.expect("a turn");
+    assert_eq!(activated.get(), ["https://example.com/b"]);
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use althing_protocol::{Frame, FrameKind, PublicKey};
+use althing_protocol::{Activated, Frame, FrameKind, PublicKey};
 use futures::Stream;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
@@ -32,9 +32,10 @@ pub(crate) async fn unary(
         let epoch = shared.pool.epoch(peer);
         let mut stream = borrow(shared, peer, protocol).await?;
         let broken = |reason| CallError::Broken { peer, reason };
-        let priority = request.priority;
+        let (priority, activation) = (request.priority, Activation::of(&request));
         stream.send(request.into_frame(deadline), priority).await.map_err(broken)?;
         let frame = stream.receive().await.map_err(broken)?;
+        activation.hear(&frame);
         let answer = match frame.kind {
             FrameKind::Response => Ok(frame.body),
             FrameKind::Error => Err(CallError::Refused { peer, body: frame.body }),
@@ -59,12 +60,12 @@ pub(crate) async fn streaming(
         let using = request.agent.is_some().then(|| shared.uses(peer));
         let permit = shared.queue(peer, protocol).await;
         let mut stream = borrow(shared, peer, protocol).await?;
-        let priority = request.priority;
+        let (priority, activation) = (request.priority, Activation::of(&request));
         stream
             .send(request.into_frame(patience), priority)
             .await
             .map_err(|reason| CallError::Broken { peer, reason })?;
-        Ok(Events { peer, stream, _permit: permit, _using: using })
+        Ok(Events { peer, stream, activation, _permit: permit, _using: using })
     };
     let late = |_| CallError::Deadline { peer, after_ms: millis(patience) };
     timeout(patience, opening).await.map_err(late)?
@@ -105,10 +106,28 @@ fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
+/// The extensions that a call asks for, and what the peer says of them.
+struct Activation {
+    asked: Vec<String>,
+    activated: Activated,
+}
+
+impl Activation {
+    fn of(request: &Request) -> Activation {
+        Activation { asked: request.extensions.clone(), activated: request.activated.clone() }
+    }
+
+    /// Reads what an answer says of them.
+    fn hear(&self, answer: &Frame) {
+        self.activated.name(answer.extensions.iter().flatten().map(String::as_str), &self.asked);
+    }
+}
+
 /// The events of a streamed answer. Dropping it cancels the call.
 pub struct Events {
     peer: PublicKey,
     pub(crate) stream: SignedStream,
+    activation: Activation,
     _permit: OwnedSemaphorePermit,
     _using: Option<Using>,
 }
@@ -121,6 +140,7 @@ impl Events {
     pub async fn next(&mut self) -> Result<Option<Vec<u8>>, CallError> {
         let peer = self.peer;
         let frame = self.stream.receive().await.map_err(|reason| CallError::Broken { peer, reason })?;
+        self.activation.hear(&frame);
         match frame.kind {
             FrameKind::Event => Ok(Some(frame.body)),
             FrameKind::End => Ok(None),

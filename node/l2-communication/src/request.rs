@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use althing_protocol::{AgentId, Frame, FrameKind, StreamBinding};
+use althing_protocol::{Activated, AgentId, Frame, FrameKind, StreamBinding};
 use bytes::Bytes;
 
 use crate::lanes::Priority;
@@ -35,6 +35,8 @@ pub struct Request {
     pub principals: Vec<String>,
     /// A2A extension URIs that the client activates.
     pub extensions: Vec<String>,
+    /// Those of them that the other side activated, as soon as it answers; of an incoming request, what its answer is to say.
+    pub activated: Activated,
     /// The priority of sending it; not sent to the peer, which assigns its own.
     pub priority: Priority,
     /// Of an incoming request: its caller's trust level and origin, as this node determined them.
@@ -61,6 +63,7 @@ impl Request {
             tracestate: frame.tracestate,
             principals: frame.principals.unwrap_or_default(),
             extensions: frame.extensions.unwrap_or_default(),
+            activated: Activated::default(),
             priority: Priority::default(),
             holder: None,
             frame: None,

@@ -104,6 +104,7 @@ fn turn_of(record: Record, asked: &TurnRequest) -> Turn {
     let Trace { traceparent, tracestate } = Trace::of(&tracing::Span::current());
     let parameters = Parameters {
         extensions: asked.call.extensions.clone(),
+        activated: asked.call.activated.clone(),
         principals: chain::written(&asked.call.principals),
         traceparent,
         tracestate,

@@ -175,7 +175,8 @@ impl Keeping<'_> {
     /// [`RegistriesError::NoReceipt`] if something is wanted of which there is none, and those of the store.
     pub fn list(&self, wanted: &WantedReceipts, registry: Option<&str>) -> Result<KeptReceipts, RegistriesError> {
         let at = self.0.named(registry)?;
-        let row = self.0.known().get(&at).cloned().ok_or_else(|| RegistriesError::Unknown(at.clone(), String::new()))?;
+        let row =
+            self.0.known().get(&at).cloned().ok_or_else(|| RegistriesError::Unknown(at.clone(), String::new()))?;
         let ((log, _), witnesses) = (row.read(&at)?, row.witness_keys(&at)?);
         let by = By { log: &log, witnesses: &witnesses, network: self.0.identity.network() };
         let mut found = Vec::new();

@@ -2,6 +2,7 @@
 
 use althing_calls::{CallRequest, Callee, LATENCY, OperationError, OperationRequest, Principal, Trace};
 use althing_edge::is_json;
+use althing_protocol::Activated;
 use althing_protocol::limits::{EXTENSIONS_MAX, PRINCIPAL_BYTES_MAX};
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue};
@@ -28,7 +29,8 @@ pub(crate) fn call_request(
     principal: Principal,
 ) -> Result<CallRequest, OperationError> {
     let request = CallRequest::new(callee, request, vec![principal]);
-    Ok(request.in_trace(trace(headers)).with_extensions(extensions(headers)?))
+    let activated = OF_AGENT.try_with(Activated::clone).unwrap_or_default();
+    Ok(request.in_trace(trace(headers)).with_extensions(extensions(headers)?).naming_in(activated))
 }
 
 /// Checked before the body is parsed (A2A 1.0.1: ContentTypeNotSupported).
@@ -70,15 +72,25 @@ fn extensions(headers: &HeaderMap) -> Result<Vec<String>, OperationError> {
 }
 
 /// Extensions of the gateway's own that a request activates, whatever the agent.
-const ACTIVATED: [&str; 1] = [LATENCY];
+const OURS: [&str; 1] = [LATENCY];
 
-/// Names, in the answer, the extensions of the gateway's own that the request activated (A2A §4.6). In gRPC the header is
-/// metadata.
+tokio::task_local! {
+    /// The extensions that the agent activates for the request that is served.
+    static OF_AGENT: Activated;
+}
+
+/// Names, in the answer, the extensions that the request activated (A2A §4.6): the gateway's own, and those that the agent says
+/// with its first answer. In gRPC the header is metadata.
 pub(crate) async fn name_activated(request: Request, next: Next) -> Response {
     let asked = extensions(request.headers()).unwrap_or_default();
-    let mut response = next.run(request).await;
-    let ours: Vec<&str> = ACTIVATED.into_iter().filter(|ours| asked.iter().any(|asked| asked == ours)).collect();
-    if let (false, Ok(named)) = (ours.is_empty(), HeaderValue::from_str(&ours.join(", "))) {
+    if asked.is_empty() {
+        return next.run(request).await;
+    }
+    let of_agent = Activated::default();
+    let mut response = OF_AGENT.scope(of_agent.clone(), next.run(request)).await;
+    let is_active = |uri: &&String| OURS.contains(&uri.as_str()) || of_agent.get().contains(*uri);
+    let active: Vec<&str> = asked.iter().filter(is_active).map(String::as_str).collect();
+    if let (false, Ok(named)) = (active.is_empty(), HeaderValue::from_str(&active.join(", "))) {
         response.headers_mut().insert("A2A-Extensions", named);
     }
     response

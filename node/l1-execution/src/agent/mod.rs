@@ -6,6 +6,7 @@ mod output;
 use std::collections::HashMap;
 
 use a2a::{Artifact, Message, Part};
+use althing_protocol::Activated;
 use althing_protocol::group::Target;
 use futures::future::BoxFuture;
 
@@ -146,6 +147,8 @@ pub struct Turn {
 pub struct Parameters {
     /// URIs of the A2A extensions that the client requests.
     pub extensions: Vec<String>,
+    /// Where the agent names those of them that it activates, before its first answer.
+    pub activated: Activated,
     /// The chain of principals, the origin first.
     pub principals: Vec<String>,
     /// W3C `traceparent` of the turn, when it is traced.

@@ -275,7 +275,12 @@ impl Client {
                 sent = sent.header(name, value);
             }
         }
-        sent.send().await.map_err(|error| AgentError::internal("the agent's program did not answer", error))
+        let answered = sent.send().await;
+        let answer = answered.map_err(|error| AgentError::internal("the agent's program did not answer", error))?;
+        let lines = answer.headers().get_all("A2A-Extensions").iter().filter_map(|line| line.to_str().ok());
+        let activated = lines.flat_map(|line| line.split(',')).map(str::trim);
+        parameters.activated.name(activated, &parameters.extensions);
+        Ok(answer)
     }
 }
 

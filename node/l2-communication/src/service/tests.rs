@@ -1,7 +1,7 @@
 use althing_protocol::object::{self, Membership};
 use althing_protocol::{AgentId, Hello, KeyLog, OwnerProof, PublisherId, SecretKey, keylog};
-use futures::FutureExt as _;
 use futures::future::BoxFuture;
+use futures::{FutureExt as _, StreamExt as _};
 use tokio::time::sleep;
 
 use super::*;
@@ -16,6 +16,22 @@ struct Echo;
 impl Inbound for Echo {
     fn call(&self, _: Caller, request: Request) -> BoxFuture<'static, Answer> {
         std::future::ready(Answer::Response(request.body)).boxed()
+    }
+}
+
+const ACTIVATES: &str = "/test/activates/1";
+
+/// Activates what it is asked for; answers at once, or with two events.
+struct Activates;
+
+impl Inbound for Activates {
+    fn call(&self, _: Caller, request: Request) -> BoxFuture<'static, Answer> {
+        request.activated.name(request.extensions.iter().map(String::as_str), &request.extensions);
+        let answer = match request.operation.as_str() {
+            "events" => Answer::Events(futures::stream::iter([Ok(vec![1]), Ok(vec![2])]).boxed()),
+            _ => Answer::Response(request.body),
+        };
+        std::future::ready(answer).boxed()
     }
 }
 
@@ -72,6 +88,37 @@ async fn a_peer_whose_agent_is_called_is_in_use_and_no_stranger() {
     let ask = Request { agent: Some(agent), ..Request::new("echo", Vec::new()) };
     a.call(peer, ECHO, ask).await.expect("an answer");
     assert_eq!(trust_level(), TrustLevel::InUse);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_activated_comes_with_the_answer_or_its_first_event() {
+    let net = SimNet::new(1, LinkConfig::default());
+    let config = CommunicationConfig::default();
+    let (a, b) = (start(&net, 1, config.clone()), start(&net, 2, config.clone()));
+    for node in [&a, &b] {
+        node.serve(ACTIVATES, config.streams, Arc::new(Activates)).expect("nobody else serves it");
+    }
+    let peer = b.network().local();
+    a.network().dial(Some(peer), b.network().listening()).await.expect("a connection");
+    let asking = |operation: &str| {
+        let extensions = vec!["https://example.org/1".to_owned()];
+        Request { extensions, ..Request::new(operation, b"{}".to_vec()) }
+    };
+    let one = asking("one");
+    let activated = one.activated.clone();
+    a.call(peer, ACTIVATES, one).await.expect("an answer");
+    assert_eq!(activated.get(), ["https://example.org/1"]);
+    let several = asking("events");
+    let activated = several.activated.clone();
+    let mut events = a.stream(peer, ACTIVATES, several).await.expect("it begins");
+    assert_eq!(activated.get(), [""; 0], "nothing is said before the first event");
+    assert_eq!(events.next().await.expect("an event"), Some(vec![1]));
+    assert_eq!(activated.get(), ["https://example.org/1"]);
+    assert_eq!(events.next().await.expect("an event"), Some(vec![2]));
+    let plain = Request::new("one", b"{}".to_vec());
+    let activated = plain.activated.clone();
+    a.call(peer, ACTIVATES, plain).await.expect("an answer");
+    assert_eq!(activated.get(), [""; 0]);
 }
 
 /// What a peer of its own owner shows.

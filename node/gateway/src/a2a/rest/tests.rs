@@ -133,6 +133,23 @@ async fn a_turn_has_the_time_that_its_caller_gives_it() {
     }
 }
 
+/// What an agent activates is named in the answer, wherever it runs; nothing else is.
+#[tokio::test]
+async fn the_extensions_that_an_agent_activates_are_named_near_and_far() {
+    const MOOD: &str = "https://example.org/mood";
+    let world = World::start().await;
+    for agent in &world.agents {
+        let named = |text: &'static str, asked: String| {
+            let request = world.post(agent, "/message:send", &mesh::message(text)).header("A2A-Extensions", asked);
+            async move { request.send().await.expect("an answer").headers().get("a2a-extensions").cloned() }
+        };
+        let both = named("activate", format!("{MOOD}, {LATENCY}")).await.expect("they are named");
+        assert_eq!(both, format!("{MOOD}, {LATENCY}"), "{agent}");
+        assert_eq!(named("activate", MOOD.to_owned()).await.expect("it is named"), MOOD, "{agent}");
+        assert_eq!(named("hello", MOOD.to_owned()).await, None, "{agent}");
+    }
+}
+
 #[tokio::test]
 async fn a_conversation_with_an_agent_here_and_one_on_another_node() {
     let world = World::start().await;
