@@ -12,12 +12,12 @@ use std::path::Path;
 
 use a2a::{AgentCard, AgentSkill};
 use althing_execution::definition::{Definition, Pins};
-use althing_execution::{Host, agreed_digest};
+use althing_execution::{Host, agreed_digest, http};
 use althing_protocol::{Contract, digest, hex};
 use althing_td::{
-    AgentFile, Callers, DESCRIPTION_CHARS_MAX, EXAMPLE_CHARS_MAX, EXAMPLES_MAX, MODES_MAX, NAME_CHARS_MAX, RuntimeSpec,
-    SKILL_ID_CHARS_MAX, SKILLS_MAX, Skill, TAG_CHARS_MAX, TAGS_MAX, TITLE_CHARS_MAX, ToolServerSpec, VERSION_DEFAULT,
-    is_hidden,
+    AgentFile, Callers, DESCRIPTION_CHARS_MAX, EXAMPLE_CHARS_MAX, EXAMPLES_MAX, MODES_MAX, NAME_CHARS_MAX, Place,
+    RuntimeSpec, SKILL_ID_CHARS_MAX, SKILLS_MAX, Skill, TAG_CHARS_MAX, TAGS_MAX, TITLE_CHARS_MAX, ToolServerSpec,
+    VERSION_DEFAULT, is_hidden,
 };
 use althing_things::{CardSignature, Entry, Found, Unrecognised, recognise};
 use serde_json::{Map, Value, json};
@@ -82,7 +82,9 @@ impl Draft {
 #[must_use]
 pub fn adopted(file: &AgentFile) -> Option<Adoption> {
     let at = match &file.runtime {
-        RuntimeSpec::Remote { url, secret, .. } => ToolServerSpec::Url { url: url.clone(), secret: secret.clone() },
+        RuntimeSpec::Remote { url, secret, leads_to, .. } => {
+            ToolServerSpec::Url { url: url.clone(), secret: secret.clone(), leads_to: leads_to.clone() }
+        }
         RuntimeSpec::Native { builtin, .. } if builtin == "tools" => {
             file.tools.get(SERVER).or_else(|| file.tools.get(things::SERVER))?.clone()
         }
@@ -106,6 +108,14 @@ pub enum AdoptError {
     /// Its own description makes no agent file.
     #[error("what it says of itself makes no agent file: {0}")]
     Unfit(String),
+    /// Where the name in its address leads cannot be found out.
+    #[error("{url}: {why}")]
+    Nowhere {
+        /// The address.
+        url: String,
+        /// Why.
+        why: String,
+    },
     /// Its program cannot be given the variables.
     #[error("{0}")]
     Environment(String),
@@ -133,10 +143,22 @@ impl Adoption {
     pub async fn look(&self, host: &Host, folder: &Path) -> Result<Offer, AdoptError> {
         self.environment.check(&self.at).map_err(AdoptError::Environment)?;
         let mut at = self.at.clone();
-        if let ToolServerSpec::Url { url, .. } = &mut at {
+        let mut unplaced: Option<String> = None;
+        if let ToolServerSpec::Url { url, leads_to, .. } = &mut at {
             *url = url.trim_end_matches("/.well-known/agent-card.json").to_owned();
+            // From now on its name may lead to no other place: whoever has the name could lead the node to its own machine.
+            match http::places(url).await {
+                Ok(places) => *leads_to = places,
+                // A proxy may know the name, and nobody else has its certificate.
+                Err(_) if url.starts_with("https://") => leads_to.clear(),
+                Err(why) => unplaced = Some(why),
+            }
         }
-        let draft = match recognise(host, &self.environment.given_to(&at), &self.allow, folder).await? {
+        let found = recognise(host, &self.environment.given_to(&at), &self.allow, folder).await?;
+        if let (Some(why), ToolServerSpec::Url { url, .. }) = (unplaced, &at) {
+            return Err(AdoptError::Nowhere { url: url.clone(), why });
+        }
+        let draft = match found {
             Found::Directory(entries, left_out) => return Ok(Offer::Directory(entries, left_out)),
             found => self.write(&at, found)?,
         };
@@ -146,8 +168,8 @@ impl Adoption {
 
     fn write(&self, at: &ToolServerSpec, found: Found) -> Result<Draft, AdoptError> {
         match (found, at) {
-            (Found::Agent(card, signature), ToolServerSpec::Url { url, secret }) => {
-                self.of_agent((url, secret.as_deref()), &card, signature)
+            (Found::Agent(card, signature), ToolServerSpec::Url { url, secret, leads_to }) => {
+                self.of_agent((url, secret.as_deref(), leads_to), &card, signature)
             }
             (Found::Agent(..), _) => Err(AdoptError::Unfit("a card comes from an address".to_owned())),
             (Found::Tools(tools, unfit), _) => self.of_tools(at, tools, unfit),
@@ -158,7 +180,7 @@ impl Adoption {
 
     fn of_agent(
         &self,
-        (url, secret): (&str, Option<&str>),
+        (url, secret, leads_to): (&str, Option<&str>, &[Place]),
         card: &AgentCard,
         signature: CardSignature,
     ) -> Result<Draft, AdoptError> {
@@ -169,6 +191,7 @@ impl Adoption {
             secret: secret.map(str::to_owned),
             card: Some(agreed_digest(card)),
             signed_by: signature.key.map(|key| key.to_string()),
+            leads_to: leads_to.to_vec(),
         };
         let contract = contract(secret.as_slice(), &[])?;
         let mut file = self.file(&card.name, &card.description, skills, runtime, contract);

@@ -16,6 +16,9 @@ pub enum FetchError {
         /// What that is.
         net: &'static str,
     },
+    /// The name leads elsewhere than it may.
+    #[error("its name leads to {0}, and to nothing where it led when it was agreed to: it is not followed there")]
+    Elsewhere(IpAddr),
     /// The name has no address.
     #[error("its name cannot be resolved: {0}")]
     Unresolved(String),

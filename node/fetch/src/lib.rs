@@ -8,6 +8,7 @@
 //! - A redirect counts as a URL from a stranger, whatever the source of the first URL.
 //! - Only http and https, no credentials, no ports of other protocols, no proxy, no cookies.
 //! - Size and time are bounded.
+//! - A client of somebody else's ([`bound`]) follows names only to the places that it is given.
 //!
 //! **Never knows**: what is fetched, or why.
 
@@ -15,6 +16,7 @@ mod address;
 mod ask;
 mod error;
 mod nets;
+mod places;
 mod resolve;
 
 use std::fmt;
@@ -30,6 +32,7 @@ pub use address::URL_BYTES_MAX;
 pub use ask::{Reply, Request};
 pub use error::FetchError;
 pub use nets::{Net, NoNet, blocked};
+pub use places::{Place, bound, places, refusal};
 pub use reqwest::header;
 pub use reqwest::{Method, Url};
 pub use resolve::{Resolve, SystemResolver};

@@ -90,6 +90,14 @@ const METADATA: [Net; 5] = [
     v6(0xfd00, 0x0ec2, 0, 0x0254, 128),
 ];
 
+/// What is there.
+pub(crate) const METADATA_NAME: &str = "where clouds keep a machine's secrets";
+
+/// Whether clouds keep a machine's secrets at that address.
+pub(crate) fn is_metadata(address: IpAddr) -> bool {
+    METADATA.iter().any(|net| net.holds(address))
+}
+
 /// The special-purpose subnets of IPv4 (RFC 6890 and its registry), which are blocked.
 const BLOCKED_V4: [(Net, &str); 16] = [
     (v4(0, 0, 0, 0, 8), "this network"),
@@ -129,12 +137,12 @@ const BLOCKED_V6: [(Net, &str); 11] = [
 /// Why an address is blocked; none if it is not. `exceptions` are the operator's.
 #[must_use]
 pub fn blocked(address: IpAddr, exceptions: &[Net]) -> Option<&'static str> {
-    let metadata = METADATA.iter().any(|net| net.holds(address));
+    let metadata = is_metadata(address);
     if exceptions.iter().any(|net| net.holds(address) && (!metadata || net.is_host())) {
         return None;
     }
     if metadata {
-        return Some("where clouds keep a machine's secrets");
+        return Some(METADATA_NAME);
     }
     let list: &[(Net, &str)] = if address.is_ipv4() { &BLOCKED_V4 } else { &BLOCKED_V6 };
     let named = list.iter().find(|(net, _)| net.holds(address)).map(|(_, name)| *name);

@@ -12,7 +12,7 @@ use crate::nets::Net;
 use crate::permitted_all;
 
 /// The addresses of one name that are checked.
-const ADDRESSES_MAX: usize = 16;
+pub(crate) const ADDRESSES_MAX: usize = 16;
 
 /// Resolves names.
 pub trait Resolve: Send + Sync {

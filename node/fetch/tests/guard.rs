@@ -1,13 +1,15 @@
 //! Strangers' URLs lead to the internet and nowhere else, however they are written; what is connected to is counted.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use althing_fetch::header::HeaderMap;
-use althing_fetch::{Fetch, FetchError, Given, Limits, Method, Net, Request, Resolve, Url, blocked};
+use althing_fetch::{
+    Fetch, FetchError, Given, Limits, Method, Net, Place, Request, Resolve, Url, blocked, bound, places, refusal,
+};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -421,4 +423,43 @@ async fn no_error_tells_the_query_which_may_hold_a_secret() {
             }
         }
     }
+}
+
+/// A client that is bound follows a name nowhere but where it led at first, whatever the name server says later.
+#[tokio::test]
+async fn a_name_that_was_agreed_to_is_followed_nowhere_else() {
+    // Another test may have chosen it already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let site = Site::at(ONE, |_| Some(ok("here"))).await;
+    let names = Arc::new(Names::default());
+    let port = site.address.port();
+    let get = |client: reqwest::Client, name: &str| {
+        let asked = client.get(format!("http://{name}:{port}/"));
+        async move { asked.send().await }
+    };
+    let client = |places: BTreeSet<Place>| {
+        let builder = reqwest::Client::builder().no_proxy().pool_max_idle_per_host(0);
+        bound(builder, names.clone(), places).build().expect("a client")
+    };
+    names.answer("near.test", &[&["127.0.0.1"], &["127.0.0.1"], &["10.0.0.1"]]);
+    let near = places("http://near.test/", &*names).await.expect("it has an address");
+    assert_eq!(near, BTreeSet::from([Place::Loopback]));
+    let answer = get(client(near.clone()), "near.test").await.expect("it is there");
+    assert_eq!(answer.text().await.expect("a body"), "here");
+    let elsewhere = get(client(near), "near.test").await.expect_err("it leads into another net");
+    assert_eq!(refusal(&elsewhere), Some(&FetchError::Elsewhere("10.0.0.1".parse().expect("an address"))));
+
+    // What was on the internet leads to no program of this machine.
+    names.answer("far.test", &[&["1.1.1.1"], &["127.0.0.1"]]);
+    let far = places("http://far.test/", &*names).await.expect("it has an address");
+    assert_eq!((far.contains(&Place::Internet), far.len()), (true, 1));
+    let seen = site.seen();
+    let rebound = get(client(far), "far.test").await.expect_err("it leads to this machine now");
+    assert!(matches!(refusal(&rebound), Some(FetchError::Elsewhere(address)) if address.is_loopback()), "{rebound:?}");
+    assert_eq!(site.seen(), seen, "nothing was connected to");
+
+    names.answer("cloud.test", &[&["169.254.169.254"]]);
+    assert!(matches!(places("http://cloud.test/", &*names).await, Err(FetchError::Blocked { .. })));
+    assert!(matches!(places("http://nobody.test/", &*names).await, Err(FetchError::Unresolved(_))));
+    assert_eq!(places("http://127.0.0.1:80/", &*names).await, Ok(BTreeSet::new()), "an address is no name");
 }

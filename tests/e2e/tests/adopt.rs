@@ -86,8 +86,12 @@ fn the_tools_of_an_mcp_server_are_called_from_another_node() {
     let port = free_port();
     let server = Running::start(pair.two.command(Path::new(&*python)).args(["tools.py", &port.to_string()]));
     until(SOON, "the server listens", || listens(port));
+    let named = pair.adopt(&["--dry-run", "--as", "box-there", &format!("http://localhost:{port}/mcp")]);
+    let spec = |shown: &Value| shown["file"]["tools"]["server"].clone();
+    assert_eq!(spec(&named)["leads_to"], json!(["this-machine"]), "a name is followed nowhere else later: {named}");
     let adopted = pair.adopt(&["--as", "box-there", &format!("http://127.0.0.1:{port}/mcp")]);
     assert_eq!(adopted["kind"], "MCP server");
+    assert!(spec(&adopted).get("leads_to").is_none(), "an address leads nowhere else: {adopted}");
     until(SOON, "it is found", || pair.one.finds("box-there"));
     let sum = pair.one.run(&["call", "box-there", r#"{"tool": "add", "arguments": {"a": 1, "b": 1}}"#]);
     assert!(sum.code == 0 && sum.stdout.contains('2'), "{sum:?}");

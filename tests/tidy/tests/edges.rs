@@ -16,7 +16,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("althing-td", &["althing-protocol"]),
     ("althing-store", &[]),
     ("althing-log", &["althing-protocol", "althing-store"]),
-    ("althing-execution", &["althing-protocol", "althing-store", "althing-td"]),
+    ("althing-execution", &["althing-fetch", "althing-protocol", "althing-store", "althing-td"]),
     ("althing-things", &["althing-execution", "althing-fetch", "althing-protocol", "althing-td"]),
     ("althing-knowledge", &["althing-execution", "althing-store"]),
     ("althing-mcp", &["althing-execution", "althing-td"]),

@@ -83,7 +83,7 @@ pub(super) fn check(file: &AgentFile) -> Vec<FileProblem> {
         RuntimeSpec::Process { .. } => check.process(&file.runtime),
         RuntimeSpec::Model { prompt, endpoints, temperature } => check.model(prompt, endpoints, *temperature),
         RuntimeSpec::Wasm { module } => check.passed_on("runtime.wasm.module".to_owned(), &module.to_string_lossy()),
-        RuntimeSpec::Remote { url, secret, card, signed_by } => {
+        RuntimeSpec::Remote { url, secret, card, signed_by, .. } => {
             let field = "runtime.remote.url".to_owned();
             check.line(field.clone(), url, TEXT_BYTES_MAX);
             check.address(field.clone(), url, "http://127.0.0.1:9000");
@@ -355,7 +355,7 @@ impl Check {
                     }
                     self.digest(field("td"), td.as_deref());
                 }
-                ToolServerSpec::Url { url, secret } => {
+                ToolServerSpec::Url { url, secret, .. } => {
                     self.line(field("url"), url, TEXT_BYTES_MAX);
                     self.address(field("url"), url, "http://127.0.0.1:9000/mcp");
                     self.secret(field("secret"), secret.as_deref());

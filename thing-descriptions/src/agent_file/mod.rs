@@ -4,6 +4,7 @@
 //! and who may see it stay on this machine.
 
 mod check;
+mod place;
 mod read;
 #[cfg(test)]
 mod tests;
@@ -25,6 +26,7 @@ pub use check::{
     EXAMPLE_CHARS_MAX, EXAMPLES_MAX, MODES_MAX, NAME_CHARS_MAX, SKILL_ID_CHARS_MAX, SKILLS_MAX, STARTUP_TIMEOUT_MS_MAX,
     STARTUP_TIMEOUT_MS_MIN, TAG_CHARS_MAX, TAGS_MAX, TEXT_BYTES_MAX, TITLE_CHARS_MAX,
 };
+pub use place::Place;
 
 /// The longest agent file, in bytes.
 pub const AGENT_FILE_BYTES_MAX: usize = 256 * 1024;
@@ -175,6 +177,9 @@ pub enum RuntimeSpec {
         /// is passed on.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         signed_by: Option<String>,
+        /// Where the name in the address may lead: where it led when the server was adopted. None: anywhere.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        leads_to: Vec<Place>,
     },
 }
 
@@ -248,6 +253,9 @@ pub enum ToolServerSpec {
         /// The node's secret that is sent as a bearer token.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         secret: Option<String>,
+        /// Where the name in the address may lead: where it led when the server was adopted. None: anywhere.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        leads_to: Vec<Place>,
     },
 }
 
@@ -258,6 +266,15 @@ impl ToolServerSpec {
         match self {
             ToolServerSpec::Command { .. } => None,
             ToolServerSpec::Thing { secret, .. } | ToolServerSpec::Url { secret, .. } => secret.as_deref(),
+        }
+    }
+
+    /// Where the name in its address may lead; anywhere, if that is empty.
+    #[must_use]
+    pub fn leads_to(&self) -> &[Place] {
+        match self {
+            ToolServerSpec::Url { leads_to, .. } => leads_to,
+            ToolServerSpec::Command { .. } | ToolServerSpec::Thing { .. } => &[],
         }
     }
 

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use althing_protocol::Contract;
-use althing_protocol::contract::{ContractProblem, DataLabel};
+use althing_protocol::contract::{ContractProblem, DataLabel, did_you_mean};
 use serde_json::Value;
 
 use super::{
-    AgentFile, AsksAs, Callers, Exposure, MODE_DEFAULT, ModelEndpoint, ProgramPort, RuntimeSpec,
+    AgentFile, AsksAs, Callers, Exposure, MODE_DEFAULT, ModelEndpoint, Place, ProgramPort, RuntimeSpec,
     STARTUP_TIMEOUT_MS_DEFAULT, Skill, ToolServerSpec, VERSION_DEFAULT,
 };
 use crate::json::excerpt;
@@ -36,12 +36,13 @@ const FILE_KEYS: [&str; 16] = [
 const SKILL_KEYS: [&str; 8] = ["id", "name", "description", "action", "target", "tags", "examples", "version"];
 const RUNTIME_KEYS: [&str; 5] = ["native", "process", "wasm", "model", "remote"];
 const MODEL_KEYS: [&str; 3] = ["prompt", "endpoints", "temperature"];
-const TOOLS_KEYS: [&str; 9] = ["command", "cwd", "env", "env_secrets", "url", "thing", "secret", "allow", "td"];
+const TOOLS_KEYS: [&str; 10] =
+    ["command", "cwd", "env", "env_secrets", "url", "leads_to", "thing", "secret", "allow", "td"];
 const ENDPOINT_KEYS: [&str; 10] =
     ["url", "model", "secret", "name", "version", "context_tokens", "quantisation", "ttft_ms", "cost", "clearance"];
 const NATIVE_KEYS: [&str; 2] = ["builtin", "config"];
 const WASM_KEYS: [&str; 1] = ["module"];
-const REMOTE_KEYS: [&str; 4] = ["url", "secret", "card", "signed_by"];
+const REMOTE_KEYS: [&str; 5] = ["url", "secret", "card", "signed_by", "leads_to"];
 const PROCESS_KEYS: [&str; 5] = ["command", "cwd", "env", "startup_timeout_ms", "port"];
 
 /// The file as far as its shape is right, and the problems. A file with problems is returned only so that its values can be
@@ -140,8 +141,14 @@ fn runtime(reader: &mut Reader, fields: &Fields<'_>) -> Option<RuntimeSpec> {
         [("remote", at)] => {
             let fields = reader.fields(at, "runtime.remote", &REMOTE_KEYS)?;
             let (secret, card) = (reader.text(&fields, "secret"), reader.text(&fields, "card"));
-            let signed_by = reader.text(&fields, "signed_by");
-            Some(RuntimeSpec::Remote { url: reader.needed(&fields, "url")?, secret, card, signed_by })
+            let (signed_by, leads_to) = (reader.text(&fields, "signed_by"), places(reader, &fields));
+            Some(RuntimeSpec::Remote {
+                url: reader.needed(&fields, "url")?,
+                secret,
+                card,
+                signed_by,
+                leads_to: leads_to?,
+            })
         }
         given => {
             let found = if given.is_empty() { "none is given" } else { "more than one is given" };
@@ -174,8 +181,8 @@ fn tool_server(reader: &mut Reader, name: &str, at: &At) -> Option<ToolServerSpe
             Some(ToolServerSpec::Command { command, cwd, env: env?, env_secrets: env_secrets? })
         }
         (None, Some(_), None) => {
-            let secret = reader.text(&fields, "secret");
-            Some(ToolServerSpec::Url { url: reader.text(&fields, "url")?, secret })
+            let (secret, leads_to) = (reader.text(&fields, "secret"), places(reader, &fields));
+            Some(ToolServerSpec::Url { url: reader.text(&fields, "url")?, secret, leads_to: leads_to? })
         }
         (None, None, Some(_)) => {
             let (secret, td) = (reader.text(&fields, "secret"), reader.text(&fields, "td"));
@@ -193,6 +200,22 @@ fn tool_server(reader: &mut Reader, name: &str, at: &At) -> Option<ToolServerSpe
             None
         }
     }
+}
+
+/// The places to which the name in an address may lead.
+fn places(reader: &mut Reader, fields: &Fields<'_>) -> Option<Vec<Place>> {
+    let words = Place::ALL.map(Place::word);
+    let place = |word: &String| Place::ALL.into_iter().find(|place| place.word() == word);
+    let mut all = Vec::new();
+    for word in reader.distinct(fields, "leads_to") {
+        let Some(place) = place(&word) else {
+            let message = format!("{:?} is not one of the words it may be", excerpt(&word, 80));
+            reader.refuse(fields, "leads_to", "unknown-word", message, did_you_mean(&word, &words));
+            return None;
+        };
+        all.push(place);
+    }
+    Some(all)
 }
 
 fn model(reader: &mut Reader, at: &At) -> Option<RuntimeSpec> {

@@ -127,6 +127,11 @@ fn each_rule_about_values_is_reached() {
         (process("command: [a, \"{port}\"]"), "runtime.process.command", "no-port"),
         (process("command: [a], port: 80"), "runtime.process.port", "wrong-type"),
         (process("command: [a], env: { a-b: x }"), "runtime.process.env.a-b", "env-name"),
+        (
+            format!("{SMALL}tools: {{ s: {{ url: \"http://a/\", leads_to: [moon] }} }}\n"),
+            "tools.s.leads_to",
+            "unknown-word",
+        ),
         (server("env_secrets: { a-b: KEY }"), "tools.s.env_secrets.a-b", "env-name"),
         (server("env_secrets: { PORT: KEY }"), "tools.s.env_secrets.PORT", "env-port"),
         (server("env_secrets: { A: \"a b\" }"), "tools.s.env_secrets.A", "name-form"),

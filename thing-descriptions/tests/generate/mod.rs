@@ -47,7 +47,13 @@ fn runtime() -> impl Strategy<Value = RuntimeSpec> {
         option::of("[A-Za-z0-9_.-]{1,20}"),
         option::of("[0-9a-f]{64}"),
     )
-        .prop_map(|(url, secret, card)| RuntimeSpec::Remote { url, secret, card, signed_by: None });
+        .prop_map(|(url, secret, card)| RuntimeSpec::Remote {
+            url,
+            secret,
+            card,
+            signed_by: None,
+            leads_to: Vec::new(),
+        });
     prop_oneof![native, process, remote]
 }
 

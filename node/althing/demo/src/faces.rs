@@ -64,7 +64,7 @@ async fn scenes(
         "of the third node, for Python has no a2a-sdk here"
     };
     stage.say(&format!("The A2A agent is one {made}."));
-    let url = ToolServerSpec::Url { url, secret: None };
+    let url = ToolServerSpec::Url { url, secret: None, leads_to: Vec::new() };
     stage.step("shop adopts an A2A agent, by its address", adopt(shop, "guest", url, folder)).await?;
     stage.step("office finds both", find(office)).await?;
     stage.step("office calls the MCP tool over A2A", over_a2a(office, tool)).await?;

@@ -87,7 +87,10 @@ fn source(adopt: &Adopt) -> Result<ToolServerSpec, Failure> {
         [url] if is_address(url) && !adopt.env.is_empty() => {
             Err(Failure::usage("--env is for a program; what is sent to an address is named by --secret"))
         }
-        [url] if is_address(url) => Ok(ToolServerSpec::Url { url: url.clone(), secret: adopt.secret.clone() }),
+        [url] if is_address(url) => {
+            // Where its name leads, the node finds out.
+            Ok(ToolServerSpec::Url { url: url.clone(), secret: adopt.secret.clone(), leads_to: Vec::new() })
+        }
         [word, ..] if is_bare_address(word) => {
             Err(Failure::usage(format!("{word:?} is an address without a scheme: write http://{word}")))
         }
@@ -155,11 +158,12 @@ fn shown(adopted: &Value) -> String {
         Some(added) => format!("{} runs as {}", text(added, "name"), text(added, "id")),
     };
     format!(
-        "found    {} \"{}\"\nagent    {}, version {}\ncallers  {who}{}{}\n\n{}{left_out}\n\n{outcome}",
+        "found    {} \"{}\"\nagent    {}, version {}\ncallers  {who}{}{}{}\n\n{}{left_out}\n\n{outcome}",
         text(adopted, "kind"),
         text(file, "title"),
         text(file, "name"),
         text(file, "version"),
+        led(file),
         signed(adopted),
         requests(adopted),
         table(&["skill", "what it does"], &skills),
@@ -170,6 +174,16 @@ fn shown(adopted: &Value) -> String {
 fn requests(adopted: &Value) -> String {
     let all = rows(adopted, "requests").iter().filter_map(Value::as_str);
     all.map(|one| format!("\nsends    {one}")).collect()
+}
+
+/// Where the name in its address leads.
+fn led(file: &Value) -> String {
+    let places = [&file["runtime"]["remote"]["leads_to"], &file["tools"]["server"]["leads_to"]];
+    let words: Vec<&str> = places.into_iter().filter_map(Value::as_array).flatten().filter_map(Value::as_str).collect();
+    if words.is_empty() {
+        return String::new();
+    }
+    format!("\nleads    to {} by its name, which is followed nowhere else", words.join(", "))
 }
 
 /// Who signed the card of an A2A agent.

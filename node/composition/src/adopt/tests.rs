@@ -8,7 +8,7 @@ fn command(words: &[&str]) -> ToolServerSpec {
 }
 
 fn url(url: &str) -> ToolServerSpec {
-    ToolServerSpec::Url { url: url.to_owned(), secret: Some("KEY".to_owned()) }
+    ToolServerSpec::Url { url: url.to_owned(), secret: Some("KEY".to_owned()), leads_to: vec![Place::Internet] }
 }
 
 fn adoption(at: &ToolServerSpec, callers: Callers) -> Adoption {
@@ -77,11 +77,13 @@ fn an_agent_is_passed_on_to_with_what_its_card_says() {
     assert_eq!(file.input_modes, ["text/plain", "application/json"]);
     assert_eq!(file.output_modes, ["text/plain"]);
     assert_eq!(file.exposure, Exposure::Public);
-    let RuntimeSpec::Remote { url, secret, card: Some(digest), signed_by: None } = &file.runtime else {
+    let RuntimeSpec::Remote { url, secret, card: Some(digest), signed_by: None, leads_to } = &file.runtime else {
         panic!("{:?}", file.runtime)
     };
     assert_eq!((url.as_str(), secret.as_deref()), ("https://example.org/booker", Some("KEY")));
-    assert_eq!(digest.len(), 64);
+    assert_eq!((digest.len(), leads_to.as_slice()), (64, &[Place::Internet][..]), "its name may lead nowhere else");
+    let again = adopted(&file).expect("it was adopted");
+    assert_eq!(again.at, at, "what is accepted later is bound to the same");
     assert_eq!(file.contract.expect("a contract").security.secrets, ["KEY"]);
 }
 

@@ -155,7 +155,7 @@ pub async fn accept(State(node): State<Arc<Node>>, Json(request): Json<AcceptReq
 
 fn problem(error: AdoptError) -> Problem {
     match error {
-        AdoptError::Unrecognised(why) => Problem::failed(why.to_string()),
+        AdoptError::Unrecognised(_) | AdoptError::Nowhere { .. } => Problem::failed(error.to_string()),
         AdoptError::Unfit(_) | AdoptError::Environment(_) | AdoptError::Directory => {
             Problem::invalid(error.to_string())
         }

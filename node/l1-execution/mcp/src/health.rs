@@ -79,7 +79,7 @@ mod tests {
     const URL: &str = "https://tools.example/mcp";
 
     fn health() -> Health {
-        Health::new(&ToolServerSpec::Url { url: URL.to_owned(), secret: None })
+        Health::new(&ToolServerSpec::Url { url: URL.to_owned(), secret: None, leads_to: Vec::new() })
     }
 
     fn is_away(health: &Health, part: &str) -> bool {

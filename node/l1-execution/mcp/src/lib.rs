@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use althing_execution::AgentState;
-use althing_execution::http::client;
+use althing_execution::http::{client_to, elsewhere};
 use althing_execution::lease::META;
 use althing_execution::relayed::Relayed;
 use althing_execution::tools::{Definition, Fault, ToolServer};
@@ -141,7 +141,7 @@ impl Server {
                 }
             }
             ToolServerSpec::Thing { .. } => Err(Fault::Unreachable("a Thing does not speak MCP".to_owned())),
-            ToolServerSpec::Url { url, .. } => {
+            ToolServerSpec::Url { url, leads_to, .. } => {
                 if self.secret.is_some() && !althing_td::keeps_bearer(url) {
                     let why = format!("its secret would be sent in the clear. {}", althing_td::BEARER_FIX);
                     return Err(Fault::Unreachable(why));
@@ -153,7 +153,10 @@ impl Server {
                 if let Some(secret) = &self.secret {
                     config = config.auth_header(secret.trim());
                 }
-                let http = client(url, TCP_CONNECT).map_err(Fault::Unreachable)?;
+                if let Some(why) = elsewhere(url, leads_to).await {
+                    return Err(Fault::Unreachable(why));
+                }
+                let http = client_to(url, leads_to, TCP_CONNECT).map_err(Fault::Unreachable)?;
                 let transport = StreamableHttpClientTransport::with_client(http, config);
                 let client = self.initialise(transport).await?;
                 Ok(Connection { client, program: None })

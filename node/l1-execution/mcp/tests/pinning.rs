@@ -190,7 +190,11 @@ async fn a_server_program_finds_no_variable_of_the_nodes() {
 
 #[tokio::test]
 async fn a_secret_is_not_sent_in_the_clear() {
-    let spec = ToolServerSpec::Url { url: "http://tools.invalid/mcp".to_owned(), secret: Some("K".to_owned()) };
+    let spec = ToolServerSpec::Url {
+        url: "http://tools.invalid/mcp".to_owned(),
+        secret: Some("K".to_owned()),
+        leads_to: Vec::new(),
+    };
     let server = althing_mcp::server(&spec, Path::new("."), Some("hush".to_owned()));
     let error = server.tools().await.expect_err("refused").to_string();
     assert!(error.contains("in the clear") && error.contains("https"), "{error}");

@@ -23,7 +23,7 @@ async fn node() {
     let Ok(near) = std::env::var(SERVER) else { return };
     let _ = rustls::crypto::ring::default_provider().install_default();
     for url in [near.as_str(), FAR] {
-        let spec = ToolServerSpec::Url { url: url.to_owned(), secret: Some("KEY".to_owned()) };
+        let spec = ToolServerSpec::Url { url: url.to_owned(), secret: Some("KEY".to_owned()), leads_to: Vec::new() };
         let server = althing_mcp::server(&spec, Path::new("."), Some(SECRET.to_owned()));
         server.tools().await.expect_err("nobody answers");
     }

@@ -121,14 +121,14 @@ impl Host {
                 let program = ProcessAgent::start(file, folder, contract, &self.process, offered)?;
                 Ok(Runtime::Process(Arc::new(program)))
             }
-            RuntimeSpec::Remote { url, secret, card, signed_by } => {
+            RuntimeSpec::Remote { url, secret, card, signed_by, leads_to } => {
                 let failed = |reason| StartError::Secret { name: file.name.clone(), reason };
                 let secret = secret.as_deref().map(|secret| granted(contract, &self.ports.secrets, secret));
                 let secret = secret.transpose().map_err(failed)?;
                 let refused = |reason| StartError::Config { name: file.name.clone(), reason };
                 let key = signed_by.as_ref().map(|key| key.parse()).transpose();
                 let key = key.map_err(|error: althing_td::NoSignerKey| refused(error.to_string()))?;
-                let agreed = Agreed { digest: card.clone(), key };
+                let agreed = Agreed { digest: card.clone(), key, leads_to: leads_to.clone() };
                 let remote = RemoteAgent::start(&file.name, url, secret.as_deref(), agreed).map_err(refused)?;
                 Ok(Runtime::Remote(Arc::new(remote)))
             }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use a2a::{AgentCard, Message, SendMessageResponse, StreamResponse, Task, TaskState, methods};
 use althing_protocol::limits::EXTENSIONS_MAX;
-use althing_td::MODES_MAX;
+use althing_td::{MODES_MAX, Place};
 use futures::StreamExt as _;
 use reqwest::header::AUTHORIZATION;
 use serde::{Deserialize, Serialize};
@@ -16,7 +16,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::{AgentError, Made, Metadata, Output, OwnCard, Parameters, Turn};
-use crate::http::bearer;
+use crate::http::{bearer, bound, refusal};
 use crate::process::calls::TURN_HEADER;
 use crate::process::interface::Interface;
 use crate::process::seen::SeenMessages;
@@ -118,7 +118,7 @@ struct RemoteTask {
 impl Client {
     /// Requests the card until the program shows one.
     pub async fn connect(address: &ProgramAddress) -> Client {
-        let http = Client::http(address, None).expect("a client without a secret");
+        let http = Client::http(address, &[], None).expect("a client without a secret");
         let mut patience = CARD_PATIENCE_MIN;
         loop {
             match Client::card(&http, address, patience).await {
@@ -133,11 +133,12 @@ impl Client {
         }
     }
 
-    /// A client of HTTP for this address; `secret` is sent as a bearer token with each request.
+    /// A client of HTTP for this address, which follows its name only to these places, if there are any; `secret` is sent as a bearer
+    /// token with each request.
     ///
     /// # Errors
     /// The connection would not protect the secret, or the secret cannot be sent; nothing was sent.
-    pub fn http(address: &ProgramAddress, secret: Option<&str>) -> Result<reqwest::Client, String> {
+    pub fn http(address: &ProgramAddress, leads_to: &[Place], secret: Option<&str>) -> Result<reqwest::Client, String> {
         let mut builder = reqwest::Client::builder()
             .no_proxy()
             .redirect(reqwest::redirect::Policy::none())
@@ -152,7 +153,7 @@ impl Client {
             let bearer = bearer(&address.base(), secret)?;
             builder = builder.default_headers([(AUTHORIZATION, bearer)].into_iter().collect());
         }
-        builder.build().map_err(|error| error.to_string())
+        bound(builder, leads_to).build().map_err(|error| error.to_string())
     }
 
     /// Requests the card once; the client, and the card.
@@ -177,7 +178,7 @@ impl Client {
         patience: Duration,
     ) -> Result<ShownCard, AgentError> {
         let url = format!("{}/.well-known/agent-card.json", address.base());
-        let response = http.get(url).timeout(patience).send().await.map_err(not_a2a)?;
+        let response = http.get(url).timeout(patience).send().await.map_err(unasked)?;
         if !response.status().is_success() {
             return Err(not_a2a(response.status()));
         }
@@ -517,6 +518,14 @@ async fn whole(response: reqwest::Response) -> Result<Vec<u8>, AgentError> {
 
 fn broke_off(error: reqwest::Error) -> AgentError {
     AgentError::internal("the agent's program broke off", error)
+}
+
+/// Why a server was not asked for its card.
+fn unasked(error: reqwest::Error) -> AgentError {
+    match refusal(&error) {
+        Some(why) => AgentError::Failed(why),
+        None => not_a2a(error),
+    }
 }
 
 fn not_a2a(error: impl std::fmt::Display) -> AgentError {

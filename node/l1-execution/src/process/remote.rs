@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use a2a::{AgentCard, Message};
 use althing_protocol::{digest, hex};
-use althing_td::{SignerKey, verify_signer};
+use althing_td::{Place, SignerKey, verify_signer};
 use futures::future::BoxFuture;
 use serde_json::{Map, Value};
 use tokio::task::JoinHandle;
@@ -43,7 +43,7 @@ impl RemoteAgent {
     /// The secret cannot be sent there.
     pub fn start(name: &str, url: &str, secret: Option<&str>, agreed: Agreed) -> Result<RemoteAgent, String> {
         let address = ProgramAddress::Url(url.to_owned());
-        let http = Client::http(&address, secret)?;
+        let http = Client::http(&address, &agreed.leads_to, secret)?;
         let now = Arc::new(Mutex::new(Seen { state: AgentState::Starting, client: None }));
         let watching = tokio::spawn(watch(name.to_owned(), address, http, agreed, now.clone()));
         Ok(RemoteAgent { name: name.to_owned(), now, watching })
@@ -114,6 +114,8 @@ pub(crate) struct Agreed {
     pub digest: Option<String>,
     /// Those signed by this key.
     pub key: Option<SignerKey>,
+    /// From where: the name of its address may lead to these places; to any, if there are none.
+    pub leads_to: Vec<Place>,
 }
 
 impl Agreed {
@@ -134,13 +136,13 @@ impl Agreed {
     }
 }
 
-/// The card below `url`.
+/// The card below `url`, whose name is followed only to these places, if there are any.
 ///
 /// # Errors
 /// It does not answer, or not with a card of A2A 1.0 that names JSON-RPC.
-pub async fn card(url: &str, secret: Option<&str>) -> Result<ShownCard, AgentError> {
+pub async fn card(url: &str, leads_to: &[Place], secret: Option<&str>) -> Result<ShownCard, AgentError> {
     let address = ProgramAddress::Url(url.to_owned());
-    let http = Client::http(&address, secret).map_err(AgentError::Failed)?;
+    let http = Client::http(&address, leads_to, secret).map_err(AgentError::Failed)?;
     let (_, shown) = Client::of_card(&http, &address, CARD_PATIENCE).await?;
     Ok(shown)
 }
@@ -206,7 +208,7 @@ mod tests {
 
     #[test]
     fn a_secret_is_sent_over_https_or_on_this_machine_only() {
-        let client = |url: &str, secret: &str| Client::http(&ProgramAddress::Url(url.to_owned()), Some(secret));
+        let client = |url: &str, secret: &str| Client::http(&ProgramAddress::Url(url.to_owned()), &[], Some(secret));
         assert!(client("http://agents.example.org/billing", "key").is_err());
         assert!(client("http://127.0.0.1:9000", "two\nlines").is_err(), "not sent without it");
     }

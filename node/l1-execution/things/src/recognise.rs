@@ -111,7 +111,7 @@ pub async fn recognise(
         if let ToolServerSpec::Thing { thing, .. } = at {
             return Err(Unrecognised::Thing { url: thing.clone(), why: description });
         }
-        match remote_card(url, secret.as_deref()).await {
+        match remote_card(url, at.leads_to(), secret.as_deref()).await {
             Ok(shown) => {
                 let signature = signature(&web, url, &shown.raw).await?;
                 return Ok(Found::Agent(Box::new(shown.card), signature));
