@@ -88,14 +88,13 @@ fn kept(found: &[IpAddr], places: &BTreeSet<Place>) -> Result<Vec<SocketAddr>, F
 
 /// Has a client follow names to these places only. A name is resolved once for each connection, and the addresses that were
 /// checked are those that are connected to.
-#[must_use]
 pub fn bound(builder: ClientBuilder, resolver: Arc<dyn Resolve>, places: BTreeSet<Place>) -> ClientBuilder {
     builder.dns_resolver(Arc::new(Bound { resolver, places }))
 }
 
 /// Why a client that is bound did not connect, if that is why its request failed.
 #[must_use]
-pub fn refusal(error: &(dyn Error + 'static)) -> Option<&FetchError> {
+pub fn refusal<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a FetchError> {
     let mut cause = Some(error);
     while let Some(error) = cause {
         if let Some(ours) = error.downcast_ref::<FetchError>() {

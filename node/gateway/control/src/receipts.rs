@@ -26,7 +26,10 @@ pub async fn list(State(node): State<Arc<Node>>, Query(asked): Query<Asked>) -> 
     // Many rows may be read.
     let reading = tokio::task::spawn_blocking(move || -> Result<Json<Value>, Problem> {
         let Asked { release, entry, registry } = asked;
-        let release = release.map(|release| node.registries.attesting().release_named(&release)).transpose()?;
+        let release = match release {
+            Some(release) => Some(node.registries.attesting().release_named(&release)?),
+            None => None,
+        };
         let wanted = WantedReceipts { release, entry };
         let KeptReceipts { registry, key, found } = node.registries.keeping().list(&wanted, registry.as_deref())?;
         let found: Vec<Value> = found.iter().map(shown).collect();
