@@ -63,9 +63,16 @@ impl World {
     }
 
     async fn hand_over(&self, to: usize) {
-        let (at, _) = leader(&self.nodes, self.id).await;
-        self.nodes[at].groups.transfer(self.id, self.nodes[to].id()).await.expect("it has everything");
-        until("it leads", || self.nodes[to].leads(self.id)).await;
+        // It is refused until the leader knows that the other one votes, and has everything.
+        for _ in 0..100 {
+            let (at, _) = leader(&self.nodes, self.id).await;
+            if at == to {
+                return;
+            }
+            drop(self.nodes[at].groups.transfer(self.id, self.nodes[to].id()).await);
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        panic!("it does not lead");
     }
 
     async fn submit(&self, task: Submit) {

@@ -18,6 +18,7 @@ const CORE: &[(&str, usize)] = &[
 /// behind ports, and can be replaced without touching the core.
 const DEPENDENCIES: &[&str] = &[
     "a2a-lf",
+    "althing-fetch",
     "althing-protocol",
     "althing-store",
     "althing-td",
