@@ -8,9 +8,10 @@ use althing_communication::WallClock;
 use althing_conformance::groups::{GroupNode, Owner, echo_task, leader, settled, store, task_id};
 use althing_conformance::world::until;
 use althing_conformance::{NETWORK, NOW_MS, key};
+use althing_coordination::consensus::ReplicaError;
 use althing_coordination::consensus::wire::{EntryRecord, Payload};
 use althing_coordination::machine::work::State;
-use althing_coordination::{RAFT_LOG, ReplicaConfig};
+use althing_coordination::{GroupError, RAFT_LOG, ReplicaConfig};
 use althing_protocol::group::{
     Action, Command, GroupId, Job, Missed, Needs, Policy, Schedule, Set, Step, Submit, Target, Workflow,
 };
@@ -197,11 +198,14 @@ async fn a_leader_a_day_behind_sets_no_time_back_ends_no_lease_and_repeats_no_ru
     world.hand_over(1).await;
     let forward = world.done(4, "x").await;
     assert!(forward + 5_000 > net.now_ms(), "who is right sets the time");
+    // Whose clock is a day behind takes nothing of now, and so cannot lead again before its clock is right.
+    let refused = nodes[1].groups.transfer(*id, nodes[0].id()).await;
+    assert!(matches!(refused, Err(GroupError::Replica(ReplicaError::NotReady(_)))), "{refused:?}");
+    world.jump(0);
     world.hand_over(0).await;
     let again = world.done(5, "x").await;
     let times = [right, behind, forward, again];
     assert!(times.is_sorted(), "{times:?}");
-    world.jump(0);
     let before = world.runs();
     world.minutes(2).await;
     let runs = world.runs() - before;
