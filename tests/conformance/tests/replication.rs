@@ -30,6 +30,7 @@ impl World {
         let (nodes, id) = group_of(&net, 3).await;
         nodes[0].set(id, "a", "b").await;
         settled(&nodes, id, 3).await;
+        quiet(&nodes, id).await;
         let (leads, _) = leader(&nodes, id).await;
         World { net, nodes, id, from: (leads + 1) % 3, to: (leads + 2) % 3 }
     }
@@ -63,6 +64,20 @@ impl World {
     fn elect(&self, from: usize, term: u64, last: Position, is_transfer: bool) -> Elect {
         Elect { group: self.id, candidate: self.ballot(from, term, false), last: Some(last), is_transfer }
     }
+}
+
+/// Waits until all have the same entries, and for a while no more come: those of the last change of members come by themselves.
+async fn quiet(nodes: &[GroupNode], id: GroupId) {
+    let last = |node: &GroupNode| node.groups.overview(id).expect("the group").replica.and_then(|replica| replica.last);
+    let all = || nodes.iter().map(last).collect::<Vec<_>>();
+    for _ in 0..100 {
+        let before = all();
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        if before == all() && before.iter().all(|last| *last == before[0]) {
+            return;
+        }
+    }
+    panic!("entries are added all the time: {:?}", all());
 }
 
 fn blank(term: u64, index: u64) -> EntryRecord {
