@@ -51,6 +51,12 @@ impl ShownAgents {
         self.agents.get_key_value(agent).map(shown)
     }
 
+    /// Whether an agent is shown, and was shown just so before that entry.
+    #[must_use]
+    pub fn is_unchanged_since(&self, agent: &AgentId, entry: u64) -> bool {
+        self.agents.get(agent).is_some_and(|shown| shown.since < entry)
+    }
+
     /// Those after an agent, in the order of their ids.
     pub fn after<'a>(&'a self, agent: Option<&AgentId>) -> impl DoubleEndedIterator<Item = ShownAgent<'a>> + use<'a> {
         self.agents.range((agent.map_or(Unbounded, Excluded), Unbounded)).map(shown)
@@ -127,6 +133,8 @@ mod tests {
         shown.update(7, &bill, Some((4, 4)));
         let of = |agent, first, current| ShownAgent { agent, first, current };
         assert_eq!((shown.changed_at(3), shown.changed_at(6)), (None, None));
+        assert_eq!([5, 6].map(|entry| shown.is_unchanged_since(&echo, entry)), [false, true]);
+        assert!(!shown.is_unchanged_since(&agent("none"), 9));
         assert_eq!(shown.changed_since(4).collect::<Vec<_>>(), [(5, of(&echo, 3, 5)), (7, of(&bill, 4, 4))]);
         assert_eq!(shown.after(None).collect::<Vec<_>>(), [of(&bill, 4, 4), of(&echo, 3, 5)]);
         let ids = |ids: Vec<(u64, &str)>| ids.into_iter().map(|(entry, _)| entry).collect::<Vec<_>>();

@@ -143,17 +143,22 @@ impl Indexing {
         Ok(Indexing { standing, ..self })
     }
 
-    /// Takes away what these entries are about, as it was before them.
+    /// Takes away what these entries changed, as it was before them. What is said of an agent often changes nothing of what
+    /// everybody sees: a release that is not for everybody, a lower version, a mark on one.
     fn take_away(&self, from: u64, to: u64) -> Result<(), IndexingError> {
         for index in from..to {
-            match self.registry.statement(index)?.1 {
-                Statement::Thing(record) => self.writer.remove(&key(record.id())),
-                Statement::Release(release, _) | Statement::Approval(release) => {
-                    self.writer.remove(&key(&release.body.agent.to_string()));
+            let agent = match self.registry.statement(index)?.1 {
+                Statement::Thing(record) => {
+                    self.writer.remove(&key(record.id()));
+                    continue;
                 }
-                Statement::Mark(mark) => self.writer.remove(&key(&mark.body.agent.to_string())),
-                Statement::Quarantine(record) => self.writer.remove(&key(&record.agent.to_string())),
-                _ => {}
+                Statement::Release(release, _) | Statement::Approval(release) => release.body.agent,
+                Statement::Mark(mark) => mark.body.agent,
+                Statement::Quarantine(record) => record.agent,
+                _ => continue,
+            };
+            if !self.registry.seen().machine.shown_agents().is_unchanged_since(&agent, self.standing.entries) {
+                self.writer.remove(&key(&agent.to_string()));
             }
         }
         Ok(())
