@@ -341,16 +341,22 @@ async fn entries_are_applied_once_also_where_reading_stopped() {
 #[tokio::test]
 async fn a_thing_that_is_being_deleted_is_gone_and_not_damaged() {
     let (held, folder) = (Held::new(), tempfile::tempdir().expect("a folder"));
-    let registry = opened(Arc::new(Handle(held.clone())), 9, true).await.expect("it begins");
-    let access = Access { tokens: Tokens::of(folder.path()), is_anyone: true, is_closed: false };
-    let random = Arc::new(|| [7_u8; 16]);
-    let directory = DirectoryConfig { quotas: Quotas::default(), access, random, is_tls: false };
-    let registry = Arc::new(registry.with_directory(directory));
+    let open = async || {
+        let registry = opened(Arc::new(Handle(held.clone())), 9, true).await.expect("it begins");
+        let access = Access { tokens: Tokens::of(folder.path()), is_anyone: true, is_closed: false };
+        let random = Arc::new(|| [7_u8; 16]);
+        let directory = DirectoryConfig { quotas: Quotas::default(), access, random, is_tls: false };
+        Arc::new(registry.with_directory(directory))
+    };
+    let registry = open().await;
     let writer = Writer { name: String::new(), is_admin: false };
     for id in ["urn:a", "urn:b"] {
         let body = thing(id, "Lamp").to_string();
         registry.directory().put_thing(id, body.as_bytes(), &writer, Expected::Anything).await.expect("written");
     }
+    // What was written is in memory; after a start it is read from the disk.
+    drop(registry);
+    let registry = open().await;
     held.hold(0, Moment::After);
     let deleting = tokio::spawn({
         let (registry, writer) = (registry.clone(), writer.clone());
@@ -372,7 +378,7 @@ async fn a_thing_that_is_being_deleted_is_gone_and_not_damaged() {
     held.go_on.notify_one();
     deleting.await.expect("it ends").expect("deleted");
     is_gone(registry.directory().retrieve("urn:a"));
-    // What no entry has taken away is damaged all the same. What was read before is still in memory.
+    // What no entry has taken away is damaged all the same. What was read or written here is still in memory.
     let body = thing("urn:c", "Lamp").to_string();
     registry.directory().put_thing("urn:c", body.as_bytes(), &writer, Expected::Anything).await.expect("written");
     let mut batch = Batch::new();
@@ -380,7 +386,9 @@ async fn a_thing_that_is_being_deleted_is_gone_and_not_damaged() {
         batch.delete(Family("things"), entry.to_be_bytes());
     }
     held.store.write(batch, Durability::Synced).await.expect("written");
-    assert!(registry.directory().retrieve("urn:b").is_ok());
+    assert!(registry.directory().retrieve("urn:b").is_ok() && registry.directory().retrieve("urn:c").is_ok());
+    drop(registry);
+    let registry = open().await;
     let damaged = registry.directory().retrieve("urn:c");
     assert!(matches!(damaged, Err(ThingError::Request(RequestError::Damaged(3)))));
     assert!(registry.directory().page(&Page::default()).is_err());

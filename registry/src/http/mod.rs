@@ -9,20 +9,20 @@ mod witness;
 
 use std::sync::Arc;
 
-use althing_edge::read_body;
+use althing_edge::{Peer, read_body};
 use althing_log::Tile;
 use althing_protocol::AgentId;
 use althing_protocol::limits::{PRESENCE_BYTES_MAX, SUBMISSION_BYTES_MAX};
 use althing_protocol::registry::{Presence, Receipt, Submission, Version};
-use axum::Router;
 use axum::extract::{DefaultBodyLimit, Path, Query, Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
+use axum::{Extension, Router};
 use serde::Deserialize;
 
 use crate::machine::PurgedBy;
-use crate::service::{HostQuery, KEPT_BUNDLE_BYTES_MAX, Registry, RequestError, Visitor};
+use crate::service::{HostQuery, KEPT_BUNDLE_BYTES_MAX, Registry, RequestError, SearchError, Visitor};
 use answers::{bundle_of, cbor, json, private, text};
 use problem::{Answer, Problem};
 
@@ -152,9 +152,24 @@ async fn hosts(State(registry): Shared, Query(query): Query<HostQuery>) -> Respo
     json(&answers::hosts(&registry.hosting().find_hosts(&query)))
 }
 
-async fn published(State(registry): Shared, Query(query): Query<HostQuery>, visitor: Visitor) -> Answer {
-    let found = registry.published().find(&query, visitor.reader())?;
-    Ok(private(json(&answers::published(&registry, &found))))
+async fn published(
+    State(registry): Shared,
+    Extension(peer): Extension<Peer>,
+    Query(query): Query<HostQuery>,
+    visitor: Visitor,
+) -> Answer {
+    let reader = visitor.reader();
+    // What is for a reader alone may have to be read from the disk: one after the other of one origin, and not here.
+    let turn = match reader {
+        Some(_) => Some(registry.turns().take(things::origin(peer)).await.map_err(SearchError::from)?),
+        None => None,
+    };
+    let searched = tokio::task::spawn_blocking(move || {
+        let _turn = turn;
+        let found = registry.published().find(&query, reader)?;
+        Ok::<_, RequestError>(answers::published(&registry, &found))
+    });
+    Ok(private(json(&searched.await.map_err(|_| SearchError::Failed)??)))
 }
 
 #[derive(Deserialize)]

@@ -44,7 +44,7 @@ pub fn routes() -> Router<Arc<Registry>> {
 }
 
 /// Where somebody asks from; none on loopback, where a proxy may stand for many.
-fn origin(peer: Peer) -> Option<String> {
+pub(super) fn origin(peer: Peer) -> Option<String> {
     (!peer.0.to_canonical().is_loopback()).then(|| peer.net())
 }
 
