@@ -18,7 +18,7 @@ use crate::error::OperationError;
 use crate::machine::chain;
 use crate::machine::listing::{Filter, page_token};
 use crate::machine::record::{RECORD_BYTES_MAX, Scope};
-use crate::machine::redirects::Redirect;
+use crate::machine::redirects::{NO_REDIRECT, Redirect};
 use crate::machine::relation;
 use crate::machine::task::{self, ANSWER_BYTES_MAX, STATUS_MESSAGE_BYTES_MAX};
 use crate::params::Params;
@@ -141,7 +141,8 @@ impl Hosting {
         let may = chain::check(&self.shared.trust.borrow(), &hosted.callers, caller, &metadata.principals);
         may.map_err(|refused| OperationError::caller_not_allowed(refused.to_string()))?;
         let (scope, streams) = (Scope::of_call(caller.id(), &metadata.principals), request.operation().streams());
-        if let Some(redirect) = self.redirect(&hosted, scope, &request.params) {
+        let may_redirect = metadata.extensions.iter().all(|extension| extension != NO_REDIRECT);
+        if may_redirect && let Some(redirect) = self.redirect(&hosted, scope, &request.params) {
             return Err(OperationError::redirected(redirect));
         }
         match request.params {

@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 
 use althing_protocol::{AgentId, PublicKey};
 
+/// The extension by which a caller asks a host not to redirect the call.
+pub(crate) const NO_REDIRECT: &str = "https://althing.dev/ext/no-redirect/v1";
 /// Redirects that one call follows.
 const FOLLOWED_MAX: usize = 2;
 /// Agents of which the last redirect is remembered.
@@ -53,9 +55,9 @@ impl Journey {
         self.unreached.push(node);
     }
 
-    /// Whether a node redirected the call.
-    pub fn is_redirected(&self) -> bool {
-        !self.redirected.is_empty()
+    /// Who redirected the call first.
+    pub fn first(&self) -> Option<PublicKey> {
+        self.redirected.first().copied()
     }
 
     /// Whether the call goes on to `to` after `from` redirected it; `is_host` says whether `to` hosts the agent.
@@ -162,11 +164,11 @@ mod tests {
     #[test]
     fn a_call_goes_two_redirects_far_and_to_hosts_only() {
         let mut journey = Journey::default();
-        assert!(!journey.is_redirected());
+        assert_eq!(journey.first(), None);
         assert_eq!(journey.turn(node(1), node(2), true), Ok(()));
         assert_eq!(journey.turn(node(2), node(3), true), Ok(()));
         assert_eq!(journey.turn(node(3), node(4), true), Err(Astray::TooMany));
-        assert!(journey.is_redirected());
+        assert!(journey.first().is_some());
         assert_eq!(Journey::default().turn(node(1), node(2), false), Err(Astray::NoHost));
     }
 

@@ -9,7 +9,7 @@ use althing_protocol::PublicKey;
 
 use super::{Call, Calls, SendError};
 use crate::error::{OperationError, Refusal};
-use crate::machine::redirects::{Astray, Journey, Redirect, Redirects};
+use crate::machine::redirects::{Astray, Journey, NO_REDIRECT, Redirect, Redirects};
 use crate::request::{CallRequest, Reply};
 
 /// Why no host answered.
@@ -44,7 +44,7 @@ impl<'a> Asking<'a> {
         let mut hosts = VecDeque::from(hosts);
         let mut failed = None;
         while let Some(node) = hosts.pop_front() {
-            let refused = match self.ask_one(node).await {
+            let refused = match self.ask_one(node, self.call).await {
                 Ok(reply) => return Ok(reply),
                 // Nothing was sent: another host can be tried.
                 Err(SendError::Call(error @ CallError::Unreachable { .. })) => {
@@ -57,24 +57,50 @@ impl<'a> Asking<'a> {
             };
             let redirect = match refused.refusal {
                 Refusal::Redirected { member, fence } if self.begins => Redirect { member, fence },
+                // Whoever redirected the call has other rules than this one, and another version of the agent.
+                Refusal::CallerNotAllowed | Refusal::AgentNotHere => return Box::pin(self.insist(refused)).await,
                 _ => return Err(Unanswered::Refused(refused)),
             };
             // Rarely needed, and large.
-            let next = Box::pin(self.follow(node, redirect)).await.map_err(Unanswered::Refused)?;
-            hosts.retain(|host| *host != next);
-            hosts.push_front(next);
+            match Box::pin(self.follow(node, redirect)).await {
+                Ok(next) => {
+                    hosts.retain(|host| *host != next);
+                    hosts.push_front(next);
+                }
+                Err(lost) => return Box::pin(self.insist(lost)).await,
+            }
         }
         match failed {
-            Some(error) if self.journey.is_redirected() => Err(Unanswered::Refused(OperationError::busy(format!(
-                "the call was redirected, and no host is left that can be reached ({error}); nothing was taken: try again in \
-                 a moment"
-            )))),
+            Some(error) if self.journey.first().is_some() => {
+                let lost = OperationError::busy(format!(
+                    "the call was redirected, and no host is left that can be reached ({error}); nothing was taken: try again \
+                     in a moment"
+                ));
+                Box::pin(self.insist(lost)).await
+            }
             failed => Err(Unanswered::Unreached(failed)),
         }
     }
 
-    async fn ask_one(&self, node: PublicKey) -> Result<Reply, SendError> {
-        let (shared, call) = (&self.calls.shared, self.call);
+    /// Asks the host that redirected the call first to take it itself, since the way that it showed leads nowhere; `lost` says
+    /// why. The caller may reach other hosts than that one does, and each host has rules of its own.
+    async fn insist(&self, lost: OperationError) -> Result<Reply, Unanswered> {
+        let Some(first) = self.journey.first() else { return Err(Unanswered::Refused(lost)) };
+        let mut call = Call { agent: self.call.agent.clone(), request: self.call.request.clone() };
+        call.request.metadata.extensions.push(NO_REDIRECT.to_owned());
+        match self.ask_one(first, &call).await {
+            Ok(reply) => Ok(reply),
+            Err(SendError::Call(CallError::Unreachable { .. })) => Err(Unanswered::Refused(lost)),
+            Err(error) => {
+                let refused = OperationError::from(error);
+                let is_again = matches!(refused.refusal, Refusal::Redirected { .. });
+                Err(Unanswered::Refused(if is_again { lost } else { refused }))
+            }
+        }
+    }
+
+    async fn ask_one(&self, node: PublicKey, call: &Call) -> Result<Reply, SendError> {
+        let shared = &self.calls.shared;
         if node == shared.me.node {
             let CallRequest { request, metadata, .. } = &call.request;
             let handled = shared.hosting.handle(&shared.me, &call.agent, request.clone(), metadata).await;
