@@ -35,9 +35,11 @@ pub(crate) async fn unary(
         let (priority, activation) = (request.priority, Activation::of(&request));
         stream.send(request.into_frame(deadline), priority).await.map_err(broken)?;
         let frame = stream.receive().await.map_err(broken)?;
-        activation.hear(&frame);
         let answer = match frame.kind {
-            FrameKind::Response => Ok(frame.body),
+            FrameKind::Response => {
+                activation.hear(&frame);
+                Ok(frame.body)
+            }
             FrameKind::Error => Err(CallError::Refused { peer, body: frame.body }),
             kind => return Err(broken(StreamError::Unexpected(kind_name(kind)))),
         };
@@ -117,7 +119,7 @@ impl Activation {
         Activation { asked: request.extensions.clone(), activated: request.activated.clone() }
     }
 
-    /// Reads what an answer says of them.
+    /// Reads what an answer says of them. A refusal says nothing: another host may be asked then.
     fn hear(&self, answer: &Frame) {
         self.activated.name(answer.extensions.iter().flatten().map(String::as_str), &self.asked);
     }
@@ -140,9 +142,11 @@ impl Events {
     pub async fn next(&mut self) -> Result<Option<Vec<u8>>, CallError> {
         let peer = self.peer;
         let frame = self.stream.receive().await.map_err(|reason| CallError::Broken { peer, reason })?;
-        self.activation.hear(&frame);
         match frame.kind {
-            FrameKind::Event => Ok(Some(frame.body)),
+            FrameKind::Event => {
+                self.activation.hear(&frame);
+                Ok(Some(frame.body))
+            }
             FrameKind::End => Ok(None),
             FrameKind::Error => Err(CallError::Refused { peer, body: frame.body }),
             kind => Err(CallError::Broken { peer, reason: StreamError::Unexpected(kind_name(kind)) }),
