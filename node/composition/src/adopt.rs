@@ -5,7 +5,7 @@ mod environment;
 mod things;
 
 pub use changes::{Change, changes};
-pub use environment::{Environment, remove_environment};
+pub use environment::{Environment, kept_environment};
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -38,7 +38,7 @@ mod trust;
 
 pub use althing_communication::{Passed, Tapped, Taps};
 
-pub use adopt::{AdoptError, Adoption, Change, Draft, Environment, Offer, adopted, changes, remove_environment};
+pub use adopt::{AdoptError, Adoption, Change, Draft, Environment, Offer, adopted, changes, kept_environment};
 pub use agents::Agents;
 pub use assemble::{Execution, LanPort, Ports};
 pub use bindings::Bindings;

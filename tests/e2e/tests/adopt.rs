@@ -169,8 +169,11 @@ fn a_program_is_given_variables_whose_values_are_secrets() {
     assert!(unset.code == 2 && unset.stderr.contains("NOBODY_SETS_THIS"), "{unset:?}");
     let address = machine.run(&["adopt", "--env", "A=b", "http://127.0.0.1:9"]);
     assert!(address.code == 2 && address.stderr.contains("--secret"), "{address:?}");
-    machine.json(&["agent", "remove", "box"]);
-    assert_eq!(secrets(), json!([]), "they go with the agent");
+    let removed = machine.json(&["agent", "remove", "box"]);
+    assert_eq!(removed["secretsKept"], json!(["box.BOX_KEY", "box.MODE"]));
+    assert_eq!(secrets(), names, "whoever adds it again needs them");
+    let refused = adopt(&given);
+    assert!(refused.code != 0 && refused.stderr.contains("althing secret remove box."), "{refused:?}");
 }
 
 #[test]

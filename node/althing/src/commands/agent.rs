@@ -48,11 +48,11 @@ pub async fn run(at: &Paths, agent: &Agent, out: &Out) -> Result<(), Failure> {
             let path = format!("/agents/{}", escape(name));
             let removed = at.connect().await?.delete(&path).await?;
             out.show(&removed, |removed| {
-                let secrets: Vec<&str> = rows(removed, "secrets").iter().filter_map(Value::as_str).collect();
+                let secrets: Vec<&str> = rows(removed, "secretsKept").iter().filter_map(Value::as_str).collect();
                 let with = if secrets.is_empty() {
                     String::new()
                 } else {
-                    format!(", with its secrets: {}", secrets.join(", "))
+                    format!("; its secrets stay ({}): `althing secret remove NAME`", secrets.join(", "))
                 };
                 format!("{} is stopped and removed{with}", text(removed, "removed"))
             });

@@ -105,10 +105,9 @@ impl Environment {
     }
 }
 
-/// Removes the secrets that were stored when an agent was adopted, which is gone now; gives their names.
+/// The secrets that were stored when an agent was adopted: they stay when it is removed.
 #[must_use]
-pub fn remove_environment(file: &AgentFile, data: Option<&Path>) -> Vec<String> {
-    let Some(data) = data else { return Vec::new() };
+pub fn kept_environment(file: &AgentFile) -> Vec<String> {
     let own = file.tools.values().flat_map(|server| match server {
         ToolServerSpec::Command { env_secrets, .. } => {
             let is_own = |(variable, secret): &(&String, &String)| **secret == secret_of(&file.name, variable);
@@ -116,24 +115,21 @@ pub fn remove_environment(file: &AgentFile, data: Option<&Path>) -> Vec<String> 
         }
         _ => Vec::new(),
     });
-    remove(&Secrets::of(data), own)
+    own.collect()
 }
 
 fn secret_of(agent: &str, variable: &str) -> String {
     format!("{agent}.{variable}")
 }
 
-/// Removes secrets, as many as can be; gives the names of those that it removed.
-fn remove(secrets: &Secrets, names: impl Iterator<Item = String>) -> Vec<String> {
-    let removed = |name: &String| match secrets.remove(name) {
-        Ok(()) => true,
-        Err(SecretError::None(_)) => false,
-        Err(error) => {
-            tracing::error!(secret = name, %error, "the secret of an agent that is gone could not be removed");
-            false
+/// Removes secrets, as many as can be.
+fn remove(secrets: &Secrets, names: impl Iterator<Item = String>) {
+    for name in names {
+        match secrets.remove(&name) {
+            Ok(()) | Err(SecretError::None(_)) => {}
+            Err(error) => tracing::error!(secret = name, %error, "the secret of an agent that was not added stays"),
         }
-    };
-    names.filter(removed).collect()
+    }
 }
 
 #[cfg(test)]
@@ -154,9 +150,9 @@ mod tests {
         assert_eq!(secrets.read("box.KEY").expect("readable").as_deref(), Some("hush"));
 
         // What was there before stays, and nothing else is left of the attempt.
-        let again = environment(&[("A", "1"), ("KEY", "other")]);
+        let again = environment(&[("A", "1"), ("KEY", "louder")]);
         let refused = again.keep("box", Some(folder.path())).expect_err("one is there").to_string();
-        assert!(refused.contains("\"box.KEY\"") && !refused.contains("other"), "{refused}");
+        assert!(refused.contains("\"box.KEY\"") && !refused.contains("louder"), "{refused}");
         assert_eq!(secrets.names().expect("listed"), ["box.KEY", "box.MODE"]);
         assert_eq!(secrets.read("box.KEY").expect("readable").as_deref(), Some("hush"));
         given.drop_kept("box", Some(folder.path()));

@@ -33,7 +33,7 @@ use std::sync::Arc;
 
 use althing_calls::{Among, Callee, Operation, OperationError, OperationRequest, Principal, Refusal, Reply};
 use althing_discovery::{Found, Learned, Query};
-use althing_node::{Node, NodeError, doctor, publish, remove_environment};
+use althing_node::{Node, NodeError, doctor, kept_environment, publish};
 use althing_protocol::{CallerId, IdentityError, PublicKey};
 use axum::body::Body;
 use axum::extract::{Path as UrlPath, Query as UrlQuery, State};
@@ -406,8 +406,8 @@ async fn remove(State(node): State<Arc<Node>>, UrlPath(name): UrlPath<String>) -
         let unknown = |error| agent_problem(&node, &name, error);
         let (file, _) = node.agents.file(&name).map_err(unknown)?;
         node.agents.remove(&name).await.map_err(unknown)?;
-        let secrets = remove_environment(&file, node.data());
-        Ok(Json(json!({ "removed": name, "secrets": secrets })))
+        // Whoever adds it again needs them, and another agent may use them.
+        Ok(Json(json!({ "removed": name, "secretsKept": kept_environment(&file) })))
     });
     removing.await.unwrap_or_else(|error| Err(Problem::failed(error.to_string())))
 }
