@@ -1,9 +1,10 @@
 //! Names that somebody wrote and that nothing has: the answer names one that differs little. Whoever uses this API owns the
 //! node, and may see all that it knows; faces for others say nothing of what they did not ask for.
 
-use althing_coordination::GroupError;
 use althing_coordination::machine::group::Group;
 use althing_coordination::machine::outcome::Refusal;
+use althing_coordination::machine::sight::Sight;
+use althing_coordination::{GroupError, Reader};
 use althing_discovery::{Found, Query, TrustRelation};
 use althing_node::{Node, publish};
 use althing_protocol::group::{Command, GroupId};
@@ -73,27 +74,42 @@ fn refused(node: &Node, group: GroupId, error: GroupError) -> Problem {
     Problem::from(error).or_meant(&written, &known)
 }
 
-/// The ids of a group's tasks.
+/// The ids of a group's tasks that are shown here.
 pub fn tasks(node: &Node, group: GroupId) -> Vec<String> {
-    names(node, group, |state| state.work().tasks().iter().map(|task| task.id().to_string()).collect())
+    names(node, group, |state, sight| {
+        let shown = state.work().tasks().iter().filter(|task| sight.task(task));
+        shown.map(|task| task.id().to_string()).collect()
+    })
 }
 
-/// The ids of a group's runs of workflows.
+/// The ids of a group's runs of workflows that are shown here.
 pub fn runs(node: &Node, group: GroupId) -> Vec<String> {
-    names(node, group, |state| state.flows().runs().iter().map(|run| run.id.to_string()).collect())
+    names(node, group, |state, sight| {
+        let shown = state.flows().runs().iter().filter(|run| sight.of_author(run.author));
+        shown.map(|run| run.id.to_string()).collect()
+    })
 }
 
-/// The names of a group's values that begin so, without that beginning.
+/// The names of a group's values that begin so, without that beginning; none where only owners read.
 pub fn values(node: &Node, group: GroupId, prefix: &str) -> Vec<String> {
     let rest = |key: &str| key.strip_prefix(prefix).unwrap_or(key).to_owned();
-    names(node, group, |state| state.values().keys(prefix).map(rest).collect())
+    names(
+        node,
+        group,
+        |state, sight| {
+            if sight.is_whole() { state.values().keys(prefix).map(rest).collect() } else { Vec::new() }
+        },
+    )
 }
 
 fn schedules(node: &Node, group: GroupId) -> Vec<String> {
-    names(node, group, |state| state.flows().schedules().iter().map(|known| known.schedule.name.clone()).collect())
+    names(node, group, |state, sight| {
+        let shown = state.flows().schedules().iter().filter(|known| sight.of_author(known.author));
+        shown.map(|known| known.schedule.name.clone()).collect()
+    })
 }
 
 /// Nothing where the group cannot be looked at: then there is no hint.
-fn names(node: &Node, group: GroupId, of: impl FnOnce(&Group) -> Vec<String>) -> Vec<String> {
-    node.groups.look(group, of).unwrap_or_default()
+fn names(node: &Node, group: GroupId, of: impl FnOnce(&Group, &Sight<'_>) -> Vec<String>) -> Vec<String> {
+    Reader::of(&node.groups, group).look(of).unwrap_or_default()
 }
