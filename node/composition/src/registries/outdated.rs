@@ -51,7 +51,7 @@ impl Installing<'_> {
         all
     }
 
-    /// The agent that the name leads to by which something was installed, if it is another one; none where that cannot be told.
+    /// The agent that the name leads to by which something was installed, if it is another publisher's; none where that cannot be told.
     async fn passed_to(&self, from: &InstalledRow) -> Option<AgentId> {
         let (name, client) = (from.named.as_ref()?, self.0.client(&from.registry).ok()?);
         let meant = match self.meant(&from.registry, &client, name).await {
@@ -63,7 +63,8 @@ impl Installing<'_> {
             meant => meant,
         };
         let (agent, ..) = meant.ok()?;
-        (agent.to_string() != from.agent).then_some(agent)
+        let was: AgentId = from.agent.parse().ok()?;
+        (agent.publisher() != was.publisher()).then_some(agent)
     }
 
     /// What has that name, if its version was taken back, or is gone, and nothing newer is there: it stays, since a lower
