@@ -79,9 +79,11 @@ async fn what_is_read_for_the_first_time_is_counted() {
     let path = "/things?limit=1000";
     let (_, _, listed, written) = asked(&served, path).await;
     assert_eq!(served.put("urn:example:more", thing("urn:example:more", "Lamp").to_string()).await.status(), 201);
+    served.is_indexed().await;
     let (.., more) = asked(&served, path).await;
     assert_eq!(more, written, "what was just written is in memory");
     let served = served.again().await;
+    served.is_indexed().await;
     let (.., first) = asked(&served, path).await;
     let (.., second) = asked(&served, path).await;
     assert!(first > second && second == written, "{first} and {second} rows of {listed} descriptions");

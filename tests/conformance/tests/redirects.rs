@@ -19,10 +19,15 @@ const OWNER: u8 = 100;
 /// The number of the caller.
 const CALLER: u8 = 1;
 
+/// What a caller asks for where a redirect led nowhere.
+const NO_REDIRECT: &str = "https://althing.dev/ext/no-redirect/v1";
+
 /// Answers every call with a redirect, and counts what it is sent.
 #[derive(Clone)]
 struct Redirecting {
     to: Arc<Mutex<Redirect>>,
+    /// Whether it takes a call that is not to be redirected.
+    obeys: bool,
     asked: Arc<AtomicUsize>,
 }
 
@@ -30,7 +35,7 @@ impl Redirecting {
     /// Redirects to the node of that number.
     fn to(number: u8, fence: u64) -> Redirecting {
         let to = Arc::new(Mutex::new(Redirect { member: key(number).public(), fence }));
-        Redirecting { to, asked: Arc::default() }
+        Redirecting { to, obeys: false, asked: Arc::default() }
     }
 
     /// Redirects to another node from now on.
@@ -45,8 +50,13 @@ impl Redirecting {
 }
 
 impl Inbound for Redirecting {
-    fn call(&self, _: Caller, _: Request) -> BoxFuture<'static, Answer> {
+    fn call(&self, _: Caller, request: Request) -> BoxFuture<'static, Answer> {
         self.asked.fetch_add(1, Ordering::Relaxed);
+        if self.obeys && request.extensions.iter().any(|extension| extension == NO_REDIRECT) {
+            let taken =
+                json!({ "message": { "messageId": "1", "role": "ROLE_AGENT", "parts": [{ "text": "taken" }] } });
+            return futures::future::ready(Answer::Response(taken.to_string().into_bytes())).boxed();
+        }
         let refused = OperationError::redirected(*self.to.lock().expect("no panic"));
         futures::future::ready(Answer::Error(refused.to_json().to_string().into_bytes())).boxed()
     }
@@ -135,12 +145,12 @@ async fn redirects_in_a_circle_end_and_the_caller_may_try_again() {
         let hosts = [Redirecting::to(3, 1), Redirecting::to(second, 2)];
         let scene = Scene::start(hosts.iter().map(Some).collect()).await;
         assert_eq!(scene.send().await, OVERLOADED);
-        assert_eq!(hosts.each_ref().map(Redirecting::asked), [2, 2], "each once in each call");
+        assert_eq!(hosts.each_ref().map(Redirecting::asked), [4, 2], "in each call once, and the first one again");
     }
     let hosts = [Redirecting::to(2, 1)];
     let scene = Scene::start(hosts.iter().map(Some).collect()).await;
     assert_eq!(scene.send().await, OVERLOADED, "to itself");
-    assert_eq!(hosts[0].asked(), 2);
+    assert_eq!(hosts[0].asked(), 4);
 }
 
 /// P-195
@@ -153,7 +163,7 @@ async fn a_call_follows_two_redirects_and_no_more() {
     let refused = refused.expect_err("three redirects");
     assert_eq!(refused.reason(), "OVERLOADED");
     assert!(refused.message.contains("2 other redirects") && refused.message.contains("try again"), "{refused}");
-    assert_eq!(hosts.each_ref().map(Redirecting::asked), [1, 1, 1]);
+    assert_eq!(hosts.each_ref().map(Redirecting::asked), [2, 1, 1]);
     assert_eq!(scene.tasks(3).await, 0, "it was not asked");
 }
 
@@ -167,8 +177,20 @@ async fn nothing_is_sent_to_a_node_that_does_not_host_the_agent() {
     let node = Node::start_serving(&scene.net, 9, OWNER, &[], store(), serves).await;
     node.connect(&scene.caller).await;
     assert_eq!(scene.send().await, OVERLOADED);
-    assert_eq!((host.asked(), other.asked()), (2, 0));
+    assert_eq!((host.asked(), other.asked()), (4, 0));
     // Nor to one that is not there at all.
     host.turn(77, u64::MAX);
     assert_eq!(scene.send().await, OVERLOADED);
+}
+
+/// P-195
+#[tokio::test(start_paused = true)]
+async fn whoever_redirects_to_where_the_caller_gets_nothing_takes_the_call_itself() {
+    for (to, rest) in [(77, None), (3, Some(Redirecting::to(2, 1)))] {
+        let first = Redirecting { obeys: true, ..Redirecting::to(to, 1) };
+        let scene = Scene::start(std::iter::once(Some(&first)).chain(rest.iter().map(Some)).collect()).await;
+        let taken =
+            scene.caller.one(&scene.agent, Operation::SendMessage, message("hello")).await.expect("it is taken");
+        assert_eq!((&taken["message"]["parts"][0]["text"], first.asked()), (&json!("taken"), 2));
+    }
 }
