@@ -30,9 +30,9 @@ use crate::machine::rows::RowError;
 pub struct ReplicaConfig {
     /// How often a leader says that it is there.
     pub heartbeat: Duration,
-    /// How long a leader's message counts at least as its lease. A voter that hears nothing more becomes a candidate after one
-    /// of these and [`ELECTION_SPREAD`], and then a random time between one of these, and one and the spread; so that all of it
-    /// is less than three heartbeats.
+    /// The shortest random part of the election timeout; the longest is this and [`ELECTION_SPREAD`]. openraft first waits for
+    /// the leader's lease, which is as long as the longest. So a voter that hears no leader becomes a candidate after 480 to
+    /// 550 ms by default, and at its next tick (40 ms): in less than three heartbeats. openraft wants it above one heartbeat.
     pub election_timeout: Duration,
     /// Entries between two snapshots.
     pub snapshot_entries: u64,
