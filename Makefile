@@ -30,7 +30,7 @@ test: setup lint
 
 soak: setup
 	@$(CARGO) build --workspace
-	@export ALTHING_SOAK_SECS=$(or $(SOAK),1440); $(CARGO) test --workspace --test soak -- --nocapture
+	@export ALTHING_SOAK_SECS=$(or $(SOAK),1440); $(CARGO) test --workspace --test alone -- --nocapture soak
 
 # How far it is, is kept in a file; delete it to begin anew.
 sim-night: setup

@@ -1,0 +1,4 @@
+//! MCP servers as tools.
+
+mod pinning;
+mod proxy;

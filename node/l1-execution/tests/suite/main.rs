@@ -1,0 +1,11 @@
+//! Agents and models as their host runs them, with real programs and endpoints.
+
+mod cost_budget;
+mod memory;
+mod memory_index;
+mod model;
+mod pins;
+mod process;
+mod proxy;
+mod restarts;
+mod warnings;

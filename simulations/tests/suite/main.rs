@@ -1,0 +1,5 @@
+//! Scenarios and groups in virtual time, and the program that runs them.
+
+mod groups;
+mod scenarios;
+mod swarm;

@@ -1,0 +1,68 @@
+//! Node.js with the packages of npm that interoperability tests use.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use super::python::{cache, done};
+
+/// Packages that are installed together.
+struct Pinned {
+    package: &'static str,
+    lock: &'static str,
+}
+
+/// Those that run on every Node.js that is maintained.
+const INTEROP: Pinned = Pinned {
+    package: include_str!("../js/interop/package.json"),
+    lock: include_str!("../js/interop/package-lock.json"),
+};
+/// MCP's own tools, which need Node.js 22, with it.
+const MCP: Pinned =
+    Pinned { package: include_str!("../js/mcp/package.json"), lock: include_str!("../js/mcp/package-lock.json") };
+
+/// The folder of the packages, for `NODE_PATH`; kept, and made once for its lock file. `None`, with the reason printed,
+/// when it cannot be had.
+pub fn packages() -> Option<&'static Path> {
+    static PACKAGES: OnceLock<Option<PathBuf>> = OnceLock::new();
+    PACKAGES.get_or_init(|| had(install(&INTEROP))).as_deref()
+}
+
+/// Node.js 22 and the folder of MCP's tools; as [`packages`].
+pub fn mcp_tools() -> Option<(&'static Path, &'static Path)> {
+    static TOOLS: OnceLock<Option<(PathBuf, PathBuf)>> = OnceLock::new();
+    let tools = TOOLS.get_or_init(|| {
+        had(install(&MCP).and_then(|packages| {
+            // npm installs the one of this machine.
+            let mut programs =
+                ["x64", "arm64"].map(|of| packages.join(format!("node-linux-{of}/bin/node"))).into_iter();
+            let program = programs.find(|program| program.exists()).ok_or("npm has no Node.js 22 for this machine")?;
+            Ok((program, packages))
+        }))
+    });
+    tools.as_ref().map(|(program, packages)| (program.as_path(), packages.as_path()))
+}
+
+fn had<T>(made: Result<T, String>) -> Option<T> {
+    made.inspect_err(|reason| althing_testing::lacking(&format!("no packages of npm: {reason}"))).ok()
+}
+
+fn install(pinned: &Pinned) -> Result<PathBuf, String> {
+    let version = done(Command::new("node").arg("--version"))?;
+    let digest = althing_protocol::digest(format!("{version}\n{}\n{}", pinned.package, pinned.lock).as_bytes());
+    let name: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    let kept = cache()?.join("interop").join(format!("npm-{name}"));
+    if !kept.exists() {
+        // Under another name until it is whole: who finds the folder finds everything in it.
+        let making = kept.with_extension(std::process::id().to_string());
+        std::fs::create_dir_all(&making).map_err(|error| error.to_string())?;
+        for (name, text) in [("package.json", pinned.package), ("package-lock.json", pinned.lock)] {
+            std::fs::write(making.join(name), text).map_err(|error| error.to_string())?;
+        }
+        done(Command::new("npm").args(["ci", "--no-fund", "--no-audit", "--ignore-scripts"]).current_dir(&making))?;
+        if let (Err(error), false) = (std::fs::rename(&making, &kept), kept.exists()) {
+            return Err(error.to_string());
+        }
+    }
+    Ok(kept.join("node_modules"))
+}

@@ -1,0 +1,79 @@
+//! Python with the official SDKs for A2A and MCP.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+const REQUIREMENTS: &str = include_str!("../python/requirements.txt");
+
+/// Python with the official SDKs, in a folder that is kept; made once. `None`, with the reason printed, when it cannot be had.
+pub fn python() -> Option<&'static Path> {
+    static PYTHON: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let made = PYTHON.get_or_init(|| match make_python() {
+        Ok(python) => Some(python),
+        Err(reason) => {
+            althing_testing::lacking(&format!("no Python with the SDKs: {reason}"));
+            None
+        }
+    });
+    made.as_deref()
+}
+
+fn make_python() -> Result<PathBuf, String> {
+    let version = done(Command::new("python3").arg("--version"))?;
+    let digest = althing_protocol::digest(format!("{version}\n{REQUIREMENTS}").as_bytes());
+    let name = digest.iter().take(8).fold(String::new(), |mut name, byte| {
+        write!(name, "{byte:02x}").expect("text takes text");
+        name
+    });
+    let kept = cache()?.join("interop").join(name);
+    if !kept.exists() {
+        // Under another name until it is whole: who finds the folder finds everything in it.
+        let making = kept.with_extension(std::process::id().to_string());
+        let made = fill(&making);
+        if let (Err(error), false) = (made.and_then(|()| rename(&making, &kept)), kept.exists()) {
+            return Err(error);
+        }
+    }
+    Ok(kept.join("bin/python"))
+}
+
+fn fill(folder: &Path) -> Result<(), String> {
+    std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    std::fs::write(folder.join("requirements.txt"), REQUIREMENTS).map_err(|error| error.to_string())?;
+    done(Command::new("python3").args(["-m", "venv"]).arg(folder))?;
+    let pip = [
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--require-hashes",
+        "-r",
+        "requirements.txt",
+    ];
+    done(Command::new(folder.join("bin/python")).args(pip).current_dir(folder)).map(drop)
+}
+
+fn rename(from: &Path, to: &Path) -> Result<(), String> {
+    std::fs::rename(from, to).map_err(|error| format!("{}: {error}", to.display()))
+}
+
+/// Where what is made once is kept.
+pub fn cache() -> Result<PathBuf, String> {
+    if let Some(cache) = std::env::var_os("ALTHING_CACHE") {
+        return Ok(cache.into());
+    }
+    let home = std::env::var_os("HOME").ok_or("neither ALTHING_CACHE nor HOME is set")?;
+    Ok(PathBuf::from(home).join(".cache/althing"))
+}
+
+/// Runs a command to its end; what it printed, or why it failed.
+pub fn done(command: &mut Command) -> Result<String, String> {
+    let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    Err(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr)))
+}

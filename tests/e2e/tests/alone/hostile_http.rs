@@ -1,0 +1,107 @@
+//! Thousands of malformed requests: each gets a typed refusal, and the node is as well afterwards as before.
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use althing_e2e::attack::{Attack, honest, judge};
+use althing_e2e::http::{HONEST, ask, authority, get, raw, request, says};
+use althing_e2e::{Machine, Node, cast};
+
+/// Growth of the node's memory that is allowed over the whole attack.
+const GROWTH_KIB_MAX: u64 = 32 << 10;
+const TOKEN: &str = "a-token-of-the-tests-0123456789";
+
+fn alive(node: &Node) {
+    let said = ask(&node.gateway(), "echo", "SendMessage", &says("still there?"));
+    assert_eq!(said["task"]["status"]["state"], "TASK_STATE_COMPLETED", "{said}");
+}
+
+#[test]
+fn thousands_of_malformed_requests() {
+    let machine = Machine::new();
+    let node = machine.up_alone(&[]);
+    machine.add("echo", &cast::echo("echo", "trusted"));
+    let gateway = node.gateway();
+    let attack = Attack::on(&gateway);
+    assert!(attack.cases.len() >= 3_000, "{} cases", attack.cases.len());
+    // Buffers and the allocator's arenas reach their size.
+    (0..50).for_each(|_| alive(&node));
+    attack.cases.iter().rev().take(4).for_each(|case| drop(raw(&gateway, &case.bytes)));
+    let before = node.memory_kib();
+    let wrong: Vec<String> =
+        attack.cases.iter().filter_map(|case| judge(case, &raw(&gateway, &case.bytes)).err()).collect();
+    let after = node.memory_kib();
+    alive(&node);
+    println!("measured: {} malformed requests, memory {before} KiB before, {after} KiB after", attack.cases.len());
+    assert!(
+        wrong.is_empty(),
+        "{} of {} answers are wrong:\n{}",
+        wrong.len(),
+        attack.cases.len(),
+        wrong[..wrong.len().min(30)].join("\n")
+    );
+    assert!(after < before + GROWTH_KIB_MAX, "memory grew from {before} to {after} KiB");
+    assert_eq!(machine.json(&["status"])["layers"]["calls"]["liveTasks"], 0, "no malformed request left a task behind");
+}
+
+#[test]
+fn a_token_is_asked_for_where_one_is_set() {
+    let machine = Machine::new();
+    machine.write("config/althing/althing.toml", &format!("[gateway]\ntoken = {TOKEN:?}\n"));
+    let config = machine.config().join("althing.toml");
+    let mode = |mode| std::fs::set_permissions(&config, std::fs::Permissions::from_mode(mode)).expect("its mode");
+    mode(0o644);
+    let refused = machine.run(&["up"]);
+    assert!(refused.code != 0 && refused.stderr.contains("chmod 600"), "a token that others may read: {refused:?}");
+    assert!(!refused.stderr.contains(TOKEN), "{refused:?}");
+    mode(0o600);
+    let node = machine.up_alone(&[]);
+    machine.add("echo", &cast::echo("echo", "trusted"));
+    let gateway = node.gateway();
+    let bearer = format!("Bearer {TOKEN}");
+    let card = "/a2a/echo/.well-known/agent-card.json";
+    let wrong = ["", "Bearer", "Bearer ", "Bearer wrong", "Basic dTpw", TOKEN, &bearer[..bearer.len() - 1]];
+    for given in wrong {
+        for path in [card, "/agents"] {
+            let answer = get(&gateway, path, &[("Authorization", given)]);
+            assert_eq!(answer.status, 401, "{given:?} {path}: {answer:?}");
+            assert!(answer.head.to_ascii_lowercase().contains("www-authenticate: bearer"), "{answer:?}");
+        }
+    }
+    let body = honest("SendMessage", says("hello"));
+    let without = raw(&gateway, &request(&gateway, "POST", "/a2a/echo", &HONEST, body.as_bytes()));
+    assert_eq!(without.status, 401, "{without:?}");
+    let with = [HONEST[0], HONEST[1], ("Authorization", bearer.as_str())];
+    let with = raw(&gateway, &request(&gateway, "POST", "/a2a/echo", &with, body.as_bytes()));
+    assert_eq!(with.json()["result"]["task"]["status"]["state"], "TASK_STATE_COMPLETED");
+    let card = get(&gateway, card, &[("Authorization", &bearer)]).json();
+    assert!(card["securitySchemes"].is_object(), "the card says that a token is needed: {card}");
+    assert_eq!(get(&gateway, "/healthz", &[]).status, 200, "health is for watchdogs without secrets");
+}
+
+#[test]
+fn who_stalls_is_let_go() {
+    let machine = Machine::new();
+    let node = machine.up_alone(&[]);
+    machine.add("echo", &cast::echo("echo", "trusted"));
+    let gateway = node.gateway();
+    let head = |length: &str| {
+        let host = authority(&gateway);
+        let head = format!("POST /a2a/echo HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n");
+        format!("{head}A2A-Version: 1.0\r\nContent-Length: {length}\r\n\r\n{{")
+    };
+    let stalls = [
+        ("nothing", String::new(), None),
+        ("half a head", "POST /a2a/echo HT".to_owned(), None),
+        ("half of how HTTP/2 begins", "PRI * HT".to_owned(), None),
+        ("half a body", head("100"), Some(-32600)),
+        ("a body without end", head("99999999999"), Some(-32600)),
+    ];
+    // `raw` fails when there is no end in time.
+    std::thread::scope(|scope| {
+        for (name, sent, expected) in &stalls {
+            let gateway = &gateway;
+            scope.spawn(move || assert_eq!(raw(gateway, sent.as_bytes()).code(), *expected, "{name}"));
+        }
+    });
+    alive(&node);
+}

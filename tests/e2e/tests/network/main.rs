@@ -1,0 +1,13 @@
+//! Real processes in network namespaces.
+
+mod agents;
+mod faults;
+mod group_faults;
+mod introductions;
+mod lan;
+mod layers;
+mod nat;
+mod private;
+mod registry_domain;
+mod registry_faults;
+mod table;

@@ -1,0 +1,100 @@
+//! Agents as WebAssembly components: equal ones in Python and JavaScript, and a hostile one.
+
+use std::path::Path;
+use std::time::Duration;
+
+use althing_e2e::guests::{from_javascript, from_python, from_rust};
+use althing_e2e::{Machine, cast, until};
+use serde_json::{Value, json};
+
+const PYTHON: &str = include_str!("../../../../examples/counter-agent/app.py");
+const JAVASCRIPT: &str = include_str!("../../../../examples/counter-agent/app.js");
+const RUST: &str = include_str!("../../../../examples/counter-agent/rust/src/lib.rs");
+const HOSTILE: &str = include_str!("../../python/hostile.py");
+/// A component of an interpreter is compiled in seconds.
+const COMPILED: Duration = Duration::from_secs(60);
+
+fn add(machine: &Machine, module: &Path, compute: &Value) {
+    let file = json!({
+        "name": "guest",
+        "description": "Is a component",
+        "runtime": { "wasm": { "module": module } },
+        "contract": { "class": { "latency": "srt" }, "compute": compute },
+    });
+    machine.write("guest.yaml", &file.to_string());
+    let mut adding = althing_e2e::Running::start(&mut machine.althing(&["agent", "add", "guest.yaml"]));
+    until(COMPILED, "it is compiled", || adding.ended());
+    let added = adding.end(COMPILED);
+    assert_eq!(added.code, 0, "{added:?}");
+}
+
+fn is_the_counter(module: &Path) {
+    let machine = Machine::new();
+    let node = machine.up_alone(&[]);
+    add(&machine, module, &json!({ "memory_bytes": 128 << 20 }));
+    let called = machine.run(&["call", "guest", "one", "two"]);
+    assert_eq!((called.code, called.stdout.as_str()), (0, "one two (1)\n"), "{called:?}");
+    let failed = machine.run(&["call", "guest", "fail"]);
+    assert!(failed.code == 1 && failed.stderr.contains("as it was told"), "{failed:?}");
+    let denied = machine.run(&["call", "guest", "call", "files/delete", "{}"]);
+    assert!(denied.stderr.contains("denied") || denied.stdout.contains("denied"), "{denied:?}");
+    // It waits for an answer, and counts on from its checkpoint, on another instance and after a crash.
+    let asked = machine.run(&["--json", "call", "guest", "ask"]);
+    let task: Value = serde_json::from_str(asked.stdout.lines().next().expect("a task")).expect("JSON");
+    let task = task["task"]["id"].as_str().expect("an id").to_owned();
+    node.running.kill();
+    let _node = machine.up_alone(&[]);
+    until(COMPILED, "it is compiled again", || machine.json(&["ps"])["agents"][0]["state"] == "ready");
+    let answered = machine.run(&["call", "--task", &task, "guest", "three"]);
+    assert_eq!((answered.code, answered.stdout.as_str()), (0, "three (2)\n"), "{answered:?}");
+}
+
+#[test]
+fn an_agent_from_python() {
+    let Some(module) = from_python(PYTHON) else { return };
+    is_the_counter(&module);
+}
+
+#[test]
+fn an_agent_from_rust() {
+    let Some(module) = from_rust(RUST) else { return };
+    is_the_counter(&module);
+}
+
+#[test]
+fn an_agent_from_javascript() {
+    let Some(module) = from_javascript(JAVASCRIPT) else { return };
+    is_the_counter(&module);
+}
+
+#[test]
+fn one_that_means_no_good_harms_nobody() {
+    let Some(module) = from_python(HOSTILE) else { return };
+    let machine = Machine::new();
+    let node = machine.up_alone(&[]);
+    add(&machine, &module, &json!({ "memory_bytes": 96 << 20, "cpu_ms_per_turn": 500, "calls_per_turn": 3 }));
+    machine.add("echo", &cast::echo("echo", "trusted"));
+    let reached = machine.run(&["call", "guest", "reach out"]);
+    assert_eq!(reached.code, 0, "{reached:?}");
+    assert!(reached.stdout.matches("refused").count() == 6 && !reached.stdout.contains("got"), "{reached:?}");
+    let tools = machine.run(&["call", "guest", "tools"]);
+    assert!(tools.stdout.matches("refused").count() == 2, "{tools:?}");
+    let before = node.memory_kib();
+    for (what, why) in [("spin", "500 ms"), ("allocate", ""), ("recurse", "")] {
+        // Several at once, and a neighbour that is asked meanwhile.
+        let mut guests: Vec<althing_e2e::Running> =
+            (0..3).map(|_| althing_e2e::Running::start(&mut machine.althing(&["call", "guest", what]))).collect();
+        let echoed = machine.run(&["call", "echo", "Hello"]);
+        assert_eq!((echoed.code, echoed.stdout.as_str()), (0, "Hello\n"), "{what}: {echoed:?}");
+        until(COMPILED, "they are stopped", || guests.iter_mut().all(|guest| guest.ended()));
+        for guest in guests {
+            let stopped = guest.end(COMPILED);
+            assert!(stopped.code == 1 && stopped.stderr.contains(why), "{what}: {stopped:?}");
+        }
+    }
+    let flooded = machine.run(&["call", "guest", "flood"]);
+    assert!(flooded.code == 0 || flooded.stderr.contains("500 ms"), "{flooded:?}");
+    let after = node.memory_kib();
+    println!("memory before {before} KiB, after {after} KiB");
+    assert!(after < before + 96 * 1024, "what guests had was given back: {before} KiB became {after} KiB");
+}

@@ -1,0 +1,148 @@
+//! An agent that stands for a group, on real processes of one owner: a member that cannot do a call redirects it to one that
+//! can, where the caller signs anew and goes from then on.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use althing_e2e::http::{HONEST, raw, request, says};
+use althing_e2e::{Machine, Node, cast, text, until};
+use serde_json::{Value, json};
+
+const SOON: Duration = Duration::from_secs(60);
+/// Members of the group; one more node of the owner belongs to none.
+const MEMBERS: usize = 3;
+/// The agent that stands for the group.
+const SERVED: &str = "team-echo";
+
+/// Nodes of one owner, all connected; the last one is no member. By the order of their keys, in which a caller that knows
+/// nothing better asks them: the lowest first.
+struct Desk {
+    machines: Vec<Machine>,
+    nodes: Vec<Option<Node>>,
+}
+
+impl Desk {
+    /// Three members and another node, in a group whose agent each member hosts. None can do anything yet.
+    fn new() -> Desk {
+        let first = Machine::new();
+        let mut nodes = vec![first.up_alone(&[])];
+        let mut machines = vec![first];
+        for _ in 0..MEMBERS {
+            let machine = machines[0].of_same_owner();
+            let peers: Vec<String> = nodes.iter().map(|node| node.address("/ip4/127.0.0.1")).collect();
+            let flags: Vec<&str> = peers.iter().flat_map(|peer| ["--peer", peer.as_str()]).collect();
+            nodes.push(machine.up_alone(&flags));
+            machines.push(machine);
+        }
+        machines[0].json(&["group", "create", "team"]);
+        for (machine, node) in machines.iter().zip(&nodes).take(MEMBERS).skip(1) {
+            let ticket = text(&machines[0].json(&["group", "invite", "team", &node.did()])["ticket"]);
+            machine.json(&["group", "join", &ticket]);
+        }
+        until(SOON, "all three vote", || {
+            let votes = |machine: &Machine| machine.json(&["group", "status", "team"])["role"] != "learner";
+            machines[..MEMBERS].iter().all(votes)
+        });
+        machines[0].json(&["group", "serve", "team", "--cap", "echo.say", "--as", SERVED]);
+        let mut all: Vec<(Machine, Node)> = machines.into_iter().zip(nodes).collect();
+        // Texts of one length have the order of the bytes in them.
+        all[..MEMBERS].sort_by_key(|(_, node)| node.did());
+        let (machines, nodes) = all.into_iter().map(|(machine, node)| (machine, Some(node))).unzip();
+        let desk = Desk { machines, nodes };
+        let members = (0..MEMBERS).collect::<Vec<_>>();
+        desk.all_find(SERVED, &members);
+        desk
+    }
+
+    fn did(&self, at: usize) -> String {
+        self.nodes[at].as_ref().expect("it runs").did()
+    }
+
+    fn running(&self) -> Vec<usize> {
+        (0..self.nodes.len()).filter(|at| self.nodes[*at].is_some()).collect()
+    }
+
+    /// Waits until each node knows that these, and no others, host an agent.
+    fn all_find(&self, agent: &str, hosts: &[usize]) {
+        let hosts: BTreeSet<String> = hosts.iter().map(|at| self.did(*at)).collect();
+        let known = |at: &usize| {
+            let found = self.machines[*at].found().into_iter().filter(|(name, _)| name == agent);
+            found.map(|(_, node)| node).collect::<BTreeSet<_>>() == hosts
+        };
+        until(SOON, &format!("all know who hosts {agent}"), || self.running().iter().all(known));
+    }
+
+    /// The turns that the agent of the group had on a node.
+    fn turns(&self, at: usize) -> u64 {
+        let all = self.machines[at].json(&["ps"]);
+        let agents = all["agents"].as_array().expect("a list");
+        let turns = agents.iter().find(|agent| agent["name"] == SERVED).map(|agent| agent["turnsTotal"].as_u64());
+        turns.flatten().unwrap_or(0)
+    }
+
+    /// Calls the agent of the group through a node, which must succeed.
+    fn call(&self, at: usize, words: &str) {
+        let outcome = self.machines[at].run(&["call", SERVED, words]);
+        assert!(outcome.code == 0 && outcome.stdout.contains(words), "{outcome:?}");
+    }
+
+    /// Calls it over a node's gateway, as a stock client does, in a trace: who redirected the call, and who served it.
+    fn goes(&self, at: usize, trace: &str, redirected: &[usize], served: &[usize]) {
+        let gateway = self.nodes[at].as_ref().expect("it runs").gateway();
+        let traceparent = format!("00-{trace}-b7ad6b7169203331-01");
+        let headers = [HONEST[0], HONEST[1], ("traceparent", traceparent.as_str())];
+        let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": says(trace) });
+        let path = format!("/a2a/{SERVED}");
+        let answer = raw(&gateway, &request(&gateway, "POST", &path, &headers, body.to_string().as_bytes()));
+        assert_eq!(answer.json()["result"]["task"]["status"]["state"], "TASK_STATE_COMPLETED", "{answer:?}");
+        // Spans end a little after the answer that they are of.
+        until(SOON, &format!("{redirected:?} redirect, {served:?} serve"), || {
+            let told = self.machines[at].json(&["trace", trace]);
+            let spans = told["spans"].as_array().expect("spans");
+            let refused = self.answering(spans, |span| span["failed"] == "REDIRECTED");
+            refused == redirected && self.answering(spans, |span| span["failed"].is_null()) == served
+        });
+    }
+
+    /// The nodes that were called for the agent of the group and answered so.
+    fn answering(&self, spans: &[Value], so: impl Fn(&Value) -> bool) -> Vec<usize> {
+        let is_ours = |span: &Value| {
+            let agent = span["attributes"]["agent"].as_str().unwrap_or_default();
+            span["name"] == "a2a.server" && agent.ends_with(SERVED) && so(span)
+        };
+        let node = |span: &Value| self.running().into_iter().find(|at| span["node"] == self.did(*at).as_str());
+        spans.iter().filter(|span| is_ours(span)).filter_map(node).collect()
+    }
+}
+
+/// P-195
+#[test]
+fn a_call_goes_to_the_member_that_can_once_for_each_change_of_member() {
+    let mut desk = Desk::new();
+    let (first, other, able, outside) = (0, 1, 2, 3);
+    desk.machines[able].add("echo", &cast::echo("echo", "own"));
+    desk.all_find("echo", &[able]);
+
+    // A member is called that cannot do it, over its own command line: it serves nothing, and the able one does.
+    desk.call(first, "through a member");
+    assert_eq!([first, other, able].map(|at| desk.turns(at)), [0, 0, 1]);
+
+    // Who is no member asks the first one, which redirects it; the next call goes to the able one at once.
+    desk.goes(outside, "0af7651916cd43dd8448eb211c803195", &[first], &[able]);
+    desk.goes(outside, "0af7651916cd43dd8448eb211c803196", &[], &[able]);
+    assert_eq!([first, other, able].map(|at| desk.turns(at)), [0, 0, 3]);
+
+    // The able member is killed when another one can do it too.
+    desk.machines[other].add("echo", &cast::echo("echo", "own"));
+    desk.all_find("echo", &[other, able]);
+    desk.nodes[able].take().expect("it runs").running.kill();
+    for at in [first, outside] {
+        until(SOON, "the other member serves", || desk.machines[at].run(&["call", SERVED, "again"]).code == 0);
+    }
+    let turns = desk.turns(other);
+    assert!(turns >= 2, "{turns} turns on the member that can");
+    assert_eq!(desk.turns(first), 0);
+    // From now on nobody is redirected.
+    desk.goes(outside, "0af7651916cd43dd8448eb211c803197", &[], &[other]);
+    assert_eq!(desk.turns(first), 0);
+}

@@ -1,0 +1,319 @@
+//! One call is one trace across the nodes that it touches, exported to a collector over OTLP; metrics and logs too.
+#![expect(clippy::disallowed_methods, reason = "real processes live in real time")]
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::{Duration, Instant};
+
+use althing_e2e::http::{HONEST, raw, request, says};
+use althing_e2e::{COMMAND_MAX, Machine, cast, until};
+use nix::sys::signal::Signal;
+
+const SOON: Duration = Duration::from_secs(20);
+const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
+const PARENT: &str = "b7ad6b7169203331";
+
+/// A span as the collector got it.
+#[derive(Debug, Clone)]
+struct Span {
+    node: String,
+    name: String,
+    trace: String,
+    id: String,
+    parent: String,
+    /// The manifest that its turn was bound by.
+    binding: String,
+    /// What was said to the agent.
+    said: String,
+}
+
+/// Fields of a protobuf message: numbers, and the bytes of what has a length (protobuf's encoding guide).
+fn fields(mut bytes: &[u8]) -> Vec<(u64, &[u8])> {
+    fn number(bytes: &mut &[u8]) -> u64 {
+        let mut value = 0;
+        for shift in (0..).step_by(7) {
+            let (first, rest) = bytes.split_first().expect("a whole number");
+            *bytes = rest;
+            value |= u64::from(first & 0x7f) << shift;
+            if first & 0x80 == 0 {
+                break;
+            }
+        }
+        value
+    }
+    let mut all = Vec::new();
+    while !bytes.is_empty() {
+        let key = number(&mut bytes);
+        let length = match key & 7 {
+            0 => {
+                number(&mut bytes);
+                continue;
+            }
+            1 => 8,
+            2 => usize::try_from(number(&mut bytes)).expect("a length"),
+            5 => 4,
+            kind => panic!("no wire type {kind}"),
+        };
+        let (value, rest) = bytes.split_at(length);
+        bytes = rest;
+        all.push((key >> 3, value));
+    }
+    all
+}
+
+fn field<'a>(of: &[(u64, &'a [u8])], number: u64) -> &'a [u8] {
+    of.iter().find(|(found, _)| *found == number).map_or(&[], |(_, value)| value)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn utf8(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("text")
+}
+
+/// The spans of an `ExportTraceServiceRequest` (opentelemetry-proto, trace/v1).
+fn spans(body: &[u8]) -> Vec<Span> {
+    let mut all = Vec::new();
+    for (_, of_resource) in fields(body) {
+        let of_resource = fields(of_resource);
+        let attributes = fields(field(&of_resource, 1)).into_iter().map(|(_, attribute)| fields(attribute));
+        let mut named = attributes.filter(|attribute| field(attribute, 1) == b"service.instance.id");
+        let node = named.next().map(|attribute| utf8(field(&fields(field(&attribute, 2)), 1))).unwrap_or_default();
+        for (_, of_scope) in of_resource.iter().filter(|(number, _)| *number == 2) {
+            for (_, span) in fields(of_scope).into_iter().filter(|(number, _)| *number == 2) {
+                let span = fields(span);
+                let attribute = |name: &[u8]| {
+                    let attributes =
+                        span.iter().filter(|(number, _)| *number == 9).map(|(_, attribute)| fields(attribute));
+                    let mut named = attributes.filter(|attribute| field(attribute, 1) == name);
+                    let text = named.next().map(|attribute| utf8(field(&fields(field(&attribute, 2)), 1)));
+                    text.unwrap_or_default()
+                };
+                all.push(Span {
+                    node: node.clone(),
+                    name: utf8(field(&span, 5)),
+                    trace: hex(field(&span, 1)),
+                    id: hex(field(&span, 2)),
+                    parent: hex(field(&span, 4)),
+                    binding: attribute(b"althing.binding.hash"),
+                    said: attribute(b"gen_ai.input.messages"),
+                });
+            }
+        }
+    }
+    all
+}
+
+/// What a node exported.
+#[derive(Debug)]
+struct Export {
+    path: String,
+    body: Vec<u8>,
+}
+
+impl Export {
+    /// Its spans; none where it has metrics or logs.
+    fn spans(&self) -> Vec<Span> {
+        if self.path == "/v1/traces" { spans(&self.body) } else { Vec::new() }
+    }
+
+    fn says(&self, bytes: &[u8]) -> bool {
+        self.body.windows(bytes.len()).any(|window| window == bytes)
+    }
+}
+
+/// Takes exports for as long as the test runs.
+fn collector() -> (String, Receiver<Export>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = format!("http://{}", listener.local_addr().expect("an address"));
+    let (took, spans) = sync_channel(1_000);
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            let took = took.clone();
+            std::thread::spawn(move || take(stream, &took));
+        }
+    });
+    (address, spans)
+}
+
+fn take(stream: TcpStream, took: &SyncSender<Export>) {
+    let mut answers = stream.try_clone().expect("a handle");
+    let mut stream = BufReader::new(stream);
+    loop {
+        let (mut first, mut length) = (String::new(), 0);
+        loop {
+            let mut line = String::new();
+            if stream.read_line(&mut line).unwrap_or(0) == 0 {
+                return;
+            }
+            let line = line.trim().to_lowercase();
+            if line.is_empty() {
+                break;
+            }
+            if first.is_empty() {
+                first.clone_from(&line);
+            }
+            if let Some(value) = line.strip_prefix("content-length:") {
+                length = value.trim().parse().expect("a length");
+            }
+        }
+        let path = first.strip_prefix("post ").and_then(|rest| rest.strip_suffix(" http/1.1"));
+        let path = path.unwrap_or_else(|| panic!("{first}")).to_owned();
+        assert!(["/v1/traces", "/v1/metrics", "/v1/logs"].contains(&path.as_str()), "{path}");
+        let mut body = vec![0; length];
+        stream.read_exact(&mut body).expect("the body");
+        // The test may have seen enough.
+        let _ = took.send(Export { path, body });
+        let _ =
+            answers.write_all(b"HTTP/1.1 200 OK\r\nContent-Type: application/x-protobuf\r\nContent-Length: 0\r\n\r\n");
+    }
+}
+
+fn configured(collector: &str) -> Machine {
+    let machine = Machine::new();
+    let file = machine.config().join("althing.toml");
+    std::fs::write(file, format!("[telemetry]\notlp_endpoint = \"{collector}\"\n")).expect("a configuration");
+    machine
+}
+
+/// The only span of that name.
+fn one<'a>(spans: &'a [Span], name: &str) -> &'a Span {
+    let mut named = spans.iter().filter(|span| span.name == name);
+    let found = named.next().unwrap_or_else(|| panic!("no span {name}: {spans:?}"));
+    assert!(named.next().is_none(), "one span {name}: {spans:?}");
+    found
+}
+
+#[test]
+fn a_call_is_one_trace_from_the_client_through_both_nodes() {
+    let (collector, exported) = collector();
+    let (caller, host) = (configured(&collector), configured(&collector));
+    let mut serving = host.up_alone(&["--name", "host"]);
+    let mut asking = caller.up_alone(&["--name", "caller", "--peer", &serving.address("/ip4/127.0.0.1")]);
+    host.add("echo", &cast::echo("echo", "anyone"));
+    // So its name leads to it, over the gateway too.
+    assert_eq!(caller.run(&["--name", "caller", "trust", &serving.owner()]).code, 0);
+    until(SOON, "it is found", || caller.finds("echo"));
+    let binding =
+        host.json(&["--name", "host", "bind", "--running", "echo"])["hash"].as_str().expect("a hash").to_owned();
+
+    let traceparent = format!("00-{TRACE}-{PARENT}-01");
+    let headers = [HONEST[0], HONEST[1], ("traceparent", traceparent.as_str())];
+    let body = serde_json::json!({ "jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": says("hello") });
+    let answer =
+        raw(&asking.gateway(), &request(&asking.gateway(), "POST", "/a2a/echo", &headers, body.to_string().as_bytes()));
+    assert_eq!(answer.json()["result"]["task"]["status"]["state"], "TASK_STATE_COMPLETED", "{answer:?}");
+
+    // What waits to be exported is exported when a node stops.
+    for node in [&mut asking, &mut serving] {
+        node.running.signal(Signal::SIGTERM);
+    }
+    asking.running.end(COMMAND_MAX);
+    serving.running.end(COMMAND_MAX);
+    let begun = Instant::now();
+    let mut all: Vec<Span> = Vec::new();
+    while !["a2a.client", "a2a.server", "turn", "invoke_agent"]
+        .iter()
+        .all(|name| all.iter().any(|span| span.name == *name))
+    {
+        let left = SOON.saturating_sub(begun.elapsed());
+        all.extend(exported.recv_timeout(left).unwrap_or_else(|_| panic!("not all was exported: {all:?}")).spans());
+    }
+    all.retain(|span| span.trace == TRACE);
+    let (client, server, turn) = (one(&all, "a2a.client"), one(&all, "a2a.server"), one(&all, "turn"));
+    let invoked = one(&all, "invoke_agent");
+    assert_eq!((&invoked.parent, &invoked.binding, &turn.binding), (&turn.id, &binding, &binding));
+    assert_eq!((client.node.as_str(), client.parent.as_str()), ("caller", PARENT));
+    assert_eq!((&server.node, &server.parent), (&"host".to_owned(), &client.id));
+    assert_eq!((&turn.node, &turn.parent), (&"host".to_owned(), &server.id));
+}
+
+#[test]
+fn a_contract_says_what_traces_tell() {
+    let (collector, exported) = collector();
+    let machine = configured(&collector);
+    let node = machine.up_alone(&[]);
+    let levels = ["none", "calls", "content"];
+    for level in levels {
+        let file = cast::echo(level, "own")
+            .replace("{ latency: srt } }", &format!("{{ latency: srt }}, observability: {level} }}"));
+        machine.add(level, &file);
+        let called = machine.run(&["call", level, "between us"]);
+        assert_eq!((called.code, called.stdout.as_str()), (0, "between us\n"), "{called:?}");
+    }
+    node.running.signal(Signal::SIGTERM);
+    node.running.end(COMMAND_MAX);
+    let mut all: Vec<Span> = Vec::new();
+    while all.iter().filter(|span| span.name == "turn").count() < levels.len() {
+        all.extend(exported.recv_timeout(SOON).unwrap_or_else(|_| panic!("not all was exported: {all:?}")).spans());
+    }
+    let mut told: Vec<&str> =
+        all.iter().filter(|span| span.name == "invoke_agent").map(|span| span.said.as_str()).collect();
+    told.sort_unstable();
+    assert_eq!(told, ["", "between us"], "{all:?}");
+}
+
+#[test]
+fn metrics_and_logs_are_exported_by_the_names_of_the_conventions_and_lines_name_their_trace() {
+    let (collector, exported) = collector();
+    let machine = Machine::new();
+    let telemetry =
+        format!("[telemetry]\notlp_endpoint = \"{collector}\"\nlog = \"althing_calls=debug\"\nlog_format = \"json\"\n");
+    std::fs::write(machine.config().join("althing.toml"), telemetry).expect("a configuration");
+    let node = machine.up_alone(&[]);
+    machine.add("echo", &cast::echo("echo", "own"));
+    let traceparent = format!("00-{TRACE}-{PARENT}-01");
+    let headers = [HONEST[0], HONEST[1], ("traceparent", traceparent.as_str())];
+    let body = serde_json::json!({ "jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": says("hello") });
+    let answer =
+        raw(&node.gateway(), &request(&node.gateway(), "POST", "/a2a/echo", &headers, body.to_string().as_bytes()));
+    assert_eq!(answer.json()["result"]["task"]["status"]["state"], "TASK_STATE_COMPLETED", "{answer:?}");
+    node.running.signal(Signal::SIGTERM);
+    let ended = node.running.end(COMMAND_MAX);
+
+    let names: [&[u8]; 4] = [
+        b"rpc.client.call.duration",
+        b"messaging.process.duration",
+        b"gen_ai.client.operation.duration",
+        b"althing.tasks.live",
+    ];
+    let trace: Vec<u8> = (0..16).map(|at| u8::from_str_radix(&TRACE[2 * at..2 * at + 2], 16).expect("hex")).collect();
+    let (mut figures, mut lines) = (Vec::new(), Vec::new());
+    let complete = |figures: &[Export], lines: &[Export]| {
+        names.iter().all(|name| figures.iter().any(|export| export.says(name)))
+            && lines.iter().any(|export: &Export| export.says(&trace) && export.says(b"turn ended"))
+    };
+    while !complete(&figures, &lines) {
+        let export = exported.recv_timeout(SOON).unwrap_or_else(|_| panic!("{figures:?} {lines:?} {ended:?}"));
+        match export.path.as_str() {
+            "/v1/metrics" => figures.push(export),
+            "/v1/logs" => lines.push(export),
+            _ => {}
+        }
+    }
+    // What libraries say is not exported: what the exporter itself does would never end.
+    assert!(!lines.iter().any(|export| export.says(b"hyper_util")), "{lines:?}");
+    let line = ended.stderr.lines().find(|line| line.contains("turn ended")).expect("a line");
+    let line: serde_json::Value = serde_json::from_str(line).expect("JSON");
+    assert_eq!((&line["trace_id"], &line["level"]), (&serde_json::json!(TRACE), &serde_json::json!("DEBUG")));
+    assert!(line["span_id"].as_str().is_some_and(|span| span.len() == 16), "{line}");
+}
+
+#[test]
+fn a_line_of_text_names_its_trace_too() {
+    let machine = Machine::new();
+    let file = machine.config().join("althing.toml");
+    std::fs::write(file, "[telemetry]\nlog = \"althing_calls=debug\"\n").expect("a configuration");
+    let node = machine.up_alone(&[]);
+    machine.add("echo", &cast::echo("echo", "own"));
+    assert_eq!(machine.run(&["call", "echo", "hello"]).code, 0);
+    let listed = machine.json(&["trace"]);
+    let trace = listed["traces"][0]["trace"].as_str().expect("a trace").to_owned();
+    node.running.signal(Signal::SIGTERM);
+    let ended = node.running.end(COMMAND_MAX);
+    let line = ended.stderr.lines().find(|line| line.contains("turn ended")).expect("a line");
+    assert!(line.ends_with(&format!(" trace={trace}")), "{line}");
+}

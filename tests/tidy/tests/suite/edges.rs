@@ -1,0 +1,229 @@
+//! Who may import whom.
+
+use cargo_metadata::{DependencyKind, MetadataCommand};
+use std::collections::BTreeSet;
+
+const RULE: &str = "ARCHITECTURE.md: a layer may import the layers below it, and nothing above: l1 and l2 (not each other), l3, \
+then `calls`, `composition`, `gateway` with its leaves, then `althing` with its leaves. `protocol`, `store` and `fetch` import no \
+other crate of the workspace, `thing-descriptions` imports `protocol` (an agent file contains a contract). A new edge is a \
+decision: record it there, then list it in tests/tidy/tests/suite/edges.rs";
+
+/// What production code imports: all of these, and no others.
+const EDGES: &[(&str, &[&str])] = &[
+    ("althing-protocol", &[]),
+    ("althing-td", &["althing-protocol"]),
+    ("althing-store", &[]),
+    ("althing-log", &["althing-protocol", "althing-store"]),
+    ("althing-execution", &["althing-fetch", "althing-protocol", "althing-store", "althing-td"]),
+    ("althing-things", &["althing-execution", "althing-fetch", "althing-protocol", "althing-td"]),
+    ("althing-knowledge", &["althing-execution", "althing-store"]),
+    ("althing-mcp", &["althing-execution", "althing-td"]),
+    ("althing-wasm", &["althing-execution", "althing-protocol"]),
+    ("althing-guest", &[]),
+    ("counter-agent", &["althing-guest"]),
+    ("althing-communication", &["althing-protocol"]),
+    ("althing-libp2p", &["althing-communication", "althing-protocol"]),
+    ("althing-simnet", &["althing-communication", "althing-protocol"]),
+    ("althing-coordination", &["althing-communication", "althing-protocol", "althing-store"]),
+    ("althing-fetch", &[]),
+    (
+        "althing-registry",
+        &[
+            "althing-edge",
+            "althing-fetch",
+            "althing-log",
+            "althing-protocol",
+            "althing-search",
+            "althing-store",
+            "althing-td",
+        ],
+    ),
+    ("althing-registry-client", &["althing-fetch", "althing-protocol"]),
+    ("althing-search", &[]),
+    ("althing-discovery", &["althing-communication", "althing-fetch", "althing-protocol", "althing-td"]),
+    ("althing-routing", &[]),
+    (
+        "althing-calls",
+        &["althing-communication", "althing-discovery", "althing-execution", "althing-protocol", "althing-store"],
+    ),
+    (
+        "althing-simulations",
+        &[
+            "althing-calls",
+            "althing-communication",
+            "althing-coordination",
+            "althing-discovery",
+            "althing-execution",
+            "althing-libp2p",
+            "althing-node",
+            "althing-protocol",
+            "althing-simnet",
+            "althing-store",
+            "althing-td",
+        ],
+    ),
+    (
+        "althing-conformance",
+        &[
+            "althing-calls",
+            "althing-communication",
+            "althing-coordination",
+            "althing-discovery",
+            "althing-execution",
+            "althing-gateway",
+            "althing-libp2p",
+            "althing-mcp-server",
+            "althing-protocol",
+            "althing-simnet",
+            "althing-simulations",
+            "althing-store",
+            "althing-td",
+            "althing-testing",
+        ],
+    ),
+    (
+        "althing-node",
+        &[
+            "althing-calls",
+            "althing-communication",
+            "althing-coordination",
+            "althing-discovery",
+            "althing-execution",
+            "althing-protocol",
+            "althing-registry-client",
+            "althing-routing",
+            "althing-store",
+            "althing-td",
+            "althing-things",
+        ],
+    ),
+    (
+        "althing-control",
+        &[
+            "althing-calls",
+            "althing-coordination",
+            "althing-discovery",
+            "althing-execution",
+            "althing-node",
+            "althing-protocol",
+            "althing-td",
+            "althing-things",
+        ],
+    ),
+    ("althing-edge", &["althing-protocol"]),
+    ("althing-mcp-server", &["althing-calls", "althing-discovery", "althing-edge", "althing-protocol", "althing-td"]),
+    ("althing-grpc", &["althing-calls", "althing-edge"]),
+    (
+        "althing-gateway",
+        &["althing-calls", "althing-edge", "althing-grpc", "althing-mcp-server", "althing-protocol", "althing-td"],
+    ),
+    ("althing-client", &["althing-control", "althing-protocol", "althing-store", "althing-td"]),
+    (
+        "althing-demo",
+        &[
+            "althing-calls",
+            "althing-client",
+            "althing-communication",
+            "althing-control",
+            "althing-discovery",
+            "althing-libp2p",
+            "althing-node",
+            "althing-protocol",
+            "althing-td",
+        ],
+    ),
+    (
+        "althing-contract-bench",
+        &[
+            "althing-calls",
+            "althing-client",
+            "althing-communication",
+            "althing-control",
+            "althing-execution",
+            "althing-protocol",
+            "althing-store",
+            "althing-td",
+            "althing-wasm",
+        ],
+    ),
+    ("althing-bench-registry", &["althing-protocol", "althing-td"]),
+    ("althing-testing", &[]),
+    ("althing-tidy", &["althing-testing"]),
+];
+
+/// The composition root and the programs that test it whole: they may import everything, and nothing imports them.
+const ROOTS: &[&str] = &["althing", "althing-bench", "althing-e2e"];
+
+/// What tests import besides.
+const TEST_EDGES: &[(&str, &[&str])] = &[
+    ("althing-execution", &["althing-testing"]),
+    ("althing-gateway", &["althing-communication", "althing-simnet", "althing-simulations"]),
+    ("althing-mcp-server", &["althing-simulations"]),
+    ("althing-node", &["althing-simnet"]),
+    ("althing-registry", &["althing-registry-client", "althing-testing"]),
+    ("althing-store", &["althing-testing"]),
+    ("althing-td", &["althing-testing"]),
+    ("althing-wasm", &["althing-store"]),
+];
+
+/// (importer, imported, whether for tests only), among the crates of the workspace.
+fn found() -> (BTreeSet<String>, Vec<(String, String, bool)>) {
+    let manifest = crate::support::root().join("Cargo.toml");
+    let metadata = MetadataCommand::new().manifest_path(manifest).no_deps().exec().expect("cargo metadata");
+    let members: BTreeSet<String> = metadata.packages.iter().map(|package| package.name.to_string()).collect();
+    let mut edges = Vec::new();
+    for package in &metadata.packages {
+        for dependency in package.dependencies.iter().filter(|dependency| members.contains(&dependency.name)) {
+            let for_tests = dependency.kind == DependencyKind::Development;
+            edges.push((package.name.to_string(), dependency.name.clone(), for_tests));
+        }
+    }
+    (members, edges)
+}
+
+fn is_listed(list: &[(&str, &[&str])], from: &str, to: &str) -> bool {
+    list.iter().any(|(importer, imported)| *importer == from && imported.contains(&to))
+}
+
+#[test]
+fn every_edge_is_listed() {
+    let (_, edges) = found();
+    for (from, to, for_tests) in &edges {
+        assert!(!ROOTS.contains(&to.as_str()), "{from} imports {to}, which is a root.\n{RULE}");
+        let allowed = ROOTS.contains(&from.as_str())
+            || is_listed(EDGES, from, to)
+            || (*for_tests && (from == to || is_listed(TEST_EDGES, from, to)));
+        let kind = if *for_tests { "[dev-dependencies]" } else { "[dependencies]" };
+        assert!(allowed, "{from} imports {to} in {kind}, which is not listed.\n{RULE}");
+    }
+}
+
+#[test]
+fn every_listed_edge_is_used() {
+    let (_, edges) = found();
+    let mut unused = Vec::new();
+    for (list, for_tests) in [(EDGES, false), (TEST_EDGES, true)] {
+        for (from, to) in list.iter().flat_map(|(from, imported)| imported.iter().map(move |to| (*from, *to))) {
+            if !edges.iter().any(|(f, t, tests)| (f.as_str(), t.as_str(), *tests) == (from, to, for_tests)) {
+                unused.push(format!("{from} → {to}"));
+            }
+        }
+    }
+    assert!(
+        unused.is_empty(),
+        "nobody uses {}: take them out of the list in tests/tidy/tests/suite/edges.rs",
+        unused.join(", ")
+    );
+}
+
+#[test]
+fn every_crate_is_listed() {
+    let (members, _) = found();
+    let listed: BTreeSet<&str> = EDGES.iter().map(|(name, _)| *name).chain(ROOTS.iter().copied()).collect();
+    for member in &members {
+        assert!(listed.contains(member.as_str()), "{member} is not listed.\n{RULE}");
+    }
+    for name in listed {
+        assert!(members.contains(name), "there is no crate {name}: take it out of tests/tidy/tests/suite/edges.rs");
+    }
+}
