@@ -45,19 +45,19 @@ fmt:
 	@cargo fmt --all
 
 bench: setup
-	@$(CARGO) build --release --workspace
+	@$(CARGO) build --release --workspace --features jemalloc
 	@cargo build --release --locked --manifest-path tests/bench/peer/Cargo.toml
 	@"$(CARGO_TARGET_DIR)/release/althing-bench" $(BENCH)
 	@$(if $(BENCH),,outcome=0; for class in hrt srt dt; do "$(CARGO_TARGET_DIR)/release/althing" bench $$class || outcome=$$?; done; exit $$outcome)
 
 install: setup
-	@$(CARGO) install --path node/althing --locked
-	@$(CARGO) install --path simulations --locked
-	@$(CARGO) install --path registry --locked
+	@$(CARGO) install --path node/althing --locked --features jemalloc
+	@$(CARGO) install --path simulations --locked --features jemalloc
+	@$(CARGO) install --path registry --locked --features jemalloc
 
 # Of programs that this machine builds: nothing is compiled in the image.
 image: setup
-	@$(CARGO) build $(if $(DEBUG),,--release) --workspace --bin althing --bin althing-registry
+	@$(CARGO) build $(if $(DEBUG),,--release --features jemalloc) --workspace --bin althing --bin althing-registry
 	@scripts/image.sh "$(CARGO_TARGET_DIR)/$(if $(DEBUG),debug,release)"
 
 fuzz: setup

@@ -25,7 +25,7 @@ mod token_command;
 mod witness_command;
 
 /// As the nodes' own program: RocksDB's C++ is served by it too.
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "jemalloc"))]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 

@@ -14,7 +14,7 @@ use clap::{Parser, Subcommand};
 use serde_json::json;
 
 /// See the reason in the workspace's Cargo.toml.
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "jemalloc"))]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 

@@ -24,7 +24,7 @@ use args::{Args, Command};
 use exit::Failure;
 
 /// See the reason in the workspace's Cargo.toml.
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "jemalloc"))]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 

@@ -20,7 +20,7 @@ mod wasm;
 use althing_execution::realtime::{Level, RtPriorities};
 
 /// As the node's own program.
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "jemalloc"))]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 

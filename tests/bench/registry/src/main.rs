@@ -25,7 +25,7 @@ use postgres::Postgres;
 use server::{Ask, Server, Work};
 
 /// As the nodes' own program.
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "jemalloc"))]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
