@@ -222,3 +222,17 @@ fn varint(mut number: usize) -> Vec<u8> {
     out.push(number as u8);
     out
 }
+
+/// `ALTHING_BLESS=1` writes them anew after a change of the files in `proto`.
+#[test]
+fn the_descriptors_are_those_of_the_files_beside_them() {
+    let folder = std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo says where this is");
+    let folder = std::path::Path::new(&folder).join("proto");
+    let mut compiler = protox::Compiler::new([&folder]).expect("a folder");
+    let files = compiler.include_imports(true).open_files(["a2a.proto", "status.proto"]).expect("they compile");
+    let compiled = files.encode_file_descriptor_set();
+    if std::env::var_os("ALTHING_BLESS").is_some() {
+        std::fs::write(folder.join("descriptors.bin"), &compiled).expect("a written file");
+    }
+    assert!(compiled == messages::COMPILED, "ALTHING_BLESS=1 cargo test -p althing-grpc writes descriptors.bin anew");
+}
