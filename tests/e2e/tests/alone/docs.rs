@@ -53,9 +53,6 @@ fn the_documented_exit_code_is_the_one_beside_the_command() {
     }
 }
 
-/// Hard real-time threads of two programs disturb each other: one at a time.
-static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
-
 struct Reader {
     machine: Machine,
     nodes: Vec<Node>,
@@ -122,7 +119,7 @@ const DEMO_MAX: std::time::Duration = std::time::Duration::from_secs(240);
 
 #[test]
 fn the_demo_shows_the_main_job_and_leaves_nothing_behind() {
-    let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _alone = crate::alone();
     let Some(mut world) = World::new(1, althing_e2e::world::Multicast::Carried) else { return };
     let machine = world.machines.remove(0);
     std::fs::create_dir(machine.home().join("notes")).expect("a folder");
@@ -144,8 +141,8 @@ fn the_demo_shows_the_main_job_and_leaves_nothing_behind() {
 
 #[test]
 fn the_demo_adopts_what_is_made_in_python() {
+    let _alone = crate::alone();
     let Some(python) = althing_e2e::python::python() else { return };
-    let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let Some(mut world) = World::new(1, althing_e2e::world::Multicast::Carried) else { return };
     let machine = world.machines.remove(0);
     let folder = python.parent().expect("its folder").display().to_string();
@@ -161,7 +158,7 @@ fn the_demo_adopts_what_is_made_in_python() {
 
 #[test]
 fn every_command_of_the_documentation_does_what_it_says() {
-    let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _alone = crate::alone();
     let Some(mut world) = World::new(1, althing_e2e::world::Multicast::Carried) else { return };
     let machine = world.machines.remove(0);
     // What a reader has: a clone of the project, and its programs on the path.

@@ -163,6 +163,7 @@ async fn objects(communication: &Communication, key: &SecretKey, victim: PublicK
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn thousands_of_malformed_streams_frames_and_objects() {
+    let _alone = crate::alone();
     let machine = Machine::new();
     let node = machine.up_alone(&[]);
     machine.add("echo", &cast::echo("echo", "trusted"));

@@ -17,6 +17,7 @@ fn alive(node: &Node) {
 
 #[test]
 fn thousands_of_malformed_requests() {
+    let _alone = crate::alone();
     let machine = Machine::new();
     let node = machine.up_alone(&[]);
     machine.add("echo", &cast::echo("echo", "trusted"));
@@ -45,6 +46,7 @@ fn thousands_of_malformed_requests() {
 
 #[test]
 fn a_token_is_asked_for_where_one_is_set() {
+    let _alone = crate::alone();
     let machine = Machine::new();
     machine.write("config/althing/althing.toml", &format!("[gateway]\ntoken = {TOKEN:?}\n"));
     let config = machine.config().join("althing.toml");
@@ -80,6 +82,7 @@ fn a_token_is_asked_for_where_one_is_set() {
 
 #[test]
 fn who_stalls_is_let_go() {
+    let _alone = crate::alone();
     let machine = Machine::new();
     let node = machine.up_alone(&[]);
     machine.add("echo", &cast::echo("echo", "trusted"));

@@ -1,4 +1,7 @@
-//! Real processes that need the machine to themselves: one test at a time.
+//! Real processes that need the machine to themselves, since they measure it, fill it, or have hard real-time threads, which
+//! disturb those of another program: one test at a time.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 mod docs;
 mod hostile_frames;
@@ -6,3 +9,10 @@ mod hostile_http;
 mod overhead;
 mod soak;
 mod storms;
+
+/// The machine, which a test here holds while it runs.
+static MACHINE: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    MACHINE.lock().unwrap_or_else(PoisonError::into_inner)
+}

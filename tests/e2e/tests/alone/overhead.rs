@@ -22,6 +22,7 @@ fn p50(measured: &Value, layer: &str, what: &str) -> f64 {
 
 #[test]
 fn what_each_layer_adds_to_a_call_is_measured_and_in_proportion() {
+    let _alone = crate::alone();
     let here = Machine::new();
     let node = here.up_alone(&[]);
     let measured = || here.json(&["doctor", "--overhead"]);

@@ -170,6 +170,7 @@ fn flat(who: &str, looks: &Looks, secs: u64) {
 
 #[test]
 fn what_lives_long_stays_as_it_is() {
+    let _alone = crate::alone();
     let secs = std::env::var("ALTHING_SOAK_SECS").ok().and_then(|secs| secs.parse().ok()).unwrap_or(SECS);
     let lasts = Duration::from_secs(secs.clamp(20, 3_600));
     let Some(world) = World::new(MACHINES, Multicast::Carried) else { return };
