@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# What is too long for each change, one line for each part:
+#   scripts/night.sh [PART…]      without a part: all of them
+# A part that passed for this commit is not run again: what was interrupted goes on. Outputs lie in $CARGO_TARGET_DIR/night.
+# Exits with 1 where a part failed. `make night` calls it with the environment that cargo needs.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+: "${CARGO_TARGET_DIR:?make night sets it}"
+commit=$(git rev-parse --short=12 HEAD)
+[ -z "$(git status --porcelain)" ] || commit=$commit-changed
+place=$CARGO_TARGET_DIR/night/$commit
+mkdir -p "$place"
+seeds=${NIGHT:-5000}
+
+# All seeds of each scenario, and each seed that is run twice.
+scenarios() { ALTHING_NIGHT=1 cargo test --workspace --test suite -- scenarios::; }
+# Groups under faults, with the assertions of a debug build.
+groups() { cargo build --workspace --bin althing-sim && "$CARGO_TARGET_DIR/debug/althing-sim" groups --seeds "$seeds" --progress "$place/groups.json"; }
+# The same as users have it: without assertions a release build goes on where a debug build stops.
+groups_release() {
+  cargo build --release --workspace --features jemalloc --bin althing-sim &&
+    "$CARGO_TARGET_DIR/release/althing-sim" groups --seeds "$((seeds / 5))" --progress "$place/groups-release.json"
+}
+soak() { cargo build --workspace && ALTHING_SOAK_SECS=${SOAK:-1440} cargo test --workspace --test alone -- --nocapture soak::; }
+fuzz() { tests/fuzz/run.sh "${SECONDS_EACH:-60}"; }
+# Suites beside two threads that keep the processors busy.
+load() { cargo build --workspace && scripts/flaky.sh 1 suite; }
+# A first build as a stranger has it: a clone, an empty target folder.
+first_build() {
+  rm -rf "$place/clone" "$place/target"
+  git clone -q . "$place/clone" && CARGO_TARGET_DIR=$place/target make -C "$place/clone" demo && rm -rf "$place/clone" "$place/target"
+}
+
+all=(scenarios groups groups_release soak fuzz load first_build)
+[ $# -gt 0 ] && all=("$@")
+failed=0
+for part in "${all[@]}"; do
+  declare -F "$part" >/dev/null || { echo "night.sh: there is no part $part" >&2; exit 2; }
+  if [ -f "$place/$part.passed" ]; then
+    printf '%-16s passed before: %s\n' "$part" "$(cat "$place/$part.passed")"
+    continue
+  fi
+  begun=$SECONDS
+  if "$part" >"$place/$part.log" 2>&1; then
+    took="$((SECONDS - begun)) s"
+    echo "$took" >"$place/$part.passed"
+    printf '%-16s passed in %s\n' "$part" "$took"
+  else
+    failed=1
+    printf '%-16s FAILED after %s s: %s\n' "$part" "$((SECONDS - begun))" "$place/$part.log"
+    tail -5 "$place/$part.log" | sed 's/^/    /'
+  fi
+done
+exit "$failed"
