@@ -1,4 +1,4 @@
-//! Percentiles, and how figures are printed.
+//! Percentiles, and how figures are printed beside their goals.
 
 use std::time::Duration;
 
@@ -21,6 +21,34 @@ pub fn percentile(times: &mut [Duration], at: f64) -> Duration {
 pub fn median(mut ratios: Vec<f64>) -> f64 {
     ratios.sort_by(f64::total_cmp);
     ratios[ratios.len() / 2]
+}
+
+/// What became of the goals of a benchmark.
+#[derive(Debug, Default)]
+pub struct Goals {
+    missed: usize,
+}
+
+impl Goals {
+    /// Judges a figure that must not be higher; what is printed beside it.
+    pub fn at_most(&mut self, figure: f64, most: f64) -> String {
+        self.judged(figure <= most, &format!("at most {most}"))
+    }
+
+    /// Judges a figure that must not be lower.
+    pub fn at_least(&mut self, figure: f64, least: f64) -> String {
+        self.judged(figure >= least, &format!("at least {least}"))
+    }
+
+    fn judged(&mut self, is_met: bool, goal: &str) -> String {
+        self.missed += usize::from(!is_met);
+        format!("(goal: {goal}{})", if is_met { "" } else { ", missed" })
+    }
+
+    /// Whether all figures met theirs.
+    pub fn are_met(&self) -> bool {
+        self.missed == 0
+    }
 }
 
 /// Microseconds.

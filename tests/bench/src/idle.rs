@@ -10,11 +10,13 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 
-use crate::figures::{median, percentile};
+use crate::figures::{Goals, median, percentile};
 
 const ROUNDS: usize = 9;
 /// How long a node idles before its memory is read: a few heartbeats.
 const IDLE: Duration = Duration::from_secs(5);
+/// How soon its gateway answers, milliseconds.
+const READY_MS_MAX: f64 = 300.0;
 /// What an idle node may hold, MiB.
 const RESIDENT_MIB_MAX: f64 = 44.0;
 
@@ -91,7 +93,7 @@ async fn stopped((mut child, took): (Child, Duration)) -> Duration {
     took
 }
 
-/// Prints both times and both sizes; false if the node holds more than it may.
+/// Prints both times and both sizes; false if the node is ready too late, or holds more than it may.
 pub async fn run() -> bool {
     let mut program: PathBuf = std::env::current_exe().expect("this program");
     program.set_file_name("althing");
@@ -112,17 +114,20 @@ pub async fn run() -> bool {
     let (ours, theirs) = (resident(&running), resident(&empty));
     let ms = |time: Duration| time.as_secs_f64() * 1e3;
     println!("idle node, beside a process with an empty RocksDB and tokio");
+    // Of one round each: percentiles sort.
     let ratios = ready.iter().zip(&floor_ready).map(|(a, b)| ms(*a) / ms(*b)).collect();
+    let (at_first, later) = (ms(percentile(&mut first, 0.5)), ms(percentile(&mut ready, 0.5)));
+    let mut goals = Goals::default();
     println!(
-        "  ready (gateway answers): first start {:.0} ms, later {:.0} ms (wanted: below 300); empty process {:.0} ms; ratio {:.1}",
-        ms(percentile(&mut first, 0.5)),
-        ms(percentile(&mut ready, 0.5)),
+        "  ready (gateway answers): first start {at_first:.0} ms, later {later:.0} ms {}; empty process {:.0} ms; ratio {:.1}",
+        goals.at_most(at_first.max(later), READY_MS_MAX),
         ms(percentile(&mut floor_ready, 0.5)),
         median(ratios),
     );
     println!(
-        "  resident: {ours:.1} MiB (wanted: at most {RESIDENT_MIB_MAX:.0}); empty process {theirs:.1} MiB; ratio {:.1}",
+        "  resident: {ours:.1} MiB {}; empty process {theirs:.1} MiB; ratio {:.1}",
+        goals.at_most(ours, RESIDENT_MIB_MAX),
         ours / theirs
     );
-    ours <= RESIDENT_MIB_MAX
+    goals.are_met()
 }

@@ -51,21 +51,21 @@ fn main() {
             "groups" => as_wanted(groups::run().await),
             "faces" => as_wanted(faces::run().await),
             "registry" => as_wanted(registry(&words[1..]).await),
-            "groups-idle" => groups::run_idle().await,
+            "groups-idle" => as_wanted(groups::run_idle().await),
             "groups-tasks" => groups::run_tasks().await,
-            "calls" => calls::run().await,
-            "find" => find::run(),
-            "link" => link::run().await,
+            "calls" => as_wanted(calls::run().await),
+            "find" => as_wanted(find::run()),
+            "link" => as_wanted(link::run().await),
             "idle" => as_wanted(idle::run().await),
-            "wasm" => wasm::run().await,
+            "wasm" => as_wanted(wasm::run().await),
             "all" => {
                 figures::machine();
-                calls::run().await;
-                link::run().await;
-                find::run();
                 // All run, whatever one of them misses.
-                let mut fine = idle::run().await;
-                wasm::run().await;
+                let mut fine = calls::run().await;
+                fine &= link::run().await;
+                fine &= find::run();
+                fine &= idle::run().await;
+                fine &= wasm::run().await;
                 fine &= neighbour::run().await;
                 fine &= groups::run().await;
                 fine &= faces::run().await;
