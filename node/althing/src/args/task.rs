@@ -21,7 +21,7 @@ pub enum Task {
         group: String,
         /// The task's id.
         task: String,
-        /// Say of each member whether it can do it, and why not; asked of the leader.
+        /// Say of each member whether it can do it, and why not; ask on the leader's node, which alone knows.
         #[arg(long)]
         explain: bool,
     },
