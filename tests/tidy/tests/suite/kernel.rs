@@ -12,8 +12,9 @@ const CORE: &[(&str, usize)] = &[
     ("node/l1-execution/src/host", 1_000),
 ];
 
-/// All that the core's crate depends on. What speaks a protocol, compiles guests or indexes texts is in leaves of its own,
-/// behind ports, and can be replaced without touching the core.
+/// All that the core's crate depends on. What compiles guests, indexes texts, or speaks MCP or to Things is in leaves of
+/// its own, behind ports, and can be replaced without touching the core. The crate is more than the core, though: models,
+/// programs and embeddings are asked over HTTP, and turns are in A2A's types. No room of the core uses those libraries.
 const DEPENDENCIES: &[&str] = &[
     "a2a-lf",
     "althing-fetch",
@@ -37,6 +38,18 @@ const DEPENDENCIES: &[&str] = &[
     "tokio-util",
     "tracing",
 ];
+
+/// Libraries of the core's crate that speak a protocol, as code names them.
+const PROTOCOLS: &[&str] = &["a2a", "reqwest"];
+
+#[test]
+fn no_room_of_the_core_speaks_a_protocol() {
+    let (production, _) = crate::support::rust_files();
+    for file in production.iter().filter(|file| CORE.iter().any(|(room, _)| file.starts_with(Path::new(room)))) {
+        let spoken = crate::support::idents(file).into_iter().find(|(name, _)| PROTOCOLS.contains(&name.as_str()));
+        assert_eq!(spoken, None, "{} speaks a protocol: move that out of the core", file.display());
+    }
+}
 
 #[test]
 fn the_core_is_as_small_as_it_is_said_to_be() {
