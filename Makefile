@@ -1,5 +1,6 @@
 # make demo     the main job on this machine, from nothing
 # make test     every test
+# make one      one test: CRATE=althing-td TEST=name, and IN=suite for those of its tests/suite alone
 # make bench    benchmarks, in release
 # make soak     24 minutes of nodes that live long beside others that are disturbed (SOAK=seconds)
 # make sim-night  groups under faults, from 5,000 seeds; goes on where it was interrupted (NIGHT=seeds)
@@ -13,7 +14,7 @@ ALTHING_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/althing
 export CARGO_TARGET_DIR ?= $(ALTHING_CACHE)/target
 CARGO := rocksdb=$$(scripts/rocksdb.sh); eval "$$rocksdb"; cargo
 
-.PHONY: demo test soak sim-night bench install image audit lint fmt setup fuzz
+.PHONY: demo test one soak sim-night bench install image audit lint fmt setup fuzz
 
 setup:
 	@scripts/setup.sh
@@ -27,6 +28,9 @@ demo: setup
 test: setup lint
 	@$(CARGO) build --workspace
 	@$(CARGO) test --workspace --no-fail-fast $(TEST)
+
+one:
+	@$(CARGO) test --package $(or $(CRATE),$(error CRATE=… is the crate)) $(if $(IN),--test $(IN)) -- $(TEST)
 
 soak: setup
 	@$(CARGO) build --workspace
