@@ -1,6 +1,6 @@
 //! The composition root of every program that is a node: it connects all layers and opens nothing itself. Network, store,
 //! clock, randomness, the agent host and the owner's keys are handed in ([`Ports`]), so that the program that runs on a
-//! machine and the one that simulates thousands start the same layers in the same way.
+//! machine and the one that simulates a thousand start the same layers in the same way.
 //!
 //! **Inputs**: [`Ports`] and a [`NodeConfig`]; agent files, trust, reservations. **Outputs**: a running [`Node`], whose parts
 //! faces use; what is published to peers.

@@ -1,6 +1,7 @@
 //! Chapter "faces": what exists already joins, and is called from another node through the protocol that it does not speak.
-//! An MCP server and an A2A agent, neither of which knows the mesh, are adopted by one node; a second node calls the tool
-//! over A2A and as a Thing, and the agent over MCP.
+//! An MCP server and an A2A agent are adopted by one node; a second node calls the tool over A2A and as a Thing, and the
+//! agent over MCP. Where Python has the packages, both are made with these and know nothing of the mesh; elsewhere a third
+//! node, of another network, stands for them.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
