@@ -381,3 +381,17 @@ pub async fn leader(nodes: &[GroupNode], id: GroupId) -> (usize, Duration) {
     crate::world::until("a leader", || nodes.iter().any(|node| node.leads(id))).await;
     (nodes.iter().position(|node| node.leads(id)).expect("it was there"), begun.elapsed())
 }
+
+/// Has a member lead.
+pub async fn hand_over(nodes: &[GroupNode], id: GroupId, to: usize) {
+    // It is refused until the leader knows that the other one votes, and has everything.
+    for _ in 0..100 {
+        let (at, _) = leader(nodes, id).await;
+        if at == to {
+            return;
+        }
+        drop(nodes[at].groups.transfer(id, nodes[to].id()).await);
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    panic!("it does not lead");
+}

@@ -1,15 +1,18 @@
-//! Agents that a group's members host, in virtual time: where they are placed, what happens when a host dies, and what
-//! nobody hosts.
+//! Agents that a group's members host, in virtual time: where they are placed, what happens when a host dies or nobody
+//! leads, and what nobody hosts.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use althing_conformance::groups::{GroupNode, Owner, echo_task, group_of, leader, store};
+use althing_conformance::groups::{GroupNode, Owner, echo_task, group_of, hand_over, leader, store};
+use althing_conformance::mesh::{self, Node};
 use althing_conformance::world::until;
 use althing_conformance::{NETWORK, NOW_MS, key};
-use althing_coordination::GroupAgents;
 use althing_coordination::machine::placement::{AGENTS, HOSTS};
-use althing_protocol::group::{Command, Deployment, GroupId, Needs, Submit, Target};
-use althing_protocol::object;
+use althing_coordination::{GroupAgents, GroupError, Role};
+use althing_discovery::Query;
+use althing_protocol::group::{Command, Deployment, GroupId, Needs, Policy, Submit, Target};
+use althing_protocol::{AgentId, PublicKey, object};
 use althing_simnet::{LinkConfig, SimNet};
 
 fn net() -> SimNet {
@@ -41,17 +44,18 @@ async fn agents_are_placed_replaced_and_withdrawn() {
         hosts(&nodes, "one").len() == 1 && hosts(&nodes, "two").len() == 2 && hosts(&nodes, "all").len() == 5
     })
     .await;
-    // Neither a restart of the leader nor a silence of all leaders moves what runs.
-    let before = (hosts(&nodes, "one"), hosts(&nodes, "two"));
-    let (at, _) = leader(&nodes, id).await;
-    let lost = hosts(&nodes, "one").contains(&at) || hosts(&nodes, "two").contains(&at);
-    let (secret, kept) = nodes.remove(at).crash(&net).await;
+    // The death of a leader that hosts neither moves nothing, and it has long been noticed by then.
+    let places = |nodes: &[GroupNode]| {
+        ["one", "two"].map(|agent| hosts(nodes, agent).into_iter().map(|at| nodes[at].id()).collect::<BTreeSet<_>>())
+    };
+    let before = places(&nodes);
+    let is_idle = |at: &usize| before.iter().all(|places| !places.contains(&nodes[*at].id()));
+    let idle = (0..nodes.len()).find(is_idle).expect("three of five host something at most");
+    hand_over(&nodes, id, idle).await;
+    let (secret, kept) = nodes.remove(idle).crash(&net).await;
     leader(&nodes, id).await;
-    if !lost {
-        tokio::time::sleep(Duration::from_secs(30)).await;
-        let moved = |old: Vec<usize>| old.into_iter().map(|one| one - usize::from(one > at)).collect::<Vec<_>>();
-        assert_eq!((hosts(&nodes, "one"), hosts(&nodes, "two")), (moved(before.0), moved(before.1)));
-    }
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    assert_eq!(places(&nodes), before);
     nodes.push(GroupNode::start(&net, &secret, &Owner::new(101), kept).await);
     // A host dies: another member takes what it hosted.
     until("each runs again", || hosts(&nodes, "one").len() == 1 && hosts(&nodes, "two").len() == 2).await;
@@ -62,6 +66,107 @@ async fn agents_are_placed_replaced_and_withdrawn() {
     until("nobody hosts it", || hosts(&nodes, "two").is_empty()).await;
     nodes[0].groups.catch_up(id).await.expect("a leader");
     until("its placement is forgotten", || nodes[0].peek(id, &format!("{HOSTS}two")).is_none()).await;
+}
+
+const OWNER: u8 = 100;
+
+fn role(node: &Node, id: GroupId) -> Option<Role> {
+    node.groups.overview(id).ok()?.replica.map(|status| status.role)
+}
+
+/// Three whole nodes that form a group, and one of the same owner that is no member and is connected to each.
+async fn whole_nodes(net: &SimNet) -> (Vec<Node>, Node, GroupId) {
+    let mut members = Vec::new();
+    for number in 1..=3 {
+        members.push(Node::start(net, number, OWNER, &[], mesh::store()).await);
+    }
+    let caller = Node::start(net, 4, OWNER, &[], mesh::store()).await;
+    let id = members[0].groups.create("team", Policy::default()).await.expect("a group");
+    for node in &members[1..] {
+        let ticket = members[0].groups.invite(id, node.id(), 60_000).expect("an invitation");
+        node.groups.join(&ticket).await.expect("it joins");
+    }
+    for node in &members {
+        caller.connect(node).await;
+    }
+    let votes = |node: &Node| matches!(role(node, id), Some(Role::Leader | Role::Follower));
+    let leads = |node: &Node| role(node, id) == Some(Role::Leader);
+    until("three vote, and one leads", || members.iter().all(votes) && members.iter().any(leads)).await;
+    (members, caller, id)
+}
+
+/// Deploys an agent that says what it is told.
+async fn deploy_actor(by: &Node, id: GroupId, name: &str, instances: u8) -> AgentId {
+    let file = mesh::file(name, "does as it is told", &format!("acting.{name}"), "do", name);
+    let describe = |mut made: Deployment| {
+        made.instances = instances;
+        made
+    };
+    let file = serde_json::to_vec(&file).expect("JSON");
+    GroupAgents::of(&by.groups, id).deploy(name, file, describe).await.expect("it is deployed");
+    AgentId::new(by.owner.id(), name).expect("a name")
+}
+
+/// The nodes on which an agent is found.
+fn found(by: &Node, agent: &AgentId) -> BTreeSet<PublicKey> {
+    let (all, _) = by.discovery.find(&Query::default());
+    all.iter().filter(|found| found.candidate.verified.agent == *agent).map(|found| found.node).collect()
+}
+
+/// Each of these agents runs on that node and on no other, and answers whoever calls it by its name.
+async fn assert_run(caller: &Node, ran: &[(AgentId, PublicKey)]) {
+    for (agent, node) in ran {
+        assert_eq!(found(caller, agent), BTreeSet::from([*node]), "{agent} moved, or ended");
+        let task = caller.send(agent, "hello").await;
+        assert_eq!(task["status"]["state"], "TASK_STATE_COMPLETED", "{agent}: {task}");
+        assert_eq!(task["artifacts"][0]["parts"][0]["text"], "hello", "{agent}");
+    }
+}
+
+/// The leader's machine is gone, and the two other members do not reach each other: for a minute nobody leads. What runs
+/// goes on where it runs; the leader that is elected then moves only what ended with the machine.
+#[tokio::test(start_paused = true)]
+async fn what_runs_goes_on_where_it_runs_and_answers_by_name_while_nobody_leads() {
+    let net = net();
+    let (members, caller, id) = whole_nodes(&net).await;
+    let everywhere = deploy_actor(&members[0], id, "everywhere", 0).await;
+    until("it runs on each", || found(&caller, &everywhere).len() == members.len()).await;
+    // The leader has heard of each member what it hosts: they say so each second.
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let mut agents = Vec::new();
+    for name in ["one", "two", "three"] {
+        agents.push(deploy_actor(&members[0], id, name, 1).await);
+    }
+    let places = || agents.iter().map(|agent| found(&caller, agent)).collect::<Vec<_>>();
+    let has_its_own = |places: Vec<BTreeSet<PublicKey>>| {
+        places.iter().all(|nodes| nodes.len() == 1) && places.iter().flatten().collect::<BTreeSet<_>>().len() == 3
+    };
+    until("each runs on a member of its own", || has_its_own(places())).await;
+    let leads = |node: &Node| role(node, id) == Some(Role::Leader);
+    let at = members.iter().position(leads).expect("it leads");
+    let [gone, left, right] = [0, 1, 2].map(|after| &members[(at + after) % 3]);
+    let placed = agents.iter().zip(places()).map(|(agent, nodes)| (agent.clone(), nodes.into_iter().next()));
+    let placed = placed.map(|(agent, node)| (agent, node.expect("one node")));
+    let (ended, ran): (Vec<_>, Vec<_>) = placed.partition(|(_, node)| *node == gone.id());
+    assert_eq!((ended.len(), ran.len()), (1, 2));
+
+    [left, right, &caller].iter().for_each(|other| net.cut(gone.id(), other.id()));
+    net.cut(left.id(), right.id());
+    gone.groups.shut_down().await;
+    let unanswered = left.groups.catch_up(id).await.expect_err("nobody leads");
+    assert!(matches!(unanswered, GroupError::NoAnswer { .. }), "{unanswered}");
+    for _ in 0..12 {
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        assert!(!leads(left) && !leads(right), "there is no majority");
+        assert_run(&caller, &ran).await;
+    }
+
+    net.heal(left.id(), right.id());
+    left.connect(right).await;
+    until("one of them leads", || leads(left) || leads(right)).await;
+    let lives = |nodes: BTreeSet<PublicKey>| nodes.len() == 1 && !nodes.contains(&gone.id());
+    until("another member takes what ended", || lives(found(&caller, &ended[0].0))).await;
+    assert_run(&caller, &ran).await;
 }
 
 /// F5: tasks start more instances within the bound, which do some of them, and end when there is nothing more to do.

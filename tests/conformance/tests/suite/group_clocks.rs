@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use althing_communication::WallClock;
-use althing_conformance::groups::{GroupNode, Owner, echo_task, leader, settled, store, task_id};
+use althing_conformance::groups::{GroupNode, Owner, echo_task, hand_over, settled, store, task_id};
 use althing_conformance::world::until;
 use althing_conformance::{NETWORK, NOW_MS, key};
 use althing_coordination::consensus::ReplicaError;
@@ -64,16 +64,7 @@ impl World {
     }
 
     async fn hand_over(&self, to: usize) {
-        // It is refused until the leader knows that the other one votes, and has everything.
-        for _ in 0..100 {
-            let (at, _) = leader(&self.nodes, self.id).await;
-            if at == to {
-                return;
-            }
-            drop(self.nodes[at].groups.transfer(self.id, self.nodes[to].id()).await);
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
-        panic!("it does not lead");
+        hand_over(&self.nodes, self.id, to).await;
     }
 
     async fn submit(&self, task: Submit) {
