@@ -4,10 +4,12 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use althing_conformance::groups::{GroupNode, echo_task, group_of, leader, task_id};
+use althing_conformance::world::until;
 use althing_conformance::{NETWORK, NOW_MS};
+use althing_coordination::machine::outcome::Refusal;
 use althing_coordination::machine::work::{State, Task};
 use althing_coordination::{GroupError, PART_BYTES, RESULT_BYTES_MAX, content};
-use althing_protocol::group::{Claim, Command, Complete, Content, GroupId, Needs, Reference, Target, WorkId};
+use althing_protocol::group::{Claim, Command, Complete, Content, GroupId, Needs, Reference, Submit, Target, WorkId};
 use althing_simnet::{LinkConfig, SimNet};
 
 fn net() -> SimNet {
@@ -77,28 +79,53 @@ async fn work_goes_on_when_the_leader_is_killed_and_nothing_is_completed_twice()
     completions(&nodes, &tasks, id);
 }
 
-/// P-115
+/// P-115: a member that was cut off lost its task to another one, which works on it when the late result comes.
 #[tokio::test(start_paused = true)]
 async fn a_result_under_an_old_token_is_refused() {
     let net = net();
     let (nodes, id) = group_of(&net, 3).await;
-    let task = nodes[0].submit(id, 1, "fail", &[]).await;
-    for _ in 0..4_000 {
-        if nodes[0].task(id, task, |task| task.state.is_finished()) {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    assert_eq!(nodes[0].task(id, task, |task| task.state), State::Failed, "four attempts failed");
-    let begun: Vec<(WorkId, u64)> =
-        nodes.iter().flat_map(|node| node.worker.begun.lock().expect("no panic").clone()).collect();
-    assert_eq!(begun.len(), 4);
-    let old = begun.iter().map(|(_, token)| *token).min().expect("four");
-    let holder = nodes.iter().find(|node| node.worker.begun.lock().expect("no panic").contains(&(task, old)));
+    let (leads, _) = leader(&nodes, id).await;
+    let [lead, late, next] = [0, 1, 2].map(|after| &nodes[(leads + after) % 3]);
+    let can = |node: &GroupNode| node.worker.capabilities.lock().expect("no panic").push("slow".to_owned());
+    // The token by which a member began the task.
+    let began = |node: &GroupNode| {
+        let begun = node.worker.begun.lock().expect("no panic").clone();
+        begun.into_iter().find(|(task, _)| *task == task_id(1)).map(|(_, token)| token)
+    };
+    can(late);
+    let needs = Needs::of(Target::Capability("slow".to_owned()));
+    let task = Submit { needs, ..echo_task(1, "sleep 60000") };
+    lead.groups.command(id, Command::Submit(Box::new(task))).await.expect("it is submitted");
+    until("one works on it", || began(late).is_some()).await;
+    can(next);
+    [lead, next].iter().for_each(|other| net.cut(late.id(), other.id()));
+    until("another one works on it", || began(next).is_some()).await;
+    net.heal_all();
+    late.groups.catch_up(id).await.expect("the group answers");
+    let (old, new) = (began(late).expect("it began"), began(next).expect("it began"));
+    let is_live = || {
+        let seen = lead.task(id, task_id(1), |task| {
+            (task.state, task.held.map(|held| (held.member, held.token)), task.result.is_some())
+        });
+        assert_eq!(
+            seen,
+            (State::Working, Some((next.id(), new)), false),
+            "the other one works on it, by a later token"
+        );
+    };
+    assert!(old < new, "{old}, {new}");
+    is_live();
     let result = Content::Inline(b"late".to_vec().into());
-    let late = Command::Complete(Complete { claim: Claim { task, token: old }, result });
-    let refused = holder.expect("it began there").groups.command(id, late).await.expect_err("it is fenced");
-    assert!(refused.to_string().contains("token") || refused.to_string().contains("failed"), "{refused}");
+    let late_result = Command::Complete(Complete { claim: Claim { task: task_id(1), token: old }, result });
+    let refused = late.groups.command(id, late_result).await.expect_err("it is fenced");
+    assert!(
+        matches!(refused, GroupError::Refused(Refusal::Fenced { current }) if current == new),
+        "for its token: {refused}"
+    );
+    is_live();
+    lead.completed(id, &[task_id(1)]).await;
+    let result = lead.task(id, task_id(1), |task| task.result.clone());
+    assert_eq!(result, Some(Content::Inline(b"sleep 60000".to_vec().into())), "the other one's");
 }
 
 /// P-113, P-121
@@ -164,6 +191,17 @@ async fn end_of(node: &GroupNode, id: GroupId, task: WorkId) -> (State, u8, Stri
 
 fn begun(node: &GroupNode) -> usize {
     node.worker.begun.lock().expect("no panic").len()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_always_fails_is_begun_as_often_as_it_may_be_attempted() {
+    let net = net();
+    let (nodes, id) = group_of(&net, 3).await;
+    let task = nodes[0].submit(id, 1, "fail", &[]).await;
+    let (state, attempt, why) = end_of(&nodes[0], id, task).await;
+    assert_eq!((state, attempt), (State::Failed, 4));
+    assert!(why.contains("it was told to fail"), "{why}");
+    assert_eq!(nodes.iter().map(begun).sum::<usize>(), 4);
 }
 
 /// P-151
