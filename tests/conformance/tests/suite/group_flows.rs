@@ -143,8 +143,13 @@ async fn a_question_outlives_a_crash_of_all_members() {
     assert!(twice.to_string().contains("ask"), "{twice}");
 }
 
+/// A schedule of each minute.
 fn schedule(name: &str, missed: Missed, input: &str) -> Command {
-    let (cron, zone) = ("* * * * *".to_owned(), "UTC".to_owned());
+    schedule_at("* * * * *", name, missed, input)
+}
+
+fn schedule_at(cron: &str, name: &str, missed: Missed, input: &str) -> Command {
+    let (cron, zone) = (cron.to_owned(), "UTC".to_owned());
     let (name, input) = (name.to_owned(), input.to_owned());
     let workflow = workflow(vec![step("a", &[], "{{input}}")]);
     Command::Schedule(Box::new(Schedule { name, cron, zone, missed, workflow, input }))
@@ -163,36 +168,59 @@ fn runs_of(node: &GroupNode, id: GroupId, name: &str) -> usize {
 
 const MINUTE: Duration = Duration::from_secs(60);
 
+/// Nobody leads from one second after the fifth minute until half a minute after the eighth. The seventh minute was missed
+/// by then, for it passed more than a minute ago; the eighth was not.
 #[tokio::test(start_paused = true)]
 async fn each_minute_counts_once_whoever_leads_and_missed_ones_by_their_rule() {
     let net = net();
     let (mut nodes, id) = group_of(&net, 3).await;
-    for (name, missed) in [("skips", Missed::Skip), ("catches-up", Missed::RunOnce)] {
-        nodes[0].groups.command(id, schedule(name, missed, "x")).await.expect("it is planned");
+    let minute_ms = u64::try_from(MINUTE.as_millis()).expect("a minute");
+    // The full minute before the first one that counts.
+    let zero_ms = net.now_ms() / minute_ms * minute_ms;
+    let nth_ms = |nth: u64| zero_ms + nth * minute_ms;
+    let once_an_hour = |nth: u64| format!("{} * * * *", nth_ms(nth) / minute_ms % 60);
+    for (rule, missed) in [("skips", Missed::Skip), ("catches-up", Missed::RunOnce)] {
+        let planned = [
+            schedule(rule, missed, "x"),
+            schedule_at(&once_an_hour(7), &format!("{rule}-seventh"), missed, "x"),
+            schedule_at(&once_an_hour(8), &format!("{rule}-eighth"), missed, "x"),
+        ];
+        for schedule in planned {
+            nodes[0].groups.command(id, schedule).await.expect("it is planned");
+        }
     }
-    // Until just after a full minute.
-    tokio::time::sleep(Duration::from_millis(60_000 - net.now_ms() % 60_000 + 1_000)).await;
-    let counts = |nodes: &[GroupNode]| (runs_of(&nodes[0], id, "skips"), runs_of(&nodes[0], id, "catches-up"));
-    assert_eq!(counts(&nodes), (1, 1), "the first minute");
-    tokio::time::sleep(MINUTE * 2).await;
-    assert_eq!(counts(&nodes), (3, 3));
+    assert!(net.now_ms() < nth_ms(1), "all are planned before the first minute");
+    let until_ms = async |at_ms: u64| tokio::time::sleep(Duration::from_millis(at_ms - net.now_ms())).await;
+    let counts = |nodes: &[GroupNode], of: &str| {
+        ["skips", "catches-up"].map(|rule| runs_of(&nodes[0], id, &format!("{rule}{of}")))
+    };
+    until_ms(nth_ms(1) + 1_000).await;
+    assert_eq!(counts(&nodes, ""), [1, 1], "the first minute");
+    until_ms(nth_ms(3) + 1_000).await;
+    assert_eq!(counts(&nodes, ""), [3, 3]);
     // Another one leads.
     let (at, _) = leader(&nodes, id).await;
     let (key, kept) = nodes.remove(at).crash(&net).await;
-    tokio::time::sleep(MINUTE * 2).await;
-    assert_eq!(counts(&nodes), (5, 5), "no minute twice, none left out");
-    // Nobody leads for more than three minutes.
-    let (second, disk) = nodes.remove(1).crash(&net).await;
-    tokio::time::sleep(MINUTE * 3 + Duration::from_secs(30)).await;
+    until_ms(nth_ms(5) + 1_000).await;
+    assert_eq!(counts(&nodes, ""), [5, 5], "no minute twice, none left out");
+    // That one is gone too, and the last one has no majority: nobody leads.
+    let (at, _) = leader(&nodes, id).await;
+    let (second, disk) = nodes.remove(at).crash(&net).await;
+    until_ms(nth_ms(8) + 30_000).await;
+    assert!(!nodes[0].leads(id));
+    assert_eq!(["", "-seventh", "-eighth"].map(|of| counts(&nodes, of)), [[5, 5], [0, 0], [0, 0]]);
     let owner = althing_conformance::groups::Owner::new(101);
     nodes.push(GroupNode::start(&net, &second, &owner, disk).await);
     nodes.push(GroupNode::start(&net, &key, &owner, kept).await);
     leader(&nodes, id).await;
-    tokio::time::sleep(Duration::from_secs(5)).await;
-    let (skips, catches_up) = counts(&nodes);
-    assert!(catches_up == 6 && (skips == 5 || skips == 6), "missed: {skips}, {catches_up}");
-    let late = scheduled(&nodes[0], id, "catches-up");
-    assert_eq!(late.failures, 0);
+    until_ms(nth_ms(8) + 45_000).await;
+    assert_eq!(counts(&nodes, "-seventh"), [0, 1], "it was missed");
+    assert_eq!(counts(&nodes, "-eighth"), [1, 1], "it was not");
+    assert_eq!(counts(&nodes, ""), [6, 6], "the eighth, and of the minutes before it none: it is the last one");
+    for (name, nth) in [("skips", 8), ("catches-up", 8), ("catches-up-seventh", 7)] {
+        let known = scheduled(&nodes[0], id, name);
+        assert_eq!((known.last_ms, known.failures), (Some(nth_ms(nth)), 0), "{name}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
