@@ -163,7 +163,8 @@ async fn find(node: &NodeProcess) -> Result<((), String), DemoError> {
     Ok(((), names.join(" and ")))
 }
 
-fn http() -> Result<reqwest::Client, DemoError> {
+/// What asks gateways.
+pub fn http() -> Result<reqwest::Client, DemoError> {
     reqwest::Client::builder().no_proxy().build().map_err(DemoError::unexpected)
 }
 

@@ -7,15 +7,17 @@ use std::time::Duration;
 
 use althing_client::{Client, NodeProcess, rows, text};
 use althing_control::{AppRequest, CreateGroup, GroupRequest, JoinGroup, SubmitTask, TaskRequest, WorkflowRequest};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::chapter;
 use crate::error::DemoError;
+use crate::faces::http;
 use crate::stage::{Stage, until};
 
 const NAMES: [&str; 5] = ["anna", "bert", "cora", "dirk", "emil"];
 const CAPABILITY: &str = "echo.say";
+const AGENT_NAME: &str = "echo";
 const AGENT: &str = "name: echo\ndescription: Repeats what it receives.\n\
     skills: [{ id: echo.say, name: Say, description: Repeats a text }]\n\
     runtime: { native: { builtin: echo } }\ncontract: { class: { latency: srt } }\n";
@@ -28,6 +30,8 @@ const APP: &str =
 const TASKS: usize = 150;
 /// Seconds after which a member that gives no sign of life loses its tasks.
 const LEASE_S: u64 = 3;
+/// The same where others are to take the tasks from it before.
+const LONG_LEASE_S: u64 = 30;
 
 /// Plays the chapter; stops every node afterwards in any case.
 pub async fn play(stage: &mut Stage, program: &Path) -> Result<(), DemoError> {
@@ -58,12 +62,12 @@ async fn scenes(
     stage.step("idle members take them from it", steal(&nodes[asked], &nodes[frozen])).await?;
     nodes[frozen].thaw();
     stage.say(&format!("{}, the leader, is killed with kill -9 while it gives out tasks.", nodes[lead].name));
-    let tasks = submit(&nodes[asked]).await?;
+    let tasks = submit(&nodes[asked], LEASE_S).await?;
     nodes[lead].kill().await?;
     let killed = Instant::now();
     stage.step("another member leads", lead_again(&nodes[asked])).await?;
     stage.note("… kill to the next write", killed.elapsed(), "by a client of another member");
-    stage.step("all tasks complete, each once", complete(&nodes[asked], &tasks)).await?;
+    stage.step("all tasks complete, each once", complete(&nodes[asked], &nodes[lead], &tasks)).await?;
     stage.step("the workflow goes on where it was", resume(&nodes[asked], &run)).await
 }
 
@@ -112,7 +116,7 @@ async fn ask(client: &Client, request: TaskRequest) -> Result<Value, DemoError> 
 }
 
 /// Submits the tasks through one member, sixteen at a time.
-async fn submit(node: &NodeProcess) -> Result<Vec<String>, DemoError> {
+async fn submit(node: &NodeProcess, lease_s: u64) -> Result<Vec<String>, DemoError> {
     use futures::{StreamExt as _, TryStreamExt as _};
     let one = |number: usize| async move {
         let client = node.client().await?;
@@ -126,7 +130,7 @@ async fn submit(node: &NodeProcess) -> Result<Vec<String>, DemoError> {
             after: Vec::new(),
             key: None,
             attempts: 5,
-            lease_s: LEASE_S,
+            lease_s,
             labels: Vec::new(),
             memory_mib: None,
             cores: None,
@@ -160,7 +164,7 @@ async fn completed(node: &NodeProcess, tasks: &[String]) -> Result<Vec<Value>, D
 
 async fn share(node: &NodeProcess) -> Result<(Duration, String), DemoError> {
     let begun = Instant::now();
-    let tasks = submit(node).await?;
+    let tasks = submit(node, LEASE_S).await?;
     let done = completed(node, &tasks).await?;
     let took = begun.elapsed();
     let mut by: BTreeMap<String, usize> = BTreeMap::new();
@@ -191,15 +195,34 @@ async fn leader(nodes: &[NodeProcess]) -> Result<usize, DemoError> {
     place.ok_or_else(|| DemoError::unexpected("nobody leads"))
 }
 
+/// Tasks that a member was given and has not begun.
+async fn given(node: &NodeProcess, member: &NodeProcess) -> Result<Vec<String>, DemoError> {
+    let client = node.client().await?;
+    let member = member.announced("node");
+    until(Duration::from_secs(20), "a task for the frozen member", || async {
+        let list = ask(&client, TaskRequest::List { finished: false }).await?;
+        let given = rows(&list, "tasks").iter().filter(|task| task["member"] == member && task["state"] == "assigned");
+        let given: Vec<String> = given.map(|task| text(task, "task")).collect();
+        Ok((!given.is_empty()).then_some(given))
+    })
+    .await
+}
+
+/// Others take from a frozen member what it was given, long before its lease is over.
 async fn steal(node: &NodeProcess, frozen: &NodeProcess) -> Result<((), String), DemoError> {
-    let tasks = submit(node).await?;
+    let (tasks, given) = tokio::try_join!(submit(node, LONG_LEASE_S), given(node, frozen))?;
     let done = completed(node, &tasks).await?;
-    let stolen = done.iter().filter_map(|task| task["stolen"].as_u64()).filter(|count| *count > 0).count();
-    let handed = done.iter().filter(|task| task["handedOver"].as_u64().is_some_and(|count| count > 0)).count();
-    if stolen + handed == 0 {
-        return Err(DemoError::unexpected(format!("{} was given no task", frozen.name)));
+    let number = |task: &Value, name: &str| task[name].as_u64().unwrap_or_default();
+    let taken = |task: &&Value| number(task, "stolen") > 0 && number(task, "attempt") == 1;
+    let kept = given.iter().filter(|id| !done.iter().filter(taken).any(|task| text(task, "task") == **id)).count();
+    if kept > 0 {
+        let (all, name) = (given.len(), &frozen.name);
+        return Err(DemoError::unexpected(format!(
+            "of {all} tasks that {name} was given, {kept} were not taken from it"
+        )));
     }
-    Ok(((), format!("{TASKS} tasks complete: {stolen} taken from it, {handed} given again when its lease was over")))
+    let stolen = done.iter().filter(taken).count();
+    Ok(((), format!("{TASKS} tasks complete, {stolen} of them by members that took them from others")))
 }
 
 async fn lead_again(node: &NodeProcess) -> Result<((), String), DemoError> {
@@ -210,10 +233,60 @@ async fn lead_again(node: &NodeProcess) -> Result<((), String), DemoError> {
     Ok(((), format!("term {}", text(&status, "term"))))
 }
 
-async fn complete(node: &NodeProcess, tasks: &[String]) -> Result<((), String), DemoError> {
+/// What the agents of all members that are there did for the group: of each task the tokens by which it was done.
+async fn done_by_agents(node: &NodeProcess) -> Result<BTreeMap<String, Vec<u64>>, DemoError> {
+    let (http, url) = (http()?, format!("{}/a2a/{AGENT_NAME}", node.announced("gateway")));
+    let (mut done, mut page) = (BTreeMap::<String, Vec<u64>>::new(), String::new());
+    loop {
+        let params = json!({ "pageSize": 100, "pageToken": page });
+        let request = json!({ "jsonrpc": "2.0", "id": 1, "method": "ListTasks", "params": params });
+        let asked = http.post(&url).header("A2A-Version", "1.0").json(&request).send().await;
+        let answer: Value = asked.map_err(DemoError::unexpected)?.json().await.map_err(DemoError::unexpected)?;
+        let list = &answer["result"];
+        if !list["tasks"].is_array() {
+            return Err(DemoError::unexpected(format!("what the agents did cannot be listed: {answer}")));
+        }
+        for task in rows(list, "tasks").iter().filter(|task| task["status"]["state"] == "TASK_STATE_COMPLETED") {
+            // A member calls the message of a task by the task and the token.
+            let message = text(&task["history"][0], "messageId");
+            let Some((id, token)) = message.rsplit_once('-') else { continue };
+            if let Ok(token) = token.parse::<u64>() {
+                done.entry(id.to_owned()).or_default().push(token);
+            }
+        }
+        page = text(list, "nextPageToken");
+        if page.is_empty() {
+            return Ok(done);
+        }
+    }
+}
+
+/// Each task has one result, of the agent that did it by the last token, and no agent did it twice in one attempt. A later
+/// attempt there is only for what the killed member had, or a slow one for longer than its lease.
+async fn complete(node: &NodeProcess, killed: &NodeProcess, tasks: &[String]) -> Result<((), String), DemoError> {
     let done = completed(node, tasks).await?;
+    // Until the killed member is missed, not all that host the agent answer.
+    let by_agents = until(Duration::from_secs(30), "a list of what the agents did", || async {
+        Ok(done_by_agents(node).await.ok())
+    })
+    .await?;
+    for task in &done {
+        let mut tokens = by_agents.get(&text(task, "task")).cloned().unwrap_or_default();
+        let all = tokens.len();
+        tokens.sort_unstable();
+        tokens.dedup();
+        // What the killed member did cannot be asked any more.
+        let is_gone = task["lastMember"] == killed.announced("node");
+        let is_its_own = is_gone || task["fencingToken"].as_u64().is_some_and(|token| tokens.contains(&token));
+        let times = tokens.len() as u64 + u64::from(is_gone);
+        if tokens.len() < all || !is_its_own || task["attempt"].as_u64().is_none_or(|attempts| times > attempts) {
+            return Err(DemoError::unexpected(format!(
+                "a task was done by the tokens {tokens:?}, {all} times: {task}"
+            )));
+        }
+    }
     let again = done.iter().filter(|task| task["attempt"].as_u64().is_some_and(|attempt| attempt > 1)).count();
-    Ok(((), format!("{} completed, {again} of them in a later attempt", done.len())))
+    Ok(((), format!("{} completed, {again} of them in a later attempt, and none was done twice in one", done.len())))
 }
 
 async fn resume(node: &NodeProcess, run: &str) -> Result<((), String), DemoError> {
