@@ -189,17 +189,33 @@ async fn stopped(node: &NodeProcess, folder: &Path) -> Result<((), String), Demo
     Ok(((), text(&row, "why")))
 }
 
+/// Of so many jobs one may miss its deadline without a stall that explains it, where real-time scheduling is permitted. A
+/// virtual machine also loses the processor in slices that are too short to be seen: `althing bench hrt` has had three such
+/// misses in 100,000 jobs.
+const UNEXPLAINED_OF: f64 = 100.0;
+/// The same where it is not permitted: other programs come first there, and nothing is promised.
+const UNEXPLAINED_OF_UNPRIVILEGED: f64 = 2.0;
+
+/// Counts the jobs of the arm that were stopped, that failed, and that ended after their deadline though the machine did not
+/// stand still meanwhile.
 async fn undisturbed(node: &NodeProcess) -> Result<((), String), DemoError> {
+    let status = node.client().await?.get("/status").await?;
+    let is_permitted = status["layers"]["l1Execution"]["machine"]["realTime"] != "not permitted";
     let row = row(node, "arm").await?;
     let hard = &row["hrt"];
     let number = |name: &str| hard[name].as_f64().unwrap_or_default();
+    let of = if is_permitted { UNEXPLAINED_OF } else { UNEXPLAINED_OF_UNPRIVILEGED };
+    let (unexplained, most) = (number("missed") - number("explained"), (number("jobs") / of).floor());
     let said = format!(
-        "{} jobs, {} missed ({} while the machine itself stood still); 99 of 100 within {:.0} µs, bound {:.0} µs",
+        "{} jobs, {} missed ({} while the machine itself stood still, {unexplained} otherwise: {most} at most); {} stopped or \
+         failed; 99 of 100 within {:.0} µs, bound {:.0} µs",
         number("jobs"),
         number("missed"),
         number("explained"),
+        number("overruns") + number("failures"),
         number("responseP99Us"),
         number("responseBoundUs")
     );
-    if number("overruns") + number("failures") > 0.0 { Err(DemoError::unexpected(said)) } else { Ok(((), said)) }
+    let is_undisturbed = number("jobs") > 0.0 && number("overruns") + number("failures") == 0.0 && unexplained <= most;
+    if is_undisturbed { Ok(((), said)) } else { Err(DemoError::unexpected(said)) }
 }
