@@ -161,11 +161,13 @@ pub struct Finds {
     pub only: Option<String>,
     /// The share of searches with a node to find that must succeed; below 1 only where adversaries may prevent some.
     pub share: f64,
+    /// The share of them that may succeed; below 1 only where the scenario is about adversaries that hide what is looked for.
+    pub share_max: f64,
 }
 
 impl Default for Finds {
     fn default() -> Finds {
-        Finds { every_ms: 250, from_ms: 10_000, healed_after_ms: 15_000, only: None, share: 1.0 }
+        Finds { every_ms: 250, from_ms: 10_000, healed_after_ms: 15_000, only: None, share: 1.0, share_max: 1.0 }
     }
 }
 

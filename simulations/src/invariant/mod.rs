@@ -3,6 +3,7 @@
 mod abandoned;
 mod answered;
 mod asked;
+mod connected;
 mod forgery;
 mod interrupted;
 mod kept;
@@ -43,6 +44,8 @@ pub struct Search {
     pub sought: Option<SearchReport>,
     /// The nodes that had the capability, had been running long enough to be known, and were reachable throughout.
     pub expected: Vec<PublicKey>,
+    /// Those of them to which the node that searched was connected throughout.
+    pub connected: Vec<PublicKey>,
     /// Whether the network had healed from the last fault.
     pub undisturbed: bool,
 }
@@ -240,6 +243,7 @@ pub trait Invariant: Send {
 fn all() -> Vec<Box<dyn Invariant>> {
     vec![
         Box::new(living::Living),
+        Box::new(connected::Connected),
         Box::new(vanished::Vanished),
         Box::new(forgery::Forgery),
         Box::<one_word::OneWord>::default(),
@@ -294,6 +298,7 @@ mod tests {
             descriptions: vec![(node(1), agent(1), 7, [1; 32])],
             sought: None,
             expected: vec![node(1)],
+            connected: Vec::new(),
             undisturbed: true,
         }
     }
@@ -342,11 +347,11 @@ mod tests {
             [""; 0],
             "while the network is disturbed"
         );
-        assert_eq!(
-            broken(&Search { expected: Vec::new(), ..missing }, &truth()),
-            [""; 0],
-            "there is nobody to be found"
-        );
+        let nobody = Search { expected: Vec::new(), ..missing };
+        assert_eq!(broken(&nobody, &truth()), [""; 0], "there is nobody to be found");
+        let beside = Search { connected: vec![node(1)], ..nobody };
+        assert_eq!(broken(&beside, &truth()), ["the-connected-are-found"]);
+        assert_eq!(broken(&Search { undisturbed: false, ..beside }, &truth()), [""; 0]);
         let forged = Search { found: vec![(agent(1), node(1)), (agent(1), node(3))], ..search() };
         assert_eq!(broken(&forged, &truth()), ["nothing-forged-is-believed"]);
         let mut gone = truth();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::invariant::{self, Asked, Called, Interrupted, Invariant, LONGEST_MS, REFUSED, Reserved, Truth};
-use crate::scenario::Scenario;
+use crate::scenario::{Finds, Scenario};
 use crate::trace::{Recorder, Trace};
 
 /// The result of a run.
@@ -17,6 +17,8 @@ pub struct Outcome {
     pub findable: usize,
     /// Those of them that found it.
     pub found: usize,
+    /// Those by nodes that were connected to one that had what they looked for.
+    pub connected: usize,
     /// Agents of adversaries among the results.
     pub of_adversaries: usize,
     /// The durations of successful searches, milliseconds of virtual time, ascending.
@@ -61,6 +63,20 @@ pub struct Violation {
 /// The calls of a run ended so long ago that no turn of theirs runs any more, milliseconds.
 const AT_REST_MS: u64 = 5_000;
 
+/// How too few searches succeeded, or more than what hides it lets.
+fn misses_its_share(outcome: &Outcome, finds: &Finds) -> Option<String> {
+    let (found, findable) = (outcome.found as f64, outcome.findable as f64);
+    let (least, most) = (finds.share * findable, finds.share_max * findable);
+    let rule = if found < least {
+        format!("at least {:.0} must", least.ceil())
+    } else if found > most {
+        format!("at most {:.0} may: what is to hide it does not", most.floor())
+    } else {
+        return None;
+    };
+    Some(format!("{found} of {findable} searches succeeded; {rule}"))
+}
+
 /// Whether a call was refused since its caller is not trusted.
 fn is_refused(answer: &Result<(String, bool), String>) -> bool {
     answer.as_ref().is_err_and(|why| why.starts_with(REFUSED))
@@ -88,6 +104,7 @@ impl Judge {
             finds: 0,
             findable: 0,
             found: 0,
+            connected: 0,
             of_adversaries: 0,
             took_ms: Vec::new(),
             tasks: 0,
@@ -200,10 +217,7 @@ impl Judge {
         });
         self.outcome.violations.extend(stuck);
         self.outcome.took_ms.sort_unstable();
-        let (found, wanted) = (self.outcome.found as f64, scenario.finds.share * self.outcome.findable as f64);
-        if found < wanted {
-            let (findable, wanted) = (self.outcome.findable, wanted.ceil());
-            let what = format!("{found} of {findable} searches succeeded; at least {wanted:.0} must");
+        if let Some(what) = misses_its_share(&self.outcome, &scenario.finds) {
             self.outcome.violations.push(Violation { invariant: "finds.share", at_ms: scenario.for_ms, what });
         }
         self.outcome.trace = self.recorder.trace();

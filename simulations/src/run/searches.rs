@@ -49,8 +49,11 @@ impl World<'_> {
             descriptions: Vec::new(),
             sought: None,
             expected: self.nodes.expected(seeker, &capability, now_ms, &self.judge.truth),
+            connected: Vec::new(),
             undisturbed: self.is_healed(now_ms),
         };
+        let connected = node.communication.network().connected();
+        search.connected = search.expected.iter().filter(|node| connected.contains(node)).copied().collect();
         let (discovery, begun) = (node.discovery.clone(), self.begun);
         tokio::spawn(async move {
             let query = Query { capability: Some(capability), ..Query::default() };
@@ -74,6 +77,9 @@ impl World<'_> {
         let now_ms = self.now_ms();
         let still = self.nodes.expected(search.seeker, &search.capability, now_ms, &self.judge.truth);
         search.expected.retain(|node| still.contains(node));
+        let node = self.nodes.slot(search.seeker).node.as_ref();
+        let connected = node.map(|node| node.communication.network().connected()).unwrap_or_default();
+        search.connected.retain(|node| still.contains(node) && connected.contains(node));
         // A fault during the search disturbed it.
         search.undisturbed &= self.fault_ms.is_none_or(|fault_ms| fault_ms < search.began_ms);
         let took_ms = search.ended_ms - search.began_ms;
@@ -91,6 +97,7 @@ impl World<'_> {
         let theirs: BTreeSet<&(PublicKey, AgentId)> = adversaries.collect();
         let found = search.found.iter().filter(|(agent, node)| theirs.contains(&(*node, agent.clone())));
         outcome.of_adversaries += found.count();
+        outcome.connected += usize::from(search.undisturbed && !search.connected.is_empty());
         if search.undisturbed && !search.expected.is_empty() {
             outcome.findable += 1;
             if search.expected.iter().any(|node| search.found.iter().any(|(_, found)| found == node)) {

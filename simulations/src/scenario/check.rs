@@ -59,6 +59,9 @@ impl Scenario {
         if !share(self.finds.share) {
             return Some(("finds.share", "is 0 to 1".to_owned()));
         }
+        if !share(self.finds.share_max) || self.finds.share_max < self.finds.share {
+            return Some(("finds.share_max", "is 0 to 1, and no less than `finds.share`".to_owned()));
+        }
         let nth = |capability: &str| capability.strip_prefix("doing.thing-")?.parse::<u32>().ok();
         if let Some(only) = &self.finds.only
             && nth(only).is_none_or(|number| number >= self.agents.capabilities)
@@ -107,6 +110,7 @@ mod tests {
             ("agents.asks = 1", "agents.asks"),
             ("[[at]]\nms = 1\ndo = \"ask\"", "agents.asks"),
             ("finds.share = 1.1", "finds.share"),
+            ("finds.share_max = 0.9", "finds.share_max"),
             ("finds.from_ms = 60000", "finds.from_ms"),
             ("[[at]]\nms = 60001\ndo = \"heal\"", "at.ms"),
             ("finds.only = \"doing.thing-50\"", "doing.thing-49"),

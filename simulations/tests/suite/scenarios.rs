@@ -48,6 +48,12 @@ fn happened(name: &str, scenario: &Scenario, outcome: &Outcome) {
         assert!(outcome.refused >= 20, "{name}: only {} calls were refused", outcome.refused);
         assert!(!does(EventKind::Ask) || refused >= 5, "{name}: only {refused} questions were refused");
     }
+    let judges = |invariant: &str| scenario.invariants.iter().any(|name| name == invariant);
+    let beside = outcome.connected;
+    assert!(
+        !judges("the-connected-are-found") || beside >= 3,
+        "{name}: only {beside} nodes were connected to what they seek"
+    );
     if does(EventKind::Interrupt) {
         assert!(outcome.interrupted >= 20, "{name}: only {} turns were interrupted", outcome.interrupted);
     }
