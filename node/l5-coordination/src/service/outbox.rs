@@ -101,11 +101,12 @@ async fn run(groups: Groups, group: GroupId, stop: CancellationToken, mut queue:
         let first = match next.take() {
             Some(first) => first,
             None => tokio::select! {
+                biased;
+                () = stop.cancelled() => return,
                 first = queue.recv() => match first {
                     Some(first) => first,
                     None => return,
                 },
-                () = stop.cancelled() => return,
             },
         };
         let Ok(permit) = room.clone().acquire_owned().await else { return };
