@@ -3,7 +3,7 @@
 # make one      one test: CRATE=althing-td TEST=name, and IN=suite for those of its tests/suite alone
 # make bench    benchmarks, in release
 # make soak     24 minutes of nodes that live long beside others that are disturbed (SOAK=seconds)
-# make sim-night  groups under faults, from 5,000 seeds; goes on where it was interrupted (NIGHT=seeds)
+# make night    all that is too long for a change: seeds, soak, fuzzing, load, a first build; goes on where it was interrupted
 # make install  the programs, in release, into ~/.cargo/bin
 # make image    the image localhost/althing, by docker or podman (DEBUG=1: of the debug build; BASE=image to stand on)
 # make audit    licences, bans, sources and advisories of dependencies
