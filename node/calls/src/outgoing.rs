@@ -264,9 +264,11 @@ impl Calls {
             rpc.method = request.operation().name(),
             agent = tracing::field::Empty,
             peer = tracing::field::Empty,
+            althing.binding.hash = tracing::field::Empty,
             "error.type" = tracing::field::Empty,
             otel.status_description = tracing::field::Empty,
         );
+        traced::bound(&span, &request.binding_hash);
         request.trace.continue_in(&span);
         let is_message = request.operation().is_message();
         let answered = self.walk(request).instrument(span.clone()).await;

@@ -1,5 +1,7 @@
 //! Requests and replies of operations between the faces, `calls` and L2.
 
+use std::sync::Arc;
+
 use althing_communication::{Holder, Priority};
 use althing_discovery::Among;
 use althing_execution::lease::Lease;
@@ -67,6 +69,8 @@ pub struct CallRequest {
     pub(crate) metadata: CallMetadata,
     pub(crate) trace: Trace,
     pub(crate) priority: Priority,
+    /// The hash of the manifest of the agent in whose turn it is made; empty outside turns.
+    pub(crate) binding_hash: Arc<str>,
 }
 
 impl CallRequest {
@@ -79,6 +83,7 @@ impl CallRequest {
             metadata: CallMetadata { principals, ..CallMetadata::default() },
             trace: Trace::default(),
             priority: Priority::default(),
+            binding_hash: Arc::default(),
         }
     }
 
@@ -98,6 +103,12 @@ impl CallRequest {
     #[must_use]
     pub fn in_trace(self, trace: Trace) -> CallRequest {
         CallRequest { trace, ..self }
+    }
+
+    /// Makes it part of the turn of an agent that was bound to the manifest with that hash: its spans carry it.
+    #[must_use]
+    pub fn in_turn_bound_by(self, binding_hash: Arc<str>) -> CallRequest {
+        CallRequest { binding_hash, ..self }
     }
 
     /// Sets the URIs of the A2A extensions that the client requests.

@@ -14,6 +14,13 @@ use crate::request::Reply;
 /// What a span of a failed task says in `error.type`.
 pub(crate) const FAILED: &str = "TASK_STATE_FAILED";
 
+/// Records the manifest of the turn that a span is part of; nothing outside turns, where there is none.
+pub(crate) fn bound(span: &Span, binding_hash: &str) {
+    if !binding_hash.is_empty() {
+        span.record("althing.binding.hash", binding_hash);
+    }
+}
+
 /// Records on a span why what it is of failed: a reason of few values, never text of an agent.
 pub(crate) fn fail(span: &Span, why: &str) {
     span.record("error.type", why);

@@ -58,6 +58,8 @@ pub struct Question {
     pub as_itself: bool,
     /// The lease under which the calling agent's turn runs, if it is for a task of a group.
     pub lease: Option<Lease>,
+    /// The hash of the manifest that the calling agent was bound to; empty outside turns.
+    pub binding_hash: Arc<str>,
 }
 
 /// The reply of an agent.
@@ -162,6 +164,7 @@ impl ToolServer for AgentServer {
                 principals: context::current().principals.to_vec(),
                 as_itself: self.as_itself,
                 lease: context::current_lease(),
+                binding_hash: context::binding_hash(),
             };
             let reply = self.calls.ask(question).await.map_err(Fault::Failed)?;
             if reply.state == INPUT_REQUIRED {

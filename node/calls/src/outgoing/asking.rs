@@ -11,6 +11,7 @@ use super::{Call, Calls, SendError};
 use crate::error::{OperationError, Refusal};
 use crate::machine::redirects::{Astray, Journey, NO_REDIRECT, Redirect, Redirects};
 use crate::request::{CallRequest, Reply};
+use crate::traced;
 
 /// Why no host answered.
 pub(super) enum Unanswered {
@@ -120,7 +121,14 @@ impl<'a> Asking<'a> {
         self.calls.permitted(agent, vec![next])?;
         self.redirects().note(agent, redirect);
         // The span of the call names the node that served it; this one, who redirected it.
-        let span = tracing::info_span!("a2a.redirect", otel.kind = "internal", peer = %from, fence = redirect.fence);
+        let span = tracing::info_span!(
+            "a2a.redirect",
+            otel.kind = "internal",
+            peer = %from,
+            fence = redirect.fence,
+            althing.binding.hash = tracing::field::Empty,
+        );
+        traced::bound(&span, &self.call.request.binding_hash);
         span.in_scope(|| tracing::debug!(%agent, %from, to = %next, "a call is redirected"));
         Ok(next)
     }

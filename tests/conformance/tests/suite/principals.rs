@@ -1,5 +1,7 @@
 //! The principals of a call, on three nodes of three owners: the first calls the second's agent, which calls the third's.
 
+use std::sync::Arc;
+
 use althing_calls::machine::chain;
 use althing_calls::{AgentCaller, HostedAgent, Operation, Principal};
 use althing_communication::{CallerRule, Priority};
@@ -63,6 +65,7 @@ fn question(to: &AgentId, text: &str, principals: Vec<String>, as_itself: bool) 
         principals,
         as_itself,
         lease: None,
+        binding_hash: Arc::default(),
     }
 }
 

@@ -76,6 +76,7 @@ async fn asked_under(
         principals: vec!["local".to_owned()],
         as_itself: false,
         lease,
+        binding_hash: Arc::default(),
     };
     let heard = until("the other node is asked", || !asked.lock().expect("nobody panics with it").is_empty());
     let meanwhile = async {

@@ -1,4 +1,5 @@
-//! Binding, end to end: layers, modes, labels, the sealed manifest and its hash on every span.
+//! Binding, end to end: layers, modes, labels, and the sealed manifest. That its hash is on every span of a turn is shown by
+//! `traces` and `group_redirects`.
 
 use std::path::Path;
 use std::time::Duration;

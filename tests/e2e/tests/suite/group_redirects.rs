@@ -2,17 +2,21 @@
 //! can, where the caller signs anew and goes from then on.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::time::Duration;
 
 use althing_e2e::http::{HONEST, raw, request, says};
-use althing_e2e::{Machine, Node, cast, text, until};
+use althing_e2e::{Machine, Node, Running, cast, text, until};
 use serde_json::{Value, json};
 
+const MODEL: &str = include_str!("../../python/model.py");
 const SOON: Duration = Duration::from_secs(60);
 /// Members of the group; one more node of the owner belongs to none.
 const MEMBERS: usize = 3;
 /// The agent that stands for the group.
 const SERVED: &str = "team-echo";
+/// An agent that asks it.
+const ASKING: &str = "asking";
 
 /// Nodes of one owner, all connected; the last one is no member. By the order of their keys, in which a caller that knows
 /// nothing better asks them: the lowest first.
@@ -86,13 +90,35 @@ impl Desk {
         assert!(outcome.code == 0 && outcome.stdout.contains(words), "{outcome:?}");
     }
 
+    /// Adds an agent that asks the agent of the group when it is told to; its model ends with what is returned.
+    fn add_asking(&self, at: usize) -> Running {
+        let machine = &self.machines[at];
+        machine.write("model.py", MODEL);
+        let mut model = Running::start(machine.command(Path::new("python3")).arg("model.py"));
+        let port = model.line(SOON).expect("the endpoint says its port");
+        let endpoint = json!({ "url": format!("http://127.0.0.1:{}/v1", port.trim()), "model": "stub" });
+        let asking = json!({
+            "name": ASKING,
+            "description": "Asks the group",
+            "runtime": { "model": { "prompt": "Ask.", "endpoints": [endpoint] } },
+            "contract": { "class": { "latency": "srt" }, "capabilities": [format!("agents/{SERVED}")] },
+        });
+        machine.add(ASKING, &asking.to_string());
+        model
+    }
+
     /// Calls it over a node's gateway, as a stock client does, in a trace: who redirected the call, and who served it.
     fn goes(&self, at: usize, trace: &str, redirected: &[usize], served: &[usize]) {
+        self.goes_by(at, (SERVED, trace), trace, redirected, served);
+    }
+
+    /// The same, by an agent that is told something.
+    fn goes_by(&self, at: usize, told: (&str, &str), trace: &str, redirected: &[usize], served: &[usize]) {
         let gateway = self.nodes[at].as_ref().expect("it runs").gateway();
         let traceparent = format!("00-{trace}-b7ad6b7169203331-01");
         let headers = [HONEST[0], HONEST[1], ("traceparent", traceparent.as_str())];
-        let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": says(trace) });
-        let path = format!("/a2a/{SERVED}");
+        let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": says(told.1) });
+        let path = format!("/a2a/{}", told.0);
         let answer = raw(&gateway, &request(&gateway, "POST", &path, &headers, body.to_string().as_bytes()));
         assert_eq!(answer.json()["result"]["task"]["status"]["state"], "TASK_STATE_COMPLETED", "{answer:?}");
         // Spans end a little after the answer that they are of.
@@ -102,6 +128,29 @@ impl Desk {
             let refused = self.answering(spans, |span| span["failed"] == "REDIRECTED");
             refused == redirected && self.answering(spans, |span| span["failed"].is_null()) == served
         });
+    }
+
+    /// Both spans of a call that the asking agent made in its turn, and that was redirected, name the turn's manifest.
+    fn are_bound(&self, at: usize, trace: &str) {
+        let mut hashes = Vec::new();
+        // One more: the client that called the asking agent did so in no turn.
+        until(SOON, "three spans of calls are told", || {
+            let told = self.machines[at].json(&["trace", trace]);
+            let spans = told["spans"].as_array().expect("spans").iter();
+            let of_calls = spans.filter(|span| {
+                span["node"] == self.did(at).as_str()
+                    && (span["name"] == "a2a.client" || span["name"] == "a2a.redirect")
+            });
+            let hash = |span: &Value| (text(&span["name"]), span["attributes"]["althing.binding.hash"].clone());
+            hashes = of_calls.map(hash).collect();
+            hashes.len() == 3
+        });
+        let manifest = self.machines[at].json(&["bind", "--running", ASKING])["hash"].clone();
+        assert!(manifest.is_string(), "{manifest}");
+        hashes.retain(|(_, hash)| *hash == manifest);
+        hashes.sort_by(|(one, _), (other, _)| one.cmp(other));
+        let named: Vec<&str> = hashes.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(named, ["a2a.client", "a2a.redirect"]);
     }
 
     /// The nodes that were called for the agent of the group and answered so.
@@ -127,8 +176,12 @@ fn a_call_goes_to_the_member_that_can_once_for_each_change_of_member() {
     desk.call(first, "through a member");
     assert_eq!([first, other, able].map(|at| desk.turns(at)), [0, 0, 1]);
 
-    // Who is no member asks the first one, which redirects it; the next call goes to the able one at once.
-    desk.goes(outside, "0af7651916cd43dd8448eb211c803195", &[first], &[able]);
+    // Who is no member asks the first one, which redirects it; here that is an agent in a turn of its own. The next call
+    // goes to the able one at once.
+    let _model = desk.add_asking(outside);
+    let told = format!("call agents__{SERVED} {}", json!({ "message": "within a turn" }));
+    desk.goes_by(outside, (ASKING, &told), "0af7651916cd43dd8448eb211c803195", &[first], &[able]);
+    desk.are_bound(outside, "0af7651916cd43dd8448eb211c803195");
     desk.goes(outside, "0af7651916cd43dd8448eb211c803196", &[], &[able]);
     assert_eq!([first, other, able].map(|at| desk.turns(at)), [0, 0, 3]);
 

@@ -12,7 +12,8 @@ const MODEL: &str = include_str!("../../python/model.py");
 const SOON: Duration = Duration::from_secs(30);
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const PARENT: &str = "b7ad6b7169203331";
-/// The kinds of spans of a turn: each carries the hash of the manifest that its agent was bound to.
+/// The kinds of spans that are always of a turn: each carries the hash of the manifest that its agent was bound to. So do
+/// `a2a.client` and `a2a.redirect`, where an agent calls another one in its turn; of redirects `group_redirects` tells.
 const BOUND: [&str; 6] = ["a2a.server", "turn", "invoke_agent", "chat", "execute_tool", "retrieval"];
 
 /// Three nodes of one owner: the first is called, the second hosts a model agent with a tool and a memory, the third an
@@ -67,6 +68,11 @@ fn send(gateway: &str, trace: &str, words: &str) {
 fn named<'a>(spans: &'a [Value], name: &str) -> Vec<(&'a Value, &'a str)> {
     let of = spans.iter().filter(|span| span["name"] == name);
     of.map(|span| (span, span["node"].as_str().expect("a node"))).collect()
+}
+
+/// The hash of the manifest that a span names.
+fn hash_of(span: &Value) -> &Value {
+    &span["attributes"]["althing.binding.hash"]
 }
 
 /// From a span up to the first one without a known parent.
@@ -124,9 +130,15 @@ fn one_trace_leads_over_three_nodes_to_an_agent_and_to_a_tool() {
         assert!(!of.is_empty(), "no span {kind}: {spans:?}");
         for (span, node) in of {
             let (_, hash) = hashes.iter().find(|(did, _)| *did == node).expect("it runs agents");
-            assert_eq!(span["attributes"]["althing.binding.hash"], json!(hash), "{span}");
+            assert_eq!(hash_of(span), hash, "{span}");
         }
     }
+    // A call that the agent makes is of its turn; those of clients, over HTTP and MCP, are of none.
+    let asked = named(spans, "a2a.client");
+    let of_client: Vec<_> = asked.iter().filter(|(_, node)| *node != b).map(|(span, _)| span).collect();
+    assert!(of_client.len() == 3 && of_client.iter().all(|span| hash_of(span).is_null()), "{of_client:?}");
+    let in_turn: Vec<_> = asked.iter().filter(|(_, node)| *node == b).map(|(span, _)| hash_of(span)).collect();
+    assert_eq!(in_turn, [&json!(hashes[0].1)], "the manifest of the agent that asked");
 
     // It is listed, may be named by its beginning, from another node too, and is shown as a tree.
     let listed = scene.machines[0].json(&["trace"]);
