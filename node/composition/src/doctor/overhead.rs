@@ -13,6 +13,7 @@ use althing_execution::{Output, Turn};
 use althing_protocol::{AgentId, Frame, FrameKind, FrameOpener, FrameSealer, PublicKey, SecretKey, StreamBinding};
 use althing_td::AgentFile;
 use serde_json::{Value, json};
+use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use crate::node::Node;
@@ -68,7 +69,7 @@ pub async fn overhead(node: &Node) -> Result<Value, String> {
 }
 
 async fn measure(node: &Node, agent: &AgentId) -> Result<Value, String> {
-    let floor = bare().await;
+    let floor = bare().await?;
     let frame = frames(node)?;
     let found = resolved(node, agent).await?;
     let turn = turns(node).await?;
@@ -98,16 +99,24 @@ async fn measure(node: &Node, agent: &AgentId) -> Result<Value, String> {
     Ok(json!({ "overhead": layers, "remote": there_and_back.is_some() }))
 }
 
-/// Spawning a task that does nothing, and awaiting it.
-async fn bare() -> Row {
-    let mut took = Vec::with_capacity(ROUNDS);
-    for round in 0..ROUNDS + WARMING {
-        let begun = Instant::now();
-        // A task that does nothing does not fail.
-        let _ = tokio::spawn(async {}).await;
-        note(&mut took, round, begun);
-    }
-    Row { layer: "floor", what: "a bare task of the runtime".to_owned(), took }
+/// Spawning a task that does nothing, and awaiting it. From a thread that is none of the runtime's workers, as in `althing
+/// bench layers`: a worker runs a task of its own next and wakes nobody, so that there is nothing to measure.
+async fn bare() -> Result<Row, String> {
+    let runtime = Handle::current();
+    let measuring = move || {
+        let mut took = Vec::with_capacity(ROUNDS);
+        runtime.block_on(async {
+            for round in 0..ROUNDS + WARMING {
+                let begun = Instant::now();
+                // A task that does nothing does not fail.
+                let _ = tokio::spawn(async {}).await;
+                note(&mut took, round, begun);
+            }
+        });
+        took
+    };
+    let took = tokio::task::spawn_blocking(measuring).await.map_err(|error| error.to_string())?;
+    Ok(Row { layer: "floor", what: "a bare task of the runtime".to_owned(), took })
 }
 
 /// The first rounds do not count.

@@ -6,9 +6,26 @@ use althing_e2e::{Machine, until};
 use serde_json::Value;
 
 const SOON: Duration = Duration::from_secs(20);
-/// A call that reads is allowed so many bare tasks of the runtime, and a turn as many.
-const TASKS_MAX: f64 = 100.0;
-/// A turn wakes threads, which takes twice as long in some measurements as in others: the best of so many counts.
+/// A row of a measurement, and how many bare tasks of the same measurement it may take.
+struct Bound {
+    layer: &'static str,
+    /// What is in its name.
+    what: &'static str,
+    tasks_max: f64,
+}
+
+/// What the benchmarks record (docs/benchmarks.md, *Layers*) is 1.3 for a turn and 4.3 for a frame; five times that is
+/// allowed, since a build for tests is not optimised. A name and a task are read from memory, which wakes no thread: as two
+/// bare tasks and as ten, where one wakes two threads.
+const ALONE: [Bound; 4] = [
+    Bound { layer: "L1 execution", what: "turn", tasks_max: 6.5 },
+    Bound { layer: "L2 communication", what: "signed and verified", tasks_max: 21.5 },
+    Bound { layer: "L3 discovery", what: "name", tasks_max: 2.0 },
+    Bound { layer: "calls", what: "reads", tasks_max: 10.0 },
+];
+/// Recorded (*Faces*): 0.32 ms, which is 16; five times that.
+const REMOTE: Bound = Bound { layer: "L2 communication", what: "there and back", tasks_max: 80.0 };
+/// Other programs delay some measurements: of so many the best counts, for each row.
 const MEASUREMENTS: usize = 8;
 
 fn p50(measured: &Value, layer: &str, what: &str) -> f64 {
@@ -20,27 +37,41 @@ fn p50(measured: &Value, layer: &str, what: &str) -> f64 {
     p50
 }
 
+fn measured(machine: &Machine) -> Value {
+    machine.json(&["doctor", "--overhead"])
+}
+
+/// Measures until each row was within its bound once, and fails where one never was.
+fn in_proportion(machine: &Machine, bounds: &[Bound]) {
+    let mut least = vec![f64::INFINITY; bounds.len()];
+    let mut last = Value::Null;
+    for _ in 0..MEASUREMENTS {
+        last = measured(machine);
+        let floor = p50(&last, "floor", "bare task");
+        for (least, of) in least.iter_mut().zip(bounds) {
+            *least = least.min(p50(&last, of.layer, of.what) / floor);
+        }
+        if least.iter().zip(bounds).all(|(least, of)| *least <= of.tasks_max) {
+            break;
+        }
+    }
+    for (least, of) in least.iter().zip(bounds) {
+        let Bound { layer, what, tasks_max } = of;
+        println!("measured: {layer}, {what}: {least:.2} bare tasks, at most {tasks_max}");
+    }
+    let is_over = |(least, of): (&f64, &Bound)| *least > of.tasks_max;
+    assert!(!least.iter().zip(bounds).any(is_over), "{least:?} bare tasks; the last measurement: {last}");
+}
+
 #[test]
 fn what_each_layer_adds_to_a_call_is_measured_and_in_proportion() {
     let _alone = crate::alone();
     let here = Machine::new();
     let node = here.up_alone(&[]);
-    let measured = || here.json(&["doctor", "--overhead"]);
-    let is_in_proportion = |alone: &Value| {
-        let most = TASKS_MAX * p50(alone, "floor", "bare task");
-        p50(alone, "L1 execution", "turn") < most && p50(alone, "calls", "reads") < most
-    };
-    let mut alone = measured();
-    for _ in 1..MEASUREMENTS {
-        if is_in_proportion(&alone) {
-            break;
-        }
-        alone = measured();
-    }
+    in_proportion(&here, &ALONE);
+    let alone = measured(&here);
     assert_eq!(alone["remote"], false);
-    assert!(is_in_proportion(&alone), "{alone}");
     assert!(p50(&alone, "calls", "message") > p50(&alone, "calls", "reads"), "{alone}");
-    assert!(p50(&alone, "L3 discovery", "name") < p50(&alone, "calls", "reads") * 10.0, "{alone}");
 
     // With a node of the same owner the way to it is measured; signatures are a part of that.
     let there = here.of_same_owner();
@@ -48,10 +79,11 @@ fn what_each_layer_adds_to_a_call_is_measured_and_in_proportion() {
     until(SOON, "they are connected", || !here.json(&["peers"])["peers"].as_array().expect("a list").is_empty());
     let mut both = Value::Null;
     until(SOON, "the other answers", || {
-        both = here.json(&["doctor", "--overhead"]);
+        both = measured(&here);
         both["remote"] == true
     });
     assert!(p50(&both, "L2 communication", "there and back") > p50(&both, "L2 communication", "signed and verified"));
+    in_proportion(&here, &[REMOTE]);
     // Its agent is gone again, and was nobody else's to see.
     assert!(here.json(&["ps"])["agents"].as_array().expect("a list").is_empty());
     let shown = here.run(&["doctor", "--overhead"]);
