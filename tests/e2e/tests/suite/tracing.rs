@@ -1,15 +1,20 @@
 //! One call is one trace across the nodes that it touches, exported to a collector over OTLP; metrics and logs too.
 #![expect(clippy::disallowed_methods, reason = "real processes live in real time")]
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
+use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use althing_e2e::http::{HONEST, raw, request, says};
-use althing_e2e::{COMMAND_MAX, Machine, cast, until};
+use althing_e2e::{COMMAND_MAX, Machine, Outcome, Running, cast, until};
 use nix::sys::signal::Signal;
+use serde_json::json;
 
+const MODEL: &str = include_str!("../../python/model.py");
+const DOCUMENT: &str = include_str!("../../../../docs/traces.md");
 const SOON: Duration = Duration::from_secs(20);
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const PARENT: &str = "b7ad6b7169203331";
@@ -102,6 +107,27 @@ fn spans(body: &[u8]) -> Vec<Span> {
                     said: attribute(b"gen_ai.input.messages"),
                 });
             }
+        }
+    }
+    all
+}
+
+/// The fields of that number.
+fn nested(of: &[u8], number: u64) -> Vec<&[u8]> {
+    fields(of).into_iter().filter(|(found, _)| *found == number).map(|(_, value)| value).collect()
+}
+
+/// The metrics of an `ExportMetricsServiceRequest` (opentelemetry-proto, metrics/v1), with the attributes of their points.
+fn metrics(body: &[u8]) -> BTreeMap<String, BTreeSet<String>> {
+    let mut all = BTreeMap::<String, BTreeSet<String>>::new();
+    let of_scopes = nested(body, 1).into_iter().flat_map(|of_resource| nested(of_resource, 2));
+    for metric in of_scopes.flat_map(|of_scope| nested(of_scope, 2)) {
+        let attributes = all.entry(utf8(field(&fields(metric), 1))).or_default();
+        // Points of gauges (5) and sums (7) have their attributes elsewhere than those of histograms (9).
+        for (kind, at) in [(5, 7), (7, 7), (9, 9)] {
+            let points = nested(metric, kind).into_iter().flat_map(|data| nested(data, 1));
+            let keys = points.flat_map(|point| nested(point, at)).map(|attribute| utf8(field(&fields(attribute), 1)));
+            attributes.extend(keys);
         }
     }
     all
@@ -202,7 +228,7 @@ fn a_call_is_one_trace_from_the_client_through_both_nodes() {
 
     let traceparent = format!("00-{TRACE}-{PARENT}-01");
     let headers = [HONEST[0], HONEST[1], ("traceparent", traceparent.as_str())];
-    let body = serde_json::json!({ "jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": says("hello") });
+    let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": says("hello") });
     let answer =
         raw(&asking.gateway(), &request(&asking.gateway(), "POST", "/a2a/echo", &headers, body.to_string().as_bytes()));
     assert_eq!(answer.json()["result"]["task"]["status"]["state"], "TASK_STATE_COMPLETED", "{answer:?}");
@@ -256,49 +282,90 @@ fn a_contract_says_what_traces_tell() {
     assert_eq!(told, ["", "between us"], "{all:?}");
 }
 
-#[test]
-fn metrics_and_logs_are_exported_by_the_names_of_the_conventions_and_lines_name_their_trace() {
+/// The metrics that the documentation names.
+fn documented() -> BTreeSet<String> {
+    let rows = DOCUMENT.lines().skip_while(|line| !line.starts_with("| metric |")).skip(2);
+    let rows = rows.take_while(|line| line.starts_with('|')).filter_map(|line| line.split('|').nth(1));
+    rows.flat_map(|names| names.split('`').skip(1).step_by(2)).map(str::to_owned).collect()
+}
+
+/// A node that asks an agent of another one, of the same owner, whose model has it call a tool of the first: what the
+/// documentation has a metric for happens on one of them. Their collector, and what the first one said until it ended.
+fn told_by_two_nodes() -> (Receiver<Export>, Outcome) {
     let (collector, exported) = collector();
-    let machine = Machine::new();
+    let first = Machine::new();
     let telemetry =
         format!("[telemetry]\notlp_endpoint = \"{collector}\"\nlog = \"althing_calls=debug\"\nlog_format = \"json\"\n");
-    std::fs::write(machine.config().join("althing.toml"), telemetry).expect("a configuration");
-    let node = machine.up_alone(&[]);
-    machine.add("echo", &cast::echo("echo", "own"));
+    std::fs::write(first.config().join("althing.toml"), telemetry).expect("a configuration");
+    let asking = first.up_alone(&[]);
+    first.add("echo", &cast::echo("echo", "own"));
+    // With the configuration of the first.
+    let second = first.of_same_owner();
+    let serving = second.up_alone(&["--peer", &asking.address("/ip4/127.0.0.1")]);
+    second.write("model.py", MODEL);
+    let mut model = Running::start(second.command(Path::new("python3")).arg("model.py"));
+    let port = model.line(SOON).expect("the endpoint says its port");
+    let endpoint = json!({ "url": format!("http://127.0.0.1:{}/v1", port.trim()), "model": "stub" });
+    let helper = json!({
+        "name": "helper",
+        "description": "Helps",
+        "runtime": { "model": { "prompt": "Help.", "endpoints": [endpoint] } },
+        "tools": { "far": { "url": format!("{}/mcp", asking.gateway()) } },
+        "contract": { "class": { "latency": "srt" }, "capabilities": ["far/call_agent"] },
+    });
+    second.add("helper", &helper.to_string());
+    until(SOON, "it is found", || first.finds("helper"));
     let traceparent = format!("00-{TRACE}-{PARENT}-01");
     let headers = [HONEST[0], HONEST[1], ("traceparent", traceparent.as_str())];
-    let body = serde_json::json!({ "jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": says("hello") });
-    let answer =
-        raw(&node.gateway(), &request(&node.gateway(), "POST", "/a2a/echo", &headers, body.to_string().as_bytes()));
+    let words = says(r#"call far__call_agent {"agent": "echo", "message": "hello"}"#);
+    let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": words }).to_string();
+    let gateway = asking.gateway();
+    let answer = raw(&gateway, &request(&gateway, "POST", "/a2a/helper", &headers, body.as_bytes()));
     assert_eq!(answer.json()["result"]["task"]["status"]["state"], "TASK_STATE_COMPLETED", "{answer:?}");
-    node.running.signal(Signal::SIGTERM);
-    let ended = node.running.end(COMMAND_MAX);
+    // What waits to be exported is exported when a node stops.
+    for node in [&asking, &serving] {
+        node.running.signal(Signal::SIGTERM);
+    }
+    serving.running.end(COMMAND_MAX);
+    (exported, asking.running.end(COMMAND_MAX))
+}
 
-    let names: [&[u8]; 4] = [
-        b"rpc.client.call.duration",
-        b"messaging.process.duration",
-        b"gen_ai.client.operation.duration",
-        b"althing.tasks.live",
-    ];
+#[test]
+fn metrics_and_logs_are_exported_by_the_names_of_the_conventions_and_lines_name_their_trace() {
+    let (exported, ended) = told_by_two_nodes();
+    let documented = documented();
+    assert_eq!(documented.len(), 9, "{documented:?}");
     let trace: Vec<u8> = (0..16).map(|at| u8::from_str_radix(&TRACE[2 * at..2 * at + 2], 16).expect("hex")).collect();
-    let (mut figures, mut lines) = (Vec::new(), Vec::new());
-    let complete = |figures: &[Export], lines: &[Export]| {
-        names.iter().all(|name| figures.iter().any(|export| export.says(name)))
+    let (mut figures, mut lines) = (BTreeMap::<String, BTreeSet<String>>::new(), Vec::new());
+    let complete = |figures: &BTreeMap<String, BTreeSet<String>>, lines: &[Export]| {
+        documented.iter().all(|name| figures.contains_key(name))
             && lines.iter().any(|export: &Export| export.says(&trace) && export.says(b"turn ended"))
     };
     while !complete(&figures, &lines) {
         let export = exported.recv_timeout(SOON).unwrap_or_else(|_| panic!("{figures:?} {lines:?} {ended:?}"));
         match export.path.as_str() {
-            "/v1/metrics" => figures.push(export),
+            "/v1/metrics" => {
+                metrics(&export.body).into_iter().for_each(|(name, by)| figures.entry(name).or_default().extend(by));
+            }
             "/v1/logs" => lines.push(export),
             _ => {}
         }
+    }
+    assert_eq!(figures.keys().cloned().collect::<BTreeSet<_>>(), documented, "no metric but those that are documented");
+    for (name, by) in [
+        ("rpc.client.call.duration", &["rpc.method"][..]),
+        ("rpc.server.call.duration", &["rpc.method"]),
+        ("gen_ai.client.operation.duration", &["gen_ai.operation.name", "gen_ai.request.model", "gen_ai.agent.name"]),
+        ("gen_ai.client.token.usage", &["gen_ai.token.type"]),
+        ("mcp.client.operation.duration", &["gen_ai.tool.name"]),
+    ] {
+        assert!(by.iter().all(|by| figures[name].contains(*by)), "{name}: {:?}", figures[name]);
     }
     // What libraries say is not exported: what the exporter itself does would never end.
     assert!(!lines.iter().any(|export| export.says(b"hyper_util")), "{lines:?}");
     let line = ended.stderr.lines().find(|line| line.contains("turn ended")).expect("a line");
     let line: serde_json::Value = serde_json::from_str(line).expect("JSON");
-    assert_eq!((&line["trace_id"], &line["level"]), (&serde_json::json!(TRACE), &serde_json::json!("DEBUG")));
+    assert_eq!((&line["trace_id"], &line["level"]), (&json!(TRACE), &json!("DEBUG")));
     assert!(line["span_id"].as_str().is_some_and(|span| span.len() == 16), "{line}");
 }
 
