@@ -7,6 +7,11 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 const SOON: Duration = Duration::from_secs(15);
+const CLASSES: [&str; 3] = ["hrt", "srt", "dt"];
+/// The processor time that shows in which queue a turn runs: no other work of these threads takes as much.
+const WORK_MS: u64 = 200;
+/// Beside other programs delay-tolerant work gets a twentieth of a processor. Turns are stopped after a minute.
+const WORKED: Duration = Duration::from_secs(30);
 /// Adds its two inputs.
 const ADD: &str = r#"(module
   (import "althing" "input" (func $input (param i32) (result f64)))
@@ -65,29 +70,72 @@ fn without_a_contract_nothing_runs() {
     assert_eq!(machine.json(&["ps"]), json!({ "agents": [] }));
 }
 
+/// The processor time that the threads of a process with that name had, milliseconds.
+fn processor_ms(pid: u32, thread: &str) -> u64 {
+    let named = format!("({thread}");
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).expect("it runs");
+    let stats = tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("stat")).ok());
+    let ticks = stats.filter_map(|stat| {
+        // `TID (NAME) STATE …`; the 14th and the 15th field are ticks of 10 ms (proc_pid_stat(5)).
+        let (before, after) = stat.rsplit_once(") ")?;
+        let mut times = after.split(' ').skip(11).map_while(|field| field.parse::<u64>().ok());
+        before.ends_with(&named).then(|| times.next().zip(times.next()))?
+    });
+    ticks.map(|(user, system)| (user + system) * 10).sum()
+}
+
+/// The same agent in each class, under the name of the class: it does the same.
+fn all_add(machine: &Machine) {
+    for class in CLASSES {
+        let inputs = json!({ "inputs": { format!("{class}.x"): 2, format!("{class}.y"): 0.5 } }).to_string();
+        let called = machine.run(&["call", class, &inputs]);
+        assert_eq!(called.code, 0, "{called:?}");
+        let told: Value = serde_json::from_str(&called.stdout).expect("numbers");
+        assert_eq!(told["outputs"], json!({ format!("{class}.sum"): 2.5 }), "{class}");
+    }
+}
+
 #[test]
 fn the_class_selects_the_queue() {
     let machine = machine();
-    let _node = machine.up_alone(&[]);
-    let signals = json!({ "inputs": ["x", "y"], "outputs": ["sum"] });
+    let node = machine.up_alone(&[]);
     let mut hard = hrt(10_000, 500);
-    let classes =
-        [("hrt", hard["class"].take()), ("srt", json!({ "latency": "srt" })), ("dt", json!({ "latency": "dt" }))];
-    for (name, class) in classes {
-        let contract = json!({ "class": class, "signals": signals, "placement": { "min_grade": "C" } });
-        let added = add(&machine, "adder", &file("adder", "add.wat", &contract));
+    for (class, spec) in
+        CLASSES.into_iter().zip([hard["class"].take(), json!({ "latency": "srt" }), json!({ "latency": "dt" })])
+    {
+        let [x, y, sum] = ["x", "y", "sum"].map(|signal| format!("{class}.{signal}"));
+        let signals = json!({ "inputs": [x, y], "outputs": [sum] });
+        let contract = json!({ "class": spec, "signals": signals, "placement": { "min_grade": "C" } });
+        let added = add(&machine, class, &file(class, "add.wat", &contract));
         assert_eq!(added.code, 0, "{added:?}");
-        assert_eq!(row(&machine, "adder")["class"], name);
-        // The same agent does the same in every class.
-        let called = machine.run(&["call", "adder", r#"{"inputs": {"x": 2, "y": 0.5}}"#]);
-        assert_eq!(called.code, 0, "{called:?}");
-        let told: Value = serde_json::from_str(&called.stdout).expect("numbers");
-        assert_eq!(told["outputs"], json!({ "sum": 2.5 }), "{name}");
-        let wrong = machine.run(&["call", "adder", r#"{"inputs": {"z": 2}}"#]);
+        let wrong = machine.run(&["call", class, r#"{"inputs": {"z": 2}}"#]);
         assert_eq!(wrong.code, 5, "{wrong:?}");
-        assert!(wrong.stderr.contains("x, y"), "{wrong:?}");
-        assert_eq!(machine.run(&["agent", "remove", "adder"]).code, 0);
+        assert!(wrong.stderr.contains(&format!("{class}.x, {class}.y")), "{wrong:?}");
     }
+    assert_eq!(CLASSES.map(|class| row(&machine, class)["class"].clone()), CLASSES);
+    all_add(&machine);
+
+    // Side by side: two that never end, each on the threads of its class, while the loop goes on with its jobs on a thread
+    // of its own; and whoever asks another agent of a class is answered.
+    let endless = ["srt", "dt"].map(|class| {
+        let name = format!("endless-{class}");
+        let added = add(&machine, &name, &file(&name, "stuck.wat", &json!({ "class": { "latency": class } })));
+        assert_eq!(added.code, 0, "{added:?}");
+        (class, processor_ms(node.running.pid(), class), name)
+    });
+    let jobs = || row(&machine, "hrt")["hrt"]["jobs"].as_u64().expect("a number");
+    let before = jobs();
+    let mut calls: Vec<Running> =
+        endless.iter().map(|(_, _, name)| Running::start(&mut machine.althing(&["call", name, ""]))).collect();
+    until(WORKED, "each works in its queue", || {
+        let worked = |class: &str, had: u64| processor_ms(node.running.pid(), class) >= had + WORK_MS;
+        endless.iter().all(|(class, had, _)| worked(class, *had)) && jobs() >= before + 20
+    });
+    all_add(&machine);
+    assert!(!calls.iter_mut().any(Running::ended), "they go on meanwhile");
+    let hard = &row(&machine, "hrt")["hrt"];
+    assert_eq!((&hard["overruns"], &hard["failures"]), (&json!(0), &json!(0)), "{hard}");
+
     let native = json!({
         "name": "echo", "description": "Says it again.", "runtime": { "native": { "builtin": "echo" } },
         "contract": hrt(10_000, 500),
