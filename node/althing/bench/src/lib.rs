@@ -41,10 +41,8 @@ pub async fn run(bench: &Bench, out: &Out, ports: &Ports) -> Result<(), BenchErr
         BenchClass::Dt(dt) => dt::run(dt, out).await?,
         BenchClass::Layers(layers) => layers::run(layers, out, &ports.clock).await?,
     };
-    if bench.no_goals
-        && let Some(report) = report.as_object_mut()
-    {
-        report.remove("goals");
+    if bench.no_goals {
+        measure_only(&mut report);
     }
     if let Some(path) = &bench.output {
         write(path, &format!("{report:#}"))?;
@@ -54,6 +52,16 @@ pub async fn run(bench: &Bench, out: &Out, ports: &Ports) -> Result<(), BenchErr
     }
     out.show(&report, people);
     verdict(&report)
+}
+
+/// Keeps the figures, and drops what they are compared with.
+fn measure_only(report: &mut Value) {
+    let figure = |goal: &Value| json!({ "name": goal["name"], "measured": goal["measured"] });
+    let figures: Vec<Value> = goals(report).map(figure).collect();
+    if let Some(report) = report.as_object_mut() {
+        report.remove("goals");
+        report.insert("figures".to_owned(), figures.into());
+    }
 }
 
 /// Fails if a goal was missed; goals that were not judged, for lack of jobs, do not count.
@@ -102,6 +110,10 @@ fn people(report: &Value) -> String {
         shown = table(&["layer", "what", "p50 us", "p99 us", "of a bare task"], &rows);
         shown.push('\n');
     }
+    for figure in report["figures"].as_array().into_iter().flatten() {
+        let (name, measured) = (figure["name"].as_str(), figure["measured"].as_f64());
+        shown.push_str(&format!("{}: {:.3}\n", name.unwrap_or_default(), measured.unwrap_or_default()));
+    }
     for goal in goals(report) {
         let number = |name: &str| goal[name].as_f64().unwrap_or_default();
         let verdict = match goal["holds"].as_bool() {
@@ -149,5 +161,14 @@ mod tests {
         let shown = people(&json!({ "goals": [holds, missed, few] }));
         assert!(shown.contains("holds   fine") && shown.contains("MISSED  slow"), "{shown}");
         assert!(shown.contains("not judged: too few jobs"), "{shown}");
+    }
+
+    #[test]
+    fn without_goals_the_figures_are_shown_and_nothing_is_judged() {
+        let mut report = json!({ "goals": [goal("slow", 3.0, "≤", 2.0)] });
+        measure_only(&mut report);
+        assert_eq!(report, json!({ "figures": [{ "name": "slow", "measured": 3.0 }] }));
+        assert!(verdict(&report).is_ok());
+        assert_eq!(people(&report), "slow: 3.000\n");
     }
 }
