@@ -1,50 +1,125 @@
 //! What the gateway tells about itself: a page, `/llms.txt`, `/llms-full.txt`, `/openapi.json`, `/metrics`.
 
+use althing_calls::Operation;
 use althing_conformance::gateway::Gateway;
-use althing_conformance::mesh::{Node, file, store};
+use althing_conformance::mesh::{Node, Setup, file, message, store};
+use althing_protocol::AgentId;
 use althing_simnet::{LinkConfig, SimNet};
-use serde_json::json;
+use reqwest::RequestBuilder;
+use serde_json::{Value, json};
 
 async fn node() -> Node {
     let net = SimNet::new(1, LinkConfig::default());
     Node::start(&net, 1, 100, &[], store()).await
 }
 
+/// What is refused here although it is asked for properly, and the reason: the agent exposes no tools, and nobody
+/// issues tokens.
+const REFUSED: [(&str, &str, u16, &str); 5] = [
+    ("get", "/things/{agent}/tools/{tool}", 404, "TOOL_UNKNOWN"),
+    ("get", "/things/{agent}/tools/{tool}/model", 404, "TOOL_UNKNOWN"),
+    ("post", "/things/{agent}/tools/{tool}/actions/{action}", 404, "TOOL_UNKNOWN"),
+    ("get", "/things/{agent}/tools/{tool}/actions/{action}/{task}", 404, "TOOL_UNKNOWN"),
+    ("get", "/.well-known/oauth-protected-resource", 404, "no issuer of OAuth"),
+];
+
+/// The body of a proper request, where a path takes one.
+fn body(path: &str) -> Value {
+    match path {
+        "/a2a/{agent}" | "/a2a/{agent}/" => {
+            json!({ "jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": message("hello") })
+        }
+        "/a2a/{agent}/message:send" | "/a2a/{agent}/message:stream" => message("hello"),
+        "/a2a/{agent}/tasks/{task}/pushNotificationConfigs" => json!({ "url": RECEIVER }),
+        "/things/{agent}/actions/chat" => json!({ "messages": [{ "role": "user", "content": "hello" }] }),
+        "/mcp" | "/mcp/{agent}" => json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+            "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" },
+        } }),
+        _ => json!({}),
+    }
+}
+
+/// Nobody listens there: what is sent is kept for later.
+const RECEIVER: &str = "http://127.0.0.1:9/hook";
+
+/// A request as the document describes it, about a task that is worked on, and a configuration of its notifications.
+async fn request(
+    gateway: &Gateway,
+    node: &Node,
+    agent: &AgentId,
+    (method, path): (&str, &str),
+    operation: &Value,
+) -> RequestBuilder {
+    let (mut task, mut config) = (String::new(), String::new());
+    if path.contains("{task}") || path.ends_with("/taskUpdate") {
+        task = node.begin(agent, "stuck").await.as_str().expect("an id").to_owned();
+    }
+    if path.contains("{config}") {
+        let create = json!({ "taskId": task, "url": RECEIVER });
+        let made = node.one(agent, Operation::CreatePushConfig, create).await.expect("it is kept");
+        config = made["id"].as_str().expect("an id").to_owned();
+    }
+    let address = path.replace("{agent}", agent.name()).replace("{task}", &task).replace("{config}", &config);
+    let address = address.replace("{tool}", "none").replace("{action}", "none");
+    let query = if path.ends_with("/taskUpdate") { format!("?task={task}") } else { String::new() };
+    let mut request = gateway.request(&method.to_ascii_uppercase(), &format!("{address}{query}"));
+    if operation.get("requestBody").is_some() || path.starts_with("/mcp") {
+        request = request.json(&body(path));
+    }
+    if operation["parameters"].as_array().is_some_and(|all| all.iter().any(|one| one["name"] == "A2A-Version")) {
+        request = request.header("a2a-version", "1.0");
+    }
+    if path.ends_with("/ws") {
+        let upgrade = [("connection", "upgrade"), ("upgrade", "websocket"), ("sec-websocket-version", "13")];
+        let socket = [("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ=="), ("sec-websocket-protocol", "lmosprotocol")];
+        for (name, value) in upgrade.into_iter().chain(socket) {
+            request = request.header(name, value);
+        }
+    }
+    request.header("accept", if path.starts_with("/mcp") { "application/json, text/event-stream" } else { "*/*" })
+}
+
+/// Each is asked as the document says, and gives an answer that the document promises, not a refusal.
 #[tokio::test]
 async fn every_route_that_the_document_names_is_served() {
-    let node = node().await;
-    node.host(&file("near", "Acts as it is told", "acting.do", "do", "play")).await;
+    let net = SimNet::new(1, LinkConfig::default());
+    let push = Some(vec!["127.0.0.0/8".parse().expect("a net")]);
+    // Push notifications are sent by a client of TLS, whose provider another test may have installed.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let node = Node::assemble(&net, Setup { push, ..Setup::new(&net, 1, 100) }, store()).await;
+    let near = node.host(&file("near", "Acts as it is told", "acting.do", "do", "play")).await;
     let gateway = Gateway::start(&node, None).await;
     let document = gateway.get("/openapi.json").await.json();
     assert_eq!(document["servers"][0]["url"], format!("http://{}", gateway.host));
-    let mut tried = 0;
+    let mut refused = 0;
     for (path, methods) in document["paths"].as_object().expect("paths") {
         for (method, operation) in methods.as_object().expect("methods") {
-            let address = path.replace("{agent}", "near").replace("{task}", "none").replace("{config}", "none");
-            let mut request = gateway.request(&method.to_ascii_uppercase(), &address);
-            if operation.get("requestBody").is_some() {
-                request = request.json(&json!({}));
-            }
-            // A stream of events has no end.
-            let accepted = if path == "/mcp" { "application/json, text/event-stream" } else { "*/*" };
-            let answer = request.header("accept", accepted).send().await.expect("an answer");
+            let asked = request(&gateway, &node, &near, (method, path), operation).await;
+            let answer = asked.send().await.expect("an answer");
             let (status, media) = (answer.status().as_u16(), answer.headers().get("content-type").cloned());
             let media = media.map(|media| media.to_str().expect("text").to_owned()).unwrap_or_default();
-            assert!(status != 405, "{method} {address}: {status}");
+            let expected = REFUSED.iter().find(|(of, at, ..)| of == method && at == path);
             let answers = &operation["responses"];
-            let described = answers.get(status.to_string()).unwrap_or(&answers["default"]);
-            let medias = described["content"].as_object().into_iter().flat_map(|content| content.keys());
-            // The SDK of MCP refuses in plain text.
-            let is_known = path.starts_with("/mcp") || medias.into_iter().any(|known| media.starts_with(known));
-            assert!(is_known, "{method} {address}: {status} {media}");
-            if status == 404 {
-                let body = answer.text().await.expect("a body");
-                assert!(!body.contains("there is nothing at"), "{method} {address} is not served");
-            }
-            tried += 1;
+            let described = match expected {
+                // A stream of events has no end: only refusals are read.
+                Some((_, _, wanted, why)) => {
+                    let said = answer.text().await.expect("a body");
+                    assert!(status == *wanted && said.contains(*why), "{method} {path}: {status} {said}");
+                    refused += 1;
+                    &answers["default"]
+                }
+                None => answers.get(status.to_string()).unwrap_or_else(|| panic!("{method} {path}: {status} {media}")),
+            };
+            let is_known = match described["content"].as_object() {
+                // The SDK of MCP answers by events too.
+                Some(_) if path.starts_with("/mcp") && media == "text/event-stream" => true,
+                Some(content) => content.keys().any(|known| media.starts_with(known.as_str())),
+                None => media.is_empty(),
+            };
+            assert!(is_known, "{method} {path}: {status} {media:?}");
         }
     }
-    assert!(tried > 15, "{tried}");
+    assert_eq!(refused, REFUSED.len(), "what is refused is named by the document");
     assert_eq!(gateway.get("/nothing").await.status, 404);
 }
 
@@ -129,7 +204,7 @@ async fn figures_are_what_the_node_counts() {
     let task = node.begin(&id, "stuck").await;
     assert_eq!(figure("althing_tasks_running").await, 1);
     let cancel = json!({ "id": task });
-    node.one(&id, althing_calls::Operation::CancelTask, cancel).await.expect("it is cancelled");
+    node.one(&id, Operation::CancelTask, cancel).await.expect("it is cancelled");
     assert_eq!(figure("althing_tasks_running").await, 0);
     let body = gateway.get("/metrics").await;
     assert!(body.header("content-type").starts_with("text/plain; version=0.0.4"), "{body:?}");
