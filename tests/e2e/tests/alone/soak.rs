@@ -157,13 +157,16 @@ fn middle<T: Ord + Copy>(looks: &Looks, quarter: usize, of: impl Fn(&(u64, usize
     some[some.len() / 2]
 }
 
+/// What a node fills within a minute and has at most: the write buffers of its store (8 MiB) and the ring of spans (4
+/// MiB). Its tasks take a hundredth of that. In ten minutes or more the second quarter has it already.
+const FILLS_KIB: u64 = 12 << 10;
+
 /// Is what the last quarter holds as much as the second did?
 fn flat(who: &str, looks: &Looks, secs: u64) {
     let (early, late) = (middle(looks, 1, |look| look.0), middle(looks, 3, |look| look.0));
     let (few, many) = (middle(looks, 1, |look| look.1), middle(looks, 3, |look| look.1));
     println!("measured: {who}: {early} KiB and {few} descriptors in the second quarter, {late} and {many} in the last");
-    // Of a minute most is what a node takes once.
-    let room = if secs >= 600 { early / 10 } else { early / 3 };
+    let room = if secs >= 600 { early / 10 } else { FILLS_KIB };
     assert!(late <= early + room, "{who}'s memory grows: {looks:?}");
     assert!(many <= few + 24, "{who}'s descriptors grow: {looks:?}");
 }
