@@ -138,12 +138,7 @@ fn who_gives_an_answer_up_gives_up_what_was_asked_for_it() {
     assert_ne!(calling.end(SOON).code, 0);
 }
 
-const FOLLOWS: &str = r#"(module
-  (import "althing" "input" (func $input (param i32) (result f64)))
-  (import "althing" "output" (func $output (param i32 f64)))
-  (func (export "turn") (call $output (i32.const 0) (call $input (i32.const 0)))))"#;
-
-// T9 (requirements): a control loop leans on a model, and goes on without it when it is late.
+/// Neither an agent whose contract names all agents nor one whose contract names it asks a stranger's.
 #[test]
 fn a_strangers_agent_is_asked_by_nobody() {
     let mut scene = scene();
@@ -160,6 +155,11 @@ fn a_strangers_agent_is_asked_by_nobody() {
     let said = scene.says("named", r#"call agents__far {"message": "hi", "task": "0199"}"#);
     assert!(said.contains("no task that it began"), "{said}");
 }
+
+const FOLLOWS: &str = r#"(module
+  (import "althing" "input" (func $input (param i32) (result f64)))
+  (import "althing" "output" (func $output (param i32 f64)))
+  (func (export "turn") (call $output (i32.const 0) (call $input (i32.const 0)))))"#;
 
 /// A control loop that follows what it was advised, and goes on without it so long after it was.
 fn arm(after_us: u32) -> Value {
@@ -179,6 +179,7 @@ fn arm(after_us: u32) -> Value {
     })
 }
 
+/// T9: its jobs run whether a model advises it or not, and where advice is late, its contract says what counts.
 #[test]
 fn a_control_loop_leans_on_a_model_and_does_not_wait_for_it() {
     let mut scene = scene();
@@ -202,6 +203,7 @@ fn a_control_loop_leans_on_a_model_and_does_not_wait_for_it() {
     let arm = &agents.iter().find(|agent| agent["name"] == "arm").expect("it is there")["hrt"];
     let (jobs, fallbacks) = (arm["jobs"].as_u64().expect("a number"), arm["fallbacks"].as_u64().expect("a number"));
     assert!(fallbacks > 0 && fallbacks < jobs, "{arm}");
+    assert_eq!(arm["overruns"], 0, "it waits for nobody: {arm}");
 }
 
 #[test]
