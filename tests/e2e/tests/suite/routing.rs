@@ -134,17 +134,53 @@ fn what_is_learned_moves_sentences_and_outlives_the_node() {
     assert_eq!(machine.run(&["route", "learn", "none.csv"]).code, 2);
 }
 
+/// Sentences of which a node that has `billing` and `weather` is sure, as the first test shows. Two labels are wrong on
+/// purpose: the third is for billing, and the last is what billing itself says.
+const SURE: &str = "instruction,agent,intent,split\n\
+    please show me my bill,billing,view,test\nwill it rain on Sunday,weather,rain,test\n\
+    how much do I owe,weather,owe,test\nhow do I knit a scarf,none,,test\nwhere is my parcel,none,,test\n\
+    show me my last bill,none,,test\n";
+/// What docs/benchmarks.md records of the larger set: accuracy, and the share refused of what is for nobody, whose goal
+/// is 0.9. Rounding differs from machine to machine by less than one sentence of fifty.
+const RECORDED: [(&str, f64, f64); 3] = [("keyword", 0.27, 1.0), ("vector", 0.64, 0.98), ("hybrid", 0.63, 0.96)];
+const ROUNDING: f64 = 0.02;
+
 #[test]
 fn an_evaluation_counts_what_is_right_and_what_is_refused() {
     let machine = Machine::new();
     let _node = machine.up_alone(&[]);
     machine.write("set.csv", SET);
     let report = machine.json(&["route", "--eval", "set.csv"]);
-    assert_eq!(report["modes"].as_array().map(Vec::len), Some(3), "{report}");
-    for mode in report["modes"].as_array().into_iter().flatten() {
-        assert!(mode["refusal"].as_f64().is_some_and(|share| share >= 0.9), "{mode}");
-        assert!(mode["accuracy"].as_f64().is_some_and(|share| share > 0.2), "{mode}");
+    assert_eq!(
+        (&report["agents"], &report["learnedOfFile"], &report["tested"]),
+        (&json!(12), &json!(337), &json!(328))
+    );
+    let modes = report["modes"].as_array().expect("modes");
+    assert_eq!(modes.len(), RECORDED.len(), "{report}");
+    for (mode, (name, accuracy, refusal)) in modes.iter().zip(RECORDED) {
+        assert_eq!((&mode["mode"], &mode["inScope"], &mode["outOfScope"]), (&json!(name), &json!(282), &json!(46)));
+        let share = |of: &str| mode[of].as_f64().expect("a share");
+        println!("measured: {name}: accuracy {:.4}, refusal {:.4}", share("accuracy"), share("refusal"));
+        assert!((share("accuracy") - accuracy).abs() < ROUNDING, "{mode}");
+        assert!((share("refusal") - refusal).abs() < ROUNDING && share("refusal") >= 0.9, "{mode}");
         assert!(mode["routeNs"].as_u64().is_some_and(|took| took > 0), "{mode}");
+    }
+    // Each sentence is counted where it belongs.
+    machine.add("billing", &agent("billing", "Bills and invoices", json!("own"), &BILLS));
+    machine.add("weather", &agent("weather", "Weather forecasts", json!("own"), &WEATHER));
+    machine.write("sure.csv", SURE);
+    let sure = machine.json(&["route", "--eval", "sure.csv"]);
+    let modes = sure["modes"].as_array().expect("modes");
+    assert_eq!((modes.len(), &sure["agents"]), (3, &json!(2)), "{sure}");
+    for mode in modes {
+        let count = |of: &str| mode[of].as_u64().expect("a number");
+        assert_eq!(["inScope", "right", "outOfScope", "refused"].map(count), [3, 2, 3, 2], "{mode}");
+        let mistakes = mode["mistakes"].as_array().expect("a list").iter();
+        let mistaken: Vec<[&Value; 3]> =
+            mistakes.map(|one| ["instruction", "wanted", "got"].map(|of| &one[of])).collect();
+        let owe = ["how much do I owe", "weather", "billing"].map(|word| json!(word));
+        let bill = ["show me my last bill", "", "billing"].map(|word| json!(word));
+        assert_eq!(mistaken, [owe.each_ref(), bill.each_ref()], "{mode}");
     }
     let shown = machine.run(&["route", "--eval", "set.csv", "--mode", "vector"]);
     assert!(shown.code == 0 && shown.stdout.contains("OUT OF SCOPE REFUSED"), "{shown:?}");
