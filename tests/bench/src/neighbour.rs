@@ -12,12 +12,16 @@ use serde_json::json;
 use crate::figures::{percentile, us};
 use crate::wasm::{self, ECHO};
 
-/// What the greedy agents do, each in place of a line of the echo agent.
-const GREEDY: [(&str, &str); 2] = [
-    ("spin", "(loop $on (br $on))"),
+/// What the greedy agents do, each in place of a line of the echo agent; and how long a turn may take beside them in the
+/// same class, p99: twice what was measured (1.9 and 2.8 ms). It waits until the guests that have the slots reach the end
+/// of an epoch, which has 1 ms (`TICK` of `node/l1-execution/wasm/src/epochs.rs`), and those that take memory have the
+/// kernel work for them meanwhile.
+const GREEDY: [(&str, Duration, &str); 2] = [
+    ("spin", Duration::from_millis(4), "(loop $on (br $on))"),
     // A page after the other, each written to, until there are no more; then again from the first.
     (
         "allocate",
+        Duration::from_millis(6),
         "(local $to i32)
          (loop $on
            (drop (memory.grow (i32.const 1)))
@@ -36,9 +40,6 @@ const TURNS: usize = 3_000;
 const EVERY: Duration = Duration::from_millis(2);
 /// How much slower a turn may be beside agents of the class below, p99; smaller differences are noise between runs.
 const RATIO_MAX: f64 = 2.0;
-/// How long a turn may take beside agents of its own class, p99: a guest that runs is stopped at the engine's next tick, after
-/// 10 ms at most, and the turn may wait for two of them.
-const OWN_CLASS_MAX: Duration = Duration::from_millis(25);
 
 /// The neighbour's turns, one after the other at a fixed pace.
 async fn turns(host: &Host) -> Vec<Duration> {
@@ -83,7 +84,7 @@ pub async fn run() -> bool {
     );
     turns(&host).await; // warming up
     let mut fine = true;
-    for (what, code) in GREEDY {
+    for (what, own_class_max, code) in GREEDY {
         for class in ["dt", "srt"] {
             let name = format!("{what}-{class}");
             start(&host, &name, class, folder.path(), &ECHO.replacen(";; a greedy one works here", code, 1));
@@ -101,7 +102,7 @@ pub async fn run() -> bool {
             let ratio = us(beside99) / us(quiet99);
             let (held, wanted) = match class {
                 "dt" => (ratio <= RATIO_MAX, format!("ratio at most {RATIO_MAX}")),
-                _ => (beside99 <= OWN_CLASS_MAX, format!("at most {} ms", OWN_CLASS_MAX.as_millis())),
+                _ => (beside99 <= own_class_max, format!("at most {} ms", own_class_max.as_millis())),
             };
             fine &= held;
             println!(
