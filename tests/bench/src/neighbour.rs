@@ -12,10 +12,10 @@ use serde_json::json;
 use crate::figures::{percentile, us};
 use crate::wasm::{self, ECHO};
 
-/// What the greedy agents do, each in place of a line of the echo agent; and how long a turn may take beside them in the
-/// same class, p99: twice what was measured (1.9 and 2.8 ms). It waits until the guests that have the slots reach the end
-/// of an epoch, which has 1 ms (`TICK` of `node/l1-execution/wasm/src/epochs.rs`), and those that take memory have the
-/// kernel work for them meanwhile.
+/// What the greedy agents do, each in place of a line of the echo agent; and how long a turn may take beside them in
+/// the same class, p99: twice what was measured (1.9 and 2.8 ms). It waits until the guests that have the slots reach
+/// the end of an epoch, which has 1 ms (`TICK` of `node/l1-execution/wasm/src/epochs.rs`), and those that take memory
+/// have the kernel work for them meanwhile.
 const GREEDY: [(&str, Duration, &str); 2] = [
     ("spin", Duration::from_millis(4), "(loop $on (br $on))"),
     // A page after the other, each written to, until there are no more; then again from the first.
