@@ -1,10 +1,12 @@
 //! `althing.toml`: every key with its default; unknown keys are refused with a suggestion.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use althing_discovery::Net;
 use althing_execution::admission::Policy;
 use althing_execution::kernel::KernelConfig;
+use althing_execution::process::ProcessConfig;
 use althing_gateway::Scope;
 use althing_node::network_key;
 use althing_node::registries::Requirement;
@@ -24,6 +26,9 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 const NETWORK_MAX: usize = althing_protocol::limits::NETWORK_BYTES_MAX;
 /// A token shorter than this is no secret.
 const TOKEN_MIN: usize = 16;
+/// Seconds between two looks at what was adopted: others are not asked without pause, and a change is seen in an hour.
+const ADOPT_CHECK_MIN: u64 = 1;
+const ADOPT_CHECK_MAX: u64 = 3_600;
 
 /// The whole configuration. `docs/configuration.md` says the same in words.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -52,6 +57,8 @@ pub struct Config {
     pub introduce: Introduce,
     /// Finding other people's Things.
     pub things: Things,
+    /// Agents that others serve.
+    pub adopt: Adopt,
     /// Push notifications of tasks.
     pub push: Push,
     /// The HTTP gateway.
@@ -165,6 +172,35 @@ impl Things {
     /// Its networks; invalid ones were refused when the configuration was read.
     pub fn nets(&self) -> Vec<Net> {
         self.nets.iter().filter_map(|net| net.parse().ok()).collect()
+    }
+}
+
+/// `[adopt]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Adopt {
+    /// Seconds between two looks at the card of an adopted agent, at its tools, or at the description of a Thing.
+    pub check_seconds: u64,
+}
+
+impl Default for Adopt {
+    fn default() -> Self {
+        Adopt { check_seconds: ProcessConfig::default().check.as_secs() }
+    }
+}
+
+impl Adopt {
+    /// The same, for what looks.
+    pub fn check_every(&self) -> Duration {
+        Duration::from_secs(self.check_seconds)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let seconds = self.check_seconds;
+        if (ADOPT_CHECK_MIN..=ADOPT_CHECK_MAX).contains(&seconds) {
+            return Ok(());
+        }
+        Err(format!("`adopt.check_seconds` is {ADOPT_CHECK_MIN} to {ADOPT_CHECK_MAX}, not {seconds}"))
     }
 }
 
@@ -318,6 +354,7 @@ impl Default for Config {
             lan: Lan::default(),
             introduce: Introduce::default(),
             things: Things::default(),
+            adopt: Adopt::default(),
             push: Push::default(),
             gateway: Gateway::default(),
             execution: Execution::default(),
@@ -499,6 +536,7 @@ impl Config {
             let listen = &self.introduce.listen;
             return Err(format!("`introduce.listen` is an address and a port, such as 0.0.0.0:7422, not {listen:?}"));
         }
+        self.adopt.check()?;
         self.gateway.check()
     }
 }
@@ -612,6 +650,20 @@ mod tests {
         );
         assert!(whole.expect("certificates are no less than a token").gateway.tls.files().is_some());
         assert_eq!(Config::default().gateway.tls.files(), None);
+    }
+
+    #[test]
+    fn what_was_adopted_is_looked_at_each_half_minute_unless_the_file_says_otherwise() {
+        assert_eq!(Config::default().adopt.check_every(), Duration::from_secs(30));
+        for (seconds, is_fit) in [(0, false), (1, true), (3_600, true), (3_601, false)] {
+            let read = Config::parse(&format!("[adopt]\ncheck_seconds = {seconds}"));
+            assert_eq!(read.is_ok(), is_fit, "{seconds}");
+            match read {
+                Ok(config) => assert_eq!(config.adopt.check_every(), Duration::from_secs(seconds)),
+                Err(error) => assert_eq!(error, format!("`adopt.check_seconds` is 1 to 3600, not {seconds}")),
+            }
+        }
+        assert!(Config::parse("[adopt]\ncheck_seconds = -1").is_err());
     }
 
     #[test]

@@ -21,8 +21,8 @@ use althing_execution::{Builtins, Connect, Echo, Host, Scheduling};
 use althing_knowledge::Knowledge;
 use althing_libp2p::{Libp2pConfig, Libp2pNetwork};
 use althing_node::{
-    Execution, FAMILIES, GroupOrders, LanPort, Node, NodeConfig, Owner, Policies, Ports, RouterAgent, Secrets, Things,
-    owner,
+    Adopted, Execution, FAMILIES, GroupOrders, LanPort, Node, NodeConfig, Owner, Policies, Ports, RouterAgent, Secrets,
+    Things, owner,
 };
 use althing_protocol::SecretKey;
 use althing_store::{OpenError, RocksStore, Store, StoreConfig, keyfile};
@@ -103,6 +103,7 @@ fn described(at: &Paths, config: &Config) -> NodeConfig {
         announce: config.node.announce.clone(),
         labels: config.node.labels.clone(),
         things: Things { lan: config.things.lan, urls: config.things.urls.clone(), nets: config.things.nets() },
+        adopted: Adopted { check: config.adopt.check_every() },
         push: Some(config.push.nets()),
         embeddings: config.embeddings.endpoint(),
         policies: Policies { tenant: named(&config.binding.tenant), roles: named(&config.binding.roles) },
@@ -123,12 +124,13 @@ fn connect() -> Connect {
     })
 }
 
-/// The configuration of program agents: their sockets are in the data folder, which no other user can enter.
-fn processes(at: &Paths) -> ProcessConfig {
+/// The configuration of agents that are programs, or servers elsewhere. The sockets of programs are in the data folder,
+/// which no other user can enter.
+fn processes(at: &Paths, config: &Config) -> ProcessConfig {
     let sockets = at.data.join("run");
     // Removes what a killed node left; an error would show when the first socket is made.
     let _ = std::fs::remove_dir_all(&sockets);
-    ProcessConfig { sockets: Some(sockets), ..ProcessConfig::default() }
+    ProcessConfig { sockets: Some(sockets), check: config.adopt.check_every(), ..ProcessConfig::default() }
 }
 
 /// Modules are compiled by this program, started again with limits. Compiled modules are authenticated with a key of their
@@ -188,7 +190,7 @@ fn execute(
     let kernel = Kernel::start(config.execution.kernel(), move || althing_wasm::make_hard_compiled_by(hard.clone()));
     let kernel = kernel.map_err(|error| Failure::failed(format!("cannot start the scheduler: {error}")))?;
     let scheduling = Scheduling { kernel: kernel.clone(), soft: Arc::new(soft) };
-    let host = Arc::new(Host::scheduled(builtins(), processes(at), scheduling, ports));
+    let host = Arc::new(Host::scheduled(builtins(), processes(at, config), scheduling, ports));
     let promises = Some(kernel.promises.clone());
     Ok(Execution {
         host,

@@ -1,9 +1,11 @@
 //! The configuration of a node, independent of any file.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use althing_communication::CommunicationConfig;
 use althing_discovery::{DiscoveryConfig, Net};
+use althing_execution::process::ProcessConfig;
 
 use crate::registries::Requirement;
 
@@ -22,6 +24,8 @@ pub struct NodeConfig {
     pub labels: Vec<String>,
     /// Other people's Things that are read.
     pub things: Things,
+    /// How what was adopted is followed.
+    pub adopted: Adopted,
     /// Private networks that push notifications may lead into, besides the internet; without it, none are sent.
     pub push: Option<Vec<Net>>,
     /// What contracts are merged with.
@@ -54,6 +58,20 @@ pub struct Things {
     pub urls: Vec<String>,
     /// Private networks that links in these may lead into.
     pub nets: Vec<Net>,
+}
+
+/// How what was adopted is followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Adopted {
+    /// Between two listings of the tools of a server that does not say when they change; as between two requests for the card
+    /// of an agent elsewhere.
+    pub check: Duration,
+}
+
+impl Default for Adopted {
+    fn default() -> Self {
+        Adopted { check: ProcessConfig::default().check }
+    }
 }
 
 /// What contracts are merged with.

@@ -42,7 +42,7 @@ pub use adopt::{AdoptError, Adoption, Change, Draft, Environment, Offer, adopted
 pub use agents::Agents;
 pub use assemble::{Execution, LanPort, Ports};
 pub use bindings::Bindings;
-pub use config::{Embeddings, NodeConfig, Policies, Things};
+pub use config::{Adopted, Embeddings, NodeConfig, Policies, Things};
 pub use error::{Kind, NodeError, PolicyError};
 pub use group_orders::GroupOrders;
 pub use group_work::words;

@@ -185,7 +185,8 @@ impl Node {
         let registries =
             async { tokio::join!(following.follow(&self.agents), following.renew(), following.tell(&self.discovery)) };
         let registries = Box::pin(registries);
-        let agents = async { tokio::join!(self.renew_when_due(), agents::follow_tools(&self.agents)) };
+        let tools = agents::follow_tools(&self.agents, self.config.adopted.check);
+        let agents = async { tokio::join!(self.renew_when_due(), tools) };
         tokio::join!(agents, self.sweep_memory(), keys, introducing, hosting, registries);
     }
 

@@ -19,10 +19,9 @@ use crate::error::NodeError;
 use crate::identity::Identity;
 use crate::publish::StoredAgent;
 
-/// Between two looks at whether a server says that its tools have changed.
+/// Between two looks at whether a server says that its tools have changed. Those of one that does not say so are listed
+/// as often as the cards of agents elsewhere are asked for.
 const LOOK: Duration = Duration::from_secs(2);
-/// Between two listings of a server that does not say so; as often as the cards of agents elsewhere are asked for.
-const LIST: Duration = Duration::from_secs(30);
 
 /// The descriptions of agents that expose tools, as they are signed now.
 #[derive(Default)]
@@ -125,8 +124,9 @@ impl Exposing {
 }
 
 /// Follows the tools that agents expose: one that its server changes, or offers no more, is taken out of the agent's
-/// description, which is signed and published again.
-pub(crate) async fn follow_tools(agents: &Agents) {
+/// description, which is signed and published again. `list`: between two listings of a server that does not say when its
+/// tools change.
+pub(crate) async fn follow_tools(agents: &Agents, list: Duration) {
     let mut listed = Instant::now();
     loop {
         let names = agents.exposing.names();
@@ -134,8 +134,8 @@ pub(crate) async fn follow_tools(agents: &Agents) {
             agents.exposing.begun.notified().await;
             continue;
         }
-        tokio::time::sleep(LOOK).await;
-        let all = listed.elapsed() >= LIST;
+        tokio::time::sleep(LOOK.min(list)).await;
+        let all = listed.elapsed() >= list;
         if all {
             listed = Instant::now();
         }

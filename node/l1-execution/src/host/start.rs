@@ -129,8 +129,8 @@ impl Host {
                 let key = signed_by.as_ref().map(|key| key.parse()).transpose();
                 let key = key.map_err(|error: althing_td::NoSignerKey| refused(error.to_string()))?;
                 let agreed = Agreed { digest: card.clone(), key, leads_to: leads_to.clone() };
-                let remote = RemoteAgent::start(&file.name, url, secret.as_deref(), agreed).map_err(refused)?;
-                Ok(Runtime::Remote(Arc::new(remote)))
+                let remote = RemoteAgent::start(&file.name, url, secret.as_deref(), agreed, self.process.check);
+                remote.map(|remote| Runtime::Remote(Arc::new(remote))).map_err(refused)
             }
             RuntimeSpec::Model { .. } => {
                 let failed = |reason| StartError::Model { name: file.name.clone(), reason };

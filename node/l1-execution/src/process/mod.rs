@@ -65,7 +65,7 @@ wait "$child""#;
 /// How long a killed program may take to end.
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How programs are restarted and stopped.
+/// How programs are restarted and stopped, and how servers elsewhere are followed.
 #[derive(Debug, Clone)]
 pub struct ProcessConfig {
     /// The delay before a program that ended is restarted; doubles each time up to `backoff_max`.
@@ -76,6 +76,9 @@ pub struct ProcessConfig {
     pub steady_after: Duration,
     /// How long a program may take to end before it is killed.
     pub stop_grace: Duration,
+    /// Between two looks at a server elsewhere that answers: at its card, and at its tools if it does not say when they
+    /// change.
+    pub check: Duration,
     /// Where folders for the sockets of programs are made; the system's address for such where there is none.
     pub sockets: Option<PathBuf>,
 }
@@ -87,6 +90,7 @@ impl Default for ProcessConfig {
             backoff_max: Duration::from_secs(30),
             steady_after: Duration::from_secs(30),
             stop_grace: Duration::from_secs(3),
+            check: Duration::from_secs(30),
             sockets: None,
         }
     }

@@ -17,8 +17,6 @@ use crate::agent::{Agent, AgentError, AgentState, Output, OwnCard, Parameters, T
 
 /// How long a server may take to show its card.
 const CARD_PATIENCE: Duration = Duration::from_secs(5);
-/// Between two requests for the card of a server that answers.
-const CHECK: Duration = Duration::from_secs(30);
 /// Before one that did not answer is asked again, at first and at most.
 const RETRY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(15));
 
@@ -36,16 +34,23 @@ struct Seen {
 }
 
 impl RemoteAgent {
-    /// Begins to ask for the card below `url`; `secret` is sent as a bearer token with each request. While the server shows
-    /// another card than the one that was agreed to, nothing is passed on.
+    /// Begins to ask for the card below `url`, again after each `check`; `secret` is sent as a bearer token with each
+    /// request. While the server shows another card than the one that was agreed to, nothing is passed on.
     ///
     /// # Errors
     /// The secret cannot be sent there.
-    pub fn start(name: &str, url: &str, secret: Option<&str>, agreed: Agreed) -> Result<RemoteAgent, String> {
+    pub fn start(
+        name: &str,
+        url: &str,
+        secret: Option<&str>,
+        agreed: Agreed,
+        check: Duration,
+    ) -> Result<RemoteAgent, String> {
         let address = ProgramAddress::Url(url.to_owned());
         let http = Client::http(&address, &agreed.leads_to, secret)?;
         let now = Arc::new(Mutex::new(Seen { state: AgentState::Starting, client: None }));
-        let watching = tokio::spawn(watch(name.to_owned(), address, http, agreed, now.clone()));
+        let asked = Asked { name: name.to_owned(), address, http, check };
+        let watching = tokio::spawn(watch(asked, agreed, now.clone()));
         Ok(RemoteAgent { name: name.to_owned(), now, watching })
     }
 
@@ -159,7 +164,18 @@ pub fn agreed_digest(card: &AgentCard) -> String {
     hex(&digest(&serde_json_canonicalizer::to_vec(&kept).unwrap_or_default()))
 }
 
-async fn watch(name: String, address: ProgramAddress, http: reqwest::Client, agreed: Agreed, now: Arc<Mutex<Seen>>) {
+/// A server that is asked for its card.
+struct Asked {
+    /// The agent.
+    name: String,
+    address: ProgramAddress,
+    http: reqwest::Client,
+    /// Between two requests, where it answers.
+    check: Duration,
+}
+
+async fn watch(asked: Asked, agreed: Agreed, now: Arc<Mutex<Seen>>) {
+    let Asked { name, address, http, check } = asked;
     let mut pause = RETRY.0;
     loop {
         let asked = Client::of_card(&http, &address, CARD_PATIENCE).await;
@@ -184,7 +200,7 @@ async fn watch(name: String, address: ProgramAddress, http: reqwest::Client, agr
                 report(&name, &seen.state);
             }
         }
-        sleep(if is_up { CHECK } else { pause }).await;
+        sleep(if is_up { check } else { pause }).await;
         pause = if is_up { RETRY.0 } else { (pause * 2).min(RETRY.1) };
     }
 }

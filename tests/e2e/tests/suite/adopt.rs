@@ -13,6 +13,8 @@ const LANGGRAPH: &str = include_str!("../../../../examples/langgraph-agent/agent
 const AGENT: &str = include_str!("../../../../examples/python-agent/agent.py");
 /// Python programs start slowly on a busy machine.
 const SOON: Duration = Duration::from_secs(30);
+/// Cards are read and tools are listed each second, not each half minute.
+const OFTEN: &str = "[adopt]\ncheck_seconds = 1\n";
 
 /// Two owners' nodes on loopback, of which the second adopts.
 struct Pair {
@@ -25,6 +27,7 @@ impl Pair {
     fn start() -> Pair {
         let (one, two) = (Machine::new(), Machine::new());
         let caller = one.up_alone(&[]);
+        two.write("config/althing/althing.toml", OFTEN);
         let host = two.up_alone(&["--peer", &caller.address("/ip4/127.0.0.1/")]);
         two.json(&["trust", &caller.owner()]);
         one.json(&["trust", &host.owner()]);
@@ -95,8 +98,7 @@ fn the_tools_of_an_mcp_server_are_called_from_another_node() {
     assert!(sum.code == 0 && sum.stdout.contains('2'), "{sum:?}");
     assert_eq!(pair.state().0, "ready");
     server.kill();
-    // Its tools are listed each 30 s.
-    until(2 * SOON, "it is noticed", || pair.state().0 == "unreachable");
+    until(SOON, "it is noticed", || pair.state().0 == "unreachable");
     assert!(pair.state().1.contains(&port.to_string()), "{:?}", pair.state());
 }
 
@@ -201,8 +203,7 @@ fn a_stock_agent_elsewhere_is_called_from_another_node_and_watched() {
     until(SOON, "nobody listens", || !listens(port));
     let failed = pair.one.run(&["call", "counter", "0.01", "one"]);
     assert_ne!(failed.code, 0, "{failed:?}");
-    // The card is asked for each 30 s.
-    until(2 * SOON, "it is noticed", || pair.state().0 == "unreachable");
+    until(SOON, "it is noticed", || pair.state().0 == "unreachable");
     assert!(pair.state().1.contains(&port.to_string()), "{:?}", pair.state());
     let _server = serve();
     until(SOON, "it answers again", || pair.state().0 == "ready");

@@ -8,8 +8,9 @@ use std::time::Duration;
 use althing_e2e::{Machine, cast, http, until};
 use serde_json::{Value, json};
 
-/// A card is read each 30 s.
-const SOON: Duration = Duration::from_secs(90);
+const SOON: Duration = Duration::from_secs(30);
+/// A card is read each second, not each half minute.
+const OFTEN: &str = "[adopt]\ncheck_seconds = 1\n";
 
 /// A server that shows a card, and nothing else.
 struct Shows {
@@ -60,6 +61,7 @@ fn a_card_that_is_no_longer_signed_by_the_same_key_suspends_its_agent() {
     let card = signed(&Machine::new());
     let other = signed(&Machine::new());
     let machine = Machine::new();
+    machine.write("config/althing/althing.toml", OFTEN);
     let _node = machine.up_alone(&[]);
     let server = Shows::start(&card);
     let shown = machine.run(&["adopt", "--dry-run", &server.at]);

@@ -15,8 +15,10 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 const LAMP: &str = include_str!("../../js/lamp.cjs");
-/// A program starts slowly on a busy machine, and a description is read each 30 s.
-const SOON: Duration = Duration::from_secs(90);
+/// A program starts slowly on a busy machine.
+const SOON: Duration = Duration::from_secs(60);
+/// A description is read each second, not each half minute.
+const OFTEN: &str = "[adopt]\ncheck_seconds = 1\n";
 const DONE: Duration = Duration::from_secs(60);
 
 /// Two owners' nodes on loopback that trust each other, of which the second adopts.
@@ -31,6 +33,7 @@ impl Pair {
     fn start() -> Pair {
         let (one, two) = (Machine::new(), Machine::new());
         let caller = one.up_alone(&[]);
+        two.write("config/althing/althing.toml", OFTEN);
         let host = two.up_alone(&["--peer", &caller.address("/ip4/127.0.0.1/")]);
         two.json(&["trust", &caller.owner()]);
         one.json(&["trust", &host.owner()]);
@@ -180,6 +183,7 @@ fn changes(pair: &Pair, lamp: &Running) {
 fn a_thing_gets_the_secret_that_its_description_asks_for() {
     let Some(packages) = node::packages() else { return };
     let machine = Machine::new();
+    machine.write("config/althing/althing.toml", OFTEN);
     let _node = machine.up_alone(&[]);
     let (lamp, url) = lamp(&machine, packages, Some("owner:sesame"));
     let refused = machine.run(&["adopt", &url]);
