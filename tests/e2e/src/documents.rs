@@ -27,6 +27,7 @@ pub fn is_for_the_reader(command: &str) -> bool {
 /// A command, and what the comment beside it says of it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Said<'a> {
+    /// Without the comment.
     pub command: &'a str,
     /// `exit 4`; 0 where it names none.
     pub exit: i32,
@@ -35,6 +36,7 @@ pub struct Said<'a> {
 }
 
 impl Said<'_> {
+    /// Of a line of a document.
     pub fn read(line: &str) -> Said<'_> {
         let (command, comment) = line.split_once('#').unwrap_or((line, ""));
         let exit = comment.split_once("exit ").map_or("", |(_, rest)| rest);
