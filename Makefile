@@ -20,7 +20,8 @@ setup:
 	@scripts/setup.sh
 
 # Only the programs, with the features that the whole workspace gives its libraries: `make test` compiles none of them again.
-demo: setup
+demo:
+	@scripts/setup.sh build
 	@$(CARGO) build --workspace --bin althing --bin althing-registry
 	@"$(CARGO_TARGET_DIR)/debug/althing" demo $(DEMO)
 

@@ -2,10 +2,11 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::support::{NOW, Rules, Served, TD, anonymous, escaped, open, problem, thing, vectors};
+use crate::support::{NOW, Rules, Served, TD, anonymous, escaped, open, problem, thing};
 use althing_registry::machine::things::{Amount, Quotas};
 use althing_registry::tokens::TokenScope;
 use althing_store::{Family, Range, Store as _};
+use althing_testing::public_vectors;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
@@ -273,9 +274,12 @@ async fn lists_are_paged_sorted_and_whole() {
 
 #[tokio::test]
 async fn each_public_description_comes_back_unchanged() {
+    let Some(folder) = public_vectors("td/valid") else { return };
     let served = Served::start(open()).await;
-    for (path, sent) in vectors("td/valid") {
-        let name = path.file_name().expect("a file").to_string_lossy().into_owned();
+    for entry in std::fs::read_dir(folder).expect("a readable folder") {
+        let entry = entry.expect("a readable folder");
+        let (name, sent) = (entry.file_name(), std::fs::read(entry.path()).expect("a readable file"));
+        let name = name.to_string_lossy();
         let value: Value = serde_json::from_slice(&sent).expect("JSON");
         let address = match value["id"].as_str() {
             Some(id) => {

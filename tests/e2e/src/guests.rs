@@ -5,6 +5,8 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use althing_testing::{remedy, skip};
+
 use super::python::{cache, done, python};
 
 const WIT: &str = include_str!("../../../node/l1-execution/wasm/wit/agent.wit");
@@ -27,7 +29,7 @@ pub fn from_python(source: &str) -> Option<PathBuf> {
 /// The same, from a module of JavaScript.
 pub fn from_javascript(source: &str) -> Option<PathBuf> {
     if done(Command::new("npm").arg("--version")).is_err() {
-        althing_testing::lacking("there is no npm");
+        skip("there is no npm", remedy::NODE);
         return None;
     }
     Some(kept("js", source, |folder| {
@@ -88,7 +90,7 @@ pub fn from_rust(source: &str) -> Option<PathBuf> {
     let library = installed.ok().filter(|told| told.status.success()).map(|told| told.stdout).unwrap_or_default();
     let library = String::from_utf8_lossy(&library).trim().to_owned();
     if library.is_empty() || !Path::new(&library).exists() {
-        althing_testing::lacking(&format!("this Rust has no target {TARGET} (`rustup target add {TARGET}`)"));
+        skip(&format!("this Rust has no target {TARGET}"), remedy::WASM);
         return None;
     }
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/counter-agent/rust/Cargo.toml");

@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
+use althing_testing::{remedy, skip};
+
 use super::python::{cache, done};
 
 /// Packages that are installed together.
@@ -21,30 +23,30 @@ const INTEROP: Pinned = Pinned {
 const MCP: Pinned =
     Pinned { package: include_str!("../js/mcp/package.json"), lock: include_str!("../js/mcp/package-lock.json") };
 
-/// The folder of the packages, for `NODE_PATH`; kept, and made once for its lock file. `None`, with the reason printed,
-/// when it cannot be had.
+/// The folder of the packages, for `NODE_PATH`; kept, and made once for its lock file. `None`, with the reason printed
+/// for each test, when it cannot be had.
 pub fn packages() -> Option<&'static Path> {
-    static PACKAGES: OnceLock<Option<PathBuf>> = OnceLock::new();
-    PACKAGES.get_or_init(|| had(install(&INTEROP))).as_deref()
+    static PACKAGES: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    had(PACKAGES.get_or_init(|| install(&INTEROP))).map(PathBuf::as_path)
 }
 
 /// Node.js 22 and the folder of MCP's tools; as [`packages`].
 pub fn mcp_tools() -> Option<(&'static Path, &'static Path)> {
-    static TOOLS: OnceLock<Option<(PathBuf, PathBuf)>> = OnceLock::new();
+    static TOOLS: OnceLock<Result<(PathBuf, PathBuf), String>> = OnceLock::new();
     let tools = TOOLS.get_or_init(|| {
-        had(install(&MCP).and_then(|packages| {
+        install(&MCP).and_then(|packages| {
             // npm installs the one of this machine.
             let mut programs =
                 ["x64", "arm64"].map(|of| packages.join(format!("node-linux-{of}/bin/node"))).into_iter();
             let program = programs.find(|program| program.exists()).ok_or("npm has no Node.js 22 for this machine")?;
             Ok((program, packages))
-        }))
+        })
     });
-    tools.as_ref().map(|(program, packages)| (program.as_path(), packages.as_path()))
+    had(tools).map(|(program, packages)| (program.as_path(), packages.as_path()))
 }
 
-fn had<T>(made: Result<T, String>) -> Option<T> {
-    made.inspect_err(|reason| althing_testing::lacking(&format!("no packages of npm: {reason}"))).ok()
+fn had<T>(made: &Result<T, String>) -> Option<&T> {
+    made.as_ref().inspect_err(|reason| skip(&format!("no packages of npm: {reason}"), remedy::NODE)).ok()
 }
 
 fn install(pinned: &Pinned) -> Result<PathBuf, String> {

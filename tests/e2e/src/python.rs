@@ -5,19 +5,18 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
+use althing_testing::{remedy, skip};
+
 const REQUIREMENTS: &str = include_str!("../python/requirements.txt");
 
-/// Python with the official SDKs, in a folder that is kept; made once. `None`, with the reason printed, when it cannot be had.
+/// Python with the official SDKs, in a folder that is kept; made once. `None`, with the reason printed for each test,
+/// when it cannot be had.
 pub fn python() -> Option<&'static Path> {
-    static PYTHON: OnceLock<Option<PathBuf>> = OnceLock::new();
-    let made = PYTHON.get_or_init(|| match make_python() {
-        Ok(python) => Some(python),
-        Err(reason) => {
-            althing_testing::lacking(&format!("no Python with the SDKs: {reason}"));
-            None
-        }
-    });
-    made.as_deref()
+    static PYTHON: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    let made = PYTHON.get_or_init(make_python).as_ref();
+    made.inspect_err(|reason| skip(&format!("no Python with the SDKs: {reason}"), remedy::PYTHON))
+        .ok()
+        .map(PathBuf::as_path)
 }
 
 fn make_python() -> Result<PathBuf, String> {

@@ -3,6 +3,8 @@
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use althing_testing::remedy::NAMESPACES;
+use althing_testing::skip;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -28,7 +30,7 @@ impl World {
     /// A LAN of `count` machines; `None`, with the reason printed, where this process may not make one.
     pub fn new(count: usize, multicast: Multicast) -> Option<World> {
         if !nix::unistd::geteuid().is_root() {
-            althing_testing::lacking("network namespaces need root");
+            skip("network namespaces need root", NAMESPACES);
             return None;
         }
         sweep();
@@ -37,7 +39,7 @@ impl World {
         // From here on, drop cleans up what was made.
         let mut world = World { prefix, machines: Vec::new() };
         if let Err(reason) = world.build(count, multicast) {
-            althing_testing::lacking(&format!("no network namespaces: {reason}"));
+            skip(&format!("no network namespaces: {reason}"), NAMESPACES);
             return None;
         }
         Some(world)
@@ -70,7 +72,7 @@ impl World {
     pub fn behind_routers(count: usize) -> Option<World> {
         let mut world = World::new(1, Multicast::Dropped)?;
         if let Err(reason) = world.build_routers(count) {
-            althing_testing::lacking(&format!("no routers: {reason}"));
+            skip(&format!("no routers: {reason}"), NAMESPACES);
             return None;
         }
         Some(world)

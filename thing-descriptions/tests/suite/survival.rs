@@ -1,8 +1,9 @@
 //! What anyone may write: changed descriptions never panic, unknown members survive, and no text takes long.
 
-use std::path::PathBuf;
+use std::sync::OnceLock;
 
 use althing_td::{Description, FINDINGS_MAX, TD_BYTES_MAX, no_duplicates, validate};
+use althing_testing::public_vectors;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -28,20 +29,20 @@ fn rich() -> Value {
     })
 }
 
-/// [`rich`] and, where they are beside the checkout, some of the shared vectors.
-fn valid() -> Vec<Vec<u8>> {
-    let mut texts = vec![rich().to_string().into_bytes()];
-    let vectors = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo says where this is"))
-        .join("../../shared/vectors/td/valid");
-    match std::fs::read_dir(&vectors) {
-        Ok(entries) => {
-            let paths = entries.map(|e| e.expect("a readable folder").path());
-            let read = paths.map(|path| std::fs::read(path).expect("a readable file"));
+/// [`rich`] and, where they are beside the checkout, some of the public ones.
+fn valid() -> &'static [Vec<u8>] {
+    static TEXTS: OnceLock<Vec<Vec<u8>>> = OnceLock::new();
+    TEXTS.get_or_init(|| {
+        let mut texts = vec![rich().to_string().into_bytes()];
+        if let Some(folder) = public_vectors("td/valid") {
+            let entries = std::fs::read_dir(folder).expect("a readable folder");
+            let mut paths: Vec<_> = entries.map(|e| e.expect("a readable folder").path()).collect();
+            paths.sort();
+            let read = paths.into_iter().map(|path| std::fs::read(path).expect("a readable file"));
             texts.extend(read.filter(|bytes| bytes.len() < 8_000).take(40));
         }
-        Err(_) => althing_testing::without_public_vectors(&vectors),
-    }
-    texts
+        texts
+    })
 }
 
 /// Any JSON value, at most a few levels deep.
@@ -81,8 +82,7 @@ proptest! {
         changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
         cut in proptest::option::weighted(0.2, any::<prop::sample::Index>()),
     ) {
-        let texts = valid();
-        let mut bytes = which.get(&texts).clone();
+        let mut bytes = which.get(valid()).clone();
         for (at, byte) in changes {
             let at = at.index(bytes.len());
             bytes[at] = byte;

@@ -1,9 +1,8 @@
 //! Which rules refuse an invalid description, and whether the schema of the W3C alone would have refused it: for
 //! descriptions of our own, and for the public vectors where they lie beside the checkout.
 
-use std::path::PathBuf;
-
 use althing_td::{Description, validate};
+use althing_testing::public_vectors;
 use serde_json::{Value, json};
 
 /// File, the rules of its errors, whether the JSON Schema alone refuses it.
@@ -183,11 +182,8 @@ fn each_sound_description_of_our_own_comes_back_byte_for_byte_with_its_warnings(
 
 #[test]
 fn each_invalid_vector_is_refused_by_the_rules_it_breaks() {
-    let folder = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo says where this is"))
-        .join("../../shared/vectors/td/invalid");
-    let Ok(entries) = std::fs::read_dir(&folder) else {
-        return althing_testing::without_public_vectors(&folder);
-    };
+    let Some(folder) = public_vectors("td/invalid") else { return };
+    let entries = std::fs::read_dir(&folder).expect("a readable folder");
     assert_eq!(entries.count(), VERDICTS.len(), "a vector without a verdict");
     let schema: Value = serde_json::from_str(include_str!("../../schema/td-1.1.json")).expect("the schema is JSON");
     let schema = jsonschema::draft7::new(&schema).expect("the schema compiles");
@@ -203,12 +199,8 @@ fn each_invalid_vector_is_refused_by_the_rules_it_breaks() {
 
 #[test]
 fn each_valid_vector_has_no_error_and_only_known_warnings() {
-    let folder = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo says where this is"))
-        .join("../../shared/vectors/td/valid");
-    let Ok(entries) = std::fs::read_dir(&folder) else {
-        return althing_testing::without_public_vectors(&folder);
-    };
-    for entry in entries {
+    let Some(folder) = public_vectors("td/valid") else { return };
+    for entry in std::fs::read_dir(folder).expect("a readable folder") {
         let path = entry.expect("a readable folder").path();
         let report = validate(&std::fs::read(&path).expect("a readable file"));
         for finding in &report.findings {

@@ -234,7 +234,8 @@ mod tests {
         assert_eq!((soft.sched_policy, below.sched_policy), (0, 0));
         assert_eq!(soft.sched_nice, below.sched_nice, "a nice value stays");
         if !has_slices() {
-            return althing_testing::lacking("the kernel gives no thread slices of its own (Linux before 6.12)");
+            let what = "the kernel gives no thread slices of its own";
+            return althing_testing::skip(what, althing_testing::remedy::KERNEL);
         }
         assert_eq!(u128::from(soft.sched_runtime), SLICE.as_nanos());
         assert_ne!(u128::from(below.sched_runtime), SLICE.as_nanos());
@@ -246,7 +247,7 @@ mod tests {
             let mut given = attributes().expect("its attributes");
             (given.sched_nice, given.sched_runtime) = (-1, 0);
             if set_attributes(&given).is_err() {
-                return althing_testing::lacking("this account may not raise a priority");
+                return althing_testing::skip("this account may not raise a priority", althing_testing::remedy::ROOT);
             }
             assert!(!RtPriorities::none().apply(Level::Soft));
             let below = std::thread::spawn(|| attributes().expect("its attributes").sched_nice);

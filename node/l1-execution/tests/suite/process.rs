@@ -15,6 +15,7 @@ use althing_execution::process::ProcessConfig;
 use althing_execution::{AgentError, AgentState, Builtins, Host, Output, StartError, Turn};
 use althing_protocol::Contract;
 use althing_td::AgentFile;
+use althing_testing::{remedy, skip};
 use serde_json::{Value, json};
 
 mod said;
@@ -694,7 +695,7 @@ fn connect(socket: &Path, uid: Option<u32>) -> std::io::Result<()> {
 /// The account `nobody` can connect, but not to that socket.
 fn not_for_nobody(socket: &Path) {
     if !nix::unistd::geteuid().is_root() {
-        return althing_testing::lacking("who is not root cannot try a socket as another account");
+        return skip("who is not root cannot try a socket as another account", remedy::ROOT);
     }
     let open = tempfile::tempdir().expect("a folder");
     let everybody = |path: &Path, mode| {
@@ -705,7 +706,7 @@ fn not_for_nobody(socket: &Path) {
     let _listener = UnixListener::bind(&open_to_all).expect("a socket");
     everybody(&open_to_all, 0o777);
     if let Err(error) = connect(&open_to_all, Some(NOBODY)) {
-        return althing_testing::lacking(&format!("another account cannot be tried here: {error}"));
+        return skip(&format!("another account cannot be tried here: {error}"), remedy::ROOT);
     }
     let refused = connect(socket, Some(NOBODY)).expect_err("another account gets to it");
     assert_eq!(refused.kind(), std::io::ErrorKind::PermissionDenied, "{refused}");

@@ -2,6 +2,7 @@
 
 use crate::support::{CHILD, FAMILIES, LEFT, copy_tree, key, open, try_put, wait};
 use althing_store::{Batch, Durability, Range, RocksStore, Store, StoreConfig, WriteError};
+use althing_testing::{remedy, skip};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -28,10 +29,10 @@ fn in_namespace(name: &str) {
         Ok(output) if output.status.success() => {}
         Ok(output) => {
             let why = String::from_utf8_lossy(&output.stderr);
-            return althing_testing::lacking(&format!("this user may not mount: {}", why.trim()));
+            return skip(&format!("this user may not mount: {}", why.trim()), remedy::ROOT);
         }
         Err(error) => {
-            return althing_testing::lacking(&format!("there is no `unshare`: {error}"));
+            return skip(&format!("there is no `unshare`: {error}"), "apt-get install util-linux");
         }
     }
     let this = std::env::current_exe().expect("this test");

@@ -1,6 +1,6 @@
 //! A registry that serves on loopback, with a clock that tests move.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
@@ -234,16 +234,4 @@ pub async fn problem(answer: Response) -> (u16, Value) {
     let problem: Value = answer.json().await.expect("JSON");
     assert_eq!(problem["status"], status);
     (status, problem)
-}
-
-/// The files of a folder of the shared vectors; none, with a line that says so, where they are absent.
-pub fn vectors(folder: &str) -> Vec<(PathBuf, Vec<u8>)> {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/vectors").join(folder);
-    let Ok(entries) = std::fs::read_dir(&dir) else {
-        althing_testing::without_public_vectors(&dir);
-        return Vec::new();
-    };
-    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("a readable folder").path()).collect();
-    paths.sort();
-    paths.into_iter().map(|path| (path.clone(), std::fs::read(path).expect("a readable file"))).collect()
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use althing_e2e::counter::Pair;
 use althing_e2e::python::{cache, done};
 use althing_e2e::{Running, node};
+use althing_testing::{remedy, skip};
 
 /// The bindings over which the client has its conversation.
 const BINDINGS: [&str; 3] = ["JSONRPC", "HTTP+JSON", "GRPC"];
@@ -28,7 +29,7 @@ fn client() -> Option<PathBuf> {
         done(&mut building).map(|_| target.join("debug/althing-e2e-client"))
     };
     let built: Result<PathBuf, String> = build();
-    built.inspect_err(|reason| althing_testing::lacking(&format!("no Rust client of A2A: {reason}"))).ok()
+    built.inspect_err(|reason| skip(&format!("no Rust client of A2A: {reason}"), remedy::CRATES)).ok()
 }
 
 #[test]

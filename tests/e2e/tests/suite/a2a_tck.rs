@@ -12,6 +12,8 @@ use althing_e2e::{Machine, Node, Running, until};
 const PLUGIN: &str = include_str!("../../python/a2a_tck.py");
 const DOCS: &str = include_str!("../../../../docs/a2a.md");
 const SOON: Duration = Duration::from_secs(30);
+/// What CI may skip.
+const TEST: &str = "a2a_tck::what_passes_directly_passes_through_a_node_and_another_one";
 const RUN_MAX: Duration = Duration::from_secs(300);
 
 /// Tests of what an agent does that has something not. A node has it for every agent: docs/a2a.md says so.
@@ -78,7 +80,7 @@ fn counted(outcomes: &Outcomes) -> String {
 #[test]
 fn what_passes_directly_passes_through_a_node_and_another_one() {
     let Some(suite) = std::env::var_os("ALTHING_A2A_TCK") else {
-        return althing_testing::optional("no checkout of a2a-tck: ALTHING_A2A_TCK names none");
+        return althing_testing::exception(TEST, "ALTHING_A2A_TCK names no checkout of a2a-tck");
     };
     let Some(python) = python() else { return };
     let bench = Bench { machine: Machine::new(), suite: suite.into() };

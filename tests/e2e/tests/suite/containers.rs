@@ -1,5 +1,5 @@
 //! `make image` and `docker-compose.yml`, as docs/containers.md has them: nodes of a private network and a registry, in
-//! containers. Runs where docker or podman does.
+//! containers. Runs where docker or podman does; CI has neither (tests/testing/exceptions.txt).
 
 use std::net::TcpListener;
 use std::os::unix::process::CommandExt as _;
@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use althing_e2e::documents::{commands, is_for_the_reader};
 use althing_e2e::{COMMAND_MAX, Outcome, Running, binary, http, text, until};
+use althing_testing::exception;
 
 /// The base may have to be made from packages first.
 const IMAGE_MAX: Duration = Duration::from_secs(300);
@@ -17,6 +18,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// What `scripts/containers.sh` and `scripts/image.sh` exit with where no containers run.
 const NOT_HERE: i32 = 3;
 const SERVICES: [&str; 4] = ["one", "two", "three", "registry"];
+/// What CI may skip.
+const TEST: &str = "containers::an_agent_of_one_container_is_found_and_called_from_the_others";
 
 /// Asked at run time: checkouts may share a build.
 fn root() -> PathBuf {
@@ -52,19 +55,19 @@ impl Project {
     fn up() -> Option<Project> {
         let asked = bash("scripts/containers.sh", COMMAND_MAX);
         if asked.code == NOT_HERE {
-            althing_testing::optional(asked.stderr.trim());
+            exception(TEST, asked.stderr.trim());
             return None;
         }
         assert_eq!(asked.code, 0, "{asked:?}");
         if bash(&format!("{}\n[ -n \"$compose\" ]", asked.stdout), COMMAND_MAX).code != 0 {
-            althing_testing::optional("neither docker compose nor podman-compose is installed");
+            exception(TEST, "neither docker compose nor podman-compose is installed");
             return None;
         }
         let name = format!("althing-e2e-{}", std::process::id());
         let programs = binary().parent().expect("a folder").display().to_string();
         let built = bash(&format!("scripts/image.sh '{programs}' localhost/{name}"), IMAGE_MAX);
         if built.code == NOT_HERE {
-            althing_testing::optional(built.stderr.trim());
+            exception(TEST, built.stderr.trim());
             return None;
         }
         assert_eq!(built.code, 0, "{built:?}");

@@ -170,7 +170,7 @@ fn has_python() -> bool {
     let ran = std::process::Command::new("python3").arg("--version").output();
     let has = ran.is_ok_and(|done| done.status.success());
     if !has {
-        althing_testing::lacking("no python3");
+        althing_testing::skip("there is no python3", althing_testing::remedy::PYTHON);
     }
     has
 }

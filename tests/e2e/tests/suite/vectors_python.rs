@@ -15,7 +15,7 @@ fn a_python_client_of_few_lines_decides_as_the_vectors_say() {
     let client = std::fs::read_to_string(folder.join("althing.py")).expect("the client");
     assert!(client.lines().count() <= LINES_MAX, "it has {} lines", client.lines().count());
     if Command::new("python3").arg("--version").output().is_err() {
-        return althing_testing::lacking("python3");
+        return althing_testing::skip("there is no python3", althing_testing::remedy::PYTHON);
     }
     let ran = Command::new("python3")
         .args(["-B", "vectors.py"])

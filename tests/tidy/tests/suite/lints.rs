@@ -110,6 +110,31 @@ fn only_one_place_skips_tests() {
     let says = ["\"skipped", ": "].concat();
     for file in production.iter().chain(&tests).filter(|file| !file.starts_with("tests/testing")) {
         let said = crate::support::text(file).contains(&says);
-        assert!(!said, "{}: call althing_testing::lacking, which fails where CI runs", file.display());
+        assert!(!said, "{}: call althing_testing::skip, which fails where CI runs", file.display());
     }
+}
+
+/// What may be skipped where CI runs is what the list says, which names tests that there are.
+#[test]
+fn only_listed_exceptions_are_skipped_where_ci_runs() {
+    let list = crate::support::text(Path::new("tests/testing/exceptions.txt"));
+    let mut listed: Vec<PathBuf> = Vec::new();
+    for test in list.split("\n\n").skip(1).map(|block| block.lines().next().expect("a name")) {
+        let (module, function) = test.split_once("::").unwrap_or_else(|| panic!("{test}: MODULE::TEST"));
+        let file = Path::new("tests/e2e/tests/suite").join(module).with_extension("rs");
+        let text = crate::support::text(&file);
+        assert!(text.contains(&format!("#[test]\nfn {function}()")), "{} has no test {function}", file.display());
+        assert!(text.contains(&format!("\"{test}\"")), "{} does not say that {test} may be skipped", file.display());
+        listed.push(file);
+    }
+    let (production, tests) = crate::support::rust_files();
+    let all = production.iter().chain(&tests).filter(|file| !file.starts_with("tests/testing"));
+    let claims = |file: &&PathBuf| {
+        let idents = crate::support::idents(file);
+        let named = |word: &str| idents.iter().any(|(ident, _)| ident == word);
+        named("althing_testing") && named("exception")
+    };
+    let claimed: Vec<PathBuf> = all.filter(claims).cloned().collect();
+    listed.sort();
+    assert_eq!(claimed, listed, "who calls althing_testing::exception, and whom tests/testing/exceptions.txt lists");
 }

@@ -1,0 +1,25 @@
+//! What to do where something is missing. `scripts/setup.sh` installs every package that these name.
+
+/// Node.js and the packages of npm.
+pub const NODE: &str = "apt-get install nodejs npm (scripts/setup.sh does), where npm can reach its registry";
+/// Python, and its packages in an environment of their own.
+pub const PYTHON: &str = "apt-get install python3-venv (scripts/setup.sh does), where pip can reach its index";
+/// The target that guests in Rust are built for.
+pub const WASM: &str = "rustup target add wasm32-wasip2 (scripts/setup.sh does)";
+/// The lints.
+pub const CLIPPY: &str = "rustup component add clippy";
+/// Libraries of Rust that the workspace does not have.
+pub const CRATES: &str = "run it once where cargo can reach crates.io: what is built is kept";
+/// Networks of their own.
+pub const NAMESPACES: &str =
+    "apt-get install iproute2 iptables (scripts/setup.sh does), and run the tests as root with all capabilities";
+/// Mounts, priorities and other accounts.
+pub const ROOT: &str = "run the tests as root with all capabilities";
+/// A browser of services on a LAN that is not ours.
+pub const AVAHI: &str = "apt-get install avahi-daemon avahi-utils dbus (scripts/setup.sh does)";
+/// What a kernel has not.
+pub const KERNEL: &str = "run the tests on Linux 6.12 or later";
+
+/// All of them.
+#[cfg(test)]
+pub(crate) const ALL: [&str; 9] = [NODE, PYTHON, WASM, CLIPPY, CRATES, NAMESPACES, ROOT, AVAHI, KERNEL];
