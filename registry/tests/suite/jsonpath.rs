@@ -1,9 +1,12 @@
-//! The queries of the directory are those of RFC 9535: the public compliance suite decides.
+//! The queries of the directory are those of RFC 9535: the public compliance suite decides where it lies beside the
+//! checkout, and cases of our own everywhere.
 
 use crate::support::{Served, escaped, open, thing};
 use althing_testing::public_vectors;
 use serde_json::Value;
 use serde_json_path::JsonPath;
+
+const OWN: &str = include_str!("jsonpath.json");
 
 /// A query of a document.
 struct Case {
@@ -12,12 +15,23 @@ struct Case {
     document: Value,
     /// What it selects: one of these. None if it is no query.
     answers: Option<Vec<Value>>,
+    /// Whether the nodes may come in any order.
+    is_unordered: bool,
+    /// Whether a directory refuses it.
+    is_left: bool,
 }
 
 impl Case {
     fn is_answered_by(&self, got: &[Value]) -> bool {
+        let in_order = |nodes: &[Value]| {
+            let mut nodes = nodes.to_vec();
+            if self.is_unordered {
+                nodes.sort_by_key(Value::to_string);
+            }
+            nodes
+        };
         let answers = self.answers.as_ref().expect("a query");
-        answers.iter().any(|answer| answer.as_array().expect("a list") == got)
+        answers.iter().any(|answer| in_order(answer.as_array().expect("a list")) == in_order(got))
     }
 }
 
@@ -37,10 +51,47 @@ fn suite() -> Option<Vec<Case>> {
             Some(results) => results.as_array().expect("a list").clone(),
             None => vec![case["result"].clone()],
         }),
+        is_unordered: false,
+        is_left: false,
     };
     let cases: Vec<Case> = suite["tests"].as_array().expect("a list").iter().map(case).collect();
     assert_eq!(cases.len(), 703);
     Some(cases)
+}
+
+/// Our own.
+fn own() -> Vec<Case> {
+    let own: Value = serde_json::from_str(OWN).expect("JSON");
+    let query = |case: &Value| {
+        let document = &own["documents"][text(&case["document"])];
+        Case {
+            name: text(&case["name"]),
+            query: text(&case["query"]),
+            document: document.clone(),
+            answers: Some(vec![places(case).map(|place| node(document, place).clone()).collect()]),
+            is_unordered: case["any_order"] == true,
+            is_left: case["refused_by_directory"] == true,
+        }
+    };
+    let refused = |case: &Value| Case {
+        name: text(&case["name"]),
+        query: text(&case["query"]),
+        document: Value::Null,
+        answers: None,
+        is_unordered: false,
+        is_left: false,
+    };
+    let listed = |list: &str| own[list].as_array().expect("a list").clone();
+    listed("cases").iter().map(query).chain(listed("refused").iter().map(refused)).collect()
+}
+
+/// The places that a case of our own selects.
+fn places(case: &Value) -> impl Iterator<Item = &str> {
+    case["nodes"].as_array().expect("a list").iter().map(|place| place.as_str().expect("a place"))
+}
+
+fn node<'a>(document: &'a Value, place: &str) -> &'a Value {
+    document.pointer(place).unwrap_or_else(|| panic!("there is nothing at {place:?}"))
 }
 
 /// Asks the library.
@@ -62,6 +113,24 @@ fn each_holds(cases: &[Case]) {
 fn each_case_of_the_compliance_suite_holds() {
     let Some(suite) = suite() else { return };
     each_holds(&suite);
+}
+
+#[test]
+fn each_case_of_our_own_holds_and_selects_the_very_nodes() {
+    each_holds(&own());
+    let own: Value = serde_json::from_str(OWN).expect("JSON");
+    for case in own["cases"].as_array().expect("a list") {
+        let document = &own["documents"][text(&case["document"])];
+        let path = JsonPath::parse(&text(&case["query"])).expect("a query");
+        let mut got: Vec<*const Value> = path.query(document).all().into_iter().map(std::ptr::from_ref).collect();
+        let mut wanted: Vec<*const Value> =
+            places(case).map(|place| std::ptr::from_ref(node(document, place))).collect();
+        if case["any_order"] == true {
+            got.sort_unstable();
+            wanted.sort_unstable();
+        }
+        assert!(got == wanted, "{}: {} selects others of the same value", case["name"], case["query"]);
+    }
 }
 
 /// The member of a description that holds a document.
@@ -86,8 +155,8 @@ fn within(selector: &str) -> Option<String> {
     Some(format!("$[*]['{MEMBER}']{rest}"))
 }
 
-/// Asks `/search/jsonpath`: what narrows and reads the descriptions changes no answer. The names of cases that it does not
-/// take.
+/// Asks `/search/jsonpath`: what narrows and reads the descriptions changes no answer. The names of cases that it does
+/// not take.
 async fn each_holds_in_the_directory(cases: &[Case]) -> Vec<&str> {
     let served = Served::start(open()).await;
     let (mut left, mut stored) = (Vec::new(), None);
@@ -130,4 +199,13 @@ async fn each_case_of_the_compliance_suite_holds_in_the_directory() {
     let left = each_holds_in_the_directory(&suite).await;
     println!("left out: {left:?}");
     assert!(left.len() <= LEFT_MAX, "{} are left out", left.len());
+}
+
+#[tokio::test]
+async fn each_case_of_our_own_holds_in_the_directory() {
+    let own = own();
+    let left = each_holds_in_the_directory(&own).await;
+    let refused: Vec<&str> = own.iter().filter(|case| case.is_left).map(|case| case.name.as_str()).collect();
+    assert!(!refused.is_empty());
+    assert_eq!(left, refused, "a directory takes all others");
 }
