@@ -161,7 +161,7 @@ mod tests {
         SecretKey::from_seed(&[seed; 32]).public()
     }
 
-    // P-60, P-61
+    /// P-60, P-61
     #[test]
     fn each_phase_ends_by_itself() {
         let mut all = Reservations::default();
@@ -181,7 +181,7 @@ mod tests {
         assert_eq!(all.expire(60_000_000_000), ["b", "c"]);
     }
 
-    // P-61
+    /// P-61
     #[test]
     fn taken_or_cancelled_is_gone() {
         let mut all = Reservations::default();

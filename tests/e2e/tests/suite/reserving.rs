@@ -60,7 +60,7 @@ fn file(name: &str, budget_us: u64) -> String {
     .to_string()
 }
 
-// P-59, P-60
+/// P-59, P-60
 #[test]
 fn what_is_reserved_is_promised_to_nobody_else_until_it_is_taken_or_over() {
     let scene = scene(true);
@@ -101,7 +101,7 @@ fn what_is_reserved_is_promised_to_nobody_else_until_it_is_taken_or_over() {
     assert_eq!(scene.there.run(&["agent", "add", "loop.yaml"]).code, 0);
 }
 
-// P-59
+/// P-59
 #[test]
 fn strangers_reserve_nothing() {
     let scene = scene(false);

@@ -7,6 +7,10 @@ use std::{
 };
 use syn::{spanned::Spanned, visit::Visit};
 
+mod functions;
+
+pub use functions::{functions_in, test_functions};
+
 /// What the walk does not enter, besides hidden directories: what others wrote or a program made.
 const SKIPPED: [&str; 3] = ["target", "node_modules", "__pycache__"];
 
@@ -171,26 +175,4 @@ pub fn test_lines(file: &Path) -> Vec<RangeInclusive<usize>> {
     let mut tests = Tests::default();
     tests.visit_file(&parsed(file));
     tests.0
-}
-
-/// The lines of the file's test functions, attributes included; of a `proptest!` all of it.
-pub fn test_functions(file: &Path) -> Vec<RangeInclusive<usize>> {
-    #[derive(Default)]
-    struct Functions(Vec<RangeInclusive<usize>>);
-    impl<'ast> Visit<'ast> for Functions {
-        fn visit_item_fn(&mut self, item: &'ast syn::ItemFn) {
-            if is_test(&item.attrs) {
-                self.0.push(item.span().start().line..=item.span().end().line);
-            }
-            syn::visit::visit_item_fn(self, item);
-        }
-        fn visit_item_macro(&mut self, item: &'ast syn::ItemMacro) {
-            if mentions(item.mac.tokens.clone(), "test") {
-                self.0.push(item.span().start().line..=item.span().end().line);
-            }
-        }
-    }
-    let mut functions = Functions::default();
-    functions.visit_file(&parsed(file));
-    functions.0
 }
