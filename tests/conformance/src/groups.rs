@@ -109,10 +109,17 @@ impl Inbound for Counting {
     }
 }
 
+/// What a member answers to whom a task is for, and what is to be done; or why it fails.
+pub type Script = Box<dyn Fn(&Target, &str) -> Result<String, String> + Send>;
+
 /// A member whose tasks say what it does: `sleep MS`, `fail`, or anything else, which is the result. It has the capability
 /// `echo`, and what a test adds.
 #[derive(Clone, Default)]
 pub struct EchoWorker {
+    /// Answers instead of the tasks themselves.
+    pub script: Arc<Mutex<Option<Script>>>,
+    /// What it reports of itself, instead of a machine for small tasks; what is below is added.
+    pub machine: Arc<Mutex<Option<Report>>>,
     /// Further capabilities.
     pub capabilities: Arc<Mutex<Vec<String>>>,
     /// The tasks that were begun here, with their tokens.
@@ -131,10 +138,13 @@ pub struct EchoWorker {
 
 impl Worker for EchoWorker {
     fn report(&self, askers: &BTreeSet<PublisherId>) -> Report {
+        let small = || Report { slots: 8, memory_mib: 1_024, cores: 2, ..Report::default() };
+        let mut report = self.machine.lock().expect("no panic").clone().unwrap_or_else(small);
         let mut capabilities = self.capabilities.lock().expect("no panic").clone();
         capabilities.push("echo".to_owned());
-        let agents = self.hosted.lock().expect("no panic").clone();
-        let report = Report { slots: 8, memory_mib: 1_024, cores: 2, ..Report::default() };
+        capabilities.append(&mut report.capabilities);
+        let mut agents = self.hosted.lock().expect("no panic").clone();
+        agents.append(&mut report.agents);
         match &*self.answers.lock().expect("no panic") {
             Some(owners) => {
                 let owners = owners.intersection(askers).copied().collect();
@@ -158,6 +168,10 @@ impl Worker for EchoWorker {
         async move {
             this.begun.lock().expect("no panic").push((task.task, task.token));
             let text = String::from_utf8_lossy(&task.input).into_owned();
+            if let Some(script) = &*this.script.lock().expect("no panic") {
+                let answer = script(&task.needs.target, &text).map(String::into_bytes);
+                return answer.map_err(|reason| WorkFailure { reason, again: Again::Others });
+            }
             if let Some(ms) = text.strip_prefix("sleep ").and_then(|ms| ms.parse().ok()) {
                 tokio::time::sleep(Duration::from_millis(ms)).await;
             }

@@ -38,20 +38,6 @@ fn the_reference_names_every_key_and_its_example_can_run() {
 }
 
 #[test]
-fn every_example_can_run() {
-    let mut names = Vec::new();
-    for entry in std::fs::read_dir(docs("examples/workflows")).expect("the examples") {
-        let path = entry.expect("an entry").path();
-        let text = std::fs::read_to_string(&path).expect("a text");
-        let workflow = parse_workflow(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        assert_eq!(Some(workflow.name.as_str()), path.file_stem().and_then(|stem| stem.to_str()));
-        names.push(workflow.name);
-    }
-    names.sort_unstable();
-    assert_eq!(names, ["approval", "chain", "evaluator-optimiser", "orchestrator", "parallel", "router"]);
-}
-
-#[test]
 fn steps_are_brought_into_order_and_get_their_defaults() {
     let text = "name: some\nsteps:\n\
                 - { id: last, after: first, agent: writer, timeout: 2m, attempts: 3, lease: 30s }\n\

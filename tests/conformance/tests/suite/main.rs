@@ -51,5 +51,6 @@ mod unfinished_frames;
 mod users;
 mod watch;
 mod wire_rules;
+mod workflow_examples;
 mod wot;
 mod wot_socket;
