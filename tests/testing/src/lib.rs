@@ -140,7 +140,7 @@ mod tests {
             let [test, needs, command] = lines[..] else { panic!("three lines: {block}") };
             let module = test.split("::").next().expect("a module");
             assert!(needs.starts_with("needs "), "{block}");
-            assert!(command.contains(&format!("cargo test -p althing-e2e --test suite {module}")), "{block}");
+            assert!(command.contains(&format!("make test TEST=\"--test suite {module}")), "{block}");
         }
     }
 
