@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::http::{Answer, HONEST, authority, request, says};
+use crate::http::{Answer, HONEST, authority, request, says};
 
 /// What an honest answer to a request would be.
 #[derive(Debug, Clone)]

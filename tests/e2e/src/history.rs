@@ -9,7 +9,7 @@ use althing_simulations::groups::evidence::{Deed, Operation, Phase};
 use althing_simulations::groups::invariant::{queue, register};
 use serde_json::Value;
 
-use super::support::{Machine, text};
+use crate::{Machine, text};
 
 /// Values that are written and read. Few operations on each, so that all orders can be searched.
 const KEYS: u8 = 4;

@@ -1,5 +1,7 @@
 //! Real processes of the binary, each with its own home, killed when the test ends however it ends.
 #![allow(clippy::disallowed_methods, reason = "real processes live in real time")]
+#![allow(missing_docs, reason = "what only these tests use says by its name what it is")]
+#![allow(clippy::new_without_default, reason = "a machine is made, with folders on the disk")]
 
 pub mod attack;
 pub mod cast;

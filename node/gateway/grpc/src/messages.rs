@@ -12,9 +12,8 @@ use serde_json::{Number, Value};
 use tonic::Status;
 use tonic::codec::{DecodeBuf, Decoder, EncodeBuf, Encoder};
 
-pub static DESCRIPTORS: LazyLock<DescriptorPool> = LazyLock::new(|| {
-    DescriptorPool::decode(COMPILED).expect("a test compiles them again")
-});
+pub static DESCRIPTORS: LazyLock<DescriptorPool> =
+    LazyLock::new(|| DescriptorPool::decode(COMPILED).expect("a test compiles them again"));
 /// The files in `proto`, compiled: a `FileDescriptorSet`, in the repository so that no build compiles them.
 pub const COMPILED: &[u8] = include_bytes!("../proto/descriptors.bin");
 pub const SERVICE: &str = "lf.a2a.v1.A2AService";

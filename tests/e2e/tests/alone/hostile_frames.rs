@@ -173,6 +173,7 @@ async fn objects(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[expect(clippy::await_holding_lock, reason = "it holds the machine to its end, on a thread of its own")]
 async fn thousands_of_malformed_streams_frames_and_objects() {
     let _alone = crate::alone();
     let machine = Machine::new();
