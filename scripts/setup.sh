@@ -19,6 +19,7 @@ if [ "$what" = all ]; then
   need python3-venv python3 -c 'import venv, ensurepip'
   need nodejs command -v node
   need npm command -v npm
+  need protobuf-compiler command -v protoc
   need avahi-daemon command -v avahi-daemon
   need avahi-utils command -v avahi-browse
   need dbus command -v dbus-daemon

@@ -6,6 +6,8 @@ pub const NODE: &str = "apt-get install nodejs npm (scripts/setup.sh does), wher
 pub const PYTHON: &str = "apt-get install python3-venv (scripts/setup.sh does), where pip can reach its index";
 /// The target that guests in Rust are built for.
 pub const WASM: &str = "rustup target add wasm32-wasip2 (scripts/setup.sh does)";
+/// The compiler of protocol buffers.
+pub const PROTOC: &str = "apt-get install protobuf-compiler (scripts/setup.sh does)";
 /// The lints.
 pub const CLIPPY: &str = "rustup component add clippy";
 /// Libraries of Rust that the workspace does not have.
@@ -22,4 +24,4 @@ pub const KERNEL: &str = "run the tests on Linux 6.12 or later";
 
 /// All of them.
 #[cfg(test)]
-pub(crate) const ALL: [&str; 9] = [NODE, PYTHON, WASM, CLIPPY, CRATES, NAMESPACES, ROOT, AVAHI, KERNEL];
+pub(crate) const ALL: [&str; 10] = [NODE, PYTHON, WASM, PROTOC, CLIPPY, CRATES, NAMESPACES, ROOT, AVAHI, KERNEL];
