@@ -7,7 +7,9 @@ use std::process::Command;
 
 use althing_testing::{remedy, skip};
 
-use super::python::{cache, done, python};
+use althing_testing::cache;
+
+use super::python::{done, python};
 
 const WIT: &str = include_str!("../../../node/l1-execution/wasm/wit/agent.wit");
 const BUILD: &str = include_str!("../../../examples/counter-agent/build.mjs");

@@ -6,7 +6,9 @@ use std::sync::OnceLock;
 
 use althing_testing::{remedy, skip};
 
-use super::python::{cache, done};
+use althing_testing::cache;
+
+use super::python::done;
 
 /// Packages that are installed together.
 struct Pinned {

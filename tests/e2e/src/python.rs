@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
+use althing_testing::cache;
+
 use althing_testing::{remedy, skip};
 
 const REQUIREMENTS: &str = include_str!("../python/requirements.txt");
@@ -57,15 +59,6 @@ fn fill(folder: &Path) -> Result<(), String> {
 
 fn rename(from: &Path, to: &Path) -> Result<(), String> {
     std::fs::rename(from, to).map_err(|error| format!("{}: {error}", to.display()))
-}
-
-/// Where what is made once is kept.
-pub fn cache() -> Result<PathBuf, String> {
-    if let Some(cache) = std::env::var_os("ALTHING_CACHE") {
-        return Ok(cache.into());
-    }
-    let home = std::env::var_os("HOME").ok_or("neither ALTHING_CACHE nor HOME is set")?;
-    Ok(PathBuf::from(home).join(".cache/althing"))
 }
 
 /// Runs a command to its end; what it printed, or why it failed.

@@ -6,10 +6,12 @@
 //!
 //! **Never knows**: what is tested.
 
+mod cache;
 mod night;
 pub mod remedy;
 mod vectors;
 
+pub use cache::cache;
 pub use night::at_night;
 pub use vectors::public_vectors;
 

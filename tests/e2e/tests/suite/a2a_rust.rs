@@ -5,8 +5,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use althing_e2e::counter::Pair;
-use althing_e2e::python::{cache, done};
+use althing_e2e::python::done;
 use althing_e2e::{Running, node};
+use althing_testing::cache;
 use althing_testing::{remedy, skip};
 
 /// The bindings over which the client has its conversation.

@@ -141,7 +141,7 @@ fn clippy_lines(dir: &Path) -> BTreeSet<usize> {
         .args(["clippy", "--offline", "--message-format=json", "--manifest-path"])
         .arg(dir.join("Cargo.toml"))
         .arg("--target-dir")
-        .arg(dir.join("target"))
+        .arg(althing_testing::cache().expect("a folder").join("interop/canary"))
         .env("CLIPPY_CONF_DIR", crate::support::root())
         .env_remove("RUSTFLAGS")
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
