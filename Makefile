@@ -12,9 +12,11 @@ SHELL := /bin/bash
 ALTHING_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/althing
 # Outside the checkout, so that every checkout and run shares one build.
 export CARGO_TARGET_DIR ?= $(ALTHING_CACHE)/target
+# Most tests wait more than they work.
+export RUST_TEST_THREADS ?= $(shell echo $$((2 * $$(nproc))))
 CARGO := rocksdb=$$(scripts/rocksdb.sh); eval "$$rocksdb"; cargo
 
-.PHONY: demo test one soak sim-night bench install image audit lint fmt setup fuzz
+.PHONY: demo test one soak night bench install image audit lint fmt setup fuzz
 
 setup:
 	@scripts/setup.sh
@@ -37,10 +39,9 @@ soak: setup
 	@$(CARGO) build --workspace
 	@export ALTHING_SOAK_SECS=$(or $(SOAK),1440); $(CARGO) test --workspace --test alone -- --nocapture soak
 
-# How far it is, is kept in a file; delete it to begin anew.
-sim-night: setup
-	@$(CARGO) build --workspace --bin althing-sim
-	@"$(CARGO_TARGET_DIR)/debug/althing-sim" groups --seeds $(or $(NIGHT),5000) --progress "$(CARGO_TARGET_DIR)/sim-night.json"
+# PART=… only that one. A part that passed is not run again for the same commit.
+night: setup
+	@rocksdb=$$(scripts/rocksdb.sh); eval "$$rocksdb"; scripts/night.sh $(PART)
 
 lint: setup
 	@cargo fmt --all --check

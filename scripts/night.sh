@@ -23,8 +23,11 @@ groups_release() {
 }
 soak() { cargo build --workspace && ALTHING_SOAK_SECS=${SOAK:-1440} cargo test --workspace --test alone -- --nocapture soak::; }
 fuzz() { tests/fuzz/run.sh "${SECONDS_EACH:-60}"; }
-# Suites beside two threads that keep the processors busy.
-load() { cargo build --workspace && scripts/flaky.sh 1 suite; }
+# The suites of whole nodes, beside two threads that keep the processors busy.
+load() {
+  scripts/flaky.sh 1 althing-conformance suite && scripts/flaky.sh 1 althing-registry suite &&
+    scripts/flaky.sh 1 althing-e2e suite && scripts/flaky.sh 1 althing-e2e network
+}
 # A first build as a stranger has it: a clone, an empty target folder.
 first_build() {
   rm -rf "$place/clone" "$place/target"
