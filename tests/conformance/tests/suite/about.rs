@@ -39,8 +39,8 @@ fn body(path: &str) -> Value {
     }
 }
 
-/// Nobody listens there: what is sent is kept for later.
-const RECEIVER: &str = "http://127.0.0.1:9/hook";
+/// Nobody listens there: what is sent is kept for later. A port that no system hands out by itself.
+const RECEIVER: &str = "http://127.0.0.1:30999/hook";
 
 /// A request as the document describes it, about a task that is worked on, and a configuration of its notifications.
 async fn request(
