@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 mod docs;
 mod hostile_frames;
 mod hostile_http;
+mod lan;
 mod overhead;
 mod soak;
 mod storms;

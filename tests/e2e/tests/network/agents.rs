@@ -203,7 +203,9 @@ fn a_control_loop_leans_on_a_model_and_does_not_wait_for_it() {
     let arm = &agents.iter().find(|agent| agent["name"] == "arm").expect("it is there")["hrt"];
     let (jobs, fallbacks) = (arm["jobs"].as_u64().expect("a number"), arm["fallbacks"].as_u64().expect("a number"));
     assert!(fallbacks > 0 && fallbacks < jobs, "{arm}");
-    assert_eq!(arm["overruns"], 0, "it waits for nobody: {arm}");
+    // One that waits for advice is stopped in nearly each job; one that a busy machine holds up, in a few.
+    let overruns = arm["overruns"].as_u64().expect("a number");
+    assert!(overruns * 10 < jobs, "it waits for nobody: {arm}");
 }
 
 #[test]

@@ -4,7 +4,6 @@ mod agents;
 mod faults;
 mod group_faults;
 mod introductions;
-mod lan;
 mod layers;
 mod nat;
 mod private;

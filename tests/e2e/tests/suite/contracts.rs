@@ -134,7 +134,9 @@ fn the_class_selects_the_queue() {
     all_add(&machine);
     assert!(!calls.iter_mut().any(Running::ended), "they go on meanwhile");
     let hard = &row(&machine, "hrt")["hrt"];
-    assert_eq!((&hard["overruns"], &hard["failures"]), (&json!(0), &json!(0)), "{hard}");
+    // A loop that shares a queue is stopped in nearly each job; one that a busy machine holds up, in a few.
+    let count = |what: &str| hard[what].as_u64().expect("a number");
+    assert!(count("overruns") * 10 < count("jobs") && count("failures") == 0, "{hard}");
 
     let native = json!({
         "name": "echo", "description": "Says it again.", "runtime": { "native": { "builtin": "echo" } },

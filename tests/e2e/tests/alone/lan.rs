@@ -45,6 +45,7 @@ fn meet(world: &World) -> (Vec<Node>, Duration) {
 
 #[test]
 fn two_machines_meet_are_cut_off_and_meet_again() {
+    let _alone = crate::alone();
     let Some(world) = World::new(2, Multicast::Carried) else { return };
     let (one, two) = (&world.machines[0], &world.machines[1]);
     assert_eq!(world.ways_out(0) + &world.ways_out(1), "", "these machines are on no other network");
@@ -110,6 +111,7 @@ fn two_machines_meet_are_cut_off_and_meet_again() {
 
 #[test]
 fn without_multicast_one_address_is_enough() {
+    let _alone = crate::alone();
     let Some(world) = World::new(3, Multicast::Dropped) else { return };
     let (one, two, alone) = (&world.machines[0], &world.machines[1], &world.machines[2]);
     let nodes = up([one, alone], &[]);
@@ -132,6 +134,7 @@ fn without_multicast_one_address_is_enough() {
 
 #[test]
 fn an_address_that_the_machine_has_no_more_is_not_announced() {
+    let _alone = crate::alone();
     let Some(world) = World::new(1, Multicast::Carried) else { return };
     let machine = &world.machines[0];
     let _node = machine.up(&[]);
