@@ -34,6 +34,9 @@ use tempfile::TempDir;
 
 /// No command of the command line may take longer.
 pub const COMMAND_MAX: Duration = Duration::from_secs(30);
+/// An agent is added within this: a node of a development build compiles a component of Python's for a long time, when other
+/// tests use the machine.
+pub const ADD_MAX: Duration = Duration::from_secs(240);
 /// A node is up within this, also while other tests use the machine.
 pub const UP_MAX: Duration = Duration::from_secs(20);
 /// How often a condition is looked at.
@@ -220,7 +223,8 @@ impl Machine {
     /// Adds an agent from the text of its file.
     pub fn add(&self, name: &str, file: &str) {
         let path = self.write(&format!("{name}.yaml"), file);
-        let outcome = self.run(&["agent".as_ref(), "add".as_ref(), path.as_os_str()]);
+        let adding = Running::start(&mut self.althing(&["agent".as_ref(), "add".as_ref(), path.as_os_str()]));
+        let outcome = adding.end(ADD_MAX);
         assert_eq!(outcome.code, 0, "{outcome:?}");
     }
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use althing_e2e::guests::{from_javascript, from_python, from_rust};
-use althing_e2e::{Machine, Running, cast, until};
+use althing_e2e::{ADD_MAX, Machine, Running, cast, until};
 use serde_json::{Value, json};
 
 const PYTHON: &str = include_str!("../../../../examples/counter-agent/app.py");
@@ -12,7 +12,7 @@ const JAVASCRIPT: &str = include_str!("../../../../examples/counter-agent/app.js
 const RUST: &str = include_str!("../../../../examples/counter-agent/rust/src/lib.rs");
 const HOSTILE: &str = include_str!("../../python/hostile.py");
 /// A component of an interpreter is compiled in seconds.
-const COMPILED: Duration = Duration::from_secs(60);
+const COMPILED: Duration = ADD_MAX;
 /// What it tries, and what it is told when it is stopped. A recursion ends where the first of three limits is.
 const ATTACKS: [(&str, &[&str]); 3] = [
     ("spin", &["it was stopped: it exceeded its 500 ms"]),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use althing_e2e::guests::from_python;
 use althing_e2e::python::python;
-use althing_e2e::{Machine, Node, Running, cast, until};
+use althing_e2e::{ADD_MAX, Machine, Node, Running, cast, until};
 use serde_json::{Value, json};
 
 const MODEL: &str = include_str!("../../python/model.py");
@@ -13,7 +13,7 @@ const CALLING: &str = include_str!("../../python/calling.py");
 const COUNTER: &str = include_str!("../../../../examples/counter-agent/app.py");
 const SOON: Duration = Duration::from_secs(30);
 /// A component of an interpreter is compiled in seconds, and a program may take as long to start.
-const COMPILED: Duration = Duration::from_secs(60);
+const COMPILED: Duration = ADD_MAX;
 
 /// A node of the same owner hosts `near`, a stranger's hosts `far`; agents of the first look for them.
 struct Scene {

@@ -4,14 +4,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use althing_e2e::guests::from_python;
-use althing_e2e::{Machine, Outcome, Running, binary, until};
+use althing_e2e::{ADD_MAX, Machine, Outcome, Running, binary, until};
 use serde_json::{Value, json};
 
 const MODEL: &str = include_str!("../../python/model.py");
 const KEEPER: &str = include_str!("../../python/keeper.py");
 const SOON: Duration = Duration::from_secs(30);
 /// A component of an interpreter is compiled in seconds.
-const COMPILED: Duration = Duration::from_secs(60);
+const COMPILED: Duration = ADD_MAX;
 const RULES: &str = "A dog costs ninety euro of tax in a year.\n";
 
 /// An endpoint of a model, and its address.

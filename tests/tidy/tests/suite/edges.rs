@@ -158,12 +158,14 @@ const ROOTS: &[&str] = &["althing", "althing-bench", "althing-e2e"];
 const TEST_EDGES: &[(&str, &[&str])] = &[
     ("althing-execution", &["althing-testing"]),
     ("althing-gateway", &["althing-communication", "althing-simnet", "althing-simulations"]),
+    ("althing-grpc", &["althing-testing"]),
     ("althing-mcp-server", &["althing-simulations"]),
     ("althing-node", &["althing-simnet"]),
     ("althing-registry", &["althing-registry-client", "althing-testing"]),
     ("althing-store", &["althing-testing"]),
     ("althing-td", &["althing-testing"]),
     ("althing-wasm", &["althing-store"]),
+    ("althing-simulations", &["althing-testing"]),
 ];
 
 /// (importer, imported, whether for tests only), among the crates of the workspace.
