@@ -7,8 +7,12 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 : "${CARGO_TARGET_DIR:?make night sets it}"
 commit=$(git rev-parse --short=12 HEAD)
-[ -z "$(git status --porcelain)" ] || commit=$commit-changed
 place=$CARGO_TARGET_DIR/night/$commit
+# What passed for one state of a changed tree says nothing of the next one.
+if [ -n "$(git status --porcelain)" ]; then
+  place=$place-changed
+  rm -rf "$place"
+fi
 mkdir -p "$place"
 seeds=${NIGHT:-5000}
 
