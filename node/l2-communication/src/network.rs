@@ -54,6 +54,10 @@ pub trait Network: Send + Sync + 'static {
     fn events(&self) -> broadcast::Receiver<PeerEvent>;
     /// The connected peers.
     fn peers(&self) -> Vec<PeerInfo>;
+    /// What [`Network::peers`] says of one of them.
+    fn peer(&self, peer: PublicKey) -> Option<PeerInfo> {
+        self.peers().into_iter().find(|info| info.peer == peer)
+    }
     /// The keys of the connected peers.
     fn connected(&self) -> Vec<PublicKey> {
         self.peers().into_iter().map(|info| info.peer).collect()

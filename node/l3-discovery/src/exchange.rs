@@ -96,8 +96,8 @@ impl PlacementExchange {
     }
 
     fn on_connected(&self, peer: PublicKey) {
-        let infos = self.0.communication.network().peers();
-        let dialled = infos.into_iter().find(|info| info.peer == peer && info.dialled).map(|info| info.address);
+        let info = self.0.communication.network().peer(peer);
+        let dialled = info.filter(|info| info.dialled).map(|info| info.address);
         let source = self.0.source(peer);
         self.apply(ExchangeInput::Connected { peer, source, dialled });
     }

@@ -37,8 +37,7 @@ impl Shared {
         let rank = self.rank(node);
         let known = self.lock().catalogue.node(node).map(|node| node.source.holder);
         let holder = known.unwrap_or_else(|| {
-            let infos = self.communication.network().peers();
-            let address = infos.into_iter().find(|info| info.peer == node).map(|info| info.address);
+            let address = self.communication.network().peer(node).map(|info| info.address);
             holder(node, &address.unwrap_or_default())
         });
         Source { rank, holder }

@@ -73,6 +73,10 @@ impl Network for Libp2pNetwork {
         self.shared.connections().infos()
     }
 
+    fn peer(&self, peer: PublicKey) -> Option<PeerInfo> {
+        self.shared.connections().info(peer)
+    }
+
     fn connected(&self) -> Vec<PublicKey> {
         self.shared.connections().peers()
     }

@@ -85,7 +85,8 @@ struct State {
     link: LinkConfig,
     rng: StdRng,
     nodes: BTreeMap<PublicKey, Node>,
-    connections: BTreeMap<(PublicKey, PublicKey), Connection>,
+    /// Of each node, by peer: each connection stands here twice.
+    connections: BTreeMap<PublicKey, BTreeMap<PublicKey, Connection>>,
     /// What is cut: from whom to whom.
     cut: BTreeSet<(PublicKey, PublicKey)>,
 }
@@ -103,6 +104,7 @@ struct Node {
     accepting: BTreeMap<&'static str, mpsc::Sender<(PublicKey, BoxedStream)>>,
 }
 
+#[derive(Clone)]
 struct Connection {
     dialler: PublicKey,
     closed: CancellationToken,
@@ -115,10 +117,6 @@ pub struct SimNetwork {
 }
 
 /// Both ends of a pair, in one order.
-fn pair(a: PublicKey, b: PublicKey) -> (PublicKey, PublicKey) {
-    if a < b { (a, b) } else { (b, a) }
-}
-
 impl SimNet {
     /// An empty network, whose random draws all come from `seed`.
     #[must_use]
@@ -278,26 +276,29 @@ impl SimNet {
     }
 
     fn connected(&self, a: PublicKey, b: PublicKey) -> bool {
-        self.lock().connections.contains_key(&pair(a, b))
+        self.lock().connection(a, b).is_some()
     }
 
+    /// The peers of a node, each with whether the node dialled it.
     fn peers_of(&self, node: PublicKey) -> Vec<(PublicKey, bool)> {
         let state = self.lock();
-        let of_node = state.connections.iter().filter(|((a, b), _)| *a == node || *b == node);
-        of_node.map(|((a, b), held)| (if *a == node { *b } else { *a }, held.dialler == node)).collect()
+        let held = state.connections.get(&node).into_iter().flatten();
+        held.map(|(peer, held)| (*peer, held.dialler == node)).collect()
     }
 
     fn connect(&self, dialler: PublicKey, to: PublicKey) -> Result<(), DialError> {
         let mut state = self.lock();
-        let key = pair(dialler, to);
         let is_cut = state.cut.contains(&(dialler, to)) || state.cut.contains(&(to, dialler));
         if !state.nodes.contains_key(&to) || is_cut {
             return Err(DialError::Failed(format!("no answer from {to}")));
         }
-        if state.connections.contains_key(&key) {
+        if state.connection(dialler, to).is_some() {
             return Ok(());
         }
-        state.connections.insert(key, Connection { dialler, closed: CancellationToken::new() });
+        let connection = Connection { dialler, closed: CancellationToken::new() };
+        for (node, peer) in [(dialler, to), (to, dialler)] {
+            state.connections.entry(node).or_default().insert(peer, connection.clone());
+        }
         state.publish(dialler, PeerEvent::Connected(to));
         state.publish(to, PeerEvent::Connected(dialler));
         for (node, peer) in [(dialler, to), (to, dialler)] {
@@ -312,7 +313,7 @@ impl SimNet {
 
     fn disconnect(&self, a: PublicKey, b: PublicKey) {
         let mut state = self.lock();
-        if let Some(connection) = state.connections.remove(&pair(a, b)) {
+        if let Some(connection) = state.take_connection(a, b) {
             connection.closed.cancel();
             state.publish(a, PeerEvent::Disconnected(b));
             state.publish(b, PeerEvent::Disconnected(a));
@@ -385,6 +386,18 @@ impl Node {
 }
 
 impl State {
+    fn connection(&self, node: PublicKey, peer: PublicKey) -> Option<&Connection> {
+        self.connections.get(&node)?.get(&peer)
+    }
+
+    fn take_connection(&mut self, a: PublicKey, b: PublicKey) -> Option<Connection> {
+        let mut taken = None;
+        for (node, peer) in [(a, b), (b, a)] {
+            taken = self.connections.get_mut(&node).and_then(|held| held.remove(&peer)).or(taken);
+        }
+        taken
+    }
+
     /// `node` had contact with `peer`, and may add it to its routing table.
     fn on_contact(&mut self, node: PublicKey, peer: PublicKey) {
         let group = self.nodes.get(&peer).and_then(|peer| peer.dht.group);

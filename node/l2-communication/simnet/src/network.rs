@@ -6,19 +6,22 @@ use futures::future::BoxFuture;
 use tokio::sync::{broadcast, mpsc};
 use tokio::time::sleep_until;
 
-use super::{ACCEPT_QUEUE, SEGMENT, SimNetwork, pair};
+use super::{ACCEPT_QUEUE, SEGMENT, SimNetwork};
 use althing_communication::Origin;
 use althing_communication::network::{
     AcceptError, BoxedStream, DialError, Incoming, Network, OpenError, PeerEvent, PeerInfo,
 };
 use althing_communication::routing::Routing;
 
+fn info(peer: PublicKey, dialled: bool) -> PeerInfo {
+    PeerInfo { peer, connections: 1, address: format!("sim:{peer}"), dialled, round_trip: None }
+}
+
 impl SimNetwork {
     async fn open_stream(&self, peer: PublicKey, protocol: &'static str) -> Result<BoxedStream, OpenError> {
-        let key = pair(self.local, peer);
         let closed = {
             let state = self.net.lock();
-            state.connections.get(&key).map(|held| held.closed.clone()).ok_or(OpenError::NotConnected)?
+            state.connection(self.local, peer).map(|held| held.closed.clone()).ok_or(OpenError::NotConnected)?
         };
         sleep_until(self.net.arrival()).await;
         let accepting = {
@@ -102,16 +105,15 @@ impl Network for SimNetwork {
     }
 
     fn peers(&self) -> Vec<PeerInfo> {
-        let peers = self.net.peers_of(self.local).into_iter();
-        peers
-            .map(|(peer, dialled)| PeerInfo {
-                peer,
-                connections: 1,
-                address: format!("sim:{peer}"),
-                dialled,
-                round_trip: None,
-            })
-            .collect()
+        self.net.peers_of(self.local).into_iter().map(|(peer, dialled)| info(peer, dialled)).collect()
+    }
+
+    fn peer(&self, peer: PublicKey) -> Option<PeerInfo> {
+        self.net.lock().connection(self.local, peer).map(|held| info(peer, held.dialler == self.local))
+    }
+
+    fn connected(&self) -> Vec<PublicKey> {
+        self.net.peers_of(self.local).into_iter().map(|(peer, _)| peer).collect()
     }
 
     fn is_connected(&self, peer: PublicKey) -> bool {

@@ -95,8 +95,7 @@ pub(crate) fn origin(shared: &Shared, peer: PublicKey) -> Origin {
     if let Some(origin) = shared.network.origin(peer) {
         return format!("{origin:?}").into();
     }
-    let address = shared.network.peers().into_iter().find(|info| info.peer == peer).map(|info| info.address);
-    address.unwrap_or_default().into()
+    shared.network.peer(peer).map(|info| info.address).unwrap_or_default().into()
 }
 
 /// Receives news from a peer, and gives how many items are new. Invalid items are skipped. News of publishers in use is stored;

@@ -225,7 +225,7 @@ async fn dial_back(shared: &Arc<Shared>, peer: PublicKey, body: &[u8]) -> Result
     if transports.is_empty() || transports.len() > TRANSPORTS_MAX || !transports.iter().all(is_valid) {
         return Err(bad(format!("expected 1 to {TRANSPORTS_MAX} transports like /tcp/7421 or /udp/7421/quic-v1")));
     }
-    let info = shared.network.peers().into_iter().find(|info| info.peer == peer);
+    let info = shared.network.peer(peer);
     let Some((head, _)) = info.and_then(|info| direct_ip(&info.address)) else {
         let message = "this connection does not show your IP address".to_owned();
         return Err((SERVER_ERROR, Some("NO_ADDRESS"), message));

@@ -120,17 +120,19 @@ impl<Id: Copy + PartialEq> Connections<Id> {
     }
 
     pub fn infos(&self) -> Vec<PeerInfo> {
-        let infos = self.peers.iter().filter_map(|(peer, held)| {
-            let first = held.iter().find(|connection| !connection.relayed).or(held.first())?;
-            Some(PeerInfo {
-                peer: *peer,
-                connections: held.len(),
-                address: first.address.clone(),
-                dialled: first.dialled,
-                round_trip: first.round_trip,
-            })
-        });
-        infos.collect()
+        self.peers.keys().filter_map(|peer| self.info(*peer)).collect()
+    }
+
+    pub fn info(&self, peer: PublicKey) -> Option<PeerInfo> {
+        let held = self.peers.get(&peer)?;
+        let first = held.iter().find(|connection| !connection.relayed).or(held.first())?;
+        Some(PeerInfo {
+            peer,
+            connections: held.len(),
+            address: first.address.clone(),
+            dialled: first.dialled,
+            round_trip: first.round_trip,
+        })
     }
 }
 
