@@ -1,7 +1,8 @@
 //! The calling side of `/althing/raft/1`: openraft's requests, as signed calls.
 
+use std::collections::BTreeMap;
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use althing_communication::{CallError, Priority, Request};
@@ -42,6 +43,25 @@ pub(crate) struct Links {
     pub heartbeats: Arc<Heartbeats>,
     pub group: GroupId,
     pub on_unserved: OnUnserved,
+    /// Of each member that this one leads.
+    pub matched: Arc<Mutex<BTreeMap<PublicKey, Matched>>>,
+}
+
+/// The last entry that a member said it has, to whichever of its two links.
+#[derive(Clone, Default)]
+pub(crate) struct Matched(Arc<Mutex<Option<u64>>>);
+
+impl Matched {
+    fn raise(&self, to: Option<u64>) {
+        let mut matched = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *matched = (*matched).max(to);
+    }
+
+    /// Did it say that it has the entry `before` the first that is sent?
+    fn covers(&self, before: Option<u64>) -> bool {
+        let matched = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        matched.is_some() && before <= matched
+    }
 }
 
 /// The link to one member.
@@ -49,19 +69,28 @@ pub(crate) struct Link {
     links: Links,
     to: PublicKey,
     heartbeats: bool,
-    /// The last entry that the member said it has.
-    matched: Option<u64>,
+    matched: Matched,
+}
+
+impl Links {
+    fn members(&self) -> std::sync::MutexGuard<'_, BTreeMap<PublicKey, Matched>> {
+        self.matched.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl RaftNetworkFactory<Types> for Links {
     type Network = Link;
 
     async fn new_client(&mut self, target: NodeId, (): &()) -> Link {
-        Link { links: self.clone(), to: target.0, heartbeats: false, matched: None }
+        let matched = self.members().entry(target.0).or_default().clone();
+        Link { links: self.clone(), to: target.0, heartbeats: false, matched }
     }
 
+    // openraft makes it whenever it begins to lead a member, just before the link for entries.
     async fn new_heartbeat_client(&mut self, target: NodeId, (): &()) -> Link {
-        Link { links: self.clone(), to: target.0, heartbeats: true, matched: None }
+        let matched = Matched::default();
+        self.members().insert(target.0, matched.clone());
+        Link { links: self.clone(), to: target.0, heartbeats: true, matched }
     }
 }
 
@@ -193,10 +222,10 @@ impl RaftNetworkV2<Types> for Link {
             self.ask("append", &question, deadline, Priority::Interactive).await?
         };
         match answer {
-            Appended::All => self.matched = self.matched.max(last.map(|at| at.index).or(before)),
-            Appended::UpTo(at) => self.matched = self.matched.max(at.map(|at| at.index)),
+            Appended::All => self.matched.raise(last.map(|at| at.index).or(before)),
+            Appended::UpTo(at) => self.matched.raise(at.map(|at| at.index)),
             // openraft ends the leader when a member lacks what it had: one that lost its disk must not do that.
-            Appended::Conflict if self.matched.is_some() && before <= self.matched => {
+            Appended::Conflict if self.matched.covers(before) => {
                 return Err(Unreachable::from_string("it lacks entries that it had: its disk was lost").into());
             }
             Appended::Conflict | Appended::Higher(_) => {}

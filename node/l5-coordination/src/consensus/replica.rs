@@ -149,7 +149,7 @@ impl Replica {
         let log = LogStore::open(group, store.clone())?;
         let state = StateStore::open(group, network, store)?;
         let node = NodeId(heartbeats.communication().network().local());
-        let links = Links { heartbeats, group, on_unserved };
+        let links = Links { heartbeats, group, on_unserved, matched: Arc::default() };
         let raft = Raft::new(node, Arc::new(raft_config(group, config)), links, log, state.clone()).await?;
         Ok(Replica { group, network: network.to_owned(), raft, state, clock })
     }
