@@ -345,7 +345,12 @@ impl Shared {
                         why = self.watch(&mut program) => Some(why),
                         () = stop.cancelled() => None,
                     };
-                    self.set(AgentState::Starting, None, None);
+                    // Calls end now, and whoever asks for its state is told why until it is ready again.
+                    self.set(
+                        ended.clone().map_or(AgentState::Starting, |why| restarting(why, restarts + 1)),
+                        None,
+                        None,
+                    );
                     program.end(self.config.stop_grace).await;
                     let Some(why) = ended else { return };
                     why
@@ -357,7 +362,7 @@ impl Shared {
             }
             restarts += 1;
             tracing::warn!(agent = self.name, why, restarts, after = ?backoff, "an agent's program is restarted");
-            self.set(AgentState::Restarting { why, restarts }, None, None);
+            self.set(restarting(why, restarts), None, None);
             tokio::select! {
                 () = sleep(backoff) => {}
                 () = stop.cancelled() => return,
@@ -396,6 +401,10 @@ impl Shared {
             },
         }
     }
+}
+
+fn restarting(why: String, restarts: u32) -> AgentState {
+    AgentState::Restarting { why, restarts }
 }
 
 impl Program {

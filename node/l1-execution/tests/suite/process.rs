@@ -768,6 +768,9 @@ async fn nothing_survives_a_killed_keeper_though_program_and_child_ignore_to_be_
         assert!(runs(pid), "it ignores that");
     }
     assert!(std::process::Command::new("kill").args(["-KILL", &keeper]).status().expect("kill").success());
+    until("its end is noticed", || scene.host.status()[0].state != AgentState::Ready).await;
+    let state = scene.host.status()[0].state.clone();
+    assert!(matches!(state, AgentState::Restarting { .. }), "from its end on it is told why: {state:?}");
     until("nothing of it runs any more", || !runs(&started) && !runs(&child)).await;
     until("another runs", || scene.notes().matches("child ").count() > 1).await;
     let notes = scene.notes();
