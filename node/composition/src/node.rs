@@ -228,14 +228,19 @@ impl Node {
     /// Renews the membership, and the grants of the agents that run.
     fn renew(&self, now_ms: u64) -> Result<(), NodeError> {
         let owner = self.owner();
-        if owner.log.revoked() {
-            return Ok(());
-        }
-        if !self.identity.renew_membership(&owner, now_ms)? {
-            tracing::error!(reason = %NodeError::NodeWithdrawn, "nothing is signed for this node");
+        if owner.log.revoked() || !self.show_membership(&owner, now_ms)? {
             return Ok(());
         }
         self.agents.renew_grants()
+    }
+
+    /// Shows a fresh membership from now on; false where the owner lets this node have none.
+    fn show_membership(&self, owner: &Owner, now_ms: u64) -> Result<bool, NodeError> {
+        let is_member = self.identity.renew_membership(owner, now_ms)?;
+        if !is_member {
+            tracing::error!(reason = %NodeError::NodeWithdrawn, "nothing is signed for this node");
+        }
+        Ok(is_member)
     }
 
     /// Applies changes of the owner's keys for as long as the node runs.
@@ -263,9 +268,13 @@ impl Node {
             return self.agents.end_all("the owner revoked its keys").await;
         }
         tracing::info!(owner = %owner.id(), key = %owner.key.public(), "the owner's keys have changed");
+        // At once: whoever has heard of the new keys refuses this node's calls until it shows what they signed.
+        let is_member = self.show_membership(&owner, now_ms)?;
         // Every one is tried, whatever becomes of the others.
         let signed = self.agents.sign_anew(&owner, now_ms).await;
-        self.renew(now_ms)?;
+        if is_member {
+            self.agents.renew_grants()?;
+        }
         signed
     }
 
