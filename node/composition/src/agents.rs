@@ -11,7 +11,7 @@ use althing_communication::{Priority, WallClock};
 use althing_discovery::{Discovery, LocalAgent};
 use althing_execution::definition::Pins;
 use althing_execution::kernel::{Kernel, LeaseError};
-use althing_execution::{AgentStatus, BoundTool, Host};
+use althing_execution::{AgentState, AgentStatus, BoundTool, Host};
 use althing_protocol::contract::Class;
 use althing_protocol::{AgentId, Contract};
 use althing_store::Store;
@@ -323,10 +323,22 @@ impl Agents {
         }
     }
 
+    /// The status of each agent that runs. One that nobody can find yet is still being started.
+    #[must_use]
+    pub fn statuses(&self) -> Vec<AgentStatus> {
+        let mut all = self.host.status();
+        for status in &mut all {
+            if status.state == AgentState::Ready && !self.discovery.is_hosted(&status.name) {
+                status.state = AgentState::Starting;
+            }
+        }
+        all
+    }
+
     /// The status of an agent that runs.
     #[must_use]
     pub fn status(&self, name: &str) -> Option<AgentStatus> {
-        self.host.status().into_iter().find(|status| status.name == name)
+        self.statuses().into_iter().find(|status| status.name == name)
     }
 
     /// Stops an agent that was added for one run, and forgets it.

@@ -141,6 +141,12 @@ impl Discovery {
         self.shared.changed.notify_one();
     }
 
+    /// Whether this node hosts an agent of that name, so that it is found here.
+    #[must_use]
+    pub fn is_hosted(&self, name: &str) -> bool {
+        self.shared.lock().local.keys().any(|id| id.name() == name)
+    }
+
     /// The agents of this node that everybody may know of, by name.
     #[must_use]
     pub fn introduced(&self) -> Vec<Candidate> {

@@ -203,3 +203,17 @@ async fn an_agent_is_signed_anew_with_the_owner_s_key_of_now_and_keeps_its_tools
     }
     node.shut_down().await;
 }
+
+#[tokio::test]
+async fn an_agent_that_runs_is_ready_once_it_can_be_found() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (node, _owner) = started(folder.path()).await;
+    let endpoint = json!({ "url": "http://127.0.0.1:9/v1", "model": "none" });
+    let file = agent("helper", json!({ "runtime": { "model": { "prompt": "Help.", "endpoints": [endpoint] } } }));
+    node.host.start_pinned(&file, folder.path(), None).expect("it runs");
+    let state = || node.agents.status("helper").map(|status| status.state);
+    assert_eq!(state(), Some(AgentState::Starting));
+    let added = node.agents.signed(file, folder.path(), Stay::UntilRemoved).expect("it is signed");
+    node.agents.publish(&added).expect("it is published");
+    assert_eq!(state(), Some(AgentState::Ready));
+}

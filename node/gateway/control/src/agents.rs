@@ -94,9 +94,11 @@ fn row(agent: &AgentStatus) -> Value {
 
 /// `GET /ps`
 pub async fn ps(State(node): State<Arc<Node>>) -> Json<Value> {
-    let agents = node.host.status();
+    let agents = node.agents.statuses();
     let failed = node.agents.failed();
-    let failed = failed.iter().map(|(name, why)| json!({ "name": name, "state": "failed", "why": why }));
+    // What is started anew runs already before it is no failure any more.
+    let failed = failed.iter().filter(|(name, _)| agents.iter().all(|agent| agent.name != **name));
+    let failed = failed.map(|(name, why)| json!({ "name": name, "state": "failed", "why": why }));
     Json(json!({ "agents": agents.iter().map(row).chain(failed).collect::<Vec<_>>() }))
 }
 
