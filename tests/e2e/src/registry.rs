@@ -51,6 +51,6 @@ impl RegistryProcess {
 /// The program, which lies beside `althing`.
 pub fn program() -> PathBuf {
     let path = binary().with_file_name("althing-registry");
-    assert!(path.exists(), "{} is not built: run `cargo build --workspace` first", path.display());
+    assert!(path.exists(), "{} is not built: run `make build` first", path.display());
     path
 }

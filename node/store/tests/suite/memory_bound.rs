@@ -25,9 +25,10 @@ const OPENED_MIB_MAX: u64 = 16;
 /// Write buffers, cache and what the allocator keeps, after a load.
 const LOADED_MIB_MAX: u64 = 48;
 
+/// Without pages of files, which the system takes and brings back as it likes.
 fn resident_mib() -> u64 {
     let status = fs::read_to_string("/proc/self/status").expect("Linux");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("it is told");
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).expect("it is told");
     line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") >> 10
 }
 

@@ -19,12 +19,6 @@ const OF_ADDRESS_MAX: usize = 128;
 const GROWTH_KIB_MAX: u64 = 64 << 10;
 const SOON: Duration = Duration::from_secs(30);
 
-fn memory_kib(registry: &RegistryProcess) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", registry.running.pid())).expect("it runs");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("VmRSS");
-    line.split_whitespace().next().and_then(|number| number.parse().ok()).expect("a number")
-}
-
 /// Opens connections that begin a request and do not end it, or say nothing.
 fn crowd(at: &str) -> Vec<TcpStream> {
     let connect = |number: usize| {
@@ -53,14 +47,14 @@ fn a_crowd_from_one_address_keeps_nobody_out() {
     let registry = RegistryProcess::start(&world.machines[0], &data, &["--listen", "10.77.0.1:0", "--things-anyone"]);
     let at = registry.at.clone();
     world.inside(2, || assert_eq!(get(&at, "/things", &[]).status, 200));
-    let before = memory_kib(&registry);
+    let before = registry.running.memory_kib();
     let mut held = world.inside(1, || crowd(&at));
     assert!(held.len() > 4 * OF_ADDRESS_MAX, "{} connected", held.len());
     until(SOON, "the others are closed", || open(&mut held) <= OF_ADDRESS_MAX);
     let (held_now, asked) = (open(&mut held), 50);
     let served = world.inside(2, || (0..asked).filter(|_| get(&at, "/things", &[]).status == 200).count());
     assert_eq!(served, asked, "an honest reader is served beside {held_now} of {CROWD} connections");
-    let after = memory_kib(&registry);
+    let after = registry.running.memory_kib();
     println!("measured: {held_now} of {CROWD} connections are held; memory {before} KiB before, {after} KiB after");
     assert!(after < before + GROWTH_KIB_MAX, "memory grew from {before} to {after} KiB");
     // Requests that do not come are not waited for.

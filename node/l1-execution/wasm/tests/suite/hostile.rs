@@ -270,9 +270,10 @@ async fn a_loop_is_stopped_when_its_time_is_over_however_many_calls_it_might_hav
     }
 }
 
+/// Without pages of files, which the system takes and brings back as it likes.
 fn resident_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("what the system tells");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a line");
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).expect("a line");
     line.trim().trim_end_matches(" kB").trim().parse().expect("a number")
 }
 
