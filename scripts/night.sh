@@ -16,13 +16,13 @@ fi
 mkdir -p "$place"
 seeds=${NIGHT:-5000}
 
-# All seeds of each scenario, and each seed that is run twice.
-scenarios() { ALTHING_NIGHT=1 cargo test --workspace --test suite -- scenarios::; }
+# All seeds of each scenario and of the tests of groups, and each seed that is run twice.
+scenarios() { ALTHING_NIGHT=1 cargo test --workspace --test suite -- scenarios:: groups::; }
 # Groups under faults, with the assertions of a debug build.
 groups() { cargo build --workspace --bin althing-sim && "$CARGO_TARGET_DIR/debug/althing-sim" groups --seeds "$seeds" --progress "$place/groups.json"; }
 # The same as users have it: without assertions a release build goes on where a debug build stops.
 groups_release() {
-  cargo build --release --workspace --features jemalloc --bin althing-sim &&
+  RUSTC_WORKSPACE_WRAPPER='' cargo build --release --workspace --features jemalloc --bin althing-sim &&
     "$CARGO_TARGET_DIR/release/althing-sim" groups --seeds "$((seeds / 5))" --progress "$place/groups-release.json"
 }
 soak() { cargo build --workspace && ALTHING_SOAK_SECS=${SOAK:-1440} cargo test --workspace --test alone -- --nocapture soak::; }

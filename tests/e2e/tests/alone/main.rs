@@ -9,7 +9,6 @@ mod hostile_http;
 mod lan;
 mod overhead;
 mod soak;
-mod storms;
 
 /// The machine, which a test here holds while it runs.
 static MACHINE: Mutex<()> = Mutex::new(());

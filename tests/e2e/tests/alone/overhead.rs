@@ -14,17 +14,17 @@ struct Bound {
     tasks_max: f64,
 }
 
-/// What the benchmarks record (docs/benchmarks.md, *Layers*) is 1.3 for a turn and 4.3 for a frame; five times that is
-/// allowed, since a build for tests is not optimised. A name and a task are read from memory, which wakes no thread: as two
-/// bare tasks and as ten, where one wakes two threads.
+/// What the benchmarks record (docs/benchmarks.md, *Layers*) is 1.3 for a turn and 4.3 for a frame; ten times that is
+/// allowed, since a build for tests is not optimised, and the floor is mostly in what is. A name and a task are read from
+/// memory, which wakes no thread: as two bare tasks and as twenty, where one wakes two threads.
 const ALONE: [Bound; 4] = [
-    Bound { layer: "L1 execution", what: "turn", tasks_max: 6.5 },
-    Bound { layer: "L2 communication", what: "signed and verified", tasks_max: 21.5 },
+    Bound { layer: "L1 execution", what: "turn", tasks_max: 13.0 },
+    Bound { layer: "L2 communication", what: "signed and verified", tasks_max: 43.0 },
     Bound { layer: "L3 discovery", what: "name", tasks_max: 2.0 },
-    Bound { layer: "calls", what: "reads", tasks_max: 10.0 },
+    Bound { layer: "calls", what: "reads", tasks_max: 20.0 },
 ];
-/// Recorded (*Faces*): 0.32 ms, which is 16; five times that.
-const REMOTE: Bound = Bound { layer: "L2 communication", what: "there and back", tasks_max: 80.0 };
+/// Recorded (*Faces*): 0.32 ms, which is 16; ten times that.
+const REMOTE: Bound = Bound { layer: "L2 communication", what: "there and back", tasks_max: 160.0 };
 /// Other programs delay some measurements: of so many the best counts, for each row.
 const MEASUREMENTS: usize = 8;
 

@@ -9,4 +9,5 @@ mod nat;
 mod private;
 mod registry_domain;
 mod registry_faults;
+mod storms;
 mod table;

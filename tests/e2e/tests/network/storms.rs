@@ -49,7 +49,6 @@ fn task(machine: &Machine, at: usize, text: &str) -> Value {
 
 #[test]
 fn a_lan_whose_nodes_all_die_at_once_is_whole_again_and_has_lost_no_task() {
-    let _alone = crate::alone();
     let Some((world, nodes)) = lan(4) else { return };
     let mut tasks = Vec::new();
     for from in 0..4 {
@@ -77,18 +76,19 @@ fn a_lan_whose_nodes_all_die_at_once_is_whole_again_and_has_lost_no_task() {
 
 #[test]
 fn a_link_that_loses_half_of_all_packets_hangs_nobody() {
-    let _alone = crate::alone();
     let Some((world, _nodes)) = lan(2) else { return };
     let one = &world.machines[0];
     world.lose(0, 0.5);
     world.lose(1, 0.5);
     let mut answered = 0;
-    for round in 0..6 {
-        let called = Running::start(&mut one.althing(&["call", "--anyone", &name(1), "hello"])).end(CALL_MAX);
+    let calls: Vec<Running> =
+        (0..6).map(|_| Running::start(&mut one.althing(&["call", "--anyone", &name(1), "hello"]))).collect();
+    for call in calls {
+        let called = call.end(CALL_MAX);
         match called.code {
             0 => answered += 1,
             4 | 6 => {}
-            _ => panic!("round {round}: {called:?}"),
+            _ => panic!("{called:?}"),
         }
     }
     println!("measured: {answered} of 6 calls answered while half of all packets were lost both ways");
@@ -100,7 +100,6 @@ fn a_link_that_loses_half_of_all_packets_hangs_nobody() {
 
 #[test]
 fn a_slow_link_is_slow_and_nothing_else() {
-    let _alone = crate::alone();
     /// Each way.
     const BY: Duration = Duration::from_millis(150);
     let Some(world) = World::new(3, Multicast::Dropped) else { return };
@@ -129,7 +128,6 @@ fn a_slow_link_is_slow_and_nothing_else() {
 
 #[test]
 fn a_full_disk_acknowledges_nothing_and_loses_nothing() {
-    let _alone = crate::alone();
     let machine = Machine::new();
     let data = machine.data();
     let Some(disk) = Disk::mount(&data) else { return };
