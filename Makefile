@@ -1,5 +1,6 @@
 # make demo     the main job on this machine, from nothing
 # make test     every test
+# make build    what tests run, as they run it
 # make one      one test: CRATE=althing-td TEST=name, and IN=suite for those of its tests/suite alone
 # make bench    benchmarks, in release
 # make soak     24 minutes of nodes that live long beside others that are disturbed (SOAK=seconds)
@@ -12,11 +13,15 @@ SHELL := /bin/bash
 ALTHING_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/althing
 # Outside the checkout, so that every checkout and run shares one build.
 export CARGO_TARGET_DIR ?= $(ALTHING_CACHE)/target
-# Most tests wait more than they work.
+# Most tests wait more than they work. With three times the processors no suite is faster, and groups find no time to elect.
 export RUST_TEST_THREADS ?= $(shell echo $$((2 * $$(nproc))))
 CARGO := rocksdb=$$(scripts/rocksdb.sh); eval "$$rocksdb"; cargo
+# Clippy is rustc that warns of more: where it is at hand it compiles our own crates, so that nothing is compiled for its sake.
+# It optimises less, so what is for use is compiled by rustc.
+export RUSTC_WORKSPACE_WRAPPER ?= $(shell command -v clippy-driver)
+RELEASE := rocksdb=$$(scripts/rocksdb.sh); eval "$$rocksdb"; RUSTC_WORKSPACE_WRAPPER= cargo
 
-.PHONY: demo test one soak night bench install image audit lint fmt setup fuzz
+.PHONY: demo test build one soak night bench install image audit lint fmt setup fuzz
 
 setup:
 	@scripts/setup.sh
@@ -29,8 +34,10 @@ demo:
 
 # The programs first: end-to-end tests run them as processes.
 test: setup lint
-	@$(CARGO) build --workspace
 	@$(CARGO) test --workspace --no-fail-fast $(TEST)
+
+build:
+	@$(CARGO) build --workspace
 
 one:
 	@$(CARGO) test --package $(or $(CRATE),$(error CRATE=… is the crate)) $(if $(IN),--test $(IN)) -- $(TEST)
@@ -43,27 +50,30 @@ soak: setup
 night: setup
 	@rocksdb=$$(scripts/rocksdb.sh); eval "$$rocksdb"; scripts/night.sh $(PART)
 
+# Cargo repeats what the compiler said of each crate: a warning is an error here, and in nobody's `make demo`.
 lint: setup
 	@cargo fmt --all --check
-	@$(CARGO) clippy --workspace --all-targets -- -D warnings
+	@command -v clippy-driver >/dev/null || { echo "lint: clippy is missing: rustup component add clippy" >&2; exit 1; }
+	@$(CARGO) build --workspace --all-targets
+	@warnings=$$($(CARGO) build --workspace --all-targets --quiet 2>&1); [ -z "$$warnings" ] || { echo "lint: see the warnings" >&2; exit 1; }
 
 fmt:
 	@cargo fmt --all
 
 bench: setup
-	@$(CARGO) build --release --workspace --features jemalloc
-	@cargo build --release --locked --manifest-path tests/bench/peer/Cargo.toml
+	@$(RELEASE) build --release --workspace --features jemalloc
+	@$(RELEASE) build --release --locked --manifest-path tests/bench/peer/Cargo.toml
 	@"$(CARGO_TARGET_DIR)/release/althing-bench" $(BENCH)
 	@$(if $(BENCH),,outcome=0; for class in hrt srt dt; do "$(CARGO_TARGET_DIR)/release/althing" bench $$class || outcome=$$?; done; exit $$outcome)
 
 install: setup
-	@$(CARGO) install --path node/althing --locked --features jemalloc
-	@$(CARGO) install --path simulations --locked --features jemalloc
-	@$(CARGO) install --path registry --locked --features jemalloc
+	@$(RELEASE) install --path node/althing --locked --features jemalloc
+	@$(RELEASE) install --path simulations --locked --features jemalloc
+	@$(RELEASE) install --path registry --locked --features jemalloc
 
 # Of programs that this machine builds: nothing is compiled in the image.
 image: setup
-	@$(CARGO) build $(if $(DEBUG),,--release --features jemalloc) --workspace --bin althing --bin althing-registry
+	@$(if $(DEBUG),$(CARGO),$(RELEASE)) build $(if $(DEBUG),,--release --features jemalloc) --workspace --bin althing --bin althing-registry
 	@scripts/image.sh "$(CARGO_TARGET_DIR)/$(if $(DEBUG),debug,release)"
 
 fuzz: setup

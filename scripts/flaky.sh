@@ -14,6 +14,8 @@ runs=$1 package=$2 suite=$3 only=${4:-}
 each=${EACH:-900} all=${ALL:-7200}
 export CI=${CI:-true} CARGO_TERM_COLOR=never
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-${ALTHING_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/althing}/target}
+# The compiler of `make test`, so that nothing is compiled again.
+export RUSTC_WORKSPACE_WRAPPER=${RUSTC_WORKSPACE_WRAPPER-$(command -v clippy-driver || true)}
 rocksdb=$(scripts/rocksdb.sh)
 eval "$rocksdb"
 

@@ -17,6 +17,8 @@ dir=${CARGO_TARGET_DIR:-$here/../../target}/fuzz
 # Groups are kept in RocksDB. Its library is found before the flags below, so that it is the one that other builds link.
 rocksdb=$("$here/../../scripts/rocksdb.sh")
 eval "$rocksdb"
+# What compiles our own crates for tests optimises less.
+export RUSTC_WORKSPACE_WRAPPER=
 
 # Coverage as libFuzzer wants it. An explicit --target keeps these flags away from build scripts.
 export RUSTFLAGS="-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
