@@ -46,6 +46,18 @@ pub struct Agents {
     exposing: tools::Exposing,
 }
 
+/// The status of each agent that runs. One that nobody can find yet is still being started.
+#[must_use]
+pub fn agent_statuses(host: &Host, discovery: &Discovery) -> Vec<AgentStatus> {
+    let mut all = host.status();
+    for status in &mut all {
+        if status.state == AgentState::Ready && !discovery.is_hosted(&status.name) {
+            status.state = AgentState::Starting;
+        }
+    }
+    all
+}
+
 impl Agents {
     pub(crate) fn new(
         bindings: Arc<Bindings>,
@@ -323,22 +335,10 @@ impl Agents {
         }
     }
 
-    /// The status of each agent that runs. One that nobody can find yet is still being started.
-    #[must_use]
-    pub fn statuses(&self) -> Vec<AgentStatus> {
-        let mut all = self.host.status();
-        for status in &mut all {
-            if status.state == AgentState::Ready && !self.discovery.is_hosted(&status.name) {
-                status.state = AgentState::Starting;
-            }
-        }
-        all
-    }
-
     /// The status of an agent that runs.
     #[must_use]
     pub fn status(&self, name: &str) -> Option<AgentStatus> {
-        self.statuses().into_iter().find(|status| status.name == name)
+        agent_statuses(&self.host, &self.discovery).into_iter().find(|status| status.name == name)
     }
 
     /// Stops an agent that was added for one run, and forgets it.

@@ -39,7 +39,7 @@ mod trust;
 pub use althing_communication::{Passed, Tapped, Taps};
 
 pub use adopt::{AdoptError, Adoption, Change, Draft, Environment, Offer, adopted, changes, kept_environment};
-pub use agents::Agents;
+pub use agents::{Agents, agent_statuses};
 pub use assemble::{Execution, LanPort, Ports};
 pub use bindings::Bindings;
 pub use config::{Adopted, Embeddings, NodeConfig, Policies, Things};

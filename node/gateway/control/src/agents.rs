@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use althing_execution::realtime::{HardwareProfile, Privilege};
 use althing_execution::{AgentState, AgentStatus};
-use althing_node::Node;
 use althing_node::doctor::refused_tools;
+use althing_node::{Node, agent_statuses};
 use althing_protocol::AgentId;
 use axum::Json;
 use axum::extract::State;
@@ -94,7 +94,7 @@ fn row(agent: &AgentStatus) -> Value {
 
 /// `GET /ps`
 pub async fn ps(State(node): State<Arc<Node>>) -> Json<Value> {
-    let agents = node.agents.statuses();
+    let agents = agent_statuses(&node.host, &node.discovery);
     let failed = node.agents.failed();
     // What is started anew runs already before it is no failure any more.
     let failed = failed.iter().filter(|(name, _)| agents.iter().all(|agent| agent.name != **name));
