@@ -13,13 +13,14 @@ SHELL := /bin/bash
 ALTHING_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/althing
 # Outside the checkout, so that every checkout and run shares one build.
 export CARGO_TARGET_DIR ?= $(ALTHING_CACHE)/target
-# Most tests wait more than they work. With three times the processors no suite is faster, and groups find no time to elect.
+# Most tests wait more than they work. At three times the processors, groups found no time to elect a leader.
 export RUST_TEST_THREADS ?= $(shell echo $$((2 * $$(nproc))))
-CARGO := rocksdb=$$(scripts/rocksdb.sh); eval "$$rocksdb"; cargo
+ROCKSDB := rocksdb=$$(scripts/rocksdb.sh); eval "$$rocksdb";
+CARGO := $(ROCKSDB) cargo
 # Clippy is rustc that warns of more: where it is at hand it compiles our own crates, so that nothing is compiled for its sake.
 # It optimises less, so what is for use is compiled by rustc.
 export RUSTC_WORKSPACE_WRAPPER ?= $(shell command -v clippy-driver)
-RELEASE := rocksdb=$$(scripts/rocksdb.sh); eval "$$rocksdb"; RUSTC_WORKSPACE_WRAPPER= cargo
+RELEASE := $(ROCKSDB) RUSTC_WORKSPACE_WRAPPER= cargo
 
 .PHONY: demo test build one soak night bench install image audit lint fmt setup fuzz
 
@@ -48,14 +49,14 @@ soak: setup
 
 # PART=… only that one. A part that passed is not run again for the same commit.
 night: setup
-	@rocksdb=$$(scripts/rocksdb.sh); eval "$$rocksdb"; scripts/night.sh $(PART)
+	@$(ROCKSDB) scripts/night.sh $(PART)
 
 # Cargo repeats what the compiler said of each crate: a warning is an error here, and in nobody's `make demo`.
 lint: setup
 	@cargo fmt --all --check
 	@command -v clippy-driver >/dev/null || { echo "lint: clippy is missing: rustup component add clippy" >&2; exit 1; }
 	@$(CARGO) build --workspace --all-targets
-	@warnings=$$($(CARGO) build --workspace --all-targets --quiet 2>&1); [ -z "$$warnings" ] || { echo "lint: see the warnings" >&2; exit 1; }
+	@warnings=$$($(CARGO) build --workspace --all-targets --quiet 2>&1); [ -z "$$warnings" ] || { echo "lint: mend the warnings above; they are errors here" >&2; exit 1; }
 
 fmt:
 	@cargo fmt --all

@@ -43,7 +43,7 @@ pub(crate) struct Links {
     pub heartbeats: Arc<Heartbeats>,
     pub group: GroupId,
     pub on_unserved: OnUnserved,
-    /// Of each member that this one leads.
+    /// What each member that this one leads said it has.
     pub matched: Arc<Mutex<BTreeMap<PublicKey, Matched>>>,
 }
 

@@ -1,4 +1,4 @@
-//! Real processes that need the machine to themselves, since they measure it, fill it, or have hard real-time threads, which
+//! Real processes that need the machine to themselves, since they measure it or have hard real-time threads, which
 //! disturb those of another program: one test at a time.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,4 +1,4 @@
-//! Real processes in network namespaces.
+//! Real processes in network namespaces, and one on a disk of its own that is full.
 
 mod agents;
 mod faults;

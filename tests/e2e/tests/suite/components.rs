@@ -1,7 +1,6 @@
 //! Agents as WebAssembly components: equal ones in Python and JavaScript, and a hostile one.
 
 use std::path::Path;
-use std::time::Duration;
 
 use althing_e2e::guests::{from_javascript, from_python, from_rust};
 use althing_e2e::{ADD_MAX, Machine, Running, cast, until};
@@ -11,8 +10,6 @@ const PYTHON: &str = include_str!("../../../../examples/counter-agent/app.py");
 const JAVASCRIPT: &str = include_str!("../../../../examples/counter-agent/app.js");
 const RUST: &str = include_str!("../../../../examples/counter-agent/rust/src/lib.rs");
 const HOSTILE: &str = include_str!("../../python/hostile.py");
-/// A component of an interpreter is compiled in seconds.
-const COMPILED: Duration = ADD_MAX;
 /// What it tries, and what it is told when it is stopped. A recursion ends where the first of three limits is.
 const ATTACKS: [(&str, &[&str]); 3] = [
     ("spin", &["it was stopped: it exceeded its 500 ms"]),
@@ -36,8 +33,8 @@ fn add(machine: &Machine, module: &Path, compute: &Value) {
     });
     machine.write("guest.yaml", &file.to_string());
     let mut adding = Running::start(&mut machine.althing(&["agent", "add", "guest.yaml"]));
-    until(COMPILED, "it is compiled", || adding.ended());
-    let added = adding.end(COMPILED);
+    until(ADD_MAX, "it is compiled", || adding.ended());
+    let added = adding.end(ADD_MAX);
     assert_eq!(added.code, 0, "{added:?}");
 }
 
@@ -57,7 +54,7 @@ fn is_the_counter(module: &Path) {
     let task = task["task"]["id"].as_str().expect("an id").to_owned();
     node.running.kill();
     let _node = machine.up_alone(&[]);
-    until(COMPILED, "it is compiled again", || machine.json(&["ps"])["agents"][0]["state"] == "ready");
+    until(ADD_MAX, "it is compiled again", || machine.json(&["ps"])["agents"][0]["state"] == "ready");
     let answered = machine.run(&["call", "--task", &task, "guest", "three"]);
     assert_eq!((answered.code, answered.stdout.as_str()), (0, "three (2)\n"), "{answered:?}");
 }
@@ -98,14 +95,14 @@ fn one_that_means_no_good_harms_nobody() {
         let mut guests: Vec<Running> =
             (0..AT_ONCE).map(|_| Running::start(&mut machine.althing(&["call", "guest", what]))).collect();
         let mut answered = 0;
-        until(COMPILED, "they are stopped", || {
+        until(ADD_MAX, "they are stopped", || {
             let echoed = machine.run(&["call", "echo", "Hello"]);
             assert_eq!((echoed.code, echoed.stdout.as_str()), (0, "Hello\n"), "{what}: {echoed:?}");
             answered += 1;
             guests.iter_mut().all(Running::ended)
         });
         for guest in guests {
-            let stopped = guest.end(COMPILED);
+            let stopped = guest.end(ADD_MAX);
             let is_told = reasons.iter().any(|why| stopped.stderr.contains(why));
             assert!(stopped.code == 1 && is_told, "{what}: {stopped:?}");
             println!("{what}: {}", stopped.stderr.trim());

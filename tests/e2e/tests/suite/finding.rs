@@ -12,8 +12,6 @@ const MODEL: &str = include_str!("../../python/model.py");
 const CALLING: &str = include_str!("../../python/calling.py");
 const COUNTER: &str = include_str!("../../../../examples/counter-agent/app.py");
 const SOON: Duration = Duration::from_secs(30);
-/// A component of an interpreter is compiled in seconds, and a program may take as long to start.
-const COMPILED: Duration = ADD_MAX;
 
 /// A node of the same owner hosts `near`, a stranger's hosts `far`; agents of the first look for them.
 struct Scene {
@@ -106,8 +104,8 @@ fn a_component_finds_agents_by_the_same_system_call() {
         });
         machine.write("guest.yaml", &file.to_string());
         let mut adding = Running::start(&mut machine.althing(&["agent", "add", "guest.yaml"]));
-        until(COMPILED, "it is compiled", || adding.ended());
-        assert_eq!(adding.end(COMPILED).code, 0);
+        until(ADD_MAX, "it is compiled", || adding.ended());
+        assert_eq!(adding.end(ADD_MAX).code, 0);
     }
     let (said, _) = ask(machine, &["guest", "call", "mesh/find_agents", r#"{"text": "near"}"#]);
     assert!(said.contains(&scene.near.did()) && !said.contains("far.say"), "{said}");
@@ -137,7 +135,7 @@ fn a_program_makes_system_calls_for_its_turns() {
     machine.add("blind", &file("blind", json!(["mesh/describe_agent"])));
     // Python imports two SDKs.
     for name in ["scout", "blind"] {
-        until(COMPILED, "its program runs", || machine.run(&["call", name, "turns"]).code == 0);
+        until(ADD_MAX, "its program runs", || machine.run(&["call", name, "turns"]).code == 0);
     }
     let (said, _) = ask(machine, &["scout", "list"]);
     assert_eq!(said, "agents__near mesh__describe_agent mesh__find_agents");

@@ -10,8 +10,6 @@ use serde_json::{Value, json};
 const MODEL: &str = include_str!("../../python/model.py");
 const KEEPER: &str = include_str!("../../python/keeper.py");
 const SOON: Duration = Duration::from_secs(30);
-/// A component of an interpreter is compiled in seconds.
-const COMPILED: Duration = ADD_MAX;
 const RULES: &str = "A dog costs ninety euro of tax in a year.\n";
 
 /// An endpoint of a model, and its address.
@@ -146,8 +144,8 @@ fn a_component_keeps_and_finds() {
         });
         let file = machine.write(&format!("{name}.yaml"), &file.to_string());
         let mut adding = Running::start(machine.althing(&["agent", "add"]).arg(file));
-        until(COMPILED, "it is compiled", || adding.ended());
-        adding.end(COMPILED)
+        until(ADD_MAX, "it is compiled", || adding.ended());
+        adding.end(ADD_MAX)
     };
     assert_eq!(add("keeper", &json!({ "quota_bytes": 4096, "share_with": ["helper"] })).code, 0);
     let say = |agent: &str, text: &str| machine.run(&["call", agent, text]).stdout.trim().to_owned();
@@ -167,5 +165,5 @@ fn a_component_keeps_and_finds() {
     assert!(say("forgetful", "get colour").starts_with("refused: the contract has no `memory`"));
     node.running.kill();
     let _node = machine.up_alone(&[]);
-    until(COMPILED, "they are compiled again", || say("keeper", "get colour") == "blue");
+    until(ADD_MAX, "they are compiled again", || say("keeper", "get colour") == "blue");
 }
