@@ -4,7 +4,7 @@
 # make one      one test: CRATE=althing-td TEST=name, and IN=suite for those of its tests/suite alone
 # make bench    benchmarks, in release
 # make soak     24 minutes of nodes that live long beside others that are disturbed (SOAK=seconds)
-# make night    all that is too long for a change: seeds, soak, fuzzing, load, a first build; goes on where it was interrupted
+# make night    all that is too long for a change: seeds, soak, fuzzing, load; goes on where it was interrupted
 # make install  the programs, in release, into ~/.cargo/bin
 # make image    the image localhost/althing, by docker or podman (DEBUG=1: of the debug build; BASE=image to stand on)
 # make audit    licences, bans, sources and advisories of dependencies
@@ -17,9 +17,8 @@ export CARGO_TARGET_DIR ?= $(ALTHING_CACHE)/target
 export RUST_TEST_THREADS ?= $(shell echo $$((2 * $$(nproc))))
 ROCKSDB := rocksdb=$$(scripts/rocksdb.sh); eval "$$rocksdb";
 CARGO := $(ROCKSDB) cargo
-# Clippy is rustc that warns of more: where it is at hand it compiles our own crates, so that nothing is compiled for its sake.
-# It optimises less, so what is for use is compiled by rustc.
-export RUSTC_WORKSPACE_WRAPPER ?= $(shell command -v clippy-driver)
+# Clippy where it is at hand, and no optimised test programs. What is for use is compiled by rustc.
+export RUSTC_WORKSPACE_WRAPPER ?= $(shell ALTHING_CACHE='$(ALTHING_CACHE)' scripts/compiler.sh)
 RELEASE := $(ROCKSDB) RUSTC_WORKSPACE_WRAPPER= cargo
 
 .PHONY: demo test build one soak night bench install image audit lint fmt setup fuzz
@@ -54,7 +53,7 @@ night: setup
 # Cargo repeats what the compiler said of each crate: a warning is an error here, and in nobody's `make demo`.
 lint: setup
 	@cargo fmt --all --check
-	@command -v clippy-driver >/dev/null || { echo "lint: clippy is missing: rustup component add clippy" >&2; exit 1; }
+	@clippy-driver --version >/dev/null 2>&1 || { echo "lint: clippy is missing: rustup component add clippy" >&2; exit 1; }
 	@$(CARGO) build --workspace --all-targets
 	@warnings=$$($(CARGO) build --workspace --all-targets --quiet 2>&1); [ -z "$$warnings" ] || { echo "lint: mend the warnings above; they are errors here" >&2; exit 1; }
 

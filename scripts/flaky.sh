@@ -14,28 +14,14 @@ runs=$1 package=$2 suite=$3 only=${4:-}
 each=${EACH:-900} all=${ALL:-7200}
 export CI=${CI:-true} CARGO_TERM_COLOR=never
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-${ALTHING_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/althing}/target}
-# The compiler of `make test`, so that nothing is compiled again.
-export RUSTC_WORKSPACE_WRAPPER=${RUSTC_WORKSPACE_WRAPPER-$(command -v clippy-driver || true)}
+# The compiler and the threads of `make test`: nothing is compiled again, and as much overlaps.
+export RUSTC_WORKSPACE_WRAPPER=${RUSTC_WORKSPACE_WRAPPER-$(scripts/compiler.sh)}
+export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((2 * $(nproc)))}
 rocksdb=$(scripts/rocksdb.sh)
 eval "$rocksdb"
 
-# The whole workspace, as `make test` does: of one package alone, libraries would have other features.
-cargo build --workspace
-built=$(cargo test --workspace --no-run --message-format=json | python3 -c '
-import json, sys
-package, suite = sys.argv[1:]
-for line in sys.stdin:
-    told = json.loads(line) if line.startswith("{") else {}
-    if not told.get("executable") or not told["profile"]["test"]:
-        continue
-    crate = told["package_id"].rsplit("#", 1)[-1].split("@")[0]
-    folder = told["manifest_path"].rsplit("/", 1)[0]
-    is_lib = "lib" in told["target"]["kind"]
-    if package in (crate, folder.rsplit("/", 1)[-1]) and suite == ("lib" if is_lib else told["target"]["name"]):
-        print(told["executable"], folder)
-' "$package" "$suite")
-[ "$(grep -c . <<<"$built")" -eq 1 ] || { echo "flaky.sh: $package has no test program $suite" >&2; exit 3; }
-read -r program folder <<<"$built"
+built=$(scripts/test-program.sh "$package" "$suite")
+program=${built%%$'\n'*} folder=${built#*$'\n'}
 
 logs=$(mktemp -d)
 busy=()

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # What is too long for each change, one line for each part:
-#   scripts/night.sh [PART…]      without a part: all of them
-# A part that passed for this commit is not run again: what was interrupted goes on. Outputs lie in $CARGO_TARGET_DIR/night.
+#   scripts/night.sh [PART…]      without a part: all of them but first_build
+# A part that passed for this commit, as long as it is now, is not run again: what was interrupted goes on. NIGHT (5000 seeds of
+# groups), SOAK (600 seconds) and SECONDS_EACH (60, of each fuzzer) say how long. Outputs lie in $CARGO_TARGET_DIR/night.
 # Exits with 1 where a part failed. `make night` calls it with the environment that cargo needs.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -14,43 +15,47 @@ if [ -n "$(git status --porcelain)" ]; then
   rm -rf "$place"
 fi
 mkdir -p "$place"
-seeds=${NIGHT:-5000}
+seeds=${NIGHT:-5000} soak=${SOAK:-600} each=${SECONDS_EACH:-60}
+long=$seeds-$soak-$each
 
-# All seeds of each scenario and of the tests of groups, and each seed that is run twice.
-scenarios() { ALTHING_NIGHT=1 cargo test --workspace --test suite -- scenarios:: groups::; }
-# Groups under faults, with the assertions of a debug build.
-groups() { cargo build --workspace --bin althing-sim && "$CARGO_TARGET_DIR/debug/althing-sim" groups --seeds "$seeds" --progress "$place/groups.json"; }
-# The same as users have it: without assertions a release build goes on where a debug build stops.
-groups_release() {
-  RUSTC_WORKSPACE_WRAPPER='' cargo build --release --workspace --features jemalloc --bin althing-sim &&
-    "$CARGO_TARGET_DIR/release/althing-sim" groups --seeds "$((seeds / 5))" --progress "$place/groups-release.json"
+# All seeds of each scenario and of the tests of groups, and each seed that is run twice, with the assertions of a debug build.
+scenarios() {
+  local built
+  built=$(scripts/test-program.sh althing-simulations suite) || return
+  (cd "${built#*$'\n'}" && CARGO_MANIFEST_DIR=$PWD ALTHING_NIGHT=1 "${built%%$'\n'*}")
 }
-soak() { cargo build --workspace && ALTHING_SOAK_SECS=${SOAK:-1440} cargo test --workspace --test alone -- --nocapture soak::; }
-fuzz() { tests/fuzz/run.sh "${SECONDS_EACH:-60}"; }
+# Groups under faults as users have them: without those assertions a release build goes on where a debug build stops.
+groups() {
+  RUSTC_WORKSPACE_WRAPPER='' cargo build --release --workspace --features jemalloc --bin althing-sim &&
+    "$CARGO_TARGET_DIR/release/althing-sim" groups --seeds "$seeds" --progress "$place/groups.json"
+}
+soak() { cargo build --workspace && ALTHING_SOAK_SECS=$soak cargo test --workspace --test alone -- --nocapture soak::; }
+fuzz() { tests/fuzz/run.sh "$each"; }
 # The suites of whole nodes, beside two threads that keep the processors busy.
 load() {
   scripts/flaky.sh 1 althing-conformance suite && scripts/flaky.sh 1 althing-registry suite &&
     scripts/flaky.sh 1 althing-e2e suite && scripts/flaky.sh 1 althing-e2e network
 }
-# A first build as a stranger has it: a clone, an empty target folder.
+# A first build as a stranger has it: a clone, an empty target folder. Only by name, before a release: CI builds from nothing.
 first_build() {
-  rm -rf "$place/clone" "$place/target"
-  git clone -q . "$place/clone" && CARGO_TARGET_DIR=$place/target make -C "$place/clone" demo && rm -rf "$place/clone" "$place/target"
+  rm -rf "$place"/{clone,target,cache}
+  git clone -q . "$place/clone" && ALTHING_CACHE=$place/cache CARGO_TARGET_DIR=$place/target \
+    RUSTC_WORKSPACE_WRAPPER=$("$place/clone/scripts/compiler.sh") make -C "$place/clone" demo && rm -rf "$place"/{clone,target,cache}
 }
 
-all=(scenarios groups groups_release soak fuzz load first_build)
+all=(scenarios groups soak fuzz load)
 [ $# -gt 0 ] && all=("$@")
 failed=0
 for part in "${all[@]}"; do
   declare -F "$part" >/dev/null || { echo "night.sh: there is no part $part" >&2; exit 2; }
-  if [ -f "$place/$part.passed" ]; then
-    printf '%-16s passed before: %s\n' "$part" "$(cat "$place/$part.passed")"
+  if [ -f "$place/$part-$long.passed" ]; then
+    printf '%-16s passed before: %s\n' "$part" "$(cat "$place/$part-$long.passed")"
     continue
   fi
   begun=$SECONDS
   if "$part" >"$place/$part.log" 2>&1; then
     took="$((SECONDS - begun)) s"
-    echo "$took" >"$place/$part.passed"
+    echo "$took" >"$place/$part-$long.passed"
     printf '%-16s passed in %s\n' "$part" "$took"
   else
     failed=1
