@@ -6,11 +6,11 @@ use althing_simulations::groups::{self, Counts, adversary, flaw, night};
 use althing_testing::at_night;
 
 /// Seeds of every run of the tests: in a change, and at night.
-const SEEDS: [u64; 2] = [60, 200];
-/// Seeds of each adversary besides.
-const EACH: u64 = 3;
+const SEEDS: [u64; 2] = [30, 200];
+/// Seeds of each adversary besides: in a change, and at night.
+const EACH: [u64; 2] = [2, 10];
 /// Seeds that are run twice: in a change, and at night.
-const TWICE: [u64; 2] = [5, 20];
+const TWICE: [u64; 2] = [3, 20];
 
 #[test]
 fn what_must_hold_holds_for_each_seed() {
@@ -61,7 +61,7 @@ fn a_seed_decides_the_same_twice() {
 #[test]
 fn no_adversary_breaks_what_must_hold() {
     for name in adversary::NAMES {
-        for seed in 1..=EACH {
+        for seed in 1..=EACH[usize::from(at_night())] {
             let outcome = groups::run(seed, Some(name), groups::as_it_is());
             let again = format!("althing-sim groups --seed {seed} --adversary {name}");
             assert!(outcome.violations.is_empty(), "{again}\n{:#?}", outcome.violations);
@@ -97,25 +97,21 @@ fn a_leader_that_tells_members_different_things_is_proven_by_all() {
     assert!(lies > 0, "it never led");
 }
 
-/// That a run with a planted bug breaks an invariant: one of these seeds, for a seed does not decide everything.
-fn breaks(name: &str, seeds: &[u64], adversary: &'static str, invariant: &str) {
-    let flaw = || flaw::named(name).expect("it is one of them");
-    let is_broken = |seed: &u64| {
-        let broken = groups::run(*seed, Some(adversary), flaw()).violations;
-        broken.iter().any(|violation| violation.invariant == invariant)
-    };
-    let found = seeds.iter().copied().find(is_broken);
-    let seed = found.unwrap_or_else(|| panic!("{name}, seeds {seeds:?}: {invariant} holds"));
+/// That a run with a planted bug breaks an invariant.
+fn breaks(name: &str, seed: u64, adversary: &'static str, invariant: &str) {
+    let broken = groups::run(seed, Some(adversary), flaw::named(name).expect("it is one of them")).violations;
+    let is_broken = broken.iter().any(|violation| violation.invariant == invariant);
+    assert!(is_broken, "{name}, seed {seed}: {invariant} holds");
     // Without it, that seed keeps everything.
     let sound = groups::run(seed, Some(adversary), groups::as_it_is()).violations;
     assert!(sound.is_empty(), "seed {seed}: {sound:#?}");
 }
 
 macro_rules! planted {
-    ($($test:ident: $name:literal, $($seed:literal)|+, $adversary:literal breaks $invariant:literal;)*) => {
+    ($($test:ident: $name:literal, $seed:literal, $adversary:literal breaks $invariant:literal;)*) => {
         $(#[test]
         fn $test() {
-            breaks($name, &[$($seed),+], $adversary, $invariant);
+            breaks($name, $seed, $adversary, $invariant);
         })*
 
         #[test]
@@ -128,7 +124,7 @@ macro_rules! planted {
 planted! {
     a_vote_that_is_forgotten: "vote-forgotten", 145, "none" breaks "one-vote-in-a-term";
     entries_that_are_not_synced: "sync-skipped", 3, "none" breaks "the-committed-stays";
-    entries_that_are_not_truncated: "truncation-forgotten", 53 | 127 | 238 | 96, "none" breaks "logs-match";
+    entries_that_are_not_truncated: "truncation-forgotten", 53, "none" breaks "logs-match";
     an_entry_that_is_skipped: "entry-skipped", 8, "none" breaks "states-follow-the-log";
     a_row_that_a_snapshot_lacks: "row-missing", 183, "none" breaks "states-follow-the-log";
     a_value_that_is_acknowledged_early: "acknowledged-early", 1, "none" breaks "the-acknowledged-is-kept";
