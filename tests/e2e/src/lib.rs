@@ -24,6 +24,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{Duration, Instant};
 
@@ -39,8 +40,11 @@ pub const COMMAND_MAX: Duration = Duration::from_secs(30);
 pub const ADD_MAX: Duration = Duration::from_secs(240);
 /// A node is up within this, also while other tests use the machine.
 pub const UP_MAX: Duration = Duration::from_secs(20);
-/// How often a condition is looked at.
+/// How often a process is looked at.
 const POLL: Duration = Duration::from_millis(10);
+/// After how long a condition is looked at again: first, and at most. Most looks start a program, whose start takes 20 ms of a
+/// processor, so that those who wait long would keep others from what they wait for.
+const LOOK: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(100));
 
 /// The program under test: it lies beside the tests. `cargo test` alone does not build it.
 pub fn binary() -> PathBuf {
@@ -67,14 +71,30 @@ fn built() -> PathBuf {
 
 /// Looks until it is so, and says how long that took; fails when it does not come about.
 pub fn until(limit: Duration, what: &str, mut is_so: impl FnMut() -> bool) -> Duration {
-    let begun = Instant::now();
+    let (begun, mut next) = (Instant::now(), LOOK.0);
     loop {
         if is_so() {
             return begun.elapsed();
         }
         assert!(begun.elapsed() < limit, "{what}: not within {limit:?}");
-        std::thread::sleep(POLL);
+        std::thread::sleep(next);
+        next = (next * 3 / 2).min(LOOK.1);
     }
+}
+
+/// A port of loopback for a server that a test starts later. The system hands none of these out by itself, no other test of this
+/// program gets it, and nobody listens there now.
+pub fn free_port() -> u16 {
+    /// Below the ephemeral ports of Linux and macOS; each program begins elsewhere.
+    const PORTS: std::ops::Range<u32> = 12_000..32_000;
+    static TRIED: AtomicU32 = AtomicU32::new(0);
+    let length = PORTS.end - PORTS.start;
+    let mut ports = std::iter::repeat_with(|| {
+        let tried = TRIED.fetch_add(1, Ordering::Relaxed);
+        u16::try_from(PORTS.start + (std::process::id().wrapping_mul(613) + tried) % length).expect("below 65,536")
+    });
+    let is_free = |port: &u16| std::net::TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    ports.by_ref().take(1_000).find(is_free).expect("a free port")
 }
 
 /// A user's account on a machine: home, keys and data of its own; perhaps a network of its own.

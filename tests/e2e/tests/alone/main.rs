@@ -5,7 +5,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 mod docs;
 mod hostile_frames;
-mod hostile_http;
 mod lan;
 mod overhead;
 mod soak;

@@ -141,6 +141,8 @@ impl Scene {
         assert!(called.code == 4 && called.stderr.contains("far"), "{called:?}");
         assert_eq!(one.run(&["call", "native", "hello"]).code, 0);
         assert!(one.finds("native") && self.group_decides());
+        let found = at_fault(one);
+        assert!(["L1", "L5"].iter().all(|layer| !found.contains(*layer)), "nothing is wrong with those: {found:?}");
         assert_eq!(layers(one), self.all);
         self.world.restore(1);
         until(SOON, "it is found again, without a word by multicast", || one.finds("far"));

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use althing_e2e::http::{ask, says};
 use althing_e2e::python::python;
-use althing_e2e::{COMMAND_MAX, Machine, Node, Running, until};
+use althing_e2e::{COMMAND_MAX, Machine, Node, Running, free_port, until};
 use serde_json::{Value, json};
 
 const TOOLS: &str = include_str!("../../python/tools.py");
@@ -45,10 +45,6 @@ impl Pair {
         let text = |key: &str| list["agents"][0][key].as_str().unwrap_or_default().to_owned();
         (text("state"), text("why"))
     }
-}
-
-fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port").port()
 }
 
 fn listens(port: u16) -> bool {

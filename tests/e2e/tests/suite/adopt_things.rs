@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use althing_e2e::registry::{RegistryProcess, program};
-use althing_e2e::{Machine, Node, Running, http, node, until};
+use althing_e2e::{Machine, Node, Running, free_port, http, node, until};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
@@ -58,10 +58,6 @@ fn state(machine: &Machine) -> (String, String) {
 
 fn agents(machine: &Machine) -> usize {
     machine.json(&["agent", "list"])["agents"].as_array().map_or(0, Vec::len)
-}
-
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port").port()
 }
 
 /// A lamp made with node-wot, and the address of its description.

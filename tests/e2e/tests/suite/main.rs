@@ -19,6 +19,7 @@ mod flows;
 mod group_redirects;
 mod group_tools;
 mod groups;
+mod hostile_http;
 mod instances;
 mod keys;
 mod mcp_conformance;

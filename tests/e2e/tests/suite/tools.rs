@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use althing_e2e::python::python;
-use althing_e2e::{Machine, Node, Running, family, runs, until};
+use althing_e2e::{Machine, Node, Running, family, free_port, runs, until};
 use serde_json::{Value, json};
 
 const TOOLS: &str = include_str!("../../python/tools.py");
@@ -137,10 +137,6 @@ fn on_port(machine: &Machine, python: &Path, port: u16) -> Running {
     let server = Running::start(machine.command(python).args(["tools.py", &port.to_string()]));
     until(SOON, "the server listens", || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
     server
-}
-
-fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port").port()
 }
 
 impl Scene {

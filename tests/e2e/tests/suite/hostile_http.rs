@@ -21,7 +21,6 @@ fn alive(node: &Node) {
 
 #[test]
 fn thousands_of_malformed_requests() {
-    let _alone = crate::alone();
     let machine = Machine::new();
     let node = machine.up_alone(&[]);
     machine.add("echo", &cast::echo("echo", "trusted"));
@@ -60,7 +59,6 @@ fn thousands_of_malformed_requests() {
 
 #[test]
 fn a_token_is_asked_for_where_one_is_set() {
-    let _alone = crate::alone();
     let machine = Machine::new();
     machine.write("config/althing/althing.toml", &format!("[gateway]\ntoken = {TOKEN:?}\n"));
     let config = machine.config().join("althing.toml");
@@ -96,7 +94,6 @@ fn a_token_is_asked_for_where_one_is_set() {
 
 #[test]
 fn who_stalls_is_let_go() {
-    let _alone = crate::alone();
     let machine = Machine::new();
     let node = machine.up_alone(&[]);
     machine.add("echo", &cast::echo("echo", "trusted"));
