@@ -298,7 +298,7 @@ fn nothing_that_comes_takes_more_than_four_times_its_bytes() {
             let mut seed = 0x416c_7468_696e_6721 + u64::try_from(of).expect("0 or 1");
             for bytes in vectors.iter().skip(of).step_by(2) {
                 bounded(bytes, &mut worst, &mut taken);
-                for _ in 0..10 {
+                for _ in 0..20 {
                     bounded(&changed(bytes, &mut seed), &mut worst, &mut taken);
                 }
             }

@@ -25,12 +25,12 @@ const BULK: usize = 4;
 const CALLS: usize = 250;
 /// Between two calls: they take a part of the link, not all of it.
 const EVERY: Duration = Duration::from_millis(20);
-/// A call beside delay-tolerant answers, milliseconds: at most 1.2 times the median of three runs. The link's rate is
+/// A call beside delay-tolerant answers, milliseconds: at most 1.2 times the documented figure. The link's rate is
 /// fixed, so these hardly depend on the machine.
 const P50_MS_MAX: f64 = 7.44;
 const URGENT_P99_MS_MAX: f64 = 55.2;
 const INTERACTIVE_P99_MS_MAX: f64 = 54.0;
-/// What the delay-tolerant answers still carry, kB a second: at least 0.8 times the median of three runs.
+/// What the delay-tolerant answers still carry, kB a second: at least 0.8 times the documented figure.
 const FILLED_KB_A_SECOND_MIN: f64 = 471.0;
 
 /// Answers with the priority that the operation names.

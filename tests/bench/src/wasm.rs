@@ -27,9 +27,9 @@ pub const ECHO: &str = include_str!("echo.wat");
 const ROUNDS: usize = 11;
 const TURNS: usize = 2_000;
 const AGENTS: usize = 1_000;
-/// A turn on a new instance, as a multiple of the bare engine's: at most 1.2 times the median of three runs.
+/// A turn on a new instance, as a multiple of the bare engine's: at most 1.2 times the documented figure.
 const TURN_RATIO_MAX: f64 = 2.28;
-/// What a process with all idle agents holds, MiB: at most 1.2 times the median of three runs.
+/// What a process with all idle agents holds, MiB: at most 1.2 times the documented figure.
 const IDLE_MIB_MAX: f64 = 57.6;
 
 /// The engine alone: a pool, one instance and one call after the other.

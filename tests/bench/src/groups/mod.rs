@@ -25,10 +25,10 @@ const ROUNDS: usize = 5;
 /// Leaders that are killed.
 const KILLS: usize = 10;
 /// What a hundred groups without work take of a core of their leader's node and of a follower's, percent: at most 1.2
-/// times the median of three runs. Wanted are 5.
+/// times the documented figure. Wanted are 5.
 const IDLE_LEADER_PERCENT_MAX: f64 = 17.4;
 const IDLE_FOLLOWER_PERCENT_MAX: f64 = 14.0;
-/// What each of them takes of a follower's memory, MiB: at most 1.2 times the median of three runs.
+/// What each of them takes of a follower's memory, MiB: at most 1.2 times the documented figure.
 const IDLE_MIB_MAX: f64 = 0.24;
 
 /// Writes a value; false if it was not acknowledged.
