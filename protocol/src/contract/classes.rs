@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub enum Class {
     /// Hard real-time: each job is done by its deadline, or the agent is not admitted.
     Hrt(Hrt),
-    /// Soft real-time: answers soon, by priority.
+    /// Soft real-time: answers soon, ahead of delay-tolerant work.
     Srt(Srt),
     /// Delay-tolerant: runs on idle capacity.
     Dt(Dt),
@@ -69,7 +69,7 @@ pub struct Srt {
     /// The target for the time from a message to the first output, milliseconds.
     #[serde(default = "ttft_ms_default")]
     pub ttft_ms: u64,
-    /// Turns of higher priority run first.
+    /// Of WebAssembly turns that wait for a processor those of higher priority run first.
     #[serde(default = "priority_default")]
     pub priority: u8,
     /// Whether a new message to a task interrupts the running turn.

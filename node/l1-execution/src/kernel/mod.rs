@@ -1,7 +1,8 @@
 //! The scheduler of one node: the probed hardware, the admitted guarantees, and the threads that keep them.
 //!
 //! Hard real-time agents are admitted by proof ([`machine::Plan`]) and run on executors, one for each core that is
-//! reserved for them. Soft real-time turns run by priority on a runtime of their own, delay-tolerant turns on idle threads.
+//! reserved for them. Soft real-time turns run on a runtime of their own, where those of WebAssembly wait for a
+//! processor by priority; delay-tolerant turns run on idle threads.
 
 mod floor;
 pub mod machine;

@@ -1,4 +1,4 @@
-//! The runtimes of turns: soft real-time turns run by priority, delay-tolerant turns on idle processor time.
+//! The runtimes of turns: of soft real-time turns, and of delay-tolerant turns on idle processor time.
 
 use std::io;
 use std::sync::Arc;
