@@ -20,8 +20,8 @@ export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((2 * $(nproc)))}
 rocksdb=$(scripts/rocksdb.sh)
 eval "$rocksdb"
 
-built=$(scripts/test-program.sh "$package" "$suite")
-program=${built%%$'\n'*} folder=${built#*$'\n'}
+built=$(scripts/test-programs.sh "$package" "$suite")
+IFS=$'\t' read -r _ _ program folder <<<"$built"
 
 logs=$(mktemp -d)
 busy=()

@@ -20,9 +20,10 @@ long=$seeds-$soak-$each
 
 # All seeds of each scenario and of the tests of groups, and each seed that is run twice, with the assertions of a debug build.
 scenarios() {
-  local built
-  built=$(scripts/test-program.sh althing-simulations suite) || return
-  (cd "${built#*$'\n'}" && CARGO_MANIFEST_DIR=$PWD ALTHING_NIGHT=1 "${built%%$'\n'*}")
+  local built program folder
+  built=$(scripts/test-programs.sh althing-simulations suite) || return
+  IFS=$'\t' read -r _ _ program folder <<<"$built"
+  (cd "$folder" && CARGO_MANIFEST_DIR=$folder ALTHING_NIGHT=1 "$program")
 }
 # Groups under faults as users have them: without those assertions a release build goes on where a debug build stops.
 groups() {
