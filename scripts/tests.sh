@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Runs every test program, as `make test` does: first the one that needs the machine to itself, then the others, one after the
 # other. Simulations only compute, in virtual time: they run beside the others, whenever these leave a processor idle, and are
-# shown at the end. Exits with 1 if a program failed, and names each.
+# shown at the end. Exits with 1 if a program failed, and names each. With the environment that the Makefile gives cargo.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+: "${CARGO_TARGET_DIR:?make test sets it}"
 listed=$(scripts/test-programs.sh)
 shown=$(mktemp)
 failed=() beside=
@@ -38,6 +39,8 @@ run "$line" nice -n 19 >"$shown" 2>&1 &
 beside=$!
 set +m
 those "\$2 != \"alone\" && !($simulates)"
+# Examples in the documentation of crates are no programs of their own.
+cargo test --workspace --doc --no-fail-fast || failed+=($'examples\tin the documentation of crates')
 wait "$beside" || failed+=("$line")
 beside=
 cat "$shown"
