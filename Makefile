@@ -66,13 +66,15 @@ bench: setup
 	@"$(CARGO_TARGET_DIR)/release/althing-bench" $(BENCH)
 	@$(if $(BENCH),,outcome=0; for class in hrt srt dt; do "$(CARGO_TARGET_DIR)/release/althing" bench $$class || outcome=$$?; done; exit $$outcome)
 
-install: setup
+install:
+	@scripts/setup.sh build
 	@$(RELEASE) install --path node/althing --locked --features jemalloc
 	@$(RELEASE) install --path simulations --locked --features jemalloc
 	@$(RELEASE) install --path registry --locked --features jemalloc
 
 # Of programs that this machine builds: nothing is compiled in the image.
-image: setup
+image:
+	@scripts/setup.sh build
 	@$(if $(DEBUG),$(CARGO),$(RELEASE)) build $(if $(DEBUG),,--release --features jemalloc) --workspace --bin althing --bin althing-registry
 	@scripts/image.sh "$(CARGO_TARGET_DIR)/$(if $(DEBUG),debug,release)"
 
