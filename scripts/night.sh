@@ -3,7 +3,7 @@
 #   scripts/night.sh [PART…]      without a part: all of them but first_build
 # A part that passed for this commit, as long as it is now, is not run again: what was interrupted goes on. NIGHT (5000 seeds of
 # groups), SOAK (600 seconds) and SECONDS_EACH (60, of each fuzzer) say how long. Outputs lie in $CARGO_TARGET_DIR/night.
-# Exits with 1 where a part failed. `make night` calls it with the environment that cargo needs.
+# Exits with 1 where a part failed, with 2 where there is no such part. `make night` calls it with the environment that cargo needs.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 : "${CARGO_TARGET_DIR:?make night sets it}"
@@ -45,10 +45,13 @@ first_build() {
 }
 
 all=(scenarios groups soak fuzz load)
+known="${all[*]} first_build"
 [ $# -gt 0 ] && all=("$@")
 failed=0
 for part in "${all[@]}"; do
-  declare -F "$part" >/dev/null || { echo "night.sh: there is no part $part" >&2; exit 2; }
+  declare -F "$part" >/dev/null || { echo "night.sh: there is no part $part; there are: $known" >&2; exit 2; }
+done
+for part in "${all[@]}"; do
   if [ -f "$place/$part-$long.passed" ]; then
     printf '%-16s passed before: %s\n' "$part" "$(cat "$place/$part-$long.passed")"
     continue
