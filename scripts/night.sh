@@ -2,7 +2,7 @@
 # What is too long for each change, one line for each part:
 #   scripts/night.sh [PART…]      without a part: all of them but first_build
 # A part that passed for this commit, as long as it is now, is not run again: what was interrupted goes on. NIGHT (5000 seeds of
-# groups), SOAK (600 seconds) and SECONDS_EACH (60, of each fuzzer) say how long. Outputs lie in $CARGO_TARGET_DIR/night.
+# groups), SOAK (1440 seconds) and SECONDS_EACH (60, of each fuzzer) say how long. Outputs lie in $CARGO_TARGET_DIR/night.
 # Exits with 1 where a part failed, with 2 where there is no such part. `make night` calls it with the environment that cargo needs.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -15,7 +15,7 @@ if [ -n "$(git status --porcelain)" ]; then
   rm -rf "$place"
 fi
 mkdir -p "$place"
-seeds=${NIGHT:-5000} soak=${SOAK:-600} each=${SECONDS_EACH:-60}
+seeds=${NIGHT:-5000} soak=${SOAK:-1440} each=${SECONDS_EACH:-60}
 long=$seeds-$soak-$each
 
 # All seeds of each scenario and of the tests of groups, and each seed that is run twice, with the assertions of a debug build.
