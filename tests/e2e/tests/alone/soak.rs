@@ -162,8 +162,31 @@ fn middle<T: Ord + Copy>(looks: &Looks, quarter: usize, of: impl Fn(&(u64, usize
 
 /// What a node fills and has at most: the write buffers of its store (8 MiB) and the ring of spans (4 MiB).
 const FILLS_KIB: u64 = 12 << 10;
-/// From so many seconds on the second quarter is to have it already.
+/// From so many seconds on it has it when the soak begins.
 const FILLED_SECS: u64 = 600;
+/// By so many calls: of fifty thousand, one after the other, a node's memory was flat from fourteen thousand on.
+const FILLING: usize = 18_000;
+
+/// Has each of the nodes that are not disturbed fill what it has at most.
+fn fill(world: &World, gateways: &[String]) {
+    const CALLERS: usize = 3;
+    std::thread::scope(|scope| {
+        for (at, gateway) in gateways.iter().enumerate() {
+            for caller in 0..CALLERS {
+                let ask = move |round: usize| {
+                    let id = format!("filling {caller}-{round}");
+                    let message = json!({ "messageId": id, "role": "ROLE_USER", "parts": [{ "text": id }] });
+                    post(gateway, &name(at), "SendMessage", &json!({ "message": message }))
+                };
+                scope.spawn(move || {
+                    world.inside(at, || {
+                        (0..FILLING / CALLERS).for_each(|round| assert!(ask(round).is_some(), "it answers"))
+                    });
+                });
+            }
+        }
+    });
+}
 
 /// Is what the last quarter holds as much as the second did?
 fn flat(who: &str, looks: &Looks, secs: u64) {
@@ -194,6 +217,9 @@ fn beside_nodes_that_are_disturbed_no_call_is_stuck_and_no_task_is_lost() {
     let steady: Vec<Node> = nodes.drain(..2).collect();
     let (tally, over) = (Tally::default(), AtomicBool::new(false));
     let gateways = [steady[0].gateway(), steady[1].gateway()];
+    if lasts.as_secs() >= FILLED_SECS {
+        fill(&world, &gateways);
+    }
     let mut looks: [Looks; 2] = Default::default();
     let faults = std::thread::scope(|scope| {
         let (world, tally, over) = (&world, &tally, &over);
