@@ -380,8 +380,9 @@ async fn calls_reuse_a_stream_while_others_come_and_go(world: World) {
     let a = Peer::start_on(counting.clone(), &key(1), CommunicationConfig::default(), None);
     let b = Peer::start(&world, &key(2), CommunicationConfig::default()).await;
     let c = world.join(&key(3)).await;
-    connect(a.network(), b.network()).await;
     let mut heard = [a.network().events(), c.events()];
+    connect(a.network(), b.network()).await;
+    assert_eq!(heard[0].recv().await, Ok(PeerEvent::Connected(b.id())));
     for number in 1..=10 {
         let call = {
             let (communication, to) = (a.communication.clone(), b.id());
