@@ -37,7 +37,7 @@ struct Inner {
     /// How long a sync takes.
     sync: Duration,
     is_on: AtomicBool,
-    /// Up to which entry the committed log was written down.
+    /// The first entry of the group's log that was not written down as committed yet.
     looked: AtomicU64,
     books: Books,
     flaw: Arc<dyn Flaw>,
@@ -98,7 +98,7 @@ impl Disk {
             return;
         }
         let mut evidence = books.open();
-        // What another disk had in a snapshot only is in no log but this one.
+        // Whatever other disks showed: what they had in a snapshot only may be in this log.
         let from = looked.fetch_max(index + 1, Ordering::Relaxed);
         for index in from..=index {
             let key = [group.as_bytes().as_slice(), &index.to_be_bytes()].concat();

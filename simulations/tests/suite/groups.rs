@@ -32,8 +32,8 @@ fn what_must_hold_holds_for_each_seed() {
 
 /// Seeds that found faults of the program. 181: a leader that went on after a restart answered reads with less than it had
 /// acknowledged. 215: a leader that was told to hand the lead to itself took no more commands. 434, 849, 1981, 2090, 2489: members had
-/// given a leader's name votes of a later term, 2489: those that it had just asked for votes. 2203: what is judged took an entry for
-/// lost which a member had in a snapshot only, and the other one in its log.
+/// given a leader's name votes of a later term, 2489: those that it had just asked for votes. 2203 found one of the judge: it
+/// missed committed entries that one member had in its log, and another one in a snapshot only.
 #[test]
 fn what_seeds_found_stays_mended() {
     for seed in [181, 182, 207, 215, 279, 390, 434, 849, 1981, 2090, 2203, 2489] {

@@ -52,6 +52,20 @@ fn post(gateway: &str, agent: &str, method: &str, params: &Value) -> Option<Valu
     serde_json::from_str(body).ok()
 }
 
+/// Says something to the agent of a machine, and waits for what it makes of it unless it is only to begin.
+fn say(gateway: &str, at: usize, id: &str, text: &str, only_begin: bool) -> Option<Value> {
+    let params = json!({
+        "message": { "messageId": id, "role": "ROLE_USER", "parts": [{ "text": text }] },
+        "configuration": { "returnImmediately": only_begin },
+    });
+    post(gateway, &name(at), "SendMessage", &params)
+}
+
+/// Whether a message was acknowledged: the answer has its task.
+fn has_task(answer: &Value) -> bool {
+    answer["result"]["task"]["id"].is_string()
+}
+
 /// A task that was acknowledged.
 struct Kept {
     /// Whose gateway it was asked of, and which agent it is of.
@@ -81,18 +95,14 @@ impl Tally {
                 return;
             }
             let (at, text) = (round % MACHINES, format!("caller {caller}, round {round}"));
-            // Every other one is only begun.
-            let params = json!({
-                "message": { "messageId": format!("{caller}-{round}"), "role": "ROLE_USER", "parts": [{ "text": text }] },
-                "configuration": { "returnImmediately": round % 2 == 1 },
-            });
             let begun = Instant::now();
-            let answer = post(gateway, &name(at), "SendMessage", &params);
+            // Every other one is only begun.
+            let answer = say(gateway, at, &format!("{caller}-{round}"), &text, round % 2 == 1);
             let took = usize::try_from(begun.elapsed().as_millis()).unwrap_or(usize::MAX);
             self.longest_ms.fetch_max(took, Ordering::Relaxed);
             self.calls.fetch_add(1, Ordering::Relaxed);
             match answer {
-                Some(answer) if answer["result"]["task"]["id"].is_string() => {
+                Some(answer) if has_task(&answer) => {
                     let id = althing_e2e::text(&answer["result"]["task"]["id"]);
                     let kept = Kept { through: caller % 2, at, id, text };
                     self.kept.lock().unwrap_or_else(PoisonError::into_inner).push(kept);
@@ -160,29 +170,28 @@ fn middle<T: Ord + Copy>(looks: &Looks, quarter: usize, of: impl Fn(&(u64, usize
     some[some.len() / 2]
 }
 
-/// What a node fills and has at most: the write buffers of its store (8 MiB) and the ring of spans (4 MiB).
-const FILLS_KIB: u64 = 12 << 10;
-/// From so many seconds on it has it when the soak begins.
+/// Memory that a node may take during a soak that is too short to fill the write buffers of its store and its ring of spans.
+const FILLING_KIB: u64 = 12 << 10;
+/// A soak of so many seconds begins with full buffers.
 const FILLED_SECS: u64 = 600;
-/// By so many calls: of fifty thousand, one after the other, a node's memory was flat from fourteen thousand on.
-const FILLING: usize = 18_000;
+/// Calls that fill the buffers of a node. Of 64,000 calls by three callers its memory was flat from 14,000 on.
+const FILLING_CALLS: usize = 18_000;
+/// Who makes these calls to each node.
+const FILLING_CALLERS: usize = 3;
 
-/// Has each of the nodes that are not disturbed fill what it has at most.
+/// Fills the buffers of the nodes behind these gateways: each is asked for its own agent.
 fn fill(world: &World, gateways: &[String]) {
-    const CALLERS: usize = 3;
+    let ask = |at: usize, caller: usize| {
+        for round in 0..FILLING_CALLS / FILLING_CALLERS {
+            let id = format!("filling {caller}-{round}");
+            let answer = say(&gateways[at], at, &id, &id, false);
+            assert!(answer.as_ref().is_some_and(has_task), "{id}: {answer:?}");
+        }
+    };
     std::thread::scope(|scope| {
-        for (at, gateway) in gateways.iter().enumerate() {
-            for caller in 0..CALLERS {
-                let ask = move |round: usize| {
-                    let id = format!("filling {caller}-{round}");
-                    let message = json!({ "messageId": id, "role": "ROLE_USER", "parts": [{ "text": id }] });
-                    post(gateway, &name(at), "SendMessage", &json!({ "message": message }))
-                };
-                scope.spawn(move || {
-                    world.inside(at, || {
-                        (0..FILLING / CALLERS).for_each(|round| assert!(ask(round).is_some(), "it answers"))
-                    });
-                });
+        for at in 0..gateways.len() {
+            for caller in 0..FILLING_CALLERS {
+                scope.spawn(move || world.inside(at, || ask(at, caller)));
             }
         }
     });
@@ -193,7 +202,7 @@ fn flat(who: &str, looks: &Looks, secs: u64) {
     let (early, late) = (middle(looks, 1, |look| look.0), middle(looks, 3, |look| look.0));
     let (few, many) = (middle(looks, 1, |look| look.1), middle(looks, 3, |look| look.1));
     println!("measured: {who}: {early} KiB and {few} descriptors in the second quarter, {late} and {many} in the last");
-    let room = if secs >= FILLED_SECS { early / 10 } else { FILLS_KIB };
+    let room = if secs >= FILLED_SECS { early / 10 } else { FILLING_KIB };
     assert!(late <= early + room, "{who}'s memory grows: {looks:?}");
     assert!(many <= few + 24, "{who}'s descriptors grow: {looks:?}");
 }
