@@ -14,16 +14,17 @@ struct Bound {
     tasks_max: f64,
 }
 
-/// Of a build for tests, on two idle cores, twice: 4.9 and 6.4 for a turn, 2.1 and 2.9 for a frame, 0.03 and 0.07 for a name, 6.0 and
-/// 9.5 for a task that is read. Two to four times the higher one is allowed; docs/benchmarks.md, *Layers*, has those of a release.
+/// A test cannot judge speed: a build for tests took 4.9 to 20.6 for the same turn on different machines, 2.1 to 7.4 for a frame, 0.03 to
+/// 0.15 for a name, 6.0 to 30.8 for a task that is read. So these are orders of magnitude, five times the highest, and find what waits or
+/// polls; `althing bench layers` has the goals, of a release.
 const ALONE: [Bound; 4] = [
-    Bound { layer: "L1 execution", what: "turn", tasks_max: 13.0 },
-    Bound { layer: "L2 communication", what: "signed and verified", tasks_max: 9.0 },
-    Bound { layer: "L3 discovery", what: "name", tasks_max: 0.3 },
-    Bound { layer: "calls", what: "reads", tasks_max: 20.0 },
+    Bound { layer: "L1 execution", what: "turn", tasks_max: 100.0 },
+    Bound { layer: "L2 communication", what: "signed and verified", tasks_max: 40.0 },
+    Bound { layer: "L3 discovery", what: "name", tasks_max: 1.0 },
+    Bound { layer: "calls", what: "reads", tasks_max: 150.0 },
 ];
-/// Likewise: 38 and 49.
-const REMOTE: Bound = Bound { layer: "L2 communication", what: "there and back", tasks_max: 150.0 };
+/// Likewise: 38 and 49 on one machine.
+const REMOTE: Bound = Bound { layer: "L2 communication", what: "there and back", tasks_max: 500.0 };
 /// Other programs delay some measurements: of so many the best counts, for each row.
 const MEASUREMENTS: usize = 8;
 
