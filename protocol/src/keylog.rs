@@ -10,7 +10,7 @@ use minicbor::{Decode, Encode};
 
 use crate::identity::{PublicKey, PublisherId, SecretKey};
 use crate::limits::{CLOCK_SKEW_MAX_MS, GRANT_LIFE_MAX_MS, KEYLOG_EVENTS_MAX};
-use crate::object::{self, Authored, Kind, ObjectError, Statement};
+use crate::object::{self, Authored, Kind, ObjectError, Statement, claimed_member};
 use crate::{Digest, digest};
 
 /// What an event does.
@@ -176,11 +176,10 @@ impl KeyLog {
     /// # Errors
     /// See [`KeyLogError`].
     pub fn verify_onto<B: AsRef<[u8]>>(known: Option<&KeyLog>, events: &[B]) -> Result<KeyLog, KeyLogError> {
-        let first = events.first().ok_or(KeyLogError::Empty)?;
+        let publisher = KeyLog::claimed(events).ok_or(KeyLogError::Empty)?;
         if events.len() > KEYLOG_EVENTS_MAX {
             return Err(KeyLogError::TooLong);
         }
-        let publisher = PublisherId::from_digest(digest(first.as_ref()));
         let mut log = KeyLog { events: Vec::with_capacity(events.len()), publisher };
         let known = known.map_or(&[][..], |known| &known.events);
         let same = known.iter().zip(events).take_while(|(known, bytes)| known.bytes == bytes.as_ref()).count();
@@ -202,12 +201,18 @@ impl KeyLog {
         events.len() - same
     }
 
+    /// The publisher whose log these are, if they are one; none without any. Verifies nothing.
+    #[must_use]
+    pub fn claimed<B: AsRef<[u8]>>(events: &[B]) -> Option<PublisherId> {
+        events.first().map(|first| PublisherId::from_digest(digest(first.as_ref())))
+    }
+
     /// Whether the events form a hash chain, so that the digest of the last one identifies all of them. Verifies no
     /// signatures.
     #[must_use]
     pub fn is_chained<B: AsRef<[u8]>>(events: &[B]) -> bool {
-        let previous = |event: &B| member(event.as_ref(), 3)?.bytes().ok().map(<[u8]>::to_vec);
-        let begins = events.first().is_some_and(|first| member(first.as_ref(), 3).is_none());
+        let previous = |event: &B| claimed_member(event.as_ref(), 3)?.bytes().ok().map(<[u8]>::to_vec);
+        let begins = events.first().is_some_and(|first| claimed_member(first.as_ref(), 3).is_none());
         begins
             && events.windows(2).all(|pair| previous(&pair[1]).is_some_and(|named| named == digest(pair[0].as_ref())))
     }
@@ -430,24 +435,8 @@ impl KeyLog {
 /// Whether this is an event of an earlier version of the protocol, which committed to one key only. Checks nothing else.
 #[must_use]
 pub fn is_of_an_earlier_version(event: &[u8]) -> bool {
-    let next = member(event, 5).and_then(|next| next.datatype().ok());
+    let next = claimed_member(event, 5).and_then(|next| next.datatype().ok());
     next == Some(minicbor::data::Type::Bytes)
-}
-
-/// The member of that number in an unverified event.
-fn member(event: &[u8], wanted: u8) -> Option<minicbor::Decoder<'_>> {
-    let mut envelope = minicbor::Decoder::new(event);
-    envelope.array().ok()?;
-    envelope.skip().ok()?;
-    envelope.skip().ok()?;
-    let mut payload = minicbor::Decoder::new(envelope.bytes().ok()?);
-    for _ in 0..payload.map().ok()?.unwrap_or_default() {
-        if payload.u8().ok()? == wanted {
-            return Some(payload);
-        }
-        payload.skip().ok()?;
-    }
-    None
 }
 
 /// The rule that `event` violates as the successor of `last`, if any.

@@ -308,6 +308,22 @@ pub fn open<T: Statement>(bytes: &[u8], network: &str, scope: &str) -> Result<Au
     Ok(Authored { body, signer, bytes: bytes.to_vec() })
 }
 
+/// The member of that number in an object that nobody verified.
+pub(crate) fn claimed_member(object: &[u8], wanted: u8) -> Option<minicbor::Decoder<'_>> {
+    let mut envelope = minicbor::Decoder::new(object);
+    envelope.array().ok()?;
+    envelope.skip().ok()?;
+    envelope.skip().ok()?;
+    let mut payload = minicbor::Decoder::new(envelope.bytes().ok()?);
+    for _ in 0..payload.map().ok()?.unwrap_or_default() {
+        if payload.u8().ok()? == wanted {
+            return Some(payload);
+        }
+        payload.skip().ok()?;
+    }
+    None
+}
+
 /// Member 0 of every object is its kind.
 fn claimed_kind(payload: &[u8]) -> Result<Kind, ObjectError> {
     let mut d = minicbor::Decoder::new(payload);

@@ -41,6 +41,10 @@ struct Arguments {
     /// The address and port to listen on; port 0 takes a free one.
     #[arg(long, default_value = "127.0.0.1:7480")]
     listen: SocketAddr,
+    /// A name by which the registry is asked, such as registry.example.org: its Host header, also behind a proxy; may be
+    /// repeated. Its address and the names of this machine need none.
+    #[arg(long = "host", value_name = "NAME")]
+    hosts: Vec<String>,
     /// The name of the log, such as registry.example.org/log; it is signed, and cannot change later [default: made from the
     /// key].
     #[arg(long)]
@@ -144,7 +148,7 @@ async fn run(arguments: Arguments) -> Result<(), String> {
     println!("key      {}", registry.note_key());
     println!("entries  {}", registry.checkpoint().head.size);
     let announced = match is_announced {
-        true => Some(directory_mdns::announce(&lan_name(registry), address, scheme).map_err(|error| {
+        true => Some(directory_mdns::announce(&serve::lan_name(registry), address, scheme).map_err(|error| {
             format!(
                 "the directory cannot be announced on the LAN: {error}; start without --mdns, or repair the network"
             )
@@ -171,6 +175,7 @@ fn options(arguments: Arguments) -> Result<Options, String> {
     Ok(Options {
         data: arguments.data.ok_or("--data is missing")?,
         listen: arguments.listen,
+        hosts: arguments.hosts,
         origin: arguments.origin,
         network: arguments.network,
         admission,
@@ -186,12 +191,6 @@ fn options(arguments: Arguments) -> Result<Options, String> {
 fn witness(pair: &[String]) -> Result<(String, NoteKey), String> {
     let key: NoteKey = pair[1].parse().map_err(|error| format!("--witness {} {}: {error}", pair[0], pair[1]))?;
     Ok((pair[0].clone(), key))
-}
-
-/// The name of the directory on the LAN: two registries on it have two keys.
-fn lan_name(registry: &Registry) -> String {
-    let key = registry.note_key().key().multibase();
-    format!("registry-{}", &key[key.len() - 8..]).to_lowercase()
 }
 
 /// Who may publish; nobody unless told.

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use althing_edge::{Tls, TlsError, TlsFiles};
+use althing_edge::{Access as Names, Tls, TlsError, TlsFiles};
 use althing_fetch::{Fetch, FetchError, SystemResolver};
 use althing_protocol::SecretKey;
 use althing_protocol::tlog::NoteKey;
@@ -30,6 +30,8 @@ pub struct Options {
     pub data: PathBuf,
     /// Where it listens.
     pub listen: SocketAddr,
+    /// The names by which it is asked, beside its address and those of this machine.
+    pub hosts: Vec<String>,
     /// The name of its log; one that began keeps its own.
     pub origin: Option<String>,
     /// The network whose statements it takes.
@@ -151,7 +153,7 @@ pub async fn open(
 /// # Errors
 /// See [`StartError`].
 pub async fn start(options: Options, ports: &Ports) -> Result<Running, StartError> {
-    let Options { data, listen, origin, network, admission, .. } = options;
+    let Options { data, listen, mut hosts, origin, network, admission, .. } = options;
     let registry = open(&data, origin, network, admission, ports).await?;
     let access =
         Access { tokens: Tokens::of(&data), is_anyone: options.things_anyone, is_closed: options.things_closed };
@@ -171,6 +173,8 @@ pub async fn start(options: Options, ports: &Ports) -> Result<Running, StartErro
         beside.push(tokio::spawn(keep_proving(registry.clone(), lookup.clone())));
         router = router.layer(axum::Extension(lookup));
     }
+    hosts.push(format!("{}.local", lan_name(&registry)));
+    let router = crate::http::at_own_names(router, Names::at(address, hosts));
     beside.push(tokio::spawn(keep_indexed(registry.clone(), data.join("search"))));
     let (scheme, stop) = (if tls.is_some() { "https" } else { "http" }, CancellationToken::new());
     let serving = serving(listener, router, tls, options.limits, stop.clone());
@@ -188,6 +192,13 @@ impl Running {
             tracing::error!(%error, "the registry ended");
         }
     }
+}
+
+/// The name of a directory on the LAN: two registries on it have two keys.
+#[must_use]
+pub fn lan_name(registry: &Registry) -> String {
+    let key = registry.note_key().key().multibase();
+    format!("registry-{}", &key[key.len() - 8..]).to_lowercase()
 }
 
 /// What looks for proofs of domains, and reaches public addresses only; none where the machine has no name servers.

@@ -4,8 +4,9 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use althing_edge::Access;
 use althing_protocol::tlog::NoteKey;
-use althing_registry::http::witness_router;
+use althing_registry::http::{at_own_names, witness_router};
 use althing_registry::serve::{Limits, StartError, key, listening, serving, tls};
 use althing_registry::witness::{FAMILIES, Witness, WitnessConfig};
 use althing_store::{RocksStore, StoreConfig, keyfile};
@@ -29,6 +30,10 @@ pub struct WitnessCommand {
     /// The address and port to listen on; port 0 takes a free one.
     #[arg(long, default_value = "127.0.0.1:7481")]
     listen: SocketAddr,
+    /// A name by which the witness is asked, such as witness.example.net: its Host header, also behind a proxy; may be repeated.
+    /// Its address and the names of this machine need none.
+    #[arg(long = "host", value_name = "NAME")]
+    hosts: Vec<String>,
     /// The certificate chain, PEM; the witness then speaks TLS 1.3 only.
     #[arg(long, requires = "tls_key")]
     tls_certificate: Option<PathBuf>,
@@ -51,7 +56,8 @@ pub async fn run(command: WitnessCommand) -> Result<(), String> {
         println!("log      {}, {} entries signed", log.name, log.head.size);
     }
     let stop = CancellationToken::new();
-    let serving = serving(listener, witness_router(Arc::new(witness)), tls, Limits::default(), stop.clone());
+    let router = at_own_names(witness_router(Arc::new(witness)), Access::at(address, command.hosts));
+    let serving = serving(listener, router, tls, Limits::default(), stop.clone());
     told_to_stop().await?;
     stop.cancel();
     serving.await.map_err(|error| error.to_string())

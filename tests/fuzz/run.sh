@@ -10,7 +10,7 @@ vectors=$here/../../protocol/vectors
 seconds=${1:?usage: run.sh SECONDS [TARGET...]}
 shift
 targets=("$@")
-[ ${#targets[@]} -gt 0 ] || targets=(cbor frame object evidence record contract group registry replication)
+[ ${#targets[@]} -gt 0 ] || targets=(cbor frame object evidence record contract group registry replication query)
 triple=x86_64-unknown-linux-gnu
 dir=${CARGO_TARGET_DIR:-$here/../../target}/fuzz
 
@@ -44,7 +44,7 @@ texts() {
   done < <(sed -n "s/^ *\"$3\": \"\(.*\)\",\{0,1\}\$/\1/p" "$vectors/$2.json")
   [ "$count" -gt 0 ] || { echo "run.sh: $2.json has no member $3" >&2; exit 1; }
 }
-mkdir -p "$dir"/corpus/{cbor,frame,object,evidence,record,contract,group,registry,replication} "$dir/artifacts"
+mkdir -p "$dir"/corpus/{cbor,frame,object,evidence,record,contract,group,registry,replication,query} "$dir/artifacts"
 seeds cbor cbor bytes
 seeds cbor hello bytes
 seeds frame frames frame
@@ -63,6 +63,13 @@ texts registry registry key
 for file in "$here"/../../examples/*/*.yaml; do
   # JSON is what contracts are read as; any text serves as a beginning.
   cp "$file" "$dir/corpus/contract/$(basename "$(dirname "$file")")-$(basename "$file")"
+done
+
+# What queries are made of.
+at=0
+for query in '$[?@.a[?@.b[?@.c]]]' "\$..a[?search(@.b,'x')&&@.c>2]" "\$['a','b'][0:5:2]" '$[?((length(@.a)))]' '$[?count(@.a[?@.b])>1||!@.c]'; do
+  at=$((at + 1))
+  printf '%s' "$query" >"$dir/corpus/query/$at"
 done
 
 for target in "${targets[@]}"; do

@@ -13,7 +13,7 @@ use tokio::net::TcpListener;
 
 use crate::config::Config;
 use crate::exit::Failure;
-use crate::issuer;
+use crate::issuer::{self, Published};
 use crate::tokens::Tokens;
 
 /// Limits of the listener for introductions.
@@ -21,6 +21,9 @@ const LIMITS: althing_gateway::Limits = althing_gateway::Limits {
     connections: 64,
     of_origin: 16,
     of_site: 32,
+    // Nothing is sent to it.
+    body_bytes: 0,
+    body_bytes_of_origin: 0,
     header_timeout: Duration::from_secs(5),
     idle: Duration::from_secs(15),
     drain: Duration::from_secs(1),
@@ -31,16 +34,18 @@ pub struct Faces {
     listener: TcpListener,
     pub gateway: SocketAddr,
     tls: Option<Arc<Tls>>,
+    published: Option<Published>,
     introducing: Vec<(SocketAddr, TcpListener)>,
 }
 
 impl Faces {
     /// Binds the gateway; if its port is taken, a free one, unless the port was set explicitly.
     pub async fn bind(config: &Config, notes: &mut Vec<String>) -> Result<Faces, Failure> {
+        let published = issuer::published(config)?;
         let (listener, gateway) = bind_gateway(&config.gateway.listen, config.gateway.fixed, notes).await?;
         let tls = config.gateway.tls.files().map(Tls::open).transpose();
         let tls = tls.map_err(|error| Failure::usage(format!("`gateway.tls`: {error}")))?.map(Arc::new);
-        Ok(Faces { listener, gateway, tls, introducing: Vec::new() })
+        Ok(Faces { listener, gateway, tls, published, introducing: Vec::new() })
     }
 
     /// Binds the listeners for introductions, if configured. Failures are noted.
@@ -91,12 +96,14 @@ impl Faces {
     /// Serves on all of them until the node stops.
     pub fn serve(self, node: &Node, config: &Config, data: &Path) {
         let mut access = Access { tls: self.tls.is_some(), ..access(config, self.gateway, data) };
-        access.users.extend(issuer::of(config, node.clock().clone()).map(|issuer| Arc::new(issuer) as Arc<dyn Users>));
+        let issuer = self.published.and_then(|published| issuer::of(config, published, node.clock().clone()));
+        access.users.extend(issuer.map(|issuer| Arc::new(issuer) as Arc<dyn Users>));
         let is_guarded = access.is_guarded();
         let router = althing_gateway::router(node.calls.clone(), node.key.clone(), access);
         let limits = althing_gateway::Limits::default().of_each_net(config.gateway.connections_per_net.into());
         let stop = node.stop.clone();
         let scheme = if self.tls.is_some() { "https" } else { "http" };
+        let named = introduced_as(config, node);
         match self.tls {
             None => tokio::spawn(althing_gateway::serve(self.listener, router, limits, stop)),
             Some(tls) => tokio::spawn(althing_gateway::serve_tls(self.listener, router, limits, tls, stop)),
@@ -108,6 +115,7 @@ impl Faces {
                 callable(scheme, self.gateway, address.ip()),
                 is_guarded,
             );
+            let router = althing_gateway::at_own_names(router, Access::at(address, named.clone()));
             tokio::spawn(althing_gateway::serve(listener, router, LIMITS, node.stop.clone()));
         }
     }
@@ -116,10 +124,17 @@ impl Faces {
 /// Who may use the gateway.
 fn access(config: &Config, gateway: SocketAddr, data: &Path) -> Access {
     let token = (!config.gateway.token.is_empty()).then(|| config.gateway.token.clone());
-    let mut hosts = config.gateway.hosts.clone();
-    hosts.push(gateway.ip().to_string());
     let users: Vec<Arc<dyn Users>> = vec![Arc::new(Tokens::of(data))];
-    Access { hosts, by_address: !gateway.ip().is_loopback(), token, users, tls: false }
+    // What is configured decides, whatever becomes of it; and beyond this machine nobody is its user without a proof.
+    let asks_clients = !config.gateway.tls.client_ca.as_os_str().is_empty();
+    let is_guarded = asks_clients || !config.gateway.oauth.issuer.is_empty() || !gateway.ip().is_loopback();
+    Access { is_guarded, token, users, ..Access::at(gateway, config.gateway.hosts.clone()) }
+}
+
+/// The names by which strangers ask for introductions: the one that mDNS gives this node, and those of the operator.
+fn introduced_as(config: &Config, node: &Node) -> Vec<String> {
+    let own = format!("{}.local", node.key.public().peer_id());
+    config.gateway.hosts.iter().cloned().chain([own]).collect()
 }
 
 /// Binds the gateway; if its port is taken, a free one, unless the port was set explicitly.
@@ -162,5 +177,26 @@ fn callable(scheme: &str, gateway: SocketAddr, here: IpAddr) -> Option<String> {
         ip if ip.is_loopback() => None,
         ip if ip.is_unspecified() => Some(format!("{scheme}://{}", SocketAddr::new(here, gateway.port()))),
         _ => Some(format!("{scheme}://{gateway}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// SR-3
+    #[test]
+    fn what_the_configuration_sets_up_as_a_guard_is_one() {
+        let is_guarded = |config: &Config, at: &str| {
+            access(config, at.parse().expect("an address"), Path::new("no folder")).is_guarded
+        };
+        let (here, everywhere) = ("127.0.0.1:7420", "0.0.0.0:7420");
+        let open = Config::default();
+        assert!(!is_guarded(&open, here) && is_guarded(&open, everywhere));
+        let mut certified = Config::default();
+        certified.gateway.tls.client_ca = "ca.pem".into();
+        let mut issued = Config::default();
+        issued.gateway.oauth.issuer = "https://id.example".to_owned();
+        assert!(is_guarded(&certified, here) && is_guarded(&issued, here));
     }
 }

@@ -9,23 +9,39 @@ use althing_gateway::{Issuer, Publications};
 use futures::future::BoxFuture;
 
 use crate::config::Config;
+use crate::exit::Failure;
 
 /// Of what an issuer publishes.
 const LIMITS: Limits = Limits { bytes: 256 << 10, time: Duration::from_secs(5) };
 
-/// The issuer of the configuration, if there is one.
-pub fn of(config: &Config, clock: WallClock) -> Option<Issuer> {
-    let issuer = config.gateway.oauth.issuer()?;
+/// What the issuer of the configuration publishes, if there is one. A node that could not read it would know none of its users,
+/// so it does not start.
+///
+/// # Errors
+/// Nothing can be read over https: most often there are no CA certificates.
+pub fn published(config: &Config) -> Result<Option<Published>, Failure> {
+    let Some(issuer) = config.gateway.oauth.issuer() else { return Ok(None) };
     let hosts =
         [Some(&issuer.issuer), issuer.jwks.as_ref()].into_iter().flatten().filter_map(|url| host(url)).collect();
-    let fetch = Fetch::new(Vec::new(), Arc::new(SystemResolver));
-    let fetch = fetch.inspect_err(|error| tracing::warn!(%error, "tokens of the issuer cannot be verified")).ok()?;
-    Some(Issuer::new(issuer, Arc::new(Published { fetch, hosts }), Box::new(move || clock.now_ms() / 1_000)))
+    let fetch = Fetch::new(Vec::new(), Arc::new(SystemResolver)).map_err(|error| {
+        Failure::failed(format!(
+            "`gateway.oauth`: the keys of {} cannot be read over https: {error}. Install the CA certificates of your system \
+             (ca-certificates), or set SSL_CERT_FILE to a file that has some",
+            issuer.issuer
+        ))
+    })?;
+    Ok(Some(Published { fetch, hosts }))
+}
+
+/// The issuer of the configuration.
+pub fn of(config: &Config, published: Published, clock: WallClock) -> Option<Issuer> {
+    let issuer = config.gateway.oauth.issuer()?;
+    Some(Issuer::new(issuer, Arc::new(published), Box::new(move || clock.now_ms() / 1_000)))
 }
 
 /// What is on the internet, and on the hosts that the operator named, wherever they are.
 #[derive(Debug)]
-struct Published {
+pub struct Published {
     fetch: Fetch,
     hosts: Vec<String>,
 }

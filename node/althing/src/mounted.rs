@@ -29,6 +29,7 @@ pub async fn start(
     let options = Options {
         data: at.data.join("registry"),
         listen: asked.registry_listen.unwrap_or_else(|| SocketAddr::from((Ipv4Addr::LOCALHOST, PORT))),
+        hosts: asked.registry_host.clone(),
         origin: asked.registry_origin.clone(),
         network: config.network.clone(),
         admission: admission(asked, owner)?,

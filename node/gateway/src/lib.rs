@@ -26,7 +26,7 @@ use althing_calls::Calls;
 use althing_edge::{Guard, authenticate, host, host_and_origin, problem};
 use althing_protocol::SecretKey;
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, State};
+use axum::extract::State;
 use axum::http::Method;
 use axum::middleware;
 use axum::response::{IntoResponse, Json, Response};
@@ -35,8 +35,8 @@ use serde_json::{Value, json};
 
 pub use althing_calls::is_user_name;
 pub use althing_edge::{
-    Access, Issuer, IssuerConfig, Limits, NoScope, Publications, Scope, Tls, TlsError, TlsFiles, User, Users, serve,
-    serve_tls,
+    Access, Issuer, IssuerConfig, Limits, NoScope, Publications, Scope, Tls, TlsError, TlsFiles, User, Users,
+    at_own_names, serve, serve_tls,
 };
 pub use wot::{introductions, paths};
 
@@ -160,7 +160,6 @@ pub fn router(calls: Calls, key: SecretKey, access: Access) -> Router {
         .merge(guarded)
         .fallback(missing)
         .layer(middleware::from_fn_with_state(access, host_and_origin))
-        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .with_state(gateway)
 }
 

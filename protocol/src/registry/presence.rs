@@ -3,11 +3,11 @@
 use minicbor::bytes::ByteVec;
 use minicbor::{Decode, Encode};
 
-use crate::PublicKey;
 use crate::cbor::{self, CborError};
 use crate::limits::{PRESENCE_BYTES_MAX, PRESENCE_GRANTS_MAX};
 use crate::object::{self, Authored, Grant, ObjectError};
 use crate::record::Contact;
+use crate::{AgentId, PublicKey};
 
 /// What a node tells a registry of itself. It is no entry of the log: a registry forgets it when it is not renewed.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
@@ -83,15 +83,49 @@ impl Presence {
         Ok(read)
     }
 
+    /// The node of which its contact says that it is. Verifies nothing.
+    #[must_use]
+    pub fn claimed_node(&self) -> Option<PublicKey> {
+        object::claimed_member(&self.contact, 1)?.decode().ok()
+    }
+
+    /// The agents of which its grants say that they are. Verifies nothing.
+    pub fn claimed_agents(&self) -> impl Iterator<Item = AgentId> {
+        self.grants.iter().filter_map(|grant| claimed_agent(grant))
+    }
+
     /// Verifies that the node itself signed the contact, and that all grants are for it.
     ///
     /// # Errors
     /// See [`PresenceError`].
     pub fn verify(&self, network: &str, now_ms: u64) -> Result<VerifiedPresence, PresenceError> {
+        self.verify_those(network, now_ms, |_| true)
+    }
+
+    /// [`Presence::verify`] without the grants that say they are for other agents than the wanted ones: nothing of them is
+    /// verified.
+    ///
+    /// # Errors
+    /// See [`PresenceError`].
+    pub fn verify_of(
+        &self,
+        network: &str,
+        now_ms: u64,
+        is_wanted: impl Fn(&AgentId) -> bool,
+    ) -> Result<VerifiedPresence, PresenceError> {
+        self.verify_those(network, now_ms, |grant| claimed_agent(grant).is_some_and(|agent| is_wanted(&agent)))
+    }
+
+    fn verify_those(
+        &self,
+        network: &str,
+        now_ms: u64,
+        is_wanted: impl Fn(&[u8]) -> bool,
+    ) -> Result<VerifiedPresence, PresenceError> {
         let contact: Authored<Contact> = object::open(&self.contact, network, "").map_err(PresenceError::Contact)?;
         contact.in_force(now_ms).map_err(PresenceError::Contact)?;
         let mut grants = Vec::with_capacity(self.grants.len());
-        for (at, bytes) in self.grants.iter().enumerate() {
+        for (at, bytes) in self.grants.iter().enumerate().filter(|(_, grant)| is_wanted(grant)) {
             let refused = |error| PresenceError::Grant { at, error };
             let grant: Authored<Grant> = object::open(bytes, network, "").map_err(refused)?;
             grant.body.in_force(now_ms).map_err(refused)?;
@@ -104,10 +138,15 @@ impl Presence {
     }
 }
 
+/// The agent for which a grant says that it is.
+fn claimed_agent(grant: &[u8]) -> Option<AgentId> {
+    object::claimed_member(grant, 1)?.decode().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{AgentId, PublisherId, SecretKey};
+    use crate::{PublisherId, SecretKey};
 
     const NOW: u64 = 1_800_000_000_000;
 
@@ -138,7 +177,25 @@ mod tests {
         assert!(matches!(others.verify("", NOW), Err(PresenceError::OtherNode { at: 1, .. })));
         assert!(matches!(good.verify("", NOW + 120_000), Err(PresenceError::Contact(ObjectError::Expired { .. }))));
         assert!(matches!(good.verify("other", NOW), Err(PresenceError::Contact(_))));
+        assert_eq!(good.claimed_node(), Some(key(1).public()));
+        assert_eq!(good.claimed_agents().map(|agent| agent.name().to_owned()).collect::<Vec<_>>(), ["echo"]);
         let many = Presence { grants: vec![ByteVec::from(vec![0]); PRESENCE_GRANTS_MAX + 1], ..good };
         assert!(matches!(Presence::decode(&many.encode()), Err(PresenceError::Shape(_))));
+    }
+
+    /// SR-7
+    #[test]
+    fn nothing_is_verified_of_grants_that_nobody_wants() {
+        let forged = ByteVec::from({
+            let mut bytes = grant(1).to_vec();
+            *bytes.last_mut().expect("a signature") ^= 1;
+            bytes
+        });
+        let presence = Presence { contact: contact(1, 1), grants: vec![forged, ByteVec::from(vec![0])] };
+        assert!(matches!(presence.verify("", NOW), Err(PresenceError::Grant { at: 0, .. })));
+        let wanted = presence.verify_of("", NOW, |agent| agent.name() == "echo");
+        assert!(matches!(wanted, Err(PresenceError::Grant { at: 0, .. })));
+        let verified = presence.verify_of("", NOW, |agent| agent.name() == "other").expect("none is looked at");
+        assert!(verified.grants.is_empty());
     }
 }

@@ -100,6 +100,13 @@ impl SignIn {
         Ok(read)
     }
 
+    /// The publisher who asks, if the key log is its own. Verifies nothing.
+    #[must_use]
+    pub fn claimed(&self) -> Option<PublisherId> {
+        let events: Vec<&[u8]> = self.key_log.iter().map(|event| event.as_slice()).collect();
+        KeyLog::claimed(&events)
+    }
+
     /// Verifies the visit at the registry with that key, at `now_ms`; gives the publisher's key log.
     ///
     /// # Errors
@@ -139,6 +146,7 @@ mod tests {
         };
         let good = sign_in(&keys[0], log.publisher());
         assert_eq!(SignIn::decode(&good.encode()), Ok(good.clone()));
+        assert_eq!(good.claimed(), Some(log.publisher()));
         assert_eq!(good.verify("net", &one, NOW).map(|log| log.publisher()), Ok(log.publisher()));
         assert!(matches!(good.verify("net", &other, NOW), Err(SignInError::Visit(_))));
         assert!(matches!(good.verify("other", &one, NOW), Err(SignInError::Visit(_))));

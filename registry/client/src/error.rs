@@ -17,6 +17,15 @@ pub enum RegistryError {
     /// The address is none.
     #[error("{0:?} is no address of a registry: write http://… or https://…")]
     Address(String),
+    /// A token would be sent in the clear.
+    #[error(
+        "{at} is asked without encryption, and whoever is on the way would read the token: write https://, or an address of this \
+         machine (http://127.0.0.1:PORT)"
+    )]
+    Clear {
+        /// Its address.
+        at: String,
+    },
     /// It cannot be reached.
     #[error("the registry {at} cannot be reached: {error}")]
     Unreachable {

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use althing_fetch::{Fetch, Given, Limits, Method, Url};
+use althing_td::keeps_bearer;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -47,8 +48,20 @@ impl Http {
     }
 
     /// The same, as the holder of a token.
-    pub fn with_token(self, token: String) -> Http {
-        Http { token: Some(Token(token)), ..self }
+    ///
+    /// # Errors
+    /// [`RegistryError::Clear`]: whoever is on the way would read the token.
+    pub fn with_token(self, token: String) -> Result<Http, RegistryError> {
+        self.check_bearer()?;
+        Ok(Http { token: Some(Token(token)), ..self })
+    }
+
+    /// Whether a token may be sent there, or asked for.
+    ///
+    /// # Errors
+    /// [`RegistryError::Clear`].
+    pub fn check_bearer(&self) -> Result<(), RegistryError> {
+        if keeps_bearer(self.base.as_str()) { Ok(()) } else { Err(RegistryError::Clear { at: self.base.to_string() }) }
     }
 
     /// The address of the registry.

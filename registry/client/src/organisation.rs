@@ -151,11 +151,21 @@ pub struct Resolved {
     pub twins: Vec<String>,
 }
 
+/// Of the answer to a proof: the registry asks the domain meanwhile.
+const PROOF: Limits = Limits { bytes: TEXT_BYTES_MAX, time: BUNDLE_TIME_MAX };
+
+/// What signs in: a visit, and by which keys it counts.
+fn shown(visit: Vec<u8>, log: &KeyLog) -> SignIn {
+    SignIn { key_log: log.to_bytes().into_iter().map(Into::into).collect(), visit: visit.into() }
+}
+
 impl RegistryClient {
     /// The same, as the holder of a token.
-    #[must_use]
-    pub fn with_token(self, token: String) -> RegistryClient {
-        RegistryClient { http: self.http.with_token(token), ..self }
+    ///
+    /// # Errors
+    /// [`RegistryError::Clear`].
+    pub fn with_token(self, token: String) -> Result<RegistryClient, RegistryError> {
+        Ok(RegistryClient { http: self.http.with_token(token)?, ..self })
     }
 
     /// Signs in as a publisher; gives a client that sees what the publisher may see, for some minutes.
@@ -168,13 +178,12 @@ impl RegistryClient {
         (key, log): (&SecretKey, &KeyLog),
         now_ms: u64,
     ) -> Result<RegistryClient, RegistryError> {
+        self.http.check_bearer()?;
         let visit = object::sign(Visit::new(log.publisher(), now_ms), network, &self.key.to_string(), key);
         let visit = visit.map_err(|error| RegistryError::SignIn(error.to_string()))?;
-        let key_log = log.to_bytes().into_iter().map(Into::into).collect();
-        let sign_in = SignIn { key_log, visit: visit.bytes.into() };
-        let limits = Limits { bytes: TEXT_BYTES_MAX, time: TIME_MAX };
-        let body = self.http.exchange(Method::POST, "sessions", ("application/cbor", sign_in.encode()), limits).await?;
-        Ok(self.clone().with_token(read::<Session>(&body)?.token))
+        let (sign_in, limits) = (shown(visit.bytes, log).encode(), Limits { bytes: TEXT_BYTES_MAX, time: TIME_MAX });
+        let body = self.http.exchange(Method::POST, "sessions", ("application/cbor", sign_in), limits).await?;
+        self.clone().with_token(read::<Session>(&body)?.token)
     }
 
     /// A domain, as the registry shows it.
@@ -190,8 +199,7 @@ impl RegistryClient {
     /// # Errors
     /// See [`RegistryError`].
     pub async fn prove(&self) -> Result<ShownProof, RegistryError> {
-        let limits = Limits { bytes: TEXT_BYTES_MAX, time: BUNDLE_TIME_MAX };
-        read(&self.http.exchange(Method::POST, "domains/prove", ("text/plain", Vec::new()), limits).await?)
+        read(&self.http.exchange(Method::POST, "domains/prove", ("text/plain", Vec::new()), PROOF).await?)
     }
 
     /// The agent that an organisation means by a name, verified against its roster and the evidence of its domain.
@@ -268,9 +276,9 @@ impl BuildMachine {
     /// At the registry at `url`, whose operator made the token.
     ///
     /// # Errors
-    /// [`RegistryError::Address`].
+    /// [`RegistryError::Address`], [`RegistryError::Clear`].
     pub fn new(fetch: Fetch, url: &str, token: String) -> Result<BuildMachine, RegistryError> {
-        Ok(BuildMachine(Http::new(fetch, url)?.with_token(token)))
+        Ok(BuildMachine(Http::new(fetch, url)?.with_token(token)?))
     }
 
     /// Stages a release; gives its id. The same again has the same id.

@@ -2,6 +2,7 @@
 
 mod answers;
 mod attestations;
+mod names;
 mod organisation;
 mod problem;
 mod things;
@@ -14,7 +15,7 @@ use althing_log::Tile;
 use althing_protocol::AgentId;
 use althing_protocol::limits::{PRESENCE_BYTES_MAX, SUBMISSION_BYTES_MAX};
 use althing_protocol::registry::{Presence, Receipt, Submission, Version};
-use axum::extract::{DefaultBodyLimit, Path, Query, Request, State};
+use axum::extract::{Path, Query, Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
@@ -22,10 +23,11 @@ use axum::{Extension, Router};
 use serde::Deserialize;
 
 use crate::machine::PurgedBy;
-use crate::service::{HostQuery, KEPT_BUNDLE_BYTES_MAX, Registry, RequestError, SearchError, Visitor};
+use crate::service::{HostQuery, KEPT_BUNDLE_BYTES_MAX, Registry, RequestError, Visitor, verified};
 use answers::{bundle_of, cbor, json, private, text};
 use problem::{Answer, Problem};
 
+pub use names::at_own_names;
 pub use witness::witness_router;
 
 /// Agents of one page.
@@ -56,7 +58,6 @@ pub fn router(registry: Arc<Registry>) -> Router {
         .method_not_allowed_fallback(|| async {
             Problem::new(StatusCode::METHOD_NOT_ALLOWED, "this address does not take that method")
         })
-        .layer(DefaultBodyLimit::max(KEPT_BUNDLE_BYTES_MAX))
         .with_state(registry)
 }
 
@@ -80,10 +81,21 @@ async fn consistency(State(registry): Shared, Path((old, new)): Path<(u64, u64)>
     Ok(text(&answers::lines(&registry.growth(old, new)?)))
 }
 
-async fn submit(State(registry): Shared, request: Request) -> Answer {
+async fn submit(State(registry): Shared, Extension(peer): Extension<Peer>, request: Request) -> Answer {
     let body = read_body(request, SUBMISSION_BYTES_MAX).await.map_err(Problem::body)?;
     let submission = Submission::decode(&body).map_err(crate::machine::Refusal::from)?;
-    let receipt = Receipt { accepted: registry.submit(&submission).await? };
+    // Whoever may not publish here waits for no turn, and takes none.
+    registry.check(&submission)?;
+    let (turn, verifying) = (registry.turns().short(things::origin(peer)).await?, registry.clone());
+    // Its room is taken as long as what was read of it is there, also if whoever sent it hangs up.
+    let held = body.clone();
+    let opened = turn.spend(move || {
+        let opened = verified(&verifying, &submission);
+        drop(held);
+        opened
+    });
+    let receipt = Receipt { accepted: registry.accept(opened.await??).await? };
+    drop(body);
     Ok((StatusCode::CREATED, cbor(receipt.encode())).into_response())
 }
 
@@ -141,15 +153,22 @@ async fn keep_bundle(State(registry): Shared, Path(names): Named, visitor: Visit
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
-async fn host(State(registry): Shared, request: Request) -> Answer {
+async fn host(State(registry): Shared, Extension(peer): Extension<Peer>, request: Request) -> Answer {
     let body = read_body(request, PRESENCE_BYTES_MAX).await.map_err(Problem::body)?;
     let presence = Presence::decode(&body).map_err(RequestError::from)?;
-    let (agents, lease_ms) = registry.hosting().host(&presence)?;
+    let turn = registry.turns().short(things::origin(peer)).await?;
+    let hosted = turn.spend(move || {
+        let hosted = registry.hosting().host(&presence);
+        drop(body);
+        hosted
+    });
+    let (agents, lease_ms) = hosted.await??;
     Ok(json(&answers::lease(agents, lease_ms)))
 }
 
-async fn hosts(State(registry): Shared, Query(query): Query<HostQuery>) -> Response {
-    json(&answers::hosts(&registry.hosting().find_hosts(&query)))
+async fn hosts(State(registry): Shared, Extension(peer): Extension<Peer>, Query(query): Query<HostQuery>) -> Answer {
+    let turn = registry.turns().short(things::origin(peer)).await?;
+    Ok(json(&turn.spend(move || answers::hosts(&registry.hosting().find_hosts(&query))).await?))
 }
 
 async fn published(
@@ -158,18 +177,14 @@ async fn published(
     Query(query): Query<HostQuery>,
     visitor: Visitor,
 ) -> Answer {
-    let reader = visitor.reader();
-    // What is for a reader alone may have to be read from the disk: one after the other of one origin, and not here.
-    let turn = match reader {
-        Some(_) => Some(registry.turns().take(things::origin(peer)).await.map_err(SearchError::from)?),
-        None => None,
-    };
-    let searched = tokio::task::spawn_blocking(move || {
-        let _turn = turn;
+    let (reader, turns, origin) = (visitor.reader(), registry.turns(), things::origin(peer));
+    // What everybody sees is in memory; what is for a reader alone may have to be read from the disk.
+    let turn = if reader.is_none() { turns.short(origin).await? } else { turns.take(origin).await? };
+    let searched = turn.spend(move || {
         let found = registry.published().find(&query, reader)?;
         Ok::<_, RequestError>(answers::published(&registry, &found))
     });
-    Ok(private(json(&searched.await.map_err(|_| SearchError::Failed)??)))
+    Ok(private(json(&searched.await??)))
 }
 
 #[derive(Deserialize)]

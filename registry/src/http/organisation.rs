@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use althing_edge::read_body;
+use althing_edge::{Peer, read_body};
 use althing_protocol::limits::SUBMISSION_BYTES_MAX;
 use althing_protocol::registry::{Domain, SignIn, Version};
-use axum::Router;
 use axum::extract::{FromRequestParts, Path, Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
+use axum::{Extension, Router};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use super::Shared;
 use super::answers::{cbor, json, private};
 use super::problem::{Answer, Problem};
-use super::things::{bearer, refused};
+use super::things::{bearer, origin, refused};
 use crate::domain::{DomainLookup, Looked, prove};
 use crate::service::{
     KEPT_BUNDLE_BYTES_MAX, Listed, Registry, RequestError, SESSION_MS, ShownDomain, Stage, Staged, Visitor, hex, unhex,
@@ -54,21 +54,29 @@ fn visitor(registry: &Registry, headers: &HeaderMap) -> Result<Visitor, Problem>
     registry.visits().visitor(bearer(headers)).map_err(refused)
 }
 
-async fn sign_in(State(registry): Shared, request: Request) -> Answer {
+async fn sign_in(State(registry): Shared, Extension(peer): Extension<Peer>, request: Request) -> Answer {
     let body = read_body(request, SUBMISSION_BYTES_MAX).await.map_err(Problem::body)?;
     let sign_in = SignIn::decode(&body).map_err(RequestError::from)?;
-    let token = registry.visits().sign_in(&sign_in)?;
+    registry.visits().check(&sign_in)?;
+    let turn = registry.turns().short(origin(peer)).await?;
+    let signing_in = turn.spend(move || {
+        let token = registry.visits().sign_in(&sign_in);
+        // Its room is taken as long as what was read of it is there.
+        drop(body);
+        token
+    });
+    let token = signing_in.await??;
     let body = json(&json!({ "token": token, "expires_in": SESSION_MS / 1_000 }));
     Ok((StatusCode::CREATED, private(body)).into_response())
 }
 
 async fn prove_domain(
     State(registry): Shared,
-    lookup: Option<axum::Extension<Arc<dyn DomainLookup>>>,
+    lookup: Option<Extension<Arc<dyn DomainLookup>>>,
     visitor: Visitor,
 ) -> Answer {
     let organisation = visitor.publisher()?;
-    let Some(axum::Extension(lookup)) = lookup else { return Err(RequestError::NoLookup.into()) };
+    let Some(Extension(lookup)) = lookup else { return Err(RequestError::NoLookup.into()) };
     let (domain, looked) = prove(&registry, lookup.as_ref(), organisation).await?;
     let (proven, by, why) = match looked {
         Looked::Proven(means) => (true, Some(means.name()), None),
@@ -80,9 +88,19 @@ async fn prove_domain(
     Ok(json(&json!({ "domain": domain.to_string(), "proven": proven, "by": by, "why": why, "held": held })))
 }
 
-async fn domain(State(registry): Shared, Path(domain): Path<String>, visitor: Visitor) -> Answer {
+async fn domain(
+    State(registry): Shared,
+    Extension(peer): Extension<Peer>,
+    Path(domain): Path<String>,
+    visitor: Visitor,
+) -> Answer {
     let domain: Domain = domain.parse().map_err(Problem::bad)?;
-    Ok(private(json(&shown_domain(&domain, &registry.names().domain(&domain, visitor.reader())?))))
+    let turn = registry.turns().short(origin(peer)).await?;
+    let shown = turn.spend(move || {
+        let shown = registry.names().domain(&domain, visitor.reader())?;
+        Ok::<_, RequestError>(shown_domain(&domain, &shown))
+    });
+    Ok(private(json(&shown.await??)))
 }
 
 fn shown_domain(domain: &Domain, shown: &ShownDomain) -> Value {
@@ -105,9 +123,16 @@ fn shown_domain(domain: &Domain, shown: &ShownDomain) -> Value {
     })
 }
 
-async fn name(State(registry): Shared, Path(names): Path<(String, String)>, visitor: Visitor) -> Answer {
+async fn name(
+    State(registry): Shared,
+    Extension(peer): Extension<Peer>,
+    Path(names): Path<(String, String)>,
+    visitor: Visitor,
+) -> Answer {
     let domain: Domain = names.0.parse().map_err(Problem::bad)?;
-    Ok(private(cbor(registry.names().name(&domain, &names.1, visitor.reader())?.encode())))
+    let turn = registry.turns().short(origin(peer)).await?;
+    let named = turn.spend(move || registry.names().name(&domain, &names.1, visitor.reader())).await??;
+    Ok(private(cbor(named.encode())))
 }
 
 async fn statement(State(registry): Shared, Path(index): Path<u64>, visitor: Visitor) -> Answer {
@@ -128,11 +153,14 @@ struct Sent {
     digest: String,
 }
 
-async fn stage(State(registry): Shared, visitor: Visitor, request: Request) -> Answer {
+async fn stage(
+    State(registry): Shared,
+    Extension(peer): Extension<Peer>,
+    visitor: Visitor,
+    request: Request,
+) -> Answer {
     // Nobody sends megabytes who may not.
-    if matches!(visitor, Visitor::Anybody | Visitor::Reads(_)) {
-        return Err(RequestError::StageFirst.into());
-    }
+    registry.staging().check(visitor)?;
     let body = read_body(request, STAGE_BYTES_MAX).await.map_err(Problem::body)?;
     let sent: Sent = serde_json::from_slice(&body).map_err(Problem::bad)?;
     let wrong = |what: &str| Problem::bad(format!("`{what}` cannot be read"));
@@ -140,16 +168,16 @@ async fn stage(State(registry): Shared, visitor: Visitor, request: Request) -> A
         agent: sent.agent.parse().map_err(Problem::bad)?,
         version: sent.version.parse().map_err(Problem::bad)?,
         description: sent.description.into_bytes(),
-        bundle: STANDARD.decode(&sent.bundle).map_err(|_| wrong("bundle"))?,
+        bundle: STANDARD.decode(sent.bundle).map_err(|_| wrong("bundle"))?,
         digest: unhex(&sent.digest).and_then(|digest| digest.try_into().ok()).ok_or_else(|| wrong("digest"))?,
     };
-    let id = registry.staging().stage(visitor, stage).await?;
+    let id = registry.staging().stage(visitor, origin(peer), stage, body).await?;
     Ok((StatusCode::CREATED, json(&json!({ "id": id }))).into_response())
 }
 
 async fn staged(State(registry): Shared, visitor: Visitor) -> Answer {
     let who = visitor.publisher()?;
-    let staged: Vec<Value> = registry.staging().staged(who)?.iter().map(shown_staged).collect();
+    let staged: Vec<Value> = registry.staging().staged(who).await?.iter().map(shown_staged).collect();
     let waiting: Vec<Value> =
         registry.releases().waiting(who).iter().map(|one| shown_waiting(&registry, one)).collect();
     Ok(private(json(&json!({ "staged": staged, "waiting": waiting }))))

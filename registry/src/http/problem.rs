@@ -62,12 +62,11 @@ impl Problem {
 
     /// The body cannot be read.
     pub fn body(error: BodyError) -> Problem {
-        let status = match error {
-            BodyError::TooLong(_) => StatusCode::PAYLOAD_TOO_LARGE,
-            BodyError::Broken => StatusCode::BAD_REQUEST,
-            BodyError::Late => StatusCode::REQUEST_TIMEOUT,
-        };
-        Problem::new(status, error)
+        let problem = Problem::new(error.status(), error);
+        match error.retry_after_s() {
+            Some(seconds) => problem.retry_after(seconds),
+            None => problem,
+        }
     }
 }
 
@@ -82,7 +81,7 @@ impl From<RequestError> for Problem {
         let status = match &error {
             RequestError::Refused(refusal) => status(refusal),
             RequestError::SignIn(_) | RequestError::OldKeys(_) => StatusCode::UNAUTHORIZED,
-            RequestError::Quarantined { .. } => StatusCode::FORBIDDEN,
+            RequestError::Quarantined { .. } | RequestError::Stranger(_) => StatusCode::FORBIDDEN,
             RequestError::SignInFirst | RequestError::StageFirst => StatusCode::UNAUTHORIZED,
             RequestError::NoSessions | RequestError::NoLookup | RequestError::NoSalt => StatusCode::SERVICE_UNAVAILABLE,
             RequestError::Stage(error) => staging(error),
@@ -97,9 +96,11 @@ impl From<RequestError> for Problem {
             RequestError::BundleTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             RequestError::Log(LogError::Tree(_)) => StatusCode::BAD_REQUEST,
             RequestError::Append(AppendError::Store(_)) | RequestError::Write(_) => StatusCode::SERVICE_UNAVAILABLE,
-            RequestError::Append(_) | RequestError::Log(_) | RequestError::Read(_) | RequestError::Damaged(_) => {
-                StatusCode::INTERNAL_SERVER_ERROR
-            }
+            RequestError::Append(_)
+            | RequestError::Log(_)
+            | RequestError::Read(_)
+            | RequestError::Damaged(_)
+            | RequestError::Unfinished => StatusCode::INTERNAL_SERVER_ERROR,
         };
         if status.is_server_error() {
             tracing::error!(%error, "a request failed");
@@ -113,7 +114,7 @@ fn staging(error: &StageError) -> StatusCode {
         StageError::NotYours(_) => StatusCode::FORBIDDEN,
         StageError::Digest | StageError::Bytes(_) | StageError::Description(_) => StatusCode::UNPROCESSABLE_ENTITY,
         StageError::Released(..) => StatusCode::CONFLICT,
-        StageError::Full => StatusCode::INSUFFICIENT_STORAGE,
+        StageError::Full(_) => StatusCode::INSUFFICIENT_STORAGE,
         StageError::None(_) => StatusCode::NOT_FOUND,
     }
 }

@@ -26,6 +26,7 @@ pub use attestations::{Attested, HeldAttestations};
 pub use named::{TWINS_MAX, twins_of};
 pub use opened::Opened;
 pub use organisation::{Claim, HeldDomain, HeldRoster, Organisations};
+pub(crate) use organisation_rules::knows;
 pub use purge::{Purge, PurgedBy};
 pub use refusal::Refusal;
 pub use released::Released;

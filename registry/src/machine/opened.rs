@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use althing_protocol::object::{self, Authored, Description, Kind, ObjectError};
 use althing_protocol::registry::{Attestation, Mark, Release, Roster, Submission};
-use althing_protocol::{AgentId, Digest, KeyLog, PublisherId, digest};
+use althing_protocol::{AgentId, Digest, KeyLog, KeyLogError, PublisherId, digest};
 
 use super::Refusal;
 
@@ -67,6 +67,11 @@ fn version_of(body: &Description) -> Result<Option<String>, String> {
     }
 }
 
+/// The events of a submission's key log.
+fn events(submission: &Submission) -> Vec<&[u8]> {
+    submission.key_log.iter().map(|event| event.as_slice()).collect()
+}
+
 /// A submission whose signatures were verified.
 #[derive(Debug, Clone)]
 pub struct Opened {
@@ -77,16 +82,26 @@ pub struct Opened {
 }
 
 impl Opened {
-    /// Verifies the key log of a submission.
+    /// The publisher whose submission it is, if its key log verifies. Nothing is verified yet.
     ///
     /// # Errors
     /// [`Refusal`].
-    pub fn keys(submission: &Submission) -> Result<KeyLog, Refusal> {
+    pub fn claimed(submission: &Submission) -> Result<PublisherId, Refusal> {
         if submission.statements.is_empty() {
             return Err(Refusal::Empty);
         }
-        let events: Vec<&[u8]> = submission.key_log.iter().map(|event| event.as_slice()).collect();
-        Ok(KeyLog::verify(&events)?)
+        Ok(KeyLog::claimed(&events(submission)).ok_or(KeyLogError::Empty)?)
+    }
+
+    /// Verifies the key log of a submission, but for the events that are those of the known one.
+    ///
+    /// # Errors
+    /// [`Refusal`].
+    pub fn keys(submission: &Submission, known: Option<&KeyLog>) -> Result<KeyLog, Refusal> {
+        if submission.statements.is_empty() {
+            return Err(Refusal::Empty);
+        }
+        Ok(KeyLog::verify_onto(known, &events(submission))?)
     }
 
     /// Verifies the rest of a submission with that key log. What is wrong in it is told where it is judged.

@@ -6,6 +6,15 @@ use althing_protocol::{AgentId, PublisherId};
 use super::Machine;
 use super::released::Released;
 
+/// Whether everybody may know that a publisher has something to do here: it may publish, or its keys or its name in a roster
+/// are here.
+#[must_use]
+pub(crate) fn knows(machine: &Machine, publisher: PublisherId, now_ms: u64) -> bool {
+    machine.admits(publisher, now_ms).is_ok()
+        || machine.key_log(publisher).is_some()
+        || machine.organisations.has_member(publisher, |_| true, now_ms)
+}
+
 impl Machine {
     /// Whether a reader sees a release at `now_ms`. What is hidden looks like what is not there.
     #[must_use]

@@ -304,6 +304,12 @@ impl Machine {
         Ok(())
     }
 
+    /// Whether the operator admits a publisher by name, or an organisation of which it is a member.
+    #[must_use]
+    pub fn names(&self, publisher: PublisherId, now_ms: u64) -> bool {
+        matches!(self.admission, Admission::Publishers(_)) && self.admits(publisher, now_ms).is_ok()
+    }
+
     /// Applies a statement that the log has at `index`.
     pub fn apply(&mut self, index: u64, statement: &Statement) {
         match statement {

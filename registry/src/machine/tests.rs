@@ -71,7 +71,7 @@ impl Publisher {
 }
 
 fn judge(machine: &Machine, submission: &Submission) -> Result<Vec<Judged>, Refusal> {
-    let log = Opened::keys(submission)?;
+    let log = Opened::keys(submission, None)?;
     machine.judge(Opened::of(log, submission, NETWORK), NOW)
 }
 

@@ -7,10 +7,8 @@ use althing_protocol::{AgentId, PublisherId};
 use althing_store::{ReadError, WriteError};
 
 use super::KEPT_BUNDLE_BYTES_MAX;
+use super::staging_room::NoRoom;
 use crate::machine::Refusal;
-
-/// Releases of one publisher that wait at one time.
-pub(super) const STAGED_MAX: usize = 32;
 
 /// Why a registry does not start.
 #[derive(Debug, thiserror::Error)]
@@ -105,6 +103,12 @@ pub enum RequestError {
     /// Nobody is signed in.
     #[error(transparent)]
     SignIn(#[from] SignInError),
+    /// Somebody signs in for whom there is nothing here.
+    #[error(
+        "{0} may not publish in this registry, nor has it anything here that it could read: ask its operator to admit it \
+             (--publisher)"
+    )]
+    Stranger(PublisherId),
     /// Somebody signs in with keys that are not the newest that are known here.
     #[error("the keys of {0} were changed: sign in with the whole key log, newest event included")]
     OldKeys(PublisherId),
@@ -149,6 +153,9 @@ pub enum RequestError {
     /// Nothing can be written.
     #[error("nothing can be written now: {0}")]
     Append(#[from] AppendError),
+    /// A write ended before its time.
+    #[error("the request failed here: try again")]
+    Unfinished,
     /// A bundle cannot be written.
     #[error("nothing can be written now: {0}")]
     Write(#[from] WriteError),
@@ -185,8 +192,8 @@ pub enum StageError {
     #[error("{0} {1} was released before, and a version never changes: build the next one")]
     Released(AgentId, Version),
     /// There are too many.
-    #[error("{STAGED_MAX} releases of this publisher wait for approval: approve or reject some first")]
-    Full,
+    #[error(transparent)]
+    Full(#[from] NoRoom),
     /// There is no such staged release, or whoever asks may not see it.
     #[error("no staged release has the id {0:?}; `althing release pending` shows those that wait")]
     None(String),

@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 use std::sync::MutexGuard;
 
-use althing_protocol::AgentId;
 use althing_protocol::registry::{Presence, VerifiedPresence};
+use althing_protocol::{AgentId, PublisherId};
 use althing_td::Description;
 
 use super::hosts::{Host, HostQuery, Hosts, LEASE_MS};
 use super::{Registry, RequestError};
-use crate::machine::Statement;
+use crate::machine::{Machine, Statement};
 
 /// The nodes that told a registry of themselves.
 pub struct Hosting<'a>(pub(super) &'a Registry);
@@ -22,15 +22,28 @@ impl Hosting<'_> {
     /// See [`RequestError`].
     pub fn host(&self, presence: &Presence) -> Result<(usize, u64), RequestError> {
         let now_ms = (self.0.clock)();
-        let VerifiedPresence { contact, grants } = presence.verify(self.0.network(), now_ms)?;
+        // Anybody may send it: nothing is verified of what is left out anyway, nor where there is no room.
+        let shown: BTreeSet<AgentId> = {
+            let seen = self.0.seen();
+            presence.claimed_agents().filter(|agent| is_shown(&seen.machine, agent)).collect()
+        };
+        if shown.is_empty() {
+            return Ok((0, LEASE_MS));
+        }
+        let publishers: BTreeSet<PublisherId> = shown.iter().map(AgentId::publisher).collect();
+        let node = presence.claimed_node();
+        if node.is_some_and(|node| !self.hosts().has_room(node, &publishers, now_ms)) {
+            return Err(RequestError::NoRoom);
+        }
+        let VerifiedPresence { contact, grants } =
+            presence.verify_of(self.0.network(), now_ms, |agent| shown.contains(agent))?;
         let mut agents = BTreeSet::new();
         let mut current = Vec::new();
         {
             let seen = self.0.state.read().expect("no holder panics");
             for grant in &grants {
                 let agent = &grant.body.agent;
-                // A host is named to everybody: of what is not for everybody it is as if it were not here.
-                let versions = seen.machine.agent(agent).filter(|versions| versions.public().next().is_some());
+                let versions = seen.machine.agent(agent).filter(|_| is_shown(&seen.machine, agent));
                 let Some(versions) = versions else { continue };
                 let log = seen.machine.key_log(agent.publisher());
                 if log.is_none_or(|log| log.accepts(grant.signer, now_ms).is_err()) {
@@ -61,9 +74,7 @@ impl Hosting<'_> {
         let now_ms = (self.0.clock)();
         let seen = self.0.seen();
         // What they told may be hidden by now.
-        let is_shown =
-            |agent: &AgentId| seen.machine.agent(agent).is_some_and(|versions| versions.public().next().is_some());
-        self.hosts().find(query, now_ms, is_shown)
+        self.hosts().find(query, now_ms, |agent| is_shown(&seen.machine, agent))
     }
 
     /// How many nodes are known.
@@ -76,4 +87,9 @@ impl Hosting<'_> {
     fn hosts(&self) -> MutexGuard<'_, Hosts> {
         self.0.hosts.lock().expect("no holder of the hosts panics")
     }
+}
+
+/// Whether hosts of an agent are named. They are named to everybody: of what is not for everybody it is as if it were not here.
+fn is_shown(machine: &Machine, agent: &AgentId) -> bool {
+    machine.agent(agent).is_some_and(|versions| versions.public().next().is_some())
 }

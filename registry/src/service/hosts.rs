@@ -17,6 +17,8 @@ const NODES_MAX: usize = 65_536;
 const NODES_OF_PUBLISHER_MAX: usize = 4_096;
 /// Nodes of one answer.
 const ANSWER_MAX: usize = 32;
+/// Leases that are over and are forgotten at one time: whoever asks next waits for no more.
+const FORGOTTEN_MAX: usize = 256;
 
 /// What hosts are looked for; all that is given must match.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Deserialize)]
@@ -72,7 +74,11 @@ fn words(capability: &Capability) -> impl Iterator<Item = (Word, String)> {
 #[derive(Default)]
 pub struct Hosts {
     leases: BTreeMap<PublicKey, Lease>,
+    /// When each lease ends.
+    ends: BTreeSet<(u64, PublicKey)>,
     by_agent: BTreeMap<AgentId, BTreeSet<PublicKey>>,
+    /// Nodes with agents of a publisher.
+    by_publisher: BTreeMap<PublisherId, BTreeSet<PublicKey>>,
     described: BTreeMap<AgentId, Described>,
     /// Agents by the ids of their capabilities.
     capable: BTreeMap<String, BTreeSet<AgentId>>,
@@ -111,34 +117,44 @@ impl Hosts {
     /// Takes what a node told of itself, until `now_ms` and [`LEASE_MS`]; whether there was room for it, and it is not older
     /// than what the node told before.
     pub fn renew(&mut self, contact: Authored<Contact>, agents: BTreeSet<AgentId>, now_ms: u64) -> bool {
-        self.sweep(now_ms);
         let node = contact.body.node;
-        let known = self.leases.get(&node);
-        if known.is_some_and(|known| known.contact.body.sequence > contact.body.sequence) {
+        let publishers: BTreeSet<PublisherId> = agents.iter().map(AgentId::publisher).collect();
+        if !self.has_room(node, &publishers, now_ms) {
             return false;
         }
-        let full = known.is_none() && self.leases.len() >= NODES_MAX;
-        let crowded =
-            |publisher| self.nodes_of(publisher).filter(|other| *other != node).count() >= NODES_OF_PUBLISHER_MAX;
-        if full || agents.iter().map(AgentId::publisher).collect::<BTreeSet<_>>().into_iter().any(crowded) {
+        let known = self.leases.get(&node).filter(|known| known.until_ms > now_ms);
+        if known.is_some_and(|known| known.contact.body.sequence > contact.body.sequence) {
             return false;
         }
         self.forget(node);
         for agent in &agents {
             self.by_agent.entry(agent.clone()).or_default().insert(node);
         }
-        self.leases.insert(node, Lease { until_ms: now_ms.saturating_add(LEASE_MS), contact, agents });
+        for publisher in publishers {
+            self.by_publisher.entry(publisher).or_default().insert(node);
+        }
+        let until_ms = now_ms.saturating_add(LEASE_MS);
+        self.ends.insert((until_ms, node));
+        self.leases.insert(node, Lease { until_ms, contact, agents });
         true
     }
 
-    fn nodes_of(&self, publisher: PublisherId) -> impl Iterator<Item = PublicKey> {
-        let of = self.by_agent.iter().filter(move |(agent, _)| agent.publisher() == publisher);
-        of.flat_map(|(_, nodes)| nodes).copied().collect::<BTreeSet<_>>().into_iter()
+    /// Whether there is room for a node with agents of these publishers.
+    pub fn has_room(&mut self, node: PublicKey, publishers: &BTreeSet<PublisherId>, now_ms: u64) -> bool {
+        self.sweep(now_ms);
+        let is_full = !self.leases.contains_key(&node) && self.leases.len() >= NODES_MAX;
+        let is_crowded = |publisher: &PublisherId| {
+            let nodes = self.by_publisher.get(publisher).filter(|nodes| !nodes.contains(&node));
+            nodes.is_some_and(|nodes| nodes.len() >= NODES_OF_PUBLISHER_MAX)
+        };
+        !is_full && !publishers.iter().any(is_crowded)
     }
 
     fn forget(&mut self, node: PublicKey) {
         let Some(lease) = self.leases.remove(&node) else { return };
+        self.ends.remove(&(lease.until_ms, node));
         for agent in lease.agents {
+            take_from(&mut self.by_publisher, &agent.publisher(), &node);
             if let Some(nodes) = self.by_agent.get_mut(&agent) {
                 nodes.remove(&node);
                 if nodes.is_empty() {
@@ -149,16 +165,20 @@ impl Hosts {
         }
     }
 
+    /// Forgets some of those whose leases are over; each lease is forgotten once, so that nobody walks all of them.
     fn sweep(&mut self, now_ms: u64) {
-        let over: Vec<PublicKey> =
-            self.leases.iter().filter(|(_, lease)| lease.until_ms <= now_ms).map(|(node, _)| *node).collect();
-        over.into_iter().for_each(|node| self.forget(node));
+        for _ in 0..FORGOTTEN_MAX {
+            match self.ends.first().copied() {
+                Some((until_ms, node)) if until_ms <= now_ms => self.forget(node),
+                _ => return,
+            }
+        }
     }
 
     /// How many nodes are known.
     pub fn len(&mut self, now_ms: u64) -> usize {
         self.sweep(now_ms);
-        self.leases.len()
+        self.leases.values().filter(|lease| lease.until_ms > now_ms).count()
     }
 
     /// Nodes whose agents match.
@@ -169,7 +189,9 @@ impl Hosts {
             query.matches(agent, capabilities) && is_shown(agent)
         };
         let agents = self.candidates(query).into_iter().filter(|agent| matches(agent));
-        let nodes: BTreeSet<&PublicKey> = agents.filter_map(|agent| self.by_agent.get(agent)).flatten().collect();
+        let is_known = |node: &&PublicKey| self.leases.get(*node).is_some_and(|lease| lease.until_ms > now_ms);
+        let nodes = agents.filter_map(|agent| self.by_agent.get(agent)).flatten().filter(is_known);
+        let nodes: BTreeSet<&PublicKey> = nodes.collect();
         self.answers = self.answers.wrapping_add(1);
         let first = self.answers % nodes.len().max(1);
         let around = nodes.iter().skip(first).chain(nodes.iter().take(first)).take(ANSWER_MAX);
@@ -205,11 +227,11 @@ impl Hosts {
     }
 }
 
-/// Takes an agent out of those of a key.
-fn take_from<K: Ord>(all: &mut BTreeMap<K, BTreeSet<AgentId>>, key: &K, agent: &AgentId) {
-    if let Some(agents) = all.get_mut(key) {
-        agents.remove(agent);
-        if agents.is_empty() {
+/// Takes one out of those of a key.
+fn take_from<K: Ord, V: Ord>(all: &mut BTreeMap<K, BTreeSet<V>>, key: &K, one: &V) {
+    if let Some(of_key) = all.get_mut(key) {
+        of_key.remove(one);
+        if of_key.is_empty() {
             all.remove(key);
         }
     }
@@ -305,6 +327,38 @@ mod tests {
                 assert_eq!(found.into_iter().flat_map(|host| host.agents).collect::<Vec<_>>(), each, "{query:?}");
             }
         }
+    }
+
+    /// A contact that nobody signed: only the table is tested.
+    fn unsigned(number: u16) -> Authored<Contact> {
+        let mut seed = [0; 32];
+        seed[..2].copy_from_slice(&number.to_be_bytes());
+        let node = SecretKey::from_seed(&seed).public();
+        let body = Contact::new(node, 1, NOW, NOW + 60_000, vec!["/ip4/192.0.2.1/tcp/1".to_owned()]);
+        Authored { body, signer: node, bytes: Vec::new() }
+    }
+
+    /// SR-7
+    #[test]
+    fn a_publisher_has_its_share_of_the_nodes_and_leases_that_are_over_are_forgotten_by_and_by() {
+        let mut hosts = Hosts::default();
+        let mut full = 0;
+        for number in 0..=u16::try_from(NODES_OF_PUBLISHER_MAX).expect("a small number") {
+            full += usize::from(!hosts.renew(unsigned(number), [agent("echo"), agent("bill")].into(), NOW));
+        }
+        assert_eq!((full, hosts.by_publisher.len(), hosts.len(NOW)), (1, 1, NODES_OF_PUBLISHER_MAX));
+        let (mine, other) = (agent("echo").publisher(), PublisherId::from_digest([8; 32]));
+        let node = |number| unsigned(number).body.node;
+        assert!(!hosts.has_room(node(9_999), &[mine].into(), NOW) && hosts.has_room(node(9_999), &[other].into(), NOW));
+        assert!(hosts.has_room(node(0), &[mine].into(), NOW), "it has its place");
+        let over = NOW + LEASE_MS;
+        assert_eq!((hosts.find(&HostQuery::default(), over, |_| true), hosts.len(over)), (vec![], 0));
+        assert_eq!(hosts.leases.len(), NODES_OF_PUBLISHER_MAX - 2 * FORGOTTEN_MAX, "some at one time");
+        assert!(hosts.has_room(node(9_999), &[mine].into(), over));
+        while !hosts.leases.is_empty() {
+            hosts.sweep(over);
+        }
+        assert!(hosts.ends.is_empty() && hosts.by_publisher.is_empty() && hosts.by_agent.is_empty());
     }
 
     #[test]

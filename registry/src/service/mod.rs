@@ -17,6 +17,7 @@ mod replay;
 mod rows;
 mod search;
 mod stage;
+mod staging_room;
 mod things;
 mod witnessed;
 
@@ -42,7 +43,7 @@ pub use published::Published;
 pub use purging::Purging;
 pub use releases::{Reader, Releases};
 pub use rows::FAMILIES;
-pub use search::{Found, SearchError, Turn, TurnError, Turns, keep_indexed, search, search_as};
+pub use search::{Found, SearchError, Turn, TurnError, Turns, check_query, keep_indexed, search, search_as};
 pub use stage::{Stage, Staged, Staging, hex, unhex};
 use things::Kept;
 pub(crate) use things::report;
@@ -57,6 +58,7 @@ use organisation::Sessions;
 use published::PublishedThings;
 use rows::{CHECKPOINT, LOG, META, STATEMENTS};
 use search::Searching;
+use stage::Shelf;
 use witnessed::Cosigned;
 
 /// Bytes of a bundle that a registry keeps: one write to the store holds it.
@@ -100,8 +102,7 @@ pub struct Registry {
     hosts: Mutex<Hosts>,
     sessions: Mutex<Sessions>,
     published: Mutex<PublishedThings>,
-    /// Held while a staged release is added.
-    staging: tokio::sync::Mutex<()>,
+    staging: Shelf,
     waiting: Waiting,
     /// Entries of the log, for those who wait for more.
     grown: watch::Sender<u64>,
@@ -117,6 +118,17 @@ struct Seen {
     /// The next entry to apply: none is applied twice, also where reading stopped half-way.
     next: u64,
     checkpoint: Checkpoint,
+}
+
+/// Verifies a submission of a publisher that may publish here: much work, for which nothing has to wait.
+///
+/// # Errors
+/// See [`RequestError`].
+pub fn verified(registry: &Registry, submission: &Submission) -> Result<Box<Opened>, RequestError> {
+    registry.check(submission)?;
+    let known = registry.seen().machine.key_log(Opened::claimed(submission)?).cloned();
+    let log = Opened::keys(submission, known.as_ref())?;
+    Ok(Box::new(Opened::of(log, submission, &registry.config.network)))
 }
 
 impl Registry {
@@ -144,7 +156,8 @@ impl Registry {
         }
         let machine = Machine::new(&config.network, config.admission.clone());
         let state = RwLock::new(Seen { machine, next: 0, checkpoint });
-        let (hosts, sessions, staging) = (Mutex::default(), Mutex::default(), tokio::sync::Mutex::default());
+        let (hosts, sessions) = (Mutex::default(), Mutex::default());
+        let staging = Shelf::of(store.clone())?;
         let (waiting, grown) = (Waiting::default(), watch::Sender::new(head.size));
         let registry = Registry {
             store,
@@ -173,6 +186,7 @@ impl Registry {
             }
         }
         registry.purging().scrub().await.map_err(|error| OpenError::Scrub(Box::new(error)))?;
+        registry.staging().sweep().await;
         Ok(registry)
     }
 
@@ -257,9 +271,23 @@ impl Registry {
     /// # Errors
     /// See [`RequestError`]. After [`RequestError::Append`] they may still be accepted; sending them again is harmless.
     pub async fn submit(&self, submission: &Submission) -> Result<Vec<Logged>, RequestError> {
-        let log = Opened::keys(submission)?;
-        self.seen().machine.admits(log.publisher(), (self.clock)())?;
-        let opened = Box::new(Opened::of(log, submission, &self.config.network));
+        let opened = verified(self, submission)?;
+        self.accept(opened).await
+    }
+
+    /// Refuses a submission whose publisher may not publish here, if it is its own. Nothing is verified for that.
+    ///
+    /// # Errors
+    /// See [`RequestError`].
+    pub fn check(&self, submission: &Submission) -> Result<(), RequestError> {
+        Ok(self.seen().machine.admits(Opened::claimed(submission)?, (self.clock)())?)
+    }
+
+    /// Accepts what was verified (see [`Registry::submit`]).
+    ///
+    /// # Errors
+    /// See [`RequestError`].
+    pub async fn accept(&self, opened: Box<Opened>) -> Result<Vec<Logged>, RequestError> {
         let accepted = self.commit(|answer| Job::Submission(opened, answer)).await?;
         let newest = accepted.iter().map(|one| one.index).max().unwrap_or_default();
         let checkpoint = self.witnessing().soon_over(newest).await;

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use althing_protocol::registry::SignIn;
-use althing_protocol::{Digest, PublisherId, digest};
+use althing_protocol::registry::{SignIn, SignInError};
+use althing_protocol::{Digest, KeyLogError, PublisherId, digest};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use super::{Reader, Registry, RequestError};
+use crate::machine::knows;
 use crate::tokens::{AccessError, TokenScope};
 
 /// How long somebody stays signed in, milliseconds.
@@ -98,13 +99,33 @@ impl Visitor {
 pub struct Visits<'a>(pub(super) &'a Registry);
 
 impl Visits<'_> {
+    /// Refuses somebody who may not publish here and for whom nothing is here, if the key log is its own; else whether
+    /// everybody may know that it is not so. Nothing is verified for that.
+    ///
+    /// # Errors
+    /// [`RequestError::Stranger`].
+    pub fn check(&self, sign_in: &SignIn) -> Result<bool, RequestError> {
+        let publisher = sign_in.claimed().ok_or(SignInError::KeyLog(KeyLogError::Empty))?;
+        let (seen, now_ms) = (self.0.seen(), (self.0.clock)());
+        let is_known = knows(&seen.machine, publisher, now_ms);
+        if is_known || seen.machine.limited().has_reader(publisher) {
+            return Ok(is_known);
+        }
+        Err(RequestError::Stranger(publisher))
+    }
+
     /// Signs a publisher in that shows its key; gives the token of the session.
     ///
     /// # Errors
     /// See [`RequestError`].
     pub fn sign_in(&self, sign_in: &SignIn) -> Result<String, RequestError> {
-        let now_ms = (self.0.clock)();
-        let shown = sign_in.verify(self.0.network(), self.0.note_key(), now_ms)?;
+        let (is_known, now_ms) = (self.check(sign_in)?, (self.0.clock)());
+        let shown = sign_in.verify(self.0.network(), self.0.note_key(), now_ms);
+        let shown = match (shown, sign_in.claimed()) {
+            // Whoever shows somebody else's key log learns not from the error that something is hidden here for them.
+            (Err(_), Some(claimed)) if !is_known => return Err(RequestError::Stranger(claimed)),
+            (shown, _) => shown?,
+        };
         let publisher = shown.publisher();
         // Keys that were rotated away here, or are not known, open nothing; nor does a log that forks.
         if let Some(known) = self.0.seen().machine.key_log(publisher)

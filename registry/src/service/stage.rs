@@ -1,15 +1,19 @@
 //! Releases that were staged: a build machine hands in what its publisher may sign. Nothing of it is in the log, and nobody
 //! sees it but those who may approve it.
 
+use std::sync::Arc;
+
 use althing_protocol::limits::AGENT_NAME_MAX;
 use althing_protocol::registry::{Role, Version};
 use althing_protocol::{AgentId, Digest, PublisherId, digest};
-use althing_store::{Batch, Durability, Range};
+use althing_store::{Batch, Durability, Range, ReadError, Store};
 use minicbor::bytes::ByteVec;
 use minicbor::{Decode, Encode};
+use tokio::sync::Mutex;
 
-use super::error::{STAGED_MAX, StageError};
+use super::error::StageError;
 use super::rows::{STAGED, STAGED_BUNDLES};
+use super::staging_room::{STAGED_MAX, StagedEntry, StagingRoom, is_over};
 use super::{KEPT_BUNDLE_BYTES_MAX, Registry, RequestError, Visitor};
 
 /// Bytes of an id.
@@ -65,19 +69,144 @@ struct Row {
     bytes: u64,
     #[n(5)]
     at_ms: u64,
+    /// The net from which it came.
+    #[n(6)]
+    origin: Option<String>,
+    #[n(7)]
+    is_named: Option<bool>,
+}
+
+/// The releases that wait, on disk, and the room that they take.
+#[derive(Clone)]
+pub(super) struct Shelf {
+    store: Arc<dyn Store>,
+    /// Held while a release is added or taken away.
+    room: Arc<Mutex<StagingRoom>>,
+}
+
+impl Shelf {
+    /// What waits in a store.
+    pub fn of(store: Arc<dyn Store>) -> Result<Shelf, ReadError> {
+        let mut room = StagingRoom::default();
+        let mut range = Range::all(STAGED_MAX);
+        loop {
+            let rows = store.scan(STAGED, range)?;
+            let Some((last, _)) = rows.last() else { break };
+            range = Range::all(STAGED_MAX).after(last.clone());
+            for (key, row) in rows {
+                if let Ok(row) = minicbor::decode::<Row>(&row) {
+                    room.add(key, row.of_room());
+                }
+            }
+        }
+        Ok(Shelf { store, room: Arc::new(Mutex::new(room)) })
+    }
+
+    /// Writes a release that waits, if there is room, and takes those away that waited too long.
+    async fn keep(self, key: Vec<u8>, row: Row, bundle: Vec<u8>) -> Result<(), RequestError> {
+        let mut room = self.room.lock().await;
+        if self.store.read(STAGED, &key)?.is_some() {
+            return Ok(());
+        }
+        self.take_away_old(&mut room, row.at_ms).await?;
+        let one = row.of_room();
+        room.judge(&one).map_err(StageError::from)?;
+        let mut batch = Batch::new();
+        batch.put(STAGED, key.clone(), minicbor::to_vec(row).expect("writing to a vector cannot fail"));
+        batch.put(STAGED_BUNDLES, key.clone(), bundle);
+        self.store.write(batch, Durability::Synced).await?;
+        room.add(key, one);
+        Ok(())
+    }
+
+    /// Takes a release away.
+    async fn remove(self, key: Vec<u8>) -> Result<(), RequestError> {
+        let mut room = self.room.lock().await;
+        self.store.write(removal(std::slice::from_ref(&key)), Durability::Synced).await?;
+        room.remove(&key);
+        Ok(())
+    }
+
+    /// Takes those away that waited too long.
+    pub async fn sweep(self, now_ms: u64) -> Result<(), RequestError> {
+        let mut room = self.room.lock().await;
+        self.take_away_old(&mut room, now_ms).await
+    }
+
+    async fn take_away_old(&self, room: &mut StagingRoom, now_ms: u64) -> Result<(), RequestError> {
+        loop {
+            let expired = room.expired(now_ms);
+            if expired.is_empty() {
+                return Ok(());
+            }
+            self.store.write(removal(&expired), Durability::Synced).await?;
+            expired.iter().for_each(|key| room.remove(key));
+        }
+    }
+}
+
+/// Does something to its end, even if whoever asked for it hangs up: else rows would lie on disk that nobody counts.
+async fn whole(work: impl Future<Output = Result<(), RequestError>> + Send + 'static) -> Result<(), RequestError> {
+    tokio::spawn(work).await.map_err(|_| RequestError::Unfinished)?
+}
+
+impl Row {
+    fn of_room(&self) -> StagedEntry {
+        StagedEntry {
+            publisher: self.agent.publisher(),
+            bytes: self.bytes.saturating_add(self.description.len() as u64),
+            at_ms: self.at_ms,
+            is_named: self.is_named.unwrap_or_default(),
+            origin: self.origin.clone(),
+        }
+    }
 }
 
 /// What build machines staged in a registry.
 pub struct Staging<'a>(pub(super) &'a Registry);
 
 impl Staging<'_> {
-    /// Keeps a release for approval; gives its id. It is on disk when this completes. The same again is no error.
+    /// Whether whoever asks may stage anything here: before the megabytes of a bundle are read.
+    ///
+    /// # Errors
+    /// [`RequestError::StageFirst`], and [`RequestError::Refused`] where the registry takes nothing of that publisher.
+    pub fn check(&self, visitor: Visitor) -> Result<(), RequestError> {
+        let publisher = match visitor {
+            Visitor::Anybody | Visitor::Reads(_) => return Err(RequestError::StageFirst),
+            Visitor::Publisher(publisher) | Visitor::Stages(publisher) => publisher,
+        };
+        Ok(self.0.seen().machine.admits(publisher, (self.0.clock)())?)
+    }
+
+    /// Keeps a release for approval, for somebody from that origin; gives its id. It is on disk when this completes, and it is
+    /// completed even if this is dropped. The same again is no error. `held` is kept until then: the request that it came in.
     ///
     /// # Errors
     /// See [`RequestError`].
-    pub async fn stage(&self, visitor: Visitor, stage: Stage) -> Result<String, RequestError> {
+    pub async fn stage(
+        &self,
+        visitor: Visitor,
+        origin: Option<String>,
+        stage: Stage,
+        held: impl Send + 'static,
+    ) -> Result<String, RequestError> {
+        let (row, bundle) = self.row(visitor, origin, stage)?;
+        let id = id_of(&row);
+        let (shelf, key) = (self.0.staging.clone(), key(row.agent.publisher(), &id));
+        let keeping = async move {
+            let kept = shelf.keep(key, row, bundle).await;
+            drop(held);
+            kept
+        };
+        whole(keeping).await?;
+        Ok(hex(&id))
+    }
+
+    /// The row of what somebody may stage, and its bundle.
+    fn row(&self, visitor: Visitor, origin: Option<String>, stage: Stage) -> Result<(Row, Vec<u8>), RequestError> {
         let Stage { agent, version, description, bundle, digest: said } = stage;
         let publisher = agent.publisher();
+        self.check(visitor)?;
         let may = match visitor {
             Visitor::Stages(of) => of == publisher,
             Visitor::Publisher(who) => who == publisher || self.stages(who, &agent),
@@ -93,34 +222,37 @@ impl Staging<'_> {
             return Err(StageError::Digest.into());
         }
         check_description(&agent, &version, &description)?;
-        if self.0.seen().machine.agent(&agent).is_some_and(|versions| versions.get(&version).is_some()) {
-            return Err(StageError::Released(agent, version).into());
-        }
-        let bytes = bundle.len() as u64;
-        let row = Row { agent, version, description: description.into(), digest: said, bytes, at_ms: (self.0.clock)() };
-        let id = id_of(&row);
-        let key = key(publisher, &id);
-        if self.0.store.read(STAGED, &key)?.is_none() {
-            let _adding = self.0.staging.lock().await;
-            let waiting = self.0.store.scan(STAGED, Range::prefix(publisher.as_bytes().to_vec(), STAGED_MAX))?.len();
-            if waiting >= STAGED_MAX {
-                return Err(StageError::Full.into());
+        let (now_ms, is_named) = {
+            let (now_ms, seen) = ((self.0.clock)(), self.0.seen());
+            if seen.machine.agent(&agent).is_some_and(|versions| versions.get(&version).is_some()) {
+                return Err(StageError::Released(agent, version).into());
             }
-            let mut batch = Batch::new();
-            batch.put(STAGED, key.clone(), minicbor::to_vec(&row).expect("writing to a vector cannot fail"));
-            batch.put(STAGED_BUNDLES, key, bundle);
-            self.0.store.write(batch, Durability::Synced).await?;
-        }
-        Ok(hex(&id))
+            (now_ms, seen.machine.names(publisher, now_ms))
+        };
+        let (bytes, description) = (bundle.len() as u64, description.into());
+        let row =
+            Row { agent, version, description, digest: said, bytes, at_ms: now_ms, origin, is_named: Some(is_named) };
+        Ok((row, bundle))
     }
 
-    /// Staged releases of a publisher's agents.
+    /// Staged releases of a publisher's agents, without those that waited too long: those are taken away.
     ///
     /// # Errors
     /// See [`RequestError`].
-    pub fn staged(&self, who: PublisherId) -> Result<Vec<Staged>, RequestError> {
+    pub async fn staged(&self, who: PublisherId) -> Result<Vec<Staged>, RequestError> {
+        self.sweep().await;
+        let now_ms = (self.0.clock)();
         let rows = self.0.store.scan(STAGED, Range::prefix(who.as_bytes().to_vec(), STAGED_MAX))?;
-        Ok(rows.iter().filter_map(|(key, row)| read(key, row)).collect())
+        let staged = rows.iter().filter_map(|(key, row)| read(key, row));
+        Ok(staged.filter(|one| !is_over(one.at_ms, now_ms)).collect())
+    }
+
+    /// Takes those away that waited too long. A disk that takes no writes keeps nobody from what is there; what is not counted out
+    /// is taken away again the next time.
+    pub(super) async fn sweep(&self) {
+        if let Err(error) = self.0.staging.clone().sweep((self.0.clock)()).await {
+            tracing::warn!(%error, "staged releases that waited too long are not taken away");
+        }
     }
 
     /// A staged release of a publisher's agents, with its bundle.
@@ -135,7 +267,7 @@ impl Staging<'_> {
         Ok((read(&key, &row).ok_or_else(none)?, bundle))
     }
 
-    /// Takes a staged release away: it was approved, or is not wanted.
+    /// Takes a staged release away: it was approved, or is not wanted. It is completed even if this is dropped.
     ///
     /// # Errors
     /// See [`RequestError`].
@@ -143,10 +275,7 @@ impl Staging<'_> {
         self.staged_one(who, id)?;
         let none = || StageError::None(id.chars().take(2 * ID_BYTES).collect());
         let key = key(who, &unhex(id).ok_or_else(none)?);
-        let mut batch = Batch::new();
-        batch.delete(STAGED, key.clone());
-        batch.delete(STAGED_BUNDLES, key);
-        Ok(self.0.store.write(batch, Durability::Synced).await?)
+        whole(self.0.staging.clone().remove(key)).await
     }
 
     /// Whether the organisation's roster lets somebody stage its agent.
@@ -159,6 +288,15 @@ impl Staging<'_> {
         };
         of(Role::Stage) || of(Role::Approve)
     }
+}
+
+fn removal(keys: &[Vec<u8>]) -> Batch {
+    let mut batch = Batch::new();
+    for key in keys {
+        batch.delete(STAGED, key.clone());
+        batch.delete(STAGED_BUNDLES, key.clone());
+    }
+    batch
 }
 
 fn check_description(agent: &AgentId, version: &Version, description: &[u8]) -> Result<(), StageError> {
@@ -187,7 +325,7 @@ fn key(publisher: PublisherId, id: &[u8]) -> Vec<u8> {
 }
 
 fn read(key: &[u8], row: &[u8]) -> Option<Staged> {
-    let Row { agent, version, description, digest, bytes, at_ms } = minicbor::decode(row).ok()?;
+    let Row { agent, version, description, digest, bytes, at_ms, .. } = minicbor::decode(row).ok()?;
     let id = hex(key.get(32..)?);
     Some(Staged { id, agent, version, description: description.to_vec(), digest, bytes, at_ms })
 }

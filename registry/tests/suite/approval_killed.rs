@@ -137,7 +137,7 @@ async fn what_is_staged_is_there_as_a_whole_after_a_kill_or_not_at_all() {
             bundle: STANDARD.encode(&bundle),
         };
         let running = Running::start(folder.path());
-        let build = running.client().with_token(token.clone());
+        let build = running.client().with_token(token.clone()).expect("on loopback");
         let staging = {
             let (build, staged) = (build.clone(), staged.clone());
             async move { build.stage(&staged).await }
@@ -170,7 +170,13 @@ async fn what_is_staged_is_there_as_a_whole_after_a_kill_or_not_at_all() {
         outcomes[usize::from(found.is_none())] += 1;
         let id = match found {
             Some(found) => found.id.clone(),
-            None => running.client().with_token(token.clone()).stage(&staged).await.expect("it can be done again"),
+            None => running
+                .client()
+                .with_token(token.clone())
+                .expect("on loopback")
+                .stage(&staged)
+                .await
+                .expect("it can be done again"),
         };
         let whole = publisher.staged(&id).await.expect("it is there");
         assert!(whole.bundle == staged.bundle && whole.digest == staged.digest, "all of {number} is there");

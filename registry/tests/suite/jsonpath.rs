@@ -1,7 +1,7 @@
 //! The queries of the directory are those of RFC 9535: the public compliance suite decides where it lies beside the
 //! checkout, and cases of our own everywhere.
 
-use crate::support::{Served, escaped, open, thing};
+use crate::support::{Served, escaped, open, problem, thing};
 use althing_testing::public_vectors;
 use serde_json::Value;
 use serde_json_path::JsonPath;
@@ -199,6 +199,25 @@ async fn each_case_of_the_compliance_suite_holds_in_the_directory() {
     let left = each_holds_in_the_directory(&suite).await;
     println!("left out: {left:?}");
     assert!(left.len() <= LEFT_MAX, "{} are left out", left.len());
+}
+
+/// SR-1
+#[tokio::test]
+async fn what_is_nested_too_deeply_is_refused_while_others_are_served() {
+    let served = Served::start(open()).await;
+    // Not so deeply that it would not end, if it were parsed.
+    for (open, close) in [("@[?", "]"), ("length(", ")")] {
+        let query = format!("$[?{}@.a{}]", open.repeat(12), close.repeat(12));
+        let path = format!("/search/jsonpath?query={}", escaped(&query));
+        let searching = futures::future::join_all((0..8).map(|_| served.get(&path)));
+        let others = futures::future::join_all((0..8).map(|_| served.get("/checkpoint")));
+        let (searched, others) = tokio::join!(searching, others);
+        for answer in searched {
+            let (status, told) = problem(answer).await;
+            assert!(status == 400 && told["detail"].as_str().is_some_and(|why| why.contains("nested")), "{told}");
+        }
+        assert!(others.iter().all(|answer| answer.status() == 200));
+    }
 }
 
 #[tokio::test]

@@ -151,12 +151,20 @@ async fn a_build_machine_stages_and_does_nothing_else() {
     let (org, other) = (Party::new(1), Party::new(2));
     let token = served.token_of("ci", TokenScope::StageReleases, org.id());
     let reads = served.token_of("audit", TokenScope::ReadReleases, org.id());
-    let build = client(&served).with_token(token.clone());
+    let build = client(&served).with_token(token.clone()).expect("on loopback");
     let agent = org.agent("billing");
     let good = staged(&agent, &org, "1.0.0");
     assert_eq!(refused(client(&served).stage(&good).await).0, 401, "no token");
-    assert_eq!(refused(client(&served).with_token(reads).stage(&good).await).0, 401, "a token that reads");
-    assert_eq!(refused(client(&served).with_token(format!("{token}x")).stage(&good).await).0, 401, "a wrong one");
+    assert_eq!(
+        refused(client(&served).with_token(reads).expect("on loopback").stage(&good).await).0,
+        401,
+        "a token that reads"
+    );
+    assert_eq!(
+        refused(client(&served).with_token(format!("{token}x")).expect("on loopback").stage(&good).await).0,
+        401,
+        "a wrong one"
+    );
     let of_other = build.stage(&staged(&other.agent("billing"), &other, "1.0.0")).await;
     assert!(matches!(refused(of_other), (403, why) if why.contains("releases:stage")));
     let damaged = StagedRelease { bundle: STANDARD.encode(b"something else"), ..good.clone() };
@@ -307,7 +315,7 @@ async fn what_is_hidden_looks_like_what_is_absent_on_every_surface() {
         let visitor = party.visits(&served).await;
         assert_eq!(refused(visitor.release(NETWORK, &org.agent(agent), &version("1.0.0")).await).0, 404);
     }
-    let reads = client(&served).with_token(shown.clone());
+    let reads = client(&served).with_token(shown.clone()).expect("on loopback");
     assert!(reads.release(NETWORK, &org.agent("internal"), &version("1.0.0")).await.is_ok(), "by a token that reads");
     assert_eq!(refused(reads.pending().await).0, 401, "which approves nothing");
     assert_eq!(of(&reader).await.len(), outside.len());
@@ -391,7 +399,7 @@ async fn members_find_by_search_what_is_for_the_organisation_and_nobody_else_doe
     let anything = Inquiry { capability: None, action: None, target: None, agent: None };
     let client = client(&served);
     for (token, count) in [(&outside, 0), (&inside, 1), (&own, 1), (&reads, 1), (&outside, 0)] {
-        let asking = client.clone().with_token(token.clone());
+        let asking = client.clone().with_token(token.clone()).expect("on loopback");
         assert_eq!(asking.published(&anything).await.expect("a list").len(), count);
     }
     assert!(client.published(&anything).await.expect("a list").is_empty());

@@ -89,6 +89,18 @@ async fn tokens_are_made_listed_and_taken_back_while_it_runs() {
     assert!(!Command::new(PROGRAM).output().expect("it runs").status.success(), "without --data it does not start");
 }
 
+/// SR-6
+#[tokio::test]
+async fn it_is_asked_by_its_address_and_by_the_names_that_it_was_told() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let running = Running::start(folder.path(), &["--host", "registry.example.org", "--host", "registry"]);
+    let names = [("registry.example.org", 200), ("registry:7480", 200), ("localhost:80", 200), ("evil.example", 421)];
+    for (host, status) in names {
+        let answer = client().get(format!("{}/checkpoint", running.url)).header("host", host).send().await;
+        assert_eq!(answer.expect("an answer").status(), status, "{host}");
+    }
+}
+
 #[test]
 fn it_does_not_start_where_its_store_is_not_mounted() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -11,6 +11,10 @@ pub struct Mounted {
     /// Where the registry listens [default: 127.0.0.1:7480].
     #[arg(long, value_name = "ADDRESS", requires = "registry")]
     pub registry_listen: Option<SocketAddr>,
+    /// A name by which the registry is asked, such as registry.example.org; may be repeated. Its address and the names of this
+    /// machine need none.
+    #[arg(long, value_name = "NAME", requires = "registry")]
+    pub registry_host: Vec<String>,
     /// The name of the registry's log, such as registry.example.org/log; it is signed, and cannot change later [default: made
     /// from its key].
     #[arg(long, value_name = "NAME", requires = "registry")]

@@ -395,7 +395,7 @@ impl RegistriesError {
             RegistriesError::Node(error) => error.kind(),
             RegistriesError::Key(_)
             | RegistriesError::Witnesses(_)
-            | RegistriesError::Registry(RegistryError::Address(_))
+            | RegistriesError::Registry(RegistryError::Address(_) | RegistryError::Clear { .. })
             | RegistriesError::Several(_)
             | RegistriesError::File(_)
             | RegistriesError::FilesOfWorkflow(_)

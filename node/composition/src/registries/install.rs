@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use althing_protocol::registry::{BundleFiles, Standing, VerifiedRelease, Version};
 use althing_protocol::{AgentId, CallerId, Digest, PublisherId, near};
 use althing_registry_client::{
-    ListedVersion, Reference, RegistryClient, Resolved, check_approved, chosen, passed_over,
+    ListedVersion, Reference, RegistryClient, RegistryError, Resolved, check_approved, chosen, passed_over,
 };
 use althing_td::{AsksAs, Callers, SharedFile};
 
@@ -108,6 +108,21 @@ pub struct Offer {
 /// The agent that is meant, the range of versions, and what proves the name if it was named by one.
 type Meant = (AgentId, String, Option<Resolved>);
 
+/// What is absent for everybody, and why nobody asked whether it is there for this owner.
+fn in_clear(absent: RegistriesError, why: &RegistryError) -> RegistriesError {
+    let why = format!("what is there for you alone was not asked for: {why}");
+    match absent {
+        RegistriesError::Registry(RegistryError::Refused { status, detail }) => {
+            RegistryError::Refused { status, detail: format!("{detail}; {why}") }.into()
+        }
+        RegistriesError::NoMatch { at, agent, range, mut passed_over } => {
+            passed_over.push(why);
+            RegistriesError::NoMatch { at, agent, range, passed_over }
+        }
+        other => other,
+    }
+}
+
 /// Installs what others published.
 pub struct Installing<'a>(pub(super) &'a Registries);
 
@@ -127,6 +142,7 @@ impl Installing<'_> {
             // A registry hears who asks only where what is wanted is not for everybody.
             Err(absent) if absent.is_absence() => match self.0.organising().visiting(&client).await {
                 Ok(client) => self.look_as(&at, client, wanted, &trusts).await,
+                Err(RegistriesError::Registry(clear @ RegistryError::Clear { .. })) => Err(in_clear(absent, &clear)),
                 Err(_) => Err(absent),
             },
             looked => looked,
@@ -428,6 +444,30 @@ impl Offer {
             named: self.named.as_ref().map(|named| named.name.clone()),
             registry: self.registry.clone(),
             folder: folder.to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// SR-9
+    #[test]
+    fn whoever_is_not_told_who_asks_is_no_proof_that_there_is_nothing() {
+        let why = RegistryError::Clear { at: "http://registry.lan:7480/".to_owned() };
+        let agent: AgentId = "urn:althing:zQmW6J5KtvuCMPmZEiozeUzguwpR2JTZfRZkZmFZfxp43uw:echo".parse().expect("an id");
+        let passed_over = vec!["2.0.0 was yanked".to_owned()];
+        let (at, range) = ("http://registry.lan:7480/".to_owned(), "*".to_owned());
+        for absent in [
+            RegistriesError::Registry(RegistryError::Refused { status: 404, detail: "there is none".to_owned() }),
+            RegistriesError::NoMatch { at, agent: Box::new(agent), range, passed_over },
+        ] {
+            let said = absent.to_string();
+            let told = in_clear(absent, &why);
+            assert!(told.is_absence(), "{told}");
+            let told = told.to_string();
+            assert!(told.starts_with(&said) && told.contains("https://") && told.contains("for you alone"), "{told}");
         }
     }
 }

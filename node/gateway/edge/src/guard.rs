@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, Method, StatusCode, header};
-use axum::middleware::Next;
+use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Json, Response};
 use serde_json::json;
 
@@ -23,8 +24,43 @@ pub fn host(headers: &HeaderMap) -> Option<&str> {
     headers.get(header::HOST)?.to_str().ok()
 }
 
-/// Refuses requests for another host, or from another site's page.
-pub async fn host_and_origin(State(access): State<Arc<Access>>, mut request: Request, next: Next) -> Response {
+/// Why a request is refused whatever it shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outside {
+    /// It is for a host by which the server is not known: a name of somebody else's may lead here (DNS rebinding).
+    Host,
+    /// It comes from another site's page.
+    Origin,
+}
+
+impl Outside {
+    /// The status of its refusal.
+    #[must_use]
+    pub fn status(self) -> StatusCode {
+        match self {
+            Outside::Host => StatusCode::MISDIRECTED_REQUEST,
+            Outside::Origin => StatusCode::FORBIDDEN,
+        }
+    }
+
+    /// The refusal of the gateway.
+    fn refusal(self) -> Refusal {
+        let (reason, message) = match self {
+            Outside::Host => (
+                "HOST_UNKNOWN",
+                "this gateway is not known by that Host; add the name to `gateway.hosts` in althing.toml",
+            ),
+            Outside::Origin => (
+                "ORIGIN_REFUSED",
+                "pages of other origins may not speak to this gateway; a page at another port is another origin",
+            ),
+        };
+        Refusal { status: self.status(), reason, message: message.to_owned(), challenge: None }
+    }
+}
+
+/// Why a request must not be answered, if so. One of HTTP/2, which has its host in the URI, is given a Host too.
+pub fn outside(access: &Access, request: &mut Request) -> Option<Outside> {
     let authority = request.uri().authority().and_then(|authority| authority.as_str().parse().ok());
     if let Some(authority) = authority
         && !request.headers().contains_key(header::HOST)
@@ -32,24 +68,38 @@ pub async fn host_and_origin(State(access): State<Arc<Access>>, mut request: Req
         request.headers_mut().insert(header::HOST, authority);
     }
     let headers = request.headers();
-    let authority = host(headers);
-    if !authority.is_some_and(|authority| access.knows(authority)) {
-        let message = "this gateway is not known by that Host; add the name to `gateway.hosts` in althing.toml";
-        return outside(StatusCode::MISDIRECTED_REQUEST, "HOST_UNKNOWN", message).answer(is_grpc(headers));
+    if !host(headers).is_some_and(|authority| access.knows(authority)) {
+        return Some(Outside::Host);
     }
-    if let Some(origin) = headers.get(header::ORIGIN) {
-        let origin = origin.to_str().ok().and_then(|origin| origin.split_once("://")).map(|(_, authority)| authority);
-        if !origin.is_some_and(|authority| access.knows(authority)) {
-            let message = "pages of other origins may not speak to this gateway";
-            return outside(StatusCode::FORBIDDEN, "ORIGIN_REFUSED", message).answer(is_grpc(headers));
-        }
-    }
-    next.run(request).await
+    (!is_own_page(headers, &access.hosts)).then_some(Outside::Origin)
 }
 
-/// The refusal of a request that no token would help.
-fn outside(status: StatusCode, reason: &'static str, message: &str) -> Refusal {
-    Refusal { status, reason, message: message.to_owned(), challenge: None }
+/// Refuses requests for another host, or from another site's page.
+pub async fn host_and_origin(State(access): State<Arc<Access>>, mut request: Request, next: Next) -> Response {
+    match outside(&access, &mut request) {
+        None => next.run(request).await,
+        Some(outside) => outside.refusal().answer(is_grpc(request.headers())),
+    }
+}
+
+/// Routes that are served under these names only, and to no other site's page.
+pub fn at_own_names(router: Router, access: Access) -> Router {
+    router.layer(from_fn_with_state(Arc::new(access), host_and_origin))
+}
+
+/// Whether a request comes from no page, or from one of this very server: of the same host and port, or of a name that the
+/// operator gave it, with its port if that is not the usual one. Whoever serves another port of this machine, or another address
+/// of the net, is somebody else.
+#[must_use]
+pub fn is_own_page(headers: &HeaderMap, hosts: &[String]) -> bool {
+    let Some(origin) = headers.get(header::ORIGIN) else { return true };
+    let Some((scheme, authority)) = origin.to_str().ok().and_then(|origin| origin.split_once("://")) else {
+        return false;
+    };
+    let port = if scheme.eq_ignore_ascii_case("https") { ":443" } else { ":80" };
+    let usual = |authority: &str| authority.strip_suffix(port).unwrap_or(authority).to_ascii_lowercase();
+    let own = host(headers).into_iter().chain(hosts.iter().map(String::as_str));
+    own.map(usual).any(|own| own == usual(authority))
 }
 
 /// The bearer token of a request.
@@ -187,6 +237,90 @@ mod tests {
         stop.cancel();
         serving.await.expect("it ends");
         (answer.status(), answer.headers().clone())
+    }
+
+    /// SR-6
+    #[test]
+    fn a_server_is_asked_by_its_own_names_and_by_no_other_sites_page() {
+        let access = Access::at("127.0.0.1:7480".parse().expect("an address"), Vec::new());
+        let judged = |uri: &str, headers: &[(header::HeaderName, &str)]| {
+            let mut request = Request::new(axum::body::Body::empty());
+            *request.uri_mut() = uri.parse().expect("a URI");
+            for (name, value) in headers {
+                request.headers_mut().insert(name, value.parse().expect("a header"));
+            }
+            outside(&access, &mut request)
+        };
+        let (own, other) = ((header::HOST, "localhost:7480"), (header::HOST, "evil.example:7480"));
+        assert_eq!(judged("/", std::slice::from_ref(&own)), None);
+        assert_eq!(judged("http://localhost:7480/", &[]), None, "HTTP/2");
+        assert_eq!(judged("/", &[own.clone(), (header::ORIGIN, "http://localhost:7480")]), None);
+        let page = (header::ORIGIN, "http://evil.example:7480");
+        for headers in [Vec::new(), vec![other.clone()], vec![other, page]] {
+            assert_eq!(judged("/", &headers), Some(Outside::Host), "{headers:?}");
+        }
+        assert_eq!(judged("http://evil.example:7480/", &[]), Some(Outside::Host), "HTTP/2");
+        assert_eq!(judged("/", &[own, (header::ORIGIN, "https://evil.example")]), Some(Outside::Origin));
+    }
+
+    /// SR-5: what listens at an address is not what listens at its usual port.
+    #[test]
+    fn a_page_of_the_usual_port_is_not_ones_own_by_the_address_alone() {
+        for at in ["127.0.0.1:7420", "[::1]:7420", "192.0.2.7:7420", "0.0.0.0:7420"] {
+            let address: std::net::SocketAddr = at.parse().expect("an address");
+            let access = Access::at(address, vec!["agents.example".to_owned()]);
+            let judged = |origin: &str| {
+                let mut request = Request::new(axum::body::Body::empty());
+                request.headers_mut().insert(header::HOST, at.parse().expect("a header"));
+                request.headers_mut().insert(header::ORIGIN, origin.parse().expect("a header"));
+                outside(&access, &mut request)
+            };
+            let ip = at.strip_suffix(":7420").expect("a port");
+            for origin in [format!("http://{ip}"), format!("https://{ip}"), format!("http://{ip}:80")] {
+                assert_eq!(judged(&origin), Some(Outside::Origin), "{origin} {at}");
+            }
+            for origin in [format!("http://{at}"), "https://agents.example".to_owned()] {
+                assert_eq!(judged(&origin), None, "{origin} {at}");
+            }
+        }
+    }
+
+    /// SR-5
+    #[test]
+    fn a_page_is_ones_own_by_host_and_port() {
+        let hosts = ["agents.example".to_owned(), "tools.example:8443".to_owned()];
+        let is_own = |origin: Option<&str>, host: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::HOST, host.parse().expect("a header"));
+            origin.map(|origin| headers.insert(header::ORIGIN, origin.parse().expect("a header")));
+            is_own_page(&headers, &hosts)
+        };
+        assert!(is_own(None, "localhost:7420"), "no page");
+        for (origin, host) in [
+            ("http://localhost:7420", "localhost:7420"),
+            ("http://LOCALHOST:7420", "localhost:7420"),
+            ("http://127.0.0.1:7420", "127.0.0.1:7420"),
+            ("http://[::1]:7420", "[::1]:7420"),
+            ("https://192.0.2.1", "192.0.2.1:443"),
+            ("http://192.0.2.1", "192.0.2.1"),
+            ("https://agents.example", "10.0.0.1:7420"),
+            ("https://tools.example:8443", "10.0.0.1:7420"),
+        ] {
+            assert!(is_own(Some(origin), host), "{origin} {host}");
+        }
+        for (origin, host) in [
+            ("http://localhost:3000", "localhost:7420"),
+            ("http://localhost", "localhost:7420"),
+            ("http://127.0.0.1:7420", "localhost:7420"),
+            ("https://198.51.100.1", "192.0.2.1:7420"),
+            ("https://agents.example:8443", "10.0.0.1:7420"),
+            ("https://tools.example", "10.0.0.1:7420"),
+            ("null", "localhost:7420"),
+            ("", "localhost:7420"),
+            ("file://", "localhost:7420"),
+        ] {
+            assert!(!is_own(Some(origin), host), "{origin} {host}");
+        }
     }
 
     #[tokio::test]

@@ -3,7 +3,8 @@
 //!
 //! **Inputs**: connections and requests. **Outputs**: requests that passed, bodies, refusals in the shape of A2A's REST errors.
 //!
-//! **Invariants**: Host, Origin and token are checked before a body is read; every body, connection and wait is bounded.
+//! **Invariants**: Host, Origin and token are checked before a body is read; every body, connection and wait is bounded, and
+//! so are all bodies together.
 //!
 //! **Never knows**: agents, calls, what a body means.
 
@@ -15,6 +16,7 @@ mod oauth;
 mod origins;
 mod peer;
 mod refusal;
+mod room;
 mod serve;
 mod standing;
 mod tls;
@@ -22,7 +24,7 @@ mod users;
 
 pub use access::Access;
 pub use body::{BodyError, is_json, read_body};
-pub use guard::{Guard, Needs, authenticate, host, host_and_origin, lacking, problem};
+pub use guard::{Guard, Needs, Outside, at_own_names, authenticate, host, host_and_origin, lacking, outside, problem};
 pub use oauth::{Clock, Issuer, IssuerConfig, METADATA, Publications};
 pub use origins::{Origins, Place};
 pub use peer::Peer;

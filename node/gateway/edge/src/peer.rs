@@ -31,6 +31,13 @@ impl Peer {
             IpAddr::V4(_) => None,
         }
     }
+
+    /// Whose share it takes of what there is little of: that of its site, or of its address of IPv4. None for this machine,
+    /// where a proxy may stand for many.
+    #[must_use]
+    pub fn origin(self) -> Option<String> {
+        (!self.is_own()).then(|| self.site().unwrap_or_else(|| self.net()))
+    }
 }
 
 #[cfg(test)]
@@ -48,5 +55,12 @@ mod tests {
         assert_eq!(site("2001:db8:0:1::1"), site("2001:db8:0:ffff::1"));
         assert_ne!(site("2001:db8::1"), site("2001:db8:1::1"));
         assert_eq!(site("::ffff:192.0.2.1"), None);
+        let origin = |text: &str| Peer(text.parse().expect("an address")).origin();
+        assert_eq!(origin("2001:db8:0:1::1"), origin("2001:db8:0:ffff::1"), "whoever has a site has all of its nets");
+        assert_ne!(origin("2001:db8::1"), origin("2001:db8:1::1"));
+        assert_eq!(origin("::ffff:192.0.2.1").as_deref(), Some("192.0.2.1"));
+        for own in ["127.0.0.1", "::1", "::ffff:127.0.0.1"] {
+            assert_eq!(origin(own), None, "{own}");
+        }
     }
 }

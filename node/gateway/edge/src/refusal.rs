@@ -53,6 +53,7 @@ impl Refusal {
         let code = match self.status {
             StatusCode::UNAUTHORIZED => "16",
             StatusCode::FORBIDDEN => "7",
+            StatusCode::SERVICE_UNAVAILABLE => "14",
             // FAILED_PRECONDITION.
             _ => "9",
         };

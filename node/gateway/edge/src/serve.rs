@@ -21,6 +21,7 @@ use tokio_util::task::TaskTracker;
 use crate::activity::{Activity, count};
 use crate::origins::{Origins, Place};
 use crate::peer::Peer;
+use crate::room::BodyRoom;
 use crate::tls::{Certified, Tls};
 
 /// Limits of the server.
@@ -33,6 +34,11 @@ pub struct Limits {
     pub of_origin: usize,
     /// Concurrent connections from one site, an IPv6 net of 48 bits, in which somebody has 65,536 nets.
     pub of_site: usize,
+    /// Bytes of bodies in memory at one time, while they are read and as long as a request needs them. Whoever sends more is
+    /// told to try again.
+    pub body_bytes: usize,
+    /// The same from one net, or one site of IPv6; those from this machine are not counted.
+    pub body_bytes_of_origin: usize,
     /// Timeout of a request's headers.
     pub header_timeout: Duration,
     /// A connection without a request or answer for this long is closed, and so is one on which the client does not read an
@@ -48,12 +54,29 @@ const STREAMS_MAX: u32 = 32;
 const OF_ORIGIN: usize = 128;
 /// A site has as many connections as so many nets.
 const SITE_NETS: usize = 4;
+/// Bytes of bodies in memory at one time: of a node's 512 MiB (threat model, row 14) a quarter.
+const BODY_BYTES: usize = 128 << 20;
+/// Bytes of bodies of one origin, for each connection that it may have: with as many as it has by default one sixteenth of all,
+/// so that a few origins do not take the room of the others.
+const CONNECTION_BODY_BYTES: usize = 64 << 10;
+/// The least for one origin: the longest body that is taken anywhere, a staged bundle, and some more.
+const ORIGIN_BODY_BYTES_MIN: usize = 8 << 20;
+
+/// Bytes of bodies of an origin with so many connections.
+fn body_bytes_of_origin(connections: usize, all: usize) -> usize {
+    connections.saturating_mul(CONNECTION_BODY_BYTES).max(ORIGIN_BODY_BYTES_MIN).min(all)
+}
 
 impl Limits {
-    /// These, with so many connections for each net, and four times as many for each IPv6 site.
+    /// These, with so many connections for each net, and four times as many for each IPv6 site; bodies accordingly.
     #[must_use]
     pub fn of_each_net(self, connections: usize) -> Limits {
-        Limits { of_origin: connections, of_site: connections.saturating_mul(SITE_NETS), ..self }
+        Limits {
+            of_origin: connections,
+            of_site: connections.saturating_mul(SITE_NETS),
+            body_bytes_of_origin: body_bytes_of_origin(connections, self.body_bytes),
+            ..self
+        }
     }
 }
 
@@ -63,6 +86,8 @@ impl Default for Limits {
             connections: 1_024,
             of_origin: OF_ORIGIN,
             of_site: SITE_NETS * OF_ORIGIN,
+            body_bytes: BODY_BYTES,
+            body_bytes_of_origin: body_bytes_of_origin(OF_ORIGIN, BODY_BYTES),
             header_timeout: Duration::from_secs(10),
             idle: Duration::from_secs(60),
             drain: Duration::from_secs(2),
@@ -196,6 +221,7 @@ impl Crowded {
 async fn run(listener: TcpListener, router: Router, limits: Limits, tls: Option<Arc<Tls>>, stop: CancellationToken) {
     let gate = Arc::new(Semaphore::new(limits.connections));
     let nets = Nets::new(&limits);
+    let router = router.layer(Extension(BodyRoom::of(limits.body_bytes, limits.body_bytes_of_origin)));
     let mut crowded = Crowded::default();
     let connections = TaskTracker::new();
     loop {
@@ -294,6 +320,17 @@ mod tests {
             nets.nets.is_empty() && nets.sites.is_empty(),
             "also after a connection for which its site had no room"
         );
+    }
+
+    /// SR-8
+    #[test]
+    fn one_origin_has_a_sixteenth_of_the_room_for_bodies_and_never_too_little_for_one() {
+        let limits = Limits::default();
+        assert_eq!(limits.body_bytes_of_origin, limits.body_bytes / 16);
+        assert_eq!(limits.clone().of_each_net(1).body_bytes_of_origin, ORIGIN_BODY_BYTES_MIN);
+        // A proxy on another machine, which stands for many.
+        assert_eq!(limits.clone().of_each_net(1_024).body_bytes_of_origin, limits.body_bytes / 2);
+        assert_eq!(limits.clone().of_each_net(usize::MAX).body_bytes_of_origin, limits.body_bytes);
     }
 
     /// Requests that are worked on at one time, and the most that there were.

@@ -76,7 +76,8 @@ async fn call(State(answers): State<Arc<dyn Answers>>, Path(method): Path<String
         Ok(body) => body,
         Err(error) => {
             let refused = OperationError::invalid_request(error.to_string());
-            return status::of(&refused).into_http::<tonic::body::Body>().map(sent);
+            let told = || status::of(&refused).into_http::<tonic::body::Body>().map(sent);
+            return error.crowded(true).unwrap_or_else(told);
         }
     };
     let request = Request::from_parts(head, Body::from(body));

@@ -60,7 +60,7 @@ async fn serve(State(service): State<Arc<Service>>, request: Request) -> Respons
         match read_body(Request::from_parts(parts.clone(), body), REQUEST_BYTES_MAX).await {
             Ok(body) if !identity.may(Scope::Call) && calls_agents(&body) => return lacking(Scope::Call),
             Ok(body) => Request::from_parts(parts, Body::from(body)),
-            Err(error) => return problem(status(error), &error.to_string()),
+            Err(error) => return unread(error),
         }
     } else {
         request
@@ -98,10 +98,6 @@ fn calls_agents(body: &[u8]) -> bool {
     message.method.as_deref() == Some("tools/call") && !name.is_some_and(|name| READING.contains(&name.as_str()))
 }
 
-fn status(error: BodyError) -> StatusCode {
-    match error {
-        BodyError::TooLong(_) => StatusCode::PAYLOAD_TOO_LARGE,
-        BodyError::Broken => StatusCode::BAD_REQUEST,
-        BodyError::Late => StatusCode::REQUEST_TIMEOUT,
-    }
+fn unread(error: BodyError) -> Response {
+    error.crowded(false).unwrap_or_else(|| problem(error.status(), &error.to_string()))
 }

@@ -42,9 +42,14 @@ pub(crate) async fn call(
     }
     let body = match read_body(request, BODY_BYTES_MAX).await {
         Ok(body) => body,
-        Err(error) => return failed(&Value::Null, &OperationError::invalid_request(error.to_string())),
+        Err(error) => {
+            let told = || failed(&Value::Null, &OperationError::invalid_request(error.to_string()));
+            return error.crowded(false).unwrap_or_else(told);
+        }
     };
     let (id, read) = read(&body);
+    // It takes room for bodies, and an answer may take long.
+    drop(body);
     let asked = async {
         check_version(&headers, parameters.version.as_deref())?;
         let (operation, params) = read?;

@@ -43,9 +43,11 @@ pub(super) async fn invoke(
     }
     let body = match read_body(request, BODY_BYTES_MAX).await {
         Ok(body) => body,
-        Err(error) => return problem::of(&OperationError::invalid_request(error.to_string())),
+        Err(error) => return problem::unread(error),
     };
     let chat = serde_json::from_slice(&body).map_err(|error| format!("the body is not JSON: {error}"));
+    // Others have its room while the call takes its time.
+    drop(body);
     let chat = match chat.and_then(Chat::parse) {
         Ok(chat) => chat,
         Err(error) => return problem::of(&OperationError::invalid_params(error)),

@@ -1,6 +1,7 @@
 //! Refusals as problem details (RFC 9457), which the WoT Profile asks of an HTTP binding.
 
 use althing_calls::{OperationError, Refusal};
+use althing_edge::BodyError;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
@@ -27,6 +28,11 @@ pub(super) fn refuse(status: StatusCode, reason: &str, detail: &str) -> Response
 /// Why a call failed, as an answer.
 pub(super) fn of(error: &OperationError) -> Response {
     refuse(status(&error.refusal), error.reason(), &error.message)
+}
+
+/// Why a body could not be read, as an answer.
+pub(super) fn unread(error: BodyError) -> Response {
+    error.crowded(false).unwrap_or_else(|| of(&OperationError::invalid_request(error.to_string())))
 }
 
 /// The HTTP status of a refusal.

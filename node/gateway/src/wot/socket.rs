@@ -17,7 +17,7 @@ use althing_protocol::limits::TRACE_BYTES_MAX;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket, WebSocketUpgrade, close_code};
 use axum::extract::{Path, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use futures::{SinkExt as _, StreamExt as _};
 use message::Asked;
@@ -79,16 +79,8 @@ pub(super) async fn open(
     State(gateway): State<Arc<Gateway>>,
     Path(agent): Path<String>,
     client: Client,
-    headers: HeaderMap,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Response {
-    if !is_own_page(&headers) {
-        return problem::refuse(
-            StatusCode::FORBIDDEN,
-            "FORBIDDEN",
-            "pages of other origins may not open a WebSocket here",
-        );
-    }
     let (id, known) = match thing::find(&gateway, &agent).await {
         Ok(found) => found,
         Err(error) => return problem::of(&error),
@@ -109,14 +101,6 @@ pub(super) async fn open(
     let thing = known.description.id().map_or_else(|| id.to_string(), str::to_owned);
     let upgrade = upgrade.protocols([SUBPROTOCOL]).max_message_size(BODY_BYTES_MAX).max_frame_size(BODY_BYTES_MAX);
     upgrade.on_upgrade(move |socket| run(socket, Whom { gateway, client, agent: id, thing }, place))
-}
-
-/// Whether a request comes from no page, or from one of this very gateway. Browsers let any page open WebSockets and read what
-/// comes, so that a page of another server on this machine may not.
-fn is_own_page(headers: &HeaderMap) -> bool {
-    let Some(origin) = headers.get(header::ORIGIN) else { return true };
-    let authority = origin.to_str().ok().and_then(|origin| origin.split_once("://")).map(|(_, authority)| authority);
-    authority.is_some() && authority == althing_edge::host(headers)
 }
 
 /// Who speaks with whom on a connection.

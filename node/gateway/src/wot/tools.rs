@@ -140,26 +140,16 @@ pub(super) async fn invoke(
     headers: HeaderMap,
     request: Request,
 ) -> Response {
-    let has_type = headers.contains_key(header::CONTENT_TYPE);
-    if has_type && !is_json(&headers, &[]) {
-        return problem::of(&OperationError::content_type("the input is application/json"));
-    }
     let body = match read_body(request, BODY_BYTES_MAX).await {
         Ok(body) => body,
-        Err(error) => return problem::of(&OperationError::invalid_request(error.to_string())),
+        Err(error) => return problem::unread(error),
     };
-    let arguments = match body.is_empty() {
-        true => Ok(json!({})),
-        false => serde_json::from_slice::<Value>(&body).map_err(|error| format!("the body is not JSON: {error}")),
+    let arguments = match arguments(&headers, &body) {
+        Ok(arguments) => arguments,
+        Err(error) => return problem::of(&error),
     };
-    let arguments = match arguments {
-        Ok(Value::Null) => json!({}),
-        Ok(arguments @ Value::Object(_)) => arguments,
-        Ok(_) => {
-            return problem::of(&OperationError::invalid_params("the input is an object with the tool's arguments"));
-        }
-        Err(error) => return problem::of(&OperationError::invalid_params(error)),
-    };
+    // Others have its room while the call takes its time.
+    drop(body);
     let found = match find_action(&gateway, &agent, &tool, &action).await {
         Ok(found) => found,
         Err(missing) => return missing.into_response(),
@@ -172,6 +162,24 @@ pub(super) async fn invoke(
         let (status, reason, detail) = failed.told();
         problem::refuse(status, &reason, &detail)
     })
+}
+
+/// The arguments that a body has: an object, and none without a body.
+fn arguments(headers: &HeaderMap, body: &[u8]) -> Result<Value, OperationError> {
+    // A body without a type is what a page of another site can send without asking first.
+    if !is_json(headers, &[]) && (headers.contains_key(header::CONTENT_TYPE) || !body.is_empty()) {
+        let why = "the input is application/json, and the Content-Type must say so";
+        return Err(OperationError::content_type(why));
+    }
+    if body.is_empty() {
+        return Ok(json!({}));
+    }
+    match serde_json::from_slice(body) {
+        Ok(Value::Null) => Ok(json!({})),
+        Ok(arguments @ Value::Object(_)) => Ok(arguments),
+        Ok(_) => Err(OperationError::invalid_params("the input is an object with the tool's arguments")),
+        Err(error) => Err(OperationError::invalid_params(format!("the body is not JSON: {error}"))),
+    }
 }
 
 /// The first argument that a tool requires and that is not given.
@@ -325,6 +333,25 @@ mod tests {
             "artifacts": [{ "artifactId": "result", "parts": [{ "data": result }] }],
         });
         Answer::of_task(task.to_string().as_bytes()).expect("a task")
+    }
+
+    /// SR-5
+    #[test]
+    fn arguments_say_that_they_are_json() {
+        let given = |kind: Option<&'static str>, body: &str| {
+            let kind = kind.map(|kind| (header::CONTENT_TYPE, header::HeaderValue::from_static(kind)));
+            let read = arguments(&HeaderMap::from_iter(kind), body.as_bytes());
+            read.map_err(|error| problem::of(&error).status().as_u16())
+        };
+        let said = Some("application/json");
+        assert_eq!(given(said, r#"{"a":1}"#), Ok(json!({ "a": 1 })));
+        for (kind, body) in [(said, "null"), (said, ""), (None, "")] {
+            assert_eq!(given(kind, body), Ok(json!({})), "{kind:?} {body}");
+        }
+        for (kind, body) in [(None, r#"{"a":1}"#), (None, "{}"), (Some("text/plain"), "{}"), (Some("text/plain"), "")] {
+            assert_eq!(given(kind, body), Err(415), "{kind:?} {body}");
+        }
+        assert_eq!((given(said, "[]"), given(said, "{")), (Err(400), Err(400)));
     }
 
     #[test]

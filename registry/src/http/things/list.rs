@@ -6,7 +6,7 @@ use std::sync::Arc;
 use althing_edge::Peer;
 use axum::Extension;
 use axum::extract::{Query, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::IntoResponse as _;
 use serde_json::json;
 
@@ -124,12 +124,7 @@ async fn page(registry: Arc<Registry>, peer: Peer, page: Page) -> Result<Paged, 
         return Ok(registry.directory().page(&page)?);
     }
     let turn = registry.turns().take(origin(peer)).await?;
-    let reading = tokio::task::spawn_blocking(move || {
-        // It ends with the reading, also if nobody waits for that any more.
-        let _turn = turn;
-        registry.directory().page(&page)
-    });
-    Ok(reading.await.map_err(|error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error))??)
+    Ok(turn.spend(move || registry.directory().page(&page)).await??)
 }
 
 pub async fn list(

@@ -43,9 +43,9 @@ pub fn routes() -> Router<Arc<Registry>> {
         .route("/events/{kind}", get(events::of_kind))
 }
 
-/// Where somebody asks from; none on loopback, where a proxy may stand for many.
+/// Where somebody asks from, a site of IPv6 as one; none on loopback, where a proxy may stand for many.
 pub(super) fn origin(peer: Peer) -> Option<String> {
-    (!peer.0.to_canonical().is_loopback()).then(|| peer.net())
+    peer.origin()
 }
 
 /// The body of a request, if its content type is one of these.
@@ -139,4 +139,19 @@ async fn retrieve(State(registry): Shared, Path(id): Path<String>, headers: Head
 async fn submitted(State(registry): Shared, Path(id): Path<String>, headers: HeaderMap) -> Answer {
     reader(&registry, &headers)?;
     Ok(shown(registry.directory().submitted(&id)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// SR-7: whoever has a site of IPv6 has 65,536 nets.
+    #[test]
+    fn a_site_of_ipv6_has_one_share() {
+        let of = |address: &str| origin(Peer(address.parse().expect("an address")));
+        assert_eq!(of("2001:db8:0:1::1"), of("2001:db8:0:2::1"));
+        assert_ne!(of("2001:db8:0:1::1"), of("2001:db8:1:1::1"));
+        assert_ne!(of("192.0.2.1"), of("192.0.2.2"));
+        assert_eq!((of("127.0.0.1"), of("::1")), (None, None), "a proxy may stand for many");
+    }
 }

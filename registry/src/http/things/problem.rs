@@ -48,6 +48,7 @@ impl From<SearchError> for Problem {
         let status = match &error {
             SearchError::Query { .. }
             | SearchError::TooLong { .. }
+            | SearchError::Nested
             | SearchError::Repeat
             | SearchError::Expression
             | SearchError::Start
@@ -68,6 +69,7 @@ impl From<TurnError> for Problem {
         let status = match error {
             TurnError::Busy => StatusCode::SERVICE_UNAVAILABLE,
             TurnError::Yours => StatusCode::TOO_MANY_REQUESTS,
+            TurnError::Failed => StatusCode::INTERNAL_SERVER_ERROR,
         };
         Problem::new(status, error).retry_after(1)
     }

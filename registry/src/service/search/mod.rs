@@ -5,6 +5,7 @@
 //! compares with narrow what is parsed; what nothing narrows is scanned for a bounded time, and then refused with advice.
 
 mod indexing;
+mod nesting;
 mod part;
 mod path;
 mod reader;
@@ -43,8 +44,6 @@ const READ_AT_ONCE: usize = 64;
 const CANDIDATES_MIN: usize = 1_024;
 /// See [`CANDIDATES_MIN`].
 const CANDIDATES_PART: u64 = 4;
-/// Candidates that are looked at on the thread that asks.
-const FEW: usize = 16;
 /// Candidates from which on two threads look at them.
 const CANDIDATES_SHARED: usize = 128;
 
@@ -72,6 +71,12 @@ pub enum SearchError {
         /// How many.
         max: usize,
     },
+    /// The query is nested too deeply.
+    #[error(
+        "the query is nested too deeply: at most five filters and functions stand within each other, and 32 brackets and \
+         parentheses; write conditions beside each other, with &&"
+    )]
+    Nested,
     /// A regular expression has a counted repetition.
     #[error(
         "a query with match() or search() has no {{ in its texts: write a repetition such as a{{2,3}} out as aaa?, and compare \
@@ -128,6 +133,14 @@ pub enum SearchError {
     Thing(#[from] ThingError),
 }
 
+/// Whether a text is a query that a search takes.
+///
+/// # Errors
+/// See [`SearchError`].
+pub fn check_query(text: &str) -> Result<(), SearchError> {
+    Query::parse(text).map(drop)
+}
+
 impl Registry {
     /// Who takes turns where reads cost much: searches, and pages far from the beginning.
     #[must_use]
@@ -144,7 +157,8 @@ pub async fn search(registry: Arc<Registry>, origin: Option<String>, query: &str
     search_as(registry, None, origin, query).await
 }
 
-/// Searches all descriptions that a reader sees: of agents those of the current releases that it sees.
+/// Searches all descriptions that a reader sees: of agents those of the current releases that it sees. The query is parsed in
+/// the turn too, on a thread where nobody waits.
 ///
 /// # Errors
 /// See [`SearchError`].
@@ -154,16 +168,12 @@ pub async fn search_as(
     origin: Option<String>,
     query: &str,
 ) -> Result<Found, SearchError> {
-    let query = Query::parse(query)?;
+    let query = query.to_owned();
     let turn = registry.turns().take(origin).await?;
-    if reader.is_none()
-        && let Some(found) = Search::new(&registry, &query, reader).few()?
-    {
-        return Ok(found);
-    }
     let searched = tokio::task::spawn_blocking(move || {
         // It ends with the search, also if nobody waits for that any more.
         let _turn = turn;
+        let query = Query::parse(&query)?;
         let mut search = Search::new(&registry, &query, reader);
         search.run()?;
         if reader.is_some() {
@@ -208,22 +218,6 @@ impl<'a> Search<'a> {
             return self.newest(indexed);
         }
         if self.query.is_narrowed() { self.narrowed() } else { self.everything() }
-    }
-
-    /// What is found in few candidates, which is faster than handing the search to another thread; none if there are more, or
-    /// too much is not in the index yet.
-    fn few(mut self) -> Result<Option<Found>, SearchError> {
-        if !self.query.is_light() {
-            return Ok(None);
-        }
-        let Some((candidates, indexed)) = self.candidates(FEW) else { return Ok(None) };
-        let newest = self.registry.checkpoint().head.size.saturating_sub(indexed);
-        if newest > FEW as u64 {
-            return Ok(None);
-        }
-        self.entries(&candidates)?;
-        self.newest(indexed)?;
-        Ok(Some(self.found()))
     }
 
     /// Entries whose descriptions may have what the query needs, and the first entry that the index does not stand for; none

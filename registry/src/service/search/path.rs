@@ -5,7 +5,7 @@ use memchr::{memchr, memmem};
 use serde_json::{Value, json};
 use serde_json_path::JsonPath;
 
-use super::{SearchError, part};
+use super::{SearchError, nesting, part};
 
 /// Bytes of a query.
 const QUERY_BYTES_MAX: usize = 1_024;
@@ -46,8 +46,11 @@ impl Query {
         if text.len() > QUERY_BYTES_MAX {
             return Err(SearchError::TooLong { max: QUERY_BYTES_MAX });
         }
-        let path = JsonPath::parse(text).map_err(|error| SearchError::Query { reason: error.to_string() })?;
         let words = Words::of(text);
+        if !nesting::is_bounded(&words.bare) {
+            return Err(SearchError::Nested);
+        }
+        let path = JsonPath::parse(text).map_err(|error| SearchError::Query { reason: error.to_string() })?;
         if !words.looks_at_each() {
             return Err(SearchError::Start);
         }
@@ -74,11 +77,6 @@ impl Query {
     /// Whether the query selects descriptions, rather than something in them.
     pub fn is_whole(&self) -> bool {
         self.looks.as_ref().is_some_and(|looks| looks.is_whole)
-    }
-
-    /// Whether a description costs little: each node of it is looked at once, and no text is matched.
-    pub fn is_light(&self) -> bool {
-        self.powers == 1 && self.doublings == 0 && self.expression_steps == 0
     }
 
     /// As much as the query looks at of a description, as it was sent, of that id; none if that may be more than was sent.
@@ -280,6 +278,19 @@ mod tests {
         }
         let long = format!("$[?@.a=='{}']", "x".repeat(QUERY_BYTES_MAX));
         assert!(matches!(Query::parse(&long), Err(SearchError::TooLong { .. })));
+    }
+
+    /// SR-1: two more would take four times as long. These the parser would read in a moment, so that this ends whatever is
+    /// given to it.
+    #[test]
+    fn what_the_parser_would_read_for_days_is_not_given_to_it() {
+        let nested =
+            |open: &str, close: &str, times: usize| format!("$[?{}@.a{}]", open.repeat(times), close.repeat(times));
+        let texts = "@[?@.b=='[?[?['&&@[?";
+        for (open, close, times) in [("@[?", "]", 6), ("@ [ ? ", " ]", 6), ("length(", ")", 6), (texts, "]]", 3)] {
+            let text = nested(open, close, times);
+            assert!(matches!(Query::parse(&text), Err(SearchError::Nested)), "{text}");
+        }
     }
 
     #[test]

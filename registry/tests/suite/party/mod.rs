@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering;
 use althing_fetch::{Fetch, SystemResolver};
 use althing_protocol::object::{self, Authored, Description, Kind};
 use althing_protocol::registry::{
-    Audience, Bundle, DomainFinding, Mark, Means, NamePattern, Release, Role, Roster, RosterMember, Standing,
-    Submission,
+    Audience, Bundle, DomainFinding, Mark, Means, NamePattern, Release, Role, Roster, RosterMember, SignIn, Standing,
+    Submission, Visit,
 };
 use althing_protocol::tlog::Checkpoint;
 use althing_protocol::{AgentId, KeyLog, PublisherId, SecretKey, digest, keylog};
@@ -73,6 +73,15 @@ impl Party {
     pub async fn visits(&self, served: &Served) -> RegistryClient {
         let now_ms = served.now.load(Ordering::SeqCst);
         client(served).sign_in(NETWORK, (&self.key, &self.log), now_ms).await.expect("it signs in")
+    }
+
+    /// The token of such a session.
+    pub fn session(&self, served: &Served) -> String {
+        let scope = served.registry.note_key().to_string();
+        let visit = object::sign(Visit::new(self.id(), NOW), NETWORK, &scope, &self.key).expect("a good visit");
+        let key_log = self.log.to_bytes().into_iter().map(Into::into).collect();
+        let sign_in = SignIn { key_log, visit: visit.bytes.into() };
+        served.registry.visits().sign_in(&sign_in).expect("it signs in")
     }
 
     pub async fn publishes(&self, served: &Served, body: Release) -> Result<Checkpoint, RegistryError> {

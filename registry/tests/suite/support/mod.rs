@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use althing_edge::Limits;
 use althing_protocol::{PublisherId, SecretKey};
+use althing_registry::http::at_own_names;
 use althing_registry::machine::Admission;
 use althing_registry::machine::things::Quotas;
 use althing_registry::service::{DirectoryConfig, FAMILIES, Registry, RegistryConfig, keep_indexed};
@@ -18,6 +19,8 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 pub const NOW: u64 = 1_700_000_000_000;
 pub const TD: &str = "application/td+json";
+/// The name by which the registry is asked, beside its address.
+pub const HOST: &str = "registry.example.org";
 
 /// Who may do what.
 #[derive(Debug, Clone, Copy, Default)]
@@ -25,6 +28,8 @@ pub struct Rules {
     pub is_anyone: bool,
     pub is_closed: bool,
     pub quotas: Quotas,
+    /// The only publisher that may publish; everybody without one.
+    pub publisher: Option<PublisherId>,
 }
 
 /// Everybody may write.
@@ -95,7 +100,7 @@ impl Served {
         let config = RegistryConfig {
             origin: "registry.example.org/log".to_owned(),
             network: "test".to_owned(),
-            admission: Admission::Anyone,
+            admission: rules.publisher.map_or(Admission::Anyone, |one| Admission::Publishers([one].into())),
             is_first,
         };
         let key = SecretKey::from_seed(&[9; 32]);
@@ -114,9 +119,10 @@ impl Served {
         };
         let registry = Arc::new(registry.with_directory(directory));
         let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.expect("a free port");
-        let url = format!("http://{}", listener.local_addr().expect("it listens"));
-        let stop = CancellationToken::new();
-        let router = althing_registry::http::router(registry.clone());
+        let address = listener.local_addr().expect("it listens");
+        let (url, stop) = (format!("http://{address}"), CancellationToken::new());
+        let named = althing_edge::Access::at(address, vec![HOST.to_owned()]);
+        let router = at_own_names(althing_registry::http::router(registry.clone()), named);
         tokio::spawn(althing_edge::serve(listener, router, Limits::default(), stop.clone()));
         let indexing = tokio::spawn(keep_indexed(registry.clone(), folder.path().join("search")));
         // Another test may have installed it.

@@ -118,6 +118,24 @@ fn mistakes_are_named_and_mended() {
     assert_eq!(machine.json(&["agent", "list"]), json!({ "agents": [] }), "nothing is kept of an agent that failed");
 }
 
+/// SR-3: else it would know none of its users.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_node_that_can_read_no_keys_of_its_issuer_does_not_start() {
+    let machine = Machine::new();
+    let config = "[gateway.oauth]\nissuer = \"https://id.example\"\naudience = \"https://mesh.example\"\n";
+    machine.write("config/althing/althing.toml", config);
+    let no_certificates = machine.home().join("none");
+    std::fs::create_dir(&no_certificates).expect("a new folder");
+    let mut up = machine.althing(&["up", "--no-lan", "--gateway", "127.0.0.1:0", "--listen", "/ip4/127.0.0.1/tcp/0"]);
+    up.env("SSL_CERT_FILE", "/nonexistent").env("SSL_CERT_DIR", no_certificates);
+    let outcome = Running::start(&mut up).end(COMMAND_MAX);
+    assert_eq!(outcome.code, 1, "{outcome:?}");
+    for told in ["gateway.oauth", "https://id.example", "SSL_CERT_FILE"] {
+        assert!(outcome.stderr.contains(told), "{told}: {outcome:?}");
+    }
+}
+
 #[test]
 fn a_name_with_a_typo_is_answered_with_the_one_that_may_be_meant() {
     let machine = Machine::new();

@@ -38,7 +38,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "althing-td",
         ],
     ),
-    ("althing-registry-client", &["althing-fetch", "althing-protocol"]),
+    ("althing-registry-client", &["althing-fetch", "althing-protocol", "althing-td"]),
     ("althing-search", &[]),
     ("althing-discovery", &["althing-communication", "althing-fetch", "althing-protocol", "althing-td"]),
     ("althing-routing", &[]),

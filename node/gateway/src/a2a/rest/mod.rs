@@ -9,7 +9,7 @@ pub(super) mod tests;
 use std::sync::Arc;
 
 use althing_calls::{Operation, OperationError, OperationRequest, Refusal, Reply};
-use althing_edge::{Scope, read_body};
+use althing_edge::{BodyError, Scope, read_body};
 use axum::body::Bytes;
 use axum::extract::{Query, Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
@@ -96,8 +96,15 @@ async fn call(
             return failed(&check_version(&headers, query::version(&pairs)).err().unwrap_or(error));
         }
     };
+    let asked = match read(&headers, &pairs, route, request).await {
+        Ok(asked) => asked,
+        Err(Unread::Operation(error)) => return failed(&error),
+        Err(Unread::Body(error)) => {
+            let told = || failed(&OperationError::invalid_request(error.to_string()));
+            return error.crowded(false).unwrap_or_else(told);
+        }
+    };
     let asked = async {
-        let asked = read(&headers, &pairs, route, request).await?;
         let callee = client.callee(&gateway.calls, agent).await?;
         answered(&gateway, &headers, call_request(callee, asked, &headers, client.principal)).await
     };
@@ -108,15 +115,29 @@ async fn call(
     }
 }
 
+/// Why a request is not read.
+enum Unread {
+    /// It breaks a rule of A2A.
+    Operation(OperationError),
+    /// Its body is not there.
+    Body(BodyError),
+}
+
+impl From<OperationError> for Unread {
+    fn from(error: OperationError) -> Unread {
+        Unread::Operation(error)
+    }
+}
+
 /// The operation with its parameters: those of the path, the query and the body.
 async fn read(
     headers: &HeaderMap,
     pairs: &[(String, String)],
     route: Route,
     request: Request,
-) -> Result<OperationRequest, OperationError> {
+) -> Result<OperationRequest, Unread> {
     check_version(headers, query::version(pairs))?;
-    match route {
+    let read = match route {
         Route::Operation(operation @ (Operation::SendMessage | Operation::SendStreamingMessage)) => {
             query::read(operation, pairs)?;
             check_content_type(headers)?;
@@ -144,7 +165,8 @@ async fn read(
             }
             parse(operation, params)
         }
-    }
+    };
+    Ok(read?)
 }
 
 /// Sets a member to what the path names; the body may repeat it.
@@ -160,8 +182,8 @@ fn parse(operation: Operation, params: Map<String, Value>) -> Result<OperationRe
     OperationRequest::parse(operation, Value::Object(params).to_string().into_bytes())
 }
 
-async fn body(request: Request) -> Result<Bytes, OperationError> {
-    read_body(request, BODY_BYTES_MAX).await.map_err(|error| OperationError::invalid_request(error.to_string()))
+async fn body(request: Request) -> Result<Bytes, Unread> {
+    read_body(request, BODY_BYTES_MAX).await.map_err(Unread::Body)
 }
 
 /// The parameters in a body that may be left out.
