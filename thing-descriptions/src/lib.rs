@@ -73,7 +73,7 @@ pub use reader::FileProblem;
 pub use shared::{SharedFile, SharedFileError, WORKFLOW_TYPE, is_workflow, needs};
 pub use tool::{
     ExposedTool, SCHEMA_BYTES_MAX, SCHEMA_DEPTH_MAX, SCHEMAS_BYTES_MAX, SuspendedTool, Tool, affordance, check_schema,
-    data_schema, thing_model, without_texts,
+    data_schema, hides, thing_model, without_texts,
 };
 pub use validate::{
     ALTHING, FINDINGS_MAX, Finding, Report, Severity, Strictness, no_duplicates, validate, validate_as,

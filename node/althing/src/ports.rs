@@ -116,9 +116,10 @@ fn described(at: &Paths, config: &Config) -> NodeConfig {
 fn connect() -> Connect {
     let web = Web::default();
     Arc::new(move |agent, spec, folder, secret| match spec {
-        ToolServerSpec::Thing { thing, allow, td, .. } if let Ok(url) = thing.parse() => {
+        ToolServerSpec::Thing { thing, allow, td, leads_to, .. } if let Ok(url) = thing.parse() => {
             let terms = Terms { allowed: allow.iter().cloned().collect(), has_secret: secret.is_some() };
-            Arc::new(ThingServer::new(agent, web.clone(), url, secret, terms, td.clone()))
+            let web = if leads_to.is_empty() { web.clone() } else { Web::leading_to(leads_to) };
+            Arc::new(ThingServer::new(agent, web, url, secret, terms, td.clone()))
         }
         _ => althing_mcp::server(spec, folder, secret),
     })

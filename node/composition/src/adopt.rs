@@ -143,20 +143,28 @@ impl Adoption {
     pub async fn look(&self, host: &Host, folder: &Path) -> Result<Offer, AdoptError> {
         self.environment.check(&self.at).map_err(AdoptError::Environment)?;
         let mut at = self.at.clone();
-        let mut unplaced: Option<String> = None;
-        if let ToolServerSpec::Url { url, leads_to, .. } = &mut at {
+        if let ToolServerSpec::Url { url, .. } = &mut at {
             *url = url.trim_end_matches("/.well-known/agent-card.json").to_owned();
+        }
+        let mut unplaced: Option<(String, String)> = None;
+        if let Some((url, leads_to)) = led(&mut at) {
             // From now on its name may lead to no other place: whoever has the name could lead the node to its own machine.
             match http::places(url).await {
                 Ok(places) => *leads_to = places,
                 // A proxy may know the name, and nobody else has its certificate.
                 Err(_) if url.starts_with("https://") => leads_to.clear(),
-                Err(why) => unplaced = Some(why),
+                Err(why) => unplaced = Some((url.clone(), why)),
             }
         }
         let found = recognise(host, &self.environment.given_to(&at), &self.allow, folder).await?;
-        if let (Some(why), ToolServerSpec::Url { url, .. }) = (unplaced, &at) {
-            return Err(AdoptError::Nowhere { url: url.clone(), why });
+        if let Some((url, why)) = unplaced {
+            return Err(AdoptError::Nowhere { url, why });
+        }
+        if matches!(found, Found::Thing(..))
+            && let Some((_, leads_to)) = led(&mut at)
+        {
+            let all = self.and_allowed(leads_to).await?;
+            *leads_to = all;
         }
         let draft = match found {
             Found::Directory(entries, left_out) => return Ok(Offer::Directory(entries, left_out)),
@@ -283,6 +291,16 @@ impl Adoption {
             input_modes: vec!["text/plain".to_owned()],
             output_modes: vec!["text/plain".to_owned()],
         }
+    }
+}
+
+/// The address of what is adopted, and where its name may lead.
+fn led(at: &mut ToolServerSpec) -> Option<(&mut String, &mut Vec<Place>)> {
+    match at {
+        ToolServerSpec::Url { url, leads_to, .. } | ToolServerSpec::Thing { thing: url, leads_to, .. } => {
+            Some((url, leads_to))
+        }
+        ToolServerSpec::Command { .. } => None,
     }
 }
 

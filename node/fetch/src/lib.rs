@@ -8,7 +8,8 @@
 //! - A redirect counts as a URL from a stranger, whatever the source of the first URL.
 //! - Only http and https, no credentials, no ports of other protocols, no proxy, no cookies.
 //! - Size and time are bounded.
-//! - A client of somebody else's ([`bound`]) follows names only to the places that it is given.
+//! - A client of somebody else's ([`bound`]), and a fetch that is bound ([`Fetch::leading_to`]), follow the operator's names only
+//!   to the places that they are given.
 //!
 //! **Never knows**: what is fetched, or why.
 
@@ -19,6 +20,7 @@ mod nets;
 mod places;
 mod resolve;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -38,6 +40,7 @@ pub use reqwest::{Method, Url};
 pub use resolve::{Resolve, SystemResolver};
 
 use address::{Host, host_of};
+use places::Bound;
 use resolve::Guarded;
 
 /// Redirects that are followed.
@@ -48,7 +51,7 @@ const CONNECT_MAX: Duration = Duration::from_secs(3);
 /// The source of a URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Given {
-    /// The operator: it may lead anywhere, including private subnets.
+    /// The operator: it may lead anywhere, including private subnets; of a fetch that is bound, to its places.
     Operator,
     /// Anybody: see the invariants.
     Stranger,
@@ -87,8 +90,28 @@ impl Fetch {
     /// # Errors
     /// When no HTTP client can be made.
     pub fn new(exceptions: Vec<Net>, resolver: Arc<dyn Resolve>) -> Result<Fetch, FetchError> {
+        let free = Guarded { resolver: resolver.clone(), exceptions: None };
+        Fetch::with(exceptions, resolver, Arc::new(free))
+    }
+
+    /// With the places to which names in URLs of the operator may lead: where they led when the operator agreed to them. An
+    /// address in digits leads nowhere else.
+    ///
+    /// # Errors
+    /// When no HTTP client can be made.
+    pub fn leading_to(places: BTreeSet<Place>, resolver: Arc<dyn Resolve>) -> Result<Fetch, FetchError> {
+        let free = Bound { resolver: resolver.clone(), places };
+        Fetch::with(Vec::new(), resolver, Arc::new(free))
+    }
+
+    /// With the resolver of the names in URLs of the operator.
+    fn with(
+        exceptions: Vec<Net>,
+        resolver: Arc<dyn Resolve>,
+        free: Arc<dyn reqwest::dns::Resolve>,
+    ) -> Result<Fetch, FetchError> {
         let exceptions: Arc<[Net]> = exceptions.into();
-        let client = |guard: Option<Arc<[Net]>>| {
+        let client = |names: Arc<dyn reqwest::dns::Resolve>| {
             Client::builder()
                 .redirect(reqwest::redirect::Policy::none())
                 .no_proxy()
@@ -96,11 +119,12 @@ impl Fetch {
                 .connect_timeout(CONNECT_MAX)
                 // No connection is reused, so that each fetch is checked.
                 .pool_max_idle_per_host(0)
-                .dns_resolver(Arc::new(Guarded { resolver: resolver.clone(), exceptions: guard }))
+                .dns_resolver(names)
                 .build()
                 .map_err(why)
         };
-        Ok(Fetch { guarded: client(Some(exceptions.clone()))?, free: client(None)?, exceptions, resolver })
+        let guarded = Guarded { resolver: resolver.clone(), exceptions: Some(exceptions.clone()) };
+        Ok(Fetch { guarded: client(Arc::new(guarded))?, free: client(free)?, exceptions, resolver })
     }
 
     /// Gets what is at `url`.

@@ -58,9 +58,9 @@ pub async fn places(url: &str, resolver: &dyn Resolve) -> Result<BTreeSet<Place>
 }
 
 /// Resolves names for a client of its own, and gives it only the addresses that are at these places.
-struct Bound {
-    resolver: Arc<dyn Resolve>,
-    places: BTreeSet<Place>,
+pub(crate) struct Bound {
+    pub resolver: Arc<dyn Resolve>,
+    pub places: BTreeSet<Place>,
 }
 
 impl reqwest::dns::Resolve for Bound {

@@ -463,3 +463,30 @@ async fn a_name_that_was_agreed_to_is_followed_nowhere_else() {
     assert!(matches!(places("http://nobody.test/", &*names).await, Err(FetchError::Unresolved(_))));
     assert_eq!(places("http://127.0.0.1:80/", &*names).await, Ok(BTreeSet::new()), "an address is no name");
 }
+
+/// SR-4: the same of a fetch, each time anew, whatever is asked.
+#[tokio::test]
+async fn a_fetch_that_is_bound_follows_the_operators_names_nowhere_else() {
+    let site = Site::at(ONE, |_| Some(ok("here"))).await;
+    let names = Arc::new(Names::default());
+    // It makes sure of what clients need.
+    drop(fetch(&[], &names));
+    let port = site.address.port();
+    names.answer("near.test", &[&["127.0.0.1"], &["10.0.0.1"]]);
+    let near = Fetch::leading_to(BTreeSet::from([Place::Loopback]), names.clone()).expect("a client");
+    let at = url(&format!("http://near.test:{port}/"));
+    assert_eq!(near.get(&at, Given::Operator, "*/*", LIMITS).await, Ok(b"here".to_vec()));
+    let elsewhere = Err(FetchError::Elsewhere("10.0.0.1".parse().expect("an address")));
+    assert_eq!(near.get(&at, Given::Operator, "*/*", LIMITS).await, elsewhere);
+
+    names.answer("far.test", &[&["127.0.0.1"], &["169.254.169.254"], &["10.0.0.1"], &["::1"]]);
+    let far = Fetch::leading_to(BTreeSet::from([Place::Internet]), names.clone()).expect("a client");
+    let (at, seen) = (url(&format!("http://far.test:{port}/")), site.seen());
+    for _ in 0..4 {
+        let request = Request { method: Method::GET, url: at.clone(), headers: HeaderMap::new(), body: Vec::new() };
+        let asked = far.ask(Given::Operator, request, LIMITS, |_| false).await;
+        assert!(matches!(asked, Err(FetchError::Elsewhere(_))), "{asked:?}");
+    }
+    assert_eq!(site.seen(), seen, "nothing was connected to");
+    assert!(far.get(&site.url("/"), Given::Operator, "*/*", LIMITS).await.is_ok(), "digits lead nowhere else");
+}

@@ -46,7 +46,9 @@ pub(crate) fn bound(builder: ClientBuilder, leads_to: &[Place]) -> ClientBuilder
     althing_fetch::bound(builder, Arc::new(SystemResolver), of_fetch(leads_to))
 }
 
-fn of_fetch(places: &[Place]) -> BTreeSet<althing_fetch::Place> {
+/// The same places, as the guarded fetch has them.
+#[must_use]
+pub fn of_fetch(places: &[Place]) -> BTreeSet<althing_fetch::Place> {
     let place = |place: &Place| match place {
         Place::ThisMachine => althing_fetch::Place::Loopback,
         Place::PrivateNet => althing_fetch::Place::Private,

@@ -345,7 +345,7 @@ impl Check {
                     self.program(&field, command, cwd.as_deref(), env);
                     self.env_secrets(&field, env, env_secrets);
                 }
-                ToolServerSpec::Thing { thing, secret, allow, td } => {
+                ToolServerSpec::Thing { thing, secret, allow, td, .. } => {
                     self.line(field("thing"), thing, TEXT_BYTES_MAX);
                     self.page(field("thing"), thing);
                     self.secret(field("secret"), secret.as_deref());

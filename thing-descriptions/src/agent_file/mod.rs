@@ -245,6 +245,9 @@ pub enum ToolServerSpec {
         /// is sent to it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         td: Option<String>,
+        /// Where the names in its address and under `allow` may lead: where they led when the Thing was adopted. None: anywhere.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        leads_to: Vec<Place>,
     },
     /// An address, over streamable HTTP.
     Url {
@@ -273,8 +276,8 @@ impl ToolServerSpec {
     #[must_use]
     pub fn leads_to(&self) -> &[Place] {
         match self {
-            ToolServerSpec::Url { leads_to, .. } => leads_to,
-            ToolServerSpec::Command { .. } | ToolServerSpec::Thing { .. } => &[],
+            ToolServerSpec::Url { leads_to, .. } | ToolServerSpec::Thing { leads_to, .. } => leads_to,
+            ToolServerSpec::Command { .. } => &[],
         }
     }
 

@@ -186,11 +186,13 @@ fn tool_server(reader: &mut Reader, name: &str, at: &At) -> Option<ToolServerSpe
         }
         (None, None, Some(_)) => {
             let (secret, td) = (reader.text(&fields, "secret"), reader.text(&fields, "td"));
+            let leads_to = places(reader, &fields);
             let allow = match fields.value("allow") {
                 Some(_) => reader.texts(&fields, "allow")?,
                 None => Vec::new(),
             };
-            Some(ToolServerSpec::Thing { thing: reader.text(&fields, "thing")?, secret, allow, td })
+            let thing = reader.text(&fields, "thing")?;
+            Some(ToolServerSpec::Thing { thing, secret, allow, td, leads_to: leads_to? })
         }
         _ => {
             let fix = "Write exactly one of command (a program that speaks MCP), url (a server that speaks MCP) and thing (a Thing \

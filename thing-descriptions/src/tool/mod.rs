@@ -8,6 +8,7 @@
 
 mod model;
 mod schema;
+mod structure;
 
 use serde_json::{Map, Value, json};
 
@@ -16,7 +17,8 @@ use crate::description::{Capability, Description, TOOL};
 use crate::hidden::is_hidden;
 
 pub use model::{affordance, thing_model};
-pub use schema::{SCHEMA_BYTES_MAX, SCHEMA_DEPTH_MAX, check_schema, data_schema, without_texts};
+pub use schema::{SCHEMA_BYTES_MAX, SCHEMA_DEPTH_MAX, check_schema, data_schema, hides};
+pub use structure::without_texts;
 
 /// All schemas of the tools in one description, bytes of JSON.
 pub const SCHEMAS_BYTES_MAX: usize = 256 << 10;

@@ -178,7 +178,8 @@ fn requests(adopted: &Value) -> String {
 
 /// Where the name in its address leads.
 fn led(file: &Value) -> String {
-    let places = [&file["runtime"]["remote"]["leads_to"], &file["tools"]["server"]["leads_to"]];
+    let (remote, tools) = (&file["runtime"]["remote"], &file["tools"]);
+    let places = [&remote["leads_to"], &tools["server"]["leads_to"], &tools["thing"]["leads_to"]];
     let words: Vec<&str> = places.into_iter().filter_map(Value::as_array).flatten().filter_map(Value::as_str).collect();
     if words.is_empty() {
         return String::new();

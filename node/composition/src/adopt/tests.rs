@@ -87,6 +87,43 @@ fn an_agent_is_passed_on_to_with_what_its_card_says() {
     assert_eq!(file.contract.expect("a contract").security.secrets, ["KEY"]);
 }
 
+/// SR-4
+#[test]
+fn a_thing_is_bound_to_where_its_name_led() {
+    let td = json!({
+        "@context": "https://www.w3.org/2022/wot/td/v1.1",
+        "title": "Lamp",
+        "securityDefinitions": { "none": { "scheme": "nosec" } },
+        "security": "none",
+        "properties": { "level": { "type": "integer", "readOnly": true, "forms": [{ "href": "/level" }] } },
+    });
+    let (td, from) = (td.as_object().expect("an object"), "http://lamp.example.org:8080/td");
+    let plan = althing_things::plan(td, &from.parse().expect("an address"), &althing_things::Terms::default());
+    let leads_to = vec![Place::PrivateNet, Place::Internet];
+    let at = ToolServerSpec::Url { url: from.to_owned(), secret: None, leads_to: leads_to.clone() };
+    let found = Found::Thing(from.to_owned(), Box::new(plan));
+    let file = adoption(&at, Callers::Own).write(&at, found).expect("a draft").file;
+    file.check().expect("an agent file");
+    assert_eq!(file.tools["thing"].leads_to(), leads_to);
+    let again = adopted(&file).expect("it was adopted").at;
+    assert!(matches!(&again, ToolServerSpec::Thing { leads_to: kept, .. } if *kept == leads_to), "{again:?}");
+    let written = serde_json::to_string(&file).expect("JSON");
+    let read: AgentFile = serde_json::from_str(&written).expect("it is kept so");
+    assert_eq!(read.tools["thing"], file.tools["thing"]);
+}
+
+/// SR-4
+#[tokio::test]
+async fn what_a_thing_may_lead_to_beside_itself_counts_too() {
+    let at = url("http://lamp.example.org/td");
+    let allow = |origin: &str| Adoption { allow: vec![origin.to_owned()], ..adoption(&at, Callers::Own) };
+    let near = allow("http://localhost:8081").and_allowed(&[Place::Internet]).await;
+    assert_eq!(near.expect("it has an address"), [Place::ThisMachine, Place::Internet]);
+    let digits = allow("http://192.0.2.7:8081").and_allowed(&[Place::Internet]).await;
+    assert_eq!(digits.expect("it leads nowhere else"), [Place::Internet]);
+    assert!(matches!(allow("http://[").and_allowed(&[]).await, Err(AdoptError::Nowhere { .. })));
+}
+
 #[test]
 fn what_has_no_usable_name_gets_one() {
     for (words, name) in [

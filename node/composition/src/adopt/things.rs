@@ -1,7 +1,10 @@
 //! The agent file of a Thing.
 
+use std::collections::BTreeSet;
+
 use althing_execution::definition::Definition;
-use althing_td::{RuntimeSpec, ToolServerSpec};
+use althing_execution::http;
+use althing_td::{Place, RuntimeSpec, ToolServerSpec};
 use althing_things::{Affordance, Plan};
 use serde_json::Value;
 
@@ -11,6 +14,20 @@ use super::{AdoptError, Adoption, Draft, contract, of_tool, pins, unique};
 pub(super) const SERVER: &str = "thing";
 
 impl Adoption {
+    /// These places, and those to which the names in the origins lead that the forms of a Thing may lead to.
+    pub(super) async fn and_allowed(&self, places: &[Place]) -> Result<Vec<Place>, AdoptError> {
+        let mut all: BTreeSet<Place> = places.iter().copied().collect();
+        for origin in &self.allow {
+            match http::places(origin).await {
+                Ok(places) => all.extend(places),
+                // Nobody else has its certificate.
+                Err(_) if origin.starts_with("https://") => {}
+                Err(why) => return Err(AdoptError::Nowhere { url: origin.clone(), why }),
+            }
+        }
+        Ok(all.into_iter().collect())
+    }
+
     pub(super) fn of_thing(&self, at: &ToolServerSpec, url: String, plan: Plan) -> Result<Draft, AdoptError> {
         let mut left_out = plan.left_out;
         let asks = |one: &Affordance| format!("{}: {}", one.definition.name, one.request());
@@ -48,6 +65,7 @@ impl Adoption {
             secret: secret.map(str::to_owned),
             allow: self.allow.clone(),
             td: Some(plan.digest),
+            leads_to: at.leads_to().to_vec(),
         };
         file.tools.insert(SERVER.to_owned(), server);
         file.input_modes = vec!["application/json".to_owned(), "text/plain".to_owned()];

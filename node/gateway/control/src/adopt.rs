@@ -115,7 +115,8 @@ async fn each(
     let mut answers = Vec::new();
     for entry in chosen {
         let secret = adoption.at.secret().map(str::to_owned);
-        let at = ToolServerSpec::Thing { thing: entry.url.clone(), secret, allow: adoption.allow.clone(), td: None };
+        let (thing, allow) = (entry.url.clone(), adoption.allow.clone());
+        let at = ToolServerSpec::Thing { thing, secret, allow, td: None, leads_to: Vec::new() };
         let adoption = Adoption { at, ..adoption.clone() };
         let adopting = async {
             let draft = adoption.draft(&node.host, folder).await.map_err(problem)?;

@@ -17,8 +17,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::call::Caller;
+use crate::exposed::of_stranger;
 use crate::failed::Failed;
-use crate::tools::claimed;
 
 /// Rounds in which a server asks a client with a session for input, in one call.
 const ROUNDS_MAX: usize = 10;
@@ -30,13 +30,9 @@ pub(crate) async fn list(caller: &Caller<'_>) -> Result<ListToolsResult, ErrorDa
         tools: Vec<Tool>,
     }
     let listed = caller.relay(json!({ "method": "tools/list" })).await.map_err(|failed| error(&failed))?;
-    let mut listed: Listed = serde_json::from_value(listed).map_err(|why| unreadable(&why))?;
-    if caller.calls.relation(caller.agent.publisher()) == TrustRelation::Stranger {
-        for tool in &mut listed.tools {
-            tool.description = tool.description.as_deref().map(|about| claimed(about).into());
-        }
-    }
-    Ok(ListToolsResult::with_all_items(listed.tools))
+    let Listed { tools } = serde_json::from_value(listed).map_err(|why| unreadable(&why))?;
+    let by_stranger = caller.calls.relation(caller.agent.publisher()) == TrustRelation::Stranger;
+    Ok(ListToolsResult::with_all_items(if by_stranger { of_stranger(tools) } else { tools }))
 }
 
 /// Calls one of them. What the server asks its client for comes back as MCP has it: as a result in the version without

@@ -3,7 +3,8 @@
 //! the guarded fetch.
 //!
 //! **Invariants**
-//! - A request goes to the origin of the description, or to one that the owner named; never where a redirect leads.
+//! - A request goes to the origin of the description, or to one that the owner named; never where a redirect leads, nor where
+//!   the name leads by now if that is another kind of place than when the Thing was adopted.
 //! - A secret is sent as the description's security says, over https or on this machine only, and is in no answer.
 //! - While a Thing shows another description than the one that was agreed to, nothing is sent to it.
 

@@ -1,13 +1,15 @@
 //! Looks what is at an address of the Web of Things.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use althing_execution::http;
 use althing_fetch::header::{
     ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, LINK, LOCATION, WWW_AUTHENTICATE,
 };
 use althing_fetch::{Fetch, FetchError, Given, Limits, Method, Reply, Request, SystemResolver, same_origin};
-use althing_td::{Description, TD_BYTES_MAX};
+use althing_td::{Description, Place, TD_BYTES_MAX};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use reqwest::Url;
@@ -29,11 +31,26 @@ const ACCEPTED: &str = "application/td+json, application/ld+json;q=0.9, applicat
 
 /// The client by which Things are asked; it is made when it is first needed.
 #[derive(Debug, Clone, Default)]
-pub struct Web(Arc<OnceLock<Result<Fetch, FetchError>>>);
+pub struct Web {
+    made: Arc<OnceLock<Result<Fetch, FetchError>>>,
+    /// Where the names in the owner's addresses may lead; anywhere, if that is empty.
+    places: BTreeSet<althing_fetch::Place>,
+}
 
 impl Web {
+    /// One that follows the names in the owner's addresses only to these places: each is resolved for each request, and checked.
+    /// To any, if there are none.
+    #[must_use]
+    pub fn leading_to(places: &[Place]) -> Web {
+        Web { places: http::of_fetch(places), ..Web::default() }
+    }
+
     pub(crate) fn fetch(&self) -> Result<&Fetch, FetchError> {
-        let made = self.0.get_or_init(|| Fetch::new(Vec::new(), Arc::new(SystemResolver)));
+        let resolver = || Arc::new(SystemResolver);
+        let made = self.made.get_or_init(|| match self.places.is_empty() {
+            true => Fetch::new(Vec::new(), resolver()),
+            false => Fetch::leading_to(self.places.clone(), resolver()),
+        });
         made.as_ref().map_err(Clone::clone)
     }
 }

@@ -100,7 +100,7 @@ pub async fn recognise(
     let known = |name: &str| lookup(&host.ports.secrets, name);
     let secret = at.secret().map(known).transpose()?;
     let at = &with_environment(at, known)?;
-    let web = Web::default();
+    let web = Web::leading_to(at.leads_to());
     let (mut description, mut card) = (String::new(), String::new());
     if let ToolServerSpec::Url { url, .. } | ToolServerSpec::Thing { thing: url, .. } = at {
         match thing(&web, url, secret.as_deref(), allow).await {

@@ -199,7 +199,8 @@ impl Thing {
         let events = answer::Events::default();
         let enough = move |body: &[u8]| is_sse && events.first(body).is_some();
         let fetch = self.web.fetch().map_err(|error| down(&error))?;
-        // Its origin is that of the owner's address, or one that the owner named.
+        // Its origin is that of the owner's address, or one that the owner named; whoever has the name may let it lead elsewhere by
+        // now, where it is not followed.
         let asked = fetch.ask(Given::Operator, request, limits, enough).await;
         match (asked, wait_s) {
             (Ok(Reply { status: 200..=299, body, .. }), Some(_)) if is_sse => match answer::first_event(&body) {

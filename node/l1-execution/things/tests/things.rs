@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use althing_execution::AgentState;
 use althing_execution::tools::{Fault, ToolServer};
+use althing_td::Place;
 use althing_things::{Terms, ThingServer, Web, plan};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -90,6 +91,37 @@ async fn another_description_than_the_agreed_one_is_not_used() {
     assert!(matches!(server.state(), AgentState::Suspended { why } if why.contains("adopt --accept lamp")));
     assert!(server.call("off", json!({})).await.is_err());
     assert!(!lamp.asked.lock().expect("whole").iter().any(|asked| asked.contains("open-door")));
+}
+
+/// SR-4: whoever has a name that led elsewhere could let it lead to a program of this machine.
+#[tokio::test]
+async fn a_name_is_followed_only_where_it_led_for_the_description_and_for_each_call() {
+    let lamp = Lamp::start().await;
+    let named = lamp.url.replace("127.0.0.1", "localhost");
+    let server = |url: &str, places: &[Place], terms: Terms| {
+        ThingServer::new("lamp", Web::leading_to(places), url.parse().expect("an address"), None, terms, None)
+    };
+    let near = server(&named, &[Place::ThisMachine], Terms::default());
+    assert_eq!(near.call("read_level", json!({})).await.expect("an answer")["content"][0]["text"], "7");
+    near.stop().await;
+    lamp.asked.lock().expect("whole").clear();
+
+    let far = server(&named, &[Place::PrivateNet, Place::Internet], Terms::default());
+    let Err(Fault::Failed(why)) = far.call("read_level", json!({})).await else { panic!("it leads to this machine") };
+    assert!(!why.contains("127.0.0.1"), "{why}");
+    assert!(matches!(far.state(), AgentState::Unreachable { why } if why.contains("leads to")), "{:?}", far.state());
+    far.stop().await;
+    assert_eq!(*lamp.asked.lock().expect("whole"), [""; 0], "nobody connected");
+
+    // The same of a name that the owner allowed its forms; the address of the description is digits, which lead nowhere else.
+    let origin = named.trim_end_matches("/lamp").to_owned();
+    lamp.td.lock().expect("whole")["properties"]["level"]["forms"][0]["href"] = json!(format!("{origin}/level"));
+    let terms = Terms { allowed: [origin].into(), ..Terms::default() };
+    let allowed = server(&lamp.url, &[Place::Internet], terms);
+    assert!(allowed.call("read_level", json!({})).await.is_err());
+    allowed.stop().await;
+    let asked = lamp.asked.lock().expect("whole").clone();
+    assert!(!asked.is_empty() && asked.iter().all(|asked| asked.starts_with("GET /lamp ")), "{asked:?}");
 }
 
 #[tokio::test]
