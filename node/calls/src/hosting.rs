@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use a2a::{SendMessageResponse, StreamResponse, Task, TaskState};
-use althing_communication::{Caller, Entropy, Priority, Trust, WallClock};
+use althing_communication::{Caller, CallerRule, Entropy, Priority, Trust, WallClock};
 use althing_discovery::TrustRelation;
 use althing_execution::agent::{OwnCard, Parameters};
 use althing_execution::{AgentError, Host};
@@ -149,9 +149,13 @@ impl Hosting {
             Params::Send(request) if streams => self.send_streaming(&hosted, scope, *request, metadata).await,
             Params::Send(request) => self.send(&hosted, scope, *request, metadata).await,
             Params::Get(request) => shown(self.tasks().read(&hosted, scope, &request.id)?.task, request.history_length),
-            Params::List(request) => self.list(&hosted, scope, &request),
+            Params::List(request) => {
+                // All tasks of a page are decoded, however little of them is shown.
+                let hosting = self.clone();
+                self.tasks().apart(move || hosting.list(&hosted, scope, &request)).await?
+            }
             Params::Cancel(request) => self.cancel(&hosted, scope, &request, metadata).await,
-            Params::Subscribe(request) => self.subscribe(&hosted, scope, &request),
+            Params::Subscribe(request) => self.subscribe(&hosted, scope, &request).await,
             Params::Card => Err(OperationError::no_extended_card()),
             Params::CreatePush(_) | Params::GetPush(_) | Params::ListPush(_) | Params::DeletePush(_) => {
                 push_configs::handle(self.tasks(), &hosted, scope, request.params).await
@@ -171,6 +175,11 @@ impl Hosting {
         let is_known = tasks.live().began_by(name, scope, &message.message_id).is_some()
             || tasks.store().began_by(name, scope, &message.message_id).is_some();
         (!is_known).then_some(redirect)
+    }
+
+    /// Whether only this node may call the agent.
+    pub(crate) fn is_for_this_node(&self, agent: &AgentId) -> bool {
+        self.agents().get(agent).is_some_and(|hosted| hosted.callers == CallerRule::ThisNode)
     }
 
     /// Whether the agent is hosted here and would answer `caller`, which calls on behalf of these principals.
@@ -300,16 +309,13 @@ impl Hosting {
         }
     }
 
-    fn subscribe(
+    async fn subscribe(
         &self,
         agent: &HostedAgent,
         scope: Scope,
         request: &a2a::SubscribeToTaskRequest,
     ) -> Result<Reply, OperationError> {
-        // The owner of a task does not change.
-        self.tasks().read(agent, scope, &request.id)?;
-        let (task, events) =
-            self.tasks().live().listen(&request.id, || self.tasks().kept(agent, scope, &request.id))?;
+        let (task, events) = self.tasks().subscribe(agent, scope, &request.id).await?;
         Ok(stream(task, events, Ok))
     }
 
@@ -454,3 +460,6 @@ fn stream(
         .boxed(),
     )
 }
+
+#[cfg(test)]
+mod tests;

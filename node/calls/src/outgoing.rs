@@ -180,6 +180,13 @@ impl Calls {
         self.shared.hosting.answers(&self.shared.me, agent, &[chain::Principal::Caller(asker)])
     }
 
+    /// Whether an agent that is hosted here answers only this node: whoever asks in the name of another node must not ask it,
+    /// though the same owner stands behind both.
+    #[must_use]
+    pub fn is_for_this_node(&self, agent: &AgentId) -> bool {
+        self.shared.hosting.is_for_this_node(agent)
+    }
+
     /// Looks up the nodes of an agent if none is known.
     pub async fn find_hosts(&self, agent: &AgentId) {
         self.shared.discovery.search_hosts(agent).await;

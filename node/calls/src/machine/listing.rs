@@ -116,6 +116,9 @@ pub(crate) fn read_token(token: &str) -> Option<Order> {
 /// Whether a task is not terminal, when it changed last, and its id: the smallest is evicted first.
 type Age = (bool, i64, Arc<str>);
 
+/// Stored bytes of the tasks of one page, unless it has one alone: each is decoded for it, however little of it is shown.
+const PAGE_BYTES_MAX: u64 = 2 << 20;
+
 /// One page of tasks.
 pub(crate) struct Page {
     pub ids: Vec<String>,
@@ -320,7 +323,7 @@ impl Listing {
         }
     }
 
-    /// The page behind a token; `None` if the token is invalid.
+    /// The page behind a token, of at most so many tasks; `None` if the token is invalid.
     pub fn page(&self, filter: &Filter<'_>, token: Option<&str>, size: usize) -> Option<Page> {
         let none = BTreeSet::new();
         let order = self.orders.get(&(filter.agent.to_owned(), filter.scope)).unwrap_or(&none);
@@ -336,9 +339,16 @@ impl Listing {
             })
         };
         let total = order.iter().filter(fits).count();
-        let mut rest = order.iter().filter(fits).filter(|order| from.as_ref().is_none_or(|from| *order > from));
-        let page: Vec<&Order> = rest.by_ref().take(size).collect();
-        let more = rest.next().is_some();
+        let rest = order.iter().filter(fits).filter(|order| from.as_ref().is_none_or(|from| *order > from));
+        let (mut page, mut bytes, mut more) = (Vec::new(), 0_u64, false);
+        for place in rest {
+            bytes = bytes.saturating_add(self.metas.get(&place.1).map_or(0, |meta| meta.bytes));
+            more = page.len() == size || bytes > PAGE_BYTES_MAX && !page.is_empty();
+            if more {
+                break;
+            }
+            page.push(place);
+        }
         let next = page.last().filter(|_| more).map_or_else(String::new, |place| page_token(place));
         Some(Page { ids: page.into_iter().map(|(_, id)| id.to_string()).collect(), next, total })
     }

@@ -49,7 +49,7 @@ impl LiveTasks {
 
     /// The turn of a task, while it runs.
     pub fn running(&self, id: &str) -> Option<Arc<LiveTask>> {
-        self.tasks().live.get(id).map(|(live, _)| live).filter(|live| live.running()).cloned()
+        self.tasks().running(id).cloned()
     }
 
     /// The current record of a task whose turn runs.
@@ -60,6 +60,11 @@ impl LiveTasks {
     /// Whether this is a task of that agent whose turn runs.
     pub fn is_of(&self, id: &str, agent: &str) -> bool {
         self.tasks().live.get(id).is_some_and(|(live, _)| live.agent == agent)
+    }
+
+    /// Whether a task whose turn runs is that agent's and that caller's; none if no turn of it runs.
+    pub fn is_own(&self, id: &str, agent: &str, scope: Scope) -> Option<bool> {
+        self.tasks().live.get(id).map(|(live, _)| live.agent == agent && live.lock().record.scope == scope)
     }
 
     /// The task whose turn runs, and which a message of this id began.
@@ -133,35 +138,66 @@ impl LiveTasks {
         self.tasks().waiting.remove(id).unwrap_or_default()
     }
 
-    /// Subscribes to a task: gives the task as it is and its further events. `read` reads it if no turn runs.
-    pub fn listen(
+    /// Subscribes to a task whose turn runs: gives the task as it is and its further events. None if no turn runs: then there
+    /// is room for another listener that waits for the next one.
+    pub fn listen(&self, id: &str) -> Result<Option<(Task, mpsc::Receiver<StreamResponse>)>, OperationError> {
+        let tasks = self.tasks();
+        match tasks.running(id) {
+            Some(live) => live.listen(true).map(Some).ok_or_else(|| too_many_listeners(id)),
+            None => tasks.check_room(id).map(|()| None),
+        }
+    }
+
+    /// Subscribes to the next turn of an idle task that was read before, while turns went on. None if it `is_as_read` no more,
+    /// or if its next turn runs already.
+    pub fn wait(
         &self,
         id: &str,
-        read: impl FnOnce() -> Result<Record, OperationError>,
-    ) -> Result<(Task, mpsc::Receiver<StreamResponse>), OperationError> {
-        // Held from reading to subscribing, so that no turn begins or ends in between.
+        is_as_read: impl FnOnce() -> bool,
+    ) -> Result<Option<mpsc::Receiver<StreamResponse>>, OperationError> {
+        // Held from looking to subscribing, so that no turn begins or ends in between.
         let mut tasks = self.tasks();
-        if let Some((live, _)) = tasks.live.get(id).filter(|(live, _)| live.running()) {
-            return live.listen(true).ok_or_else(|| too_many_listeners(id));
-        }
-        let task = read()?.task;
-        if task.status.state.is_terminal() {
-            return Err(OperationError::unsupported(format!("task {id} is over; GetTask shows it")));
+        if tasks.running(id).is_some() || !is_as_read() {
+            return Ok(None);
         }
         tasks.waiting.retain(|_, listeners| {
             listeners.retain(|held| !held.is_gone());
             !listeners.is_empty()
         });
-        let waiting = tasks.waiting.entry(id.to_owned()).or_default();
-        if waiting.len() == LISTENERS_MAX {
-            return Err(too_many_listeners(id));
-        }
+        tasks.check_room(id)?;
         let (listener, events) = Listener::new(true);
-        waiting.push(listener);
-        Ok((task, events))
+        tasks.waiting.entry(id.to_owned()).or_default().push(listener);
+        Ok(Some(events))
     }
 
     fn tasks(&self) -> MutexGuard<'_, Tasks> {
         self.tasks.lock().expect("no holder of the tasks panics")
+    }
+}
+
+impl Tasks {
+    /// The turn of a task, while it runs.
+    fn running(&self, id: &str) -> Option<&Arc<LiveTask>> {
+        self.live.get(id).map(|(live, _)| live).filter(|live| live.running())
+    }
+
+    /// Whether an idle task has room for another listener that waits for its next turn.
+    fn check_room(&self, id: &str) -> Result<(), OperationError> {
+        let waiting = self.waiting.get(id).into_iter().flatten().filter(|held| !held.is_gone()).count();
+        if waiting < LISTENERS_MAX { Ok(()) } else { Err(too_many_listeners(id)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_waits_for_the_next_turn_of_a_task_that_changed_while_it_was_read() {
+        let live = LiveTasks::new();
+        assert!(live.wait("task", || false).expect("there is room").is_none());
+        assert!(live.take_waiting("task").is_empty());
+        let _events = live.wait("task", || true).expect("there is room").expect("it is as it was");
+        assert_eq!(live.take_waiting("task").len(), 1);
     }
 }

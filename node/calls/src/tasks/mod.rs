@@ -6,6 +6,7 @@ mod in_flight;
 mod keeping;
 pub(crate) mod live;
 mod live_tasks;
+mod reads;
 pub(crate) mod runner;
 pub(crate) mod store;
 mod turn;

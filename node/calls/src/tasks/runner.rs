@@ -3,18 +3,21 @@
 
 use std::sync::Arc;
 
+use a2a::{StreamResponse, Task};
 use althing_communication::{CallerRule, Entropy, Priority, WallClock};
 use althing_execution::Host;
 use althing_execution::agent::OwnCard;
 use althing_protocol::AgentId;
 use althing_store::{Store, WriteError};
 use chrono::{DateTime, Utc};
+use tokio::sync::mpsc;
 
 use crate::error::OperationError;
 use crate::machine::record::{Record, Scope};
 use crate::push::{KeepError, Postman};
 use crate::tasks::in_flight::InFlightMessages;
 use crate::tasks::live_tasks::LiveTasks;
+use crate::tasks::reads::Reads;
 use crate::tasks::store::{TaskStore, TaskStoreError};
 
 /// What calls need to know of an agent that this node hosts.
@@ -48,6 +51,7 @@ struct Context {
     owner: Scope,
     live: LiveTasks,
     in_flight: InFlightMessages,
+    reads: Reads,
 }
 
 impl TaskRunner {
@@ -60,8 +64,9 @@ impl TaskRunner {
         entropy: Entropy,
     ) -> Result<TaskRunner, TaskStoreError> {
         let store = TaskStore::open(store, owner, i64::try_from(clock.now_ms()).unwrap_or(i64::MAX)).await?;
-        let (live, in_flight) = (LiveTasks::new(), InFlightMessages::default());
-        Ok(TaskRunner { context: Arc::new(Context { host, store, clock, entropy, owner, live, in_flight }) })
+        let (live, in_flight, reads) = (LiveTasks::new(), InFlightMessages::default(), Reads::new());
+        let context = Context { host, store, clock, entropy, owner, live, in_flight, reads };
+        Ok(TaskRunner { context: Arc::new(context) })
     }
 
     pub(crate) fn now(&self) -> DateTime<Utc> {
@@ -132,8 +137,54 @@ impl TaskRunner {
     }
 
     /// The same, of an idle task.
-    pub(crate) fn kept(&self, agent: &HostedAgent, scope: Scope, id: &str) -> Result<Record, OperationError> {
+    fn kept(&self, agent: &HostedAgent, scope: Scope, id: &str) -> Result<Record, OperationError> {
         own(agent, scope, id, self.store().read(id).map_err(internal)?)
+    }
+
+    /// Subscribes to a task that belongs to this caller and this agent: gives it as it is, and its further events.
+    pub(crate) async fn subscribe(
+        &self,
+        agent: &HostedAgent,
+        scope: Scope,
+        id: &str,
+    ) -> Result<(Task, mpsc::Receiver<StreamResponse>), OperationError> {
+        if !self.is_own_task(agent, scope, id) {
+            return Err(OperationError::task_not_found(id));
+        }
+        loop {
+            // Whatever refuses it comes before the task is read, which may be large.
+            if let Some(listening) = self.live().listen(id)? {
+                return Ok(listening);
+            }
+            let summary = self.store().summary(id).ok_or_else(|| OperationError::task_not_found(id))?;
+            if summary.state.is_terminal() {
+                return Err(OperationError::unsupported(format!("task {id} is over; GetTask shows it")));
+            }
+            let (runner, of, named) = (self.clone(), agent.clone(), id.to_owned());
+            let task = self.apart(move || runner.kept(&of, scope, &named)).await??.task;
+            // Turns went on meanwhile.
+            let is_as_read = || self.store().summary(id).as_ref() == Some(&summary);
+            if let Some(events) = self.live().wait(id, is_as_read)? {
+                return Ok((task, events));
+            }
+        }
+    }
+
+    /// Whether the task belongs to this caller and this agent, which does not change. It is not read for that.
+    fn is_own_task(&self, agent: &HostedAgent, scope: Scope, id: &str) -> bool {
+        let name = agent.id.name();
+        // In this order: a turn that ends is in the store before it is live no more.
+        self.live().is_own(id, name, scope).unwrap_or_else(|| {
+            self.store().summary(id).is_some_and(|summary| summary.agent == name && summary.scope == scope)
+        })
+    }
+
+    /// Does what reads many tasks, or a large one, where nothing else waits for it.
+    pub(crate) async fn apart<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, OperationError> {
+        self.context.reads.apart(work).await
     }
 }
 

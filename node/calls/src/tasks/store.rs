@@ -113,6 +113,11 @@ impl TaskStore {
         Ok(Some(record))
     }
 
+    /// What is known of a task without reading it.
+    pub fn summary(&self, id: &str) -> Option<Summary> {
+        self.lock().summary(id)
+    }
+
     /// Whether this is a task of that agent.
     pub fn is_of(&self, id: &str, agent: &str) -> bool {
         self.lock().summary(id).is_some_and(|summary| summary.agent == agent)

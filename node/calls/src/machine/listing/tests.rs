@@ -189,3 +189,25 @@ fn tasks_that_changed_at_one_time_are_all_listed_page_after_page() {
         assert_eq!(listed, ["6", "7", "8", "3", "4", "5", "0", "1", "2"], "in pages of {size}");
     }
 }
+
+/// SG-12: however many tasks a page may have, what is decoded for it is bounded.
+#[test]
+fn a_page_ends_by_what_its_tasks_take_on_disk() {
+    let mut listing = small(u64::MAX / 8);
+    let bytes = PAGE_BYTES_MAX / 3;
+    for number in 0..9 {
+        listing.note(&number.to_string(), &summary(number, 1, if number == 4 { PAGE_BYTES_MAX * 2 } else { bytes }));
+    }
+    let scope = scope(1);
+    let filter = Filter { agent: "echo", scope, context_id: None, state: None, after_ms: None };
+    let (mut pages, mut token) = (Vec::new(), String::new());
+    loop {
+        let page = listing.page(&filter, Some(&*token).filter(|token| !token.is_empty()), 100).expect("a token");
+        pages.push(page.ids.concat());
+        token = page.next;
+        if token.is_empty() {
+            break;
+        }
+    }
+    assert_eq!(pages, ["876", "5", "4", "321", "0"], "a task that is larger than a page is one by itself");
+}
