@@ -62,6 +62,12 @@ impl Store for MemoryStore {
         View(self.view()).scan(family, range)
     }
 
+    fn keys(&self, family: Family, range: Range) -> Result<Vec<Vec<u8>>, ReadError> {
+        let view = View(self.view());
+        let keys = view.rows(family, &range)?.take(range.limit).map(|(key, _)| key.clone());
+        Ok(keys.collect())
+    }
+
     fn snapshot(&self) -> Box<dyn Snapshot> {
         Box::new(View(self.view()))
     }
@@ -83,20 +89,17 @@ impl Store for MemoryStore {
 /// The rows as they were; a later write copies the family it changes.
 struct View(Families);
 
+/// Rows of a table, in the direction of a scan.
+type RowsOf<'a> = Box<dyn Iterator<Item = (&'a Vec<u8>, &'a Vec<u8>)> + 'a>;
+
 impl View {
     fn table(&self, family: Family) -> Result<&Table, ReadError> {
         self.0.get(&family).map(Arc::as_ref).ok_or(ReadError::UnknownFamily { family })
     }
-}
 
-impl Snapshot for View {
-    fn read(&self, family: Family, key: &[u8]) -> Result<Option<Vec<u8>>, ReadError> {
-        Ok(self.table(family)?.get(key).cloned())
-    }
-
-    fn scan(&self, family: Family, range: Range) -> Result<Rows, ReadError> {
-        let rows = self.table(family)?;
-        let copy = |(key, value): (&Vec<u8>, &Vec<u8>)| (key.clone(), value.clone());
+    /// The rows of a range, in its direction, however many.
+    fn rows(&self, family: Family, range: &Range) -> Result<RowsOf<'_>, ReadError> {
+        let table = self.table(family)?;
         let mut low = Bound::Included(range.prefix.clone());
         let mut high = range.prefix_end().map_or(Bound::Unbounded, Bound::Excluded);
         match &range.after {
@@ -107,14 +110,29 @@ impl Snapshot for View {
             _ => {}
         }
         if is_empty(&low, &high) {
-            return Ok(Vec::new());
+            return Ok(Box::new(std::iter::empty()));
         }
-        let within = rows.range((low, high));
-        Ok(if range.reverse {
-            within.rev().take(range.limit).map(copy).collect()
-        } else {
-            within.take(range.limit).map(copy).collect()
-        })
+        let within = table.range((low, high));
+        let rows: RowsOf<'_> = if range.reverse { Box::new(within.rev()) } else { Box::new(within) };
+        Ok(rows)
+    }
+}
+
+impl Snapshot for View {
+    fn read(&self, family: Family, key: &[u8]) -> Result<Option<Vec<u8>>, ReadError> {
+        Ok(self.table(family)?.get(key).cloned())
+    }
+
+    fn scan(&self, family: Family, range: Range) -> Result<Rows, ReadError> {
+        let (mut found, mut taken) = (Rows::new(), 0);
+        for (key, value) in self.rows(family, &range)? {
+            if !range.has_room(found.len(), taken, key.len() + value.len()) {
+                break;
+            }
+            taken += key.len() + value.len();
+            found.push((key.clone(), value.clone()));
+        }
+        Ok(found)
     }
 }
 

@@ -118,6 +118,9 @@ pub struct Range {
     pub after: Option<Vec<u8>>,
     /// The largest number of rows returned.
     pub limit: usize,
+    /// The most bytes of keys and values returned, though the first row is returned in any case: what is read at once stays
+    /// bounded where single rows may be large.
+    pub bytes: usize,
     /// From the largest key down.
     pub reverse: bool,
 }
@@ -125,7 +128,7 @@ pub struct Range {
 impl Range {
     /// The first `limit` rows whose key begins with `prefix`.
     pub fn prefix(prefix: impl Into<Vec<u8>>, limit: usize) -> Range {
-        Range { prefix: prefix.into(), after: None, limit, reverse: false }
+        Range { prefix: prefix.into(), after: None, limit, bytes: usize::MAX, reverse: false }
     }
 
     /// The first `limit` rows of the family.
@@ -143,6 +146,17 @@ impl Range {
     pub fn reversed(mut self) -> Range {
         self.reverse = true;
         self
+    }
+
+    /// The same rows, as many as these bytes have room for, and one in any case.
+    pub fn within(mut self, bytes: usize) -> Range {
+        self.bytes = bytes;
+        self
+    }
+
+    /// Whether another row of so many bytes is returned after `rows` with `taken` bytes in all.
+    pub(crate) fn has_room(&self, rows: usize, taken: usize, bytes: usize) -> bool {
+        rows < self.limit && (rows == 0 || taken.saturating_add(bytes) <= self.bytes)
     }
 
     /// The smallest key that is larger than every key with the prefix; `None` when there is none.
@@ -173,11 +187,21 @@ pub trait Store: Send + Sync + 'static {
         keys.iter().map(|key| self.read(family, key)).collect()
     }
 
-    /// The rows of `range`, as (key, value), at most `range.limit` of them.
+    /// The rows of `range`, as (key, value), at most `range.limit` of them, and of `range.bytes` bytes.
     ///
     /// # Errors
     /// As [`Store::read`]. A scan that meets damage returns the error and no rows.
     fn scan(&self, family: Family, range: Range) -> Result<Rows, ReadError>;
+
+    /// The keys of the rows of `range`, at most `range.limit` of them, whatever bytes their values have: none of these is
+    /// kept in memory, so that large rows are deleted without it.
+    ///
+    /// # Errors
+    /// As [`Store::scan`].
+    fn keys(&self, family: Family, range: Range) -> Result<Vec<Vec<u8>>, ReadError> {
+        let rows = self.scan(family, range.within(usize::MAX))?;
+        Ok(rows.into_iter().map(|(key, _)| key).collect())
+    }
 
     /// A view that later writes do not change. It keeps the store open, and old rows on disk, until it is dropped.
     fn snapshot(&self) -> Box<dyn Snapshot>;

@@ -95,6 +95,10 @@ impl Store for RocksStore {
         LiveView(&self.database).scan(family, &range)
     }
 
+    fn keys(&self, family: Family, range: Range) -> Result<Vec<Vec<u8>>, ReadError> {
+        LiveView(&self.database).keys(family, &range)
+    }
+
     fn snapshot(&self) -> Box<dyn Snapshot> {
         Box::new(FrozenView::of(self.database.clone()))
     }

@@ -26,6 +26,15 @@ impl LiveView<'_> {
         let rows = collect(self.0.db.raw_iterator_cf_opt(handle, bounds(range)), range);
         rows.map_err(|error| self.0.read_failed(family, error))
     }
+
+    pub(super) fn keys(&self, family: Family, range: &Range) -> Result<Vec<Vec<u8>>, ReadError> {
+        let handle = self.0.readable(family)?;
+        let mut options = bounds(range);
+        // What is asked for by its keys alone is to be deleted: it must not push out of the cache what is read.
+        options.fill_cache(false);
+        let keys = collect_keys(self.0.db.raw_iterator_cf_opt(handle, options), range);
+        keys.map_err(|error| self.0.read_failed(family, error))
+    }
 }
 
 type View<'a> = rocksdb::Snapshot<'a>;
@@ -84,15 +93,33 @@ fn bounds(range: &Range) -> ReadOptions {
 
 fn collect(mut rows: DBRawIterator<'_>, range: &Range) -> Result<Rows, rocksdb::Error> {
     seek(&mut rows, range);
-    let mut found = Vec::new();
-    while found.len() < range.limit
-        && let Some((key, value)) = rows.item()
+    let (mut found, mut taken) = (Vec::new(), 0);
+    while let Some((key, value)) = rows.item()
+        && range.has_room(found.len(), taken, key.len() + value.len())
     {
+        taken += key.len() + value.len();
         found.push((key.to_vec(), value.to_vec()));
-        if range.reverse { rows.prev() } else { rows.next() }
+        step(&mut rows, range);
     }
     rows.status()?;
     Ok(found)
+}
+
+fn collect_keys(mut rows: DBRawIterator<'_>, range: &Range) -> Result<Vec<Vec<u8>>, rocksdb::Error> {
+    seek(&mut rows, range);
+    let mut found = Vec::new();
+    while found.len() < range.limit
+        && let Some(key) = rows.key()
+    {
+        found.push(key.to_vec());
+        step(&mut rows, range);
+    }
+    rows.status()?;
+    Ok(found)
+}
+
+fn step(rows: &mut DBRawIterator<'_>, range: &Range) {
+    if range.reverse { rows.prev() } else { rows.next() }
 }
 
 /// Moves to the first row of the scan. RocksDB itself clips a seek to the bounds.

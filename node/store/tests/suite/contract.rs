@@ -51,6 +51,7 @@ contract!(
     an_empty_batch_is_a_barrier,
     a_scan_is_ordered_and_bounded,
     a_scan_pages_with_after,
+    a_scan_is_bounded_by_bytes_and_keys_are_not,
     a_prefix_of_the_largest_bytes_is_scanned,
     a_snapshot_does_not_change,
     a_snapshot_outlives_its_store,
@@ -181,6 +182,28 @@ fn a_scan_pages_with_after(factory: &dyn Factory) {
     assert_eq!(scan(Range::prefix("b", 9).reversed().after("a")), Vec::<Vec<u8>>::new());
     assert_eq!(scan(Range::all(9).after("")), [&b"a"[..], b"b1", b"b2", b"b4", b"c"]);
     assert_eq!(scan(Range::all(9).reversed().after("")), Vec::<Vec<u8>>::new());
+}
+
+fn a_scan_is_bounded_by_bytes_and_keys_are_not(factory: &dyn Factory) {
+    let store = factory.make();
+    for (key, bytes) in [("a", 9), ("b", 9), ("c", 99), ("d", 9)] {
+        put(&*store, LEFT, key, vec![7u8; bytes]);
+    }
+    let scan = |range: Range, bytes: usize| keys(&*store, range.within(bytes));
+    assert_eq!(scan(Range::all(9), 20), [b"a", b"b"]);
+    assert_eq!(scan(Range::all(9), 19), [b"a"]);
+    assert_eq!(scan(Range::all(9), 0), [b"a"], "one in any case");
+    assert_eq!(scan(Range::all(9).after("b"), 20), [b"c"], "also one that is larger");
+    assert_eq!(scan(Range::all(9).reversed(), 109), [b"d"]);
+    assert_eq!(scan(Range::all(9).reversed(), 110), [b"d", b"c"]);
+    assert_eq!(scan(Range::all(1), 110), [b"a"]);
+    assert_eq!(scan(Range::all(0), 110), Vec::<Vec<u8>>::new());
+    let all = [&b"a"[..], b"b", b"c", b"d"].map(<[u8]>::to_vec);
+    assert_eq!(store.keys(LEFT, Range::all(9).within(0)), Ok(all.to_vec()));
+    assert_eq!(store.keys(LEFT, Range::all(2).after("a")), Ok(all[1..3].to_vec()));
+    assert_eq!(store.keys(LEFT, Range::all(1).reversed()), Ok(all[3..].to_vec()));
+    assert_eq!(store.keys(LEFT, Range::prefix("e", 9)), Ok(Vec::new()));
+    assert_eq!(store.keys(Family("other"), Range::all(9)), Err(ReadError::UnknownFamily { family: Family("other") }));
 }
 
 fn a_prefix_of_the_largest_bytes_is_scanned(factory: &dyn Factory) {

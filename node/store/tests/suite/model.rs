@@ -12,6 +12,7 @@ enum Step {
     Write(Vec<(Family, Vec<u8>, Option<Vec<u8>>)>, Durability),
     Read(Family, Vec<u8>),
     Scan(Family, Range),
+    Keys(Family, Range),
     Freeze,
     /// Compares every snapshot with the model as it was, and drops them.
     Thaw(Family, Range),
@@ -28,8 +29,10 @@ fn key() -> impl Strategy<Value = Vec<u8>> {
 }
 
 fn range() -> impl Strategy<Value = Range> {
-    (vec(prop::sample::select(vec![0, b'a', 0xff]), 0..3), prop::option::of(key()), 0..6usize, any::<bool>())
-        .prop_map(|(prefix, after, limit, reverse)| Range { prefix, after, limit, reverse })
+    let prefix = vec(prop::sample::select(vec![0, b'a', 0xff]), 0..3);
+    let bytes = prop_oneof![3 => Just(usize::MAX), 1 => 0..60usize];
+    (prefix, prop::option::of(key()), 0..6usize, bytes, any::<bool>())
+        .prop_map(|(prefix, after, limit, bytes, reverse)| Range { prefix, after, limit, bytes, reverse })
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -39,6 +42,7 @@ fn step() -> impl Strategy<Value = Step> {
         8 => (vec(change, 0..5), durability).prop_map(|(changes, durability)| Step::Write(changes, durability)),
         2 => (family(), key()).prop_map(|(family, key)| Step::Read(family, key)),
         6 => (family(), range()).prop_map(|(family, range)| Step::Scan(family, range)),
+        3 => (family(), range()).prop_map(|(family, range)| Step::Keys(family, range)),
         2 => Just(Step::Freeze),
         2 => (family(), range()).prop_map(|(family, range)| Step::Thaw(family, range)),
         1 => Just(Step::Reopen),
@@ -61,6 +65,10 @@ fn scan(model: &Model, family: Family, range: &Range) -> Vec<(Vec<u8>, Vec<u8>)>
         None => true,
     });
     rows.truncate(range.limit);
+    let bytes = |rows: &[(Vec<u8>, Vec<u8>)]| rows.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>();
+    while rows.len() > 1 && bytes(&rows) > range.bytes {
+        rows.pop();
+    }
     rows
 }
 
@@ -108,6 +116,13 @@ impl World {
             Step::Scan(family, range) => {
                 for store in self.stores() {
                     prop_assert_eq!(store.scan(family, range.clone()), Ok(scan(&self.model, family, &range)));
+                }
+            }
+            Step::Keys(family, range) => {
+                let rows = scan(&self.model, family, &range.clone().within(usize::MAX));
+                let keys: Vec<Vec<u8>> = rows.into_iter().map(|(key, _)| key).collect();
+                for store in self.stores() {
+                    prop_assert_eq!(store.keys(family, range.clone()), Ok(keys.clone()));
                 }
             }
             Step::Freeze => {
