@@ -308,6 +308,14 @@ pub fn open<T: Statement>(bytes: &[u8], network: &str, scope: &str) -> Result<Au
     Ok(Authored { body, signer, bytes: bytes.to_vec() })
 }
 
+/// Who signed an object, as its envelope says. Nothing is verified.
+///
+/// # Errors
+/// [`ObjectError::Envelope`].
+pub(crate) fn claimed_signer(bytes: &[u8]) -> Result<PublicKey, ObjectError> {
+    Ok(sign1::read(bytes, OBJECT_BYTES_MAX)?.signer())
+}
+
 /// The member of that number in an object that nobody verified.
 pub(crate) fn claimed_member(object: &[u8], wanted: u8) -> Option<minicbor::Decoder<'_>> {
     let mut envelope = minicbor::Decoder::new(object);

@@ -111,6 +111,8 @@ pub struct GroupHealth {
     pub conflicts: Vec<String>,
     /// Members that equivocated when they led it, as proofs show.
     pub equivocated: Vec<String>,
+    /// Members that had another state than this one at the last mark.
+    pub differing: Vec<String>,
 }
 
 fn fine(layer: &'static str, what: impl Into<String>) -> Finding {
@@ -149,6 +151,17 @@ fn equivocated(group: &str, node: &str) -> Finding {
     )
 }
 
+fn differs(group: &str, node: &str) -> Finding {
+    wrong(
+        "L5",
+        format!("{node} has another state of the group {group:?} than this node"),
+        format!(
+            "compare `althing --version` on both, and what the group's values and tasks are there. If most members differ, this node is \
+             the odd one. Have the odd one expelled, `althing group leave --forget {group}` there, and invited again"
+        ),
+    )
+}
+
 fn groups(status: &NodeStatus, findings: &mut Vec<Finding>) {
     for group in &status.groups {
         let GroupHealth { name, voters, reached, .. } = group;
@@ -160,6 +173,7 @@ fn groups(status: &NodeStatus, findings: &mut Vec<Finding>) {
             )
         }));
         findings.extend(group.equivocated.iter().map(|node| equivocated(name, node)));
+        findings.extend(group.differing.iter().map(|node| differs(name, node)));
         findings.extend(group.undecided.iter().map(|(resource, tasks)| {
             wrong(
                 "L5",
@@ -506,6 +520,18 @@ mod tests {
                 },
                 "L5",
                 "did:key:z6Mk gave members of the group \"team\" different entries",
+            ),
+            (
+                NodeStatus {
+                    groups: vec![GroupHealth {
+                        differing: vec!["did:key:z6Mk".to_owned()],
+                        is_led: true,
+                        ..group(3, None)
+                    }],
+                    ..well()
+                },
+                "L5",
+                "did:key:z6Mk has another state of the group \"team\"",
             ),
             (NodeStatus { unauthorised: named("m at http://m answered 401"), ..well() }, "L2", "answered 401"),
             (NodeStatus { groups: vec![group(2, None)], ..well() }, "L5", "though 2 of 3"),

@@ -13,7 +13,7 @@ use althing_discovery::{Found, Query};
 use althing_execution::Host;
 use althing_execution::lease::Leases;
 use althing_protocol::contract::Latency;
-use althing_protocol::group::{Deployment, GroupId, Needs, Target, WorkId};
+use althing_protocol::group::{Author, Deployment, GroupId, Needs, Target, WorkId};
 use althing_protocol::{AgentId, CallerId, PublicKey, PublisherId};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -88,8 +88,9 @@ impl GroupWorker {
         found
     }
 
-    /// The agent that does a task of `asker`, which it answers, in the class that the task needs.
-    fn agent(&self, needs: &Needs, asker: CallerId) -> Result<AgentId, WorkFailure> {
+    /// The agent that does a task in the class that it needs, and answers `asker`, in whose name the task is done. One that
+    /// only this node may call does tasks of this node, and of nobody else: not those of another node of the same owner.
+    fn agent(&self, needs: &Needs, author: Author, asker: CallerId) -> Result<AgentId, WorkFailure> {
         let (capability, name) = wanted(&needs.target);
         let found = self.hosted(capability).into_iter().map(|found| found.candidate.verified.agent.clone());
         let mut agents: Vec<AgentId> = found.filter(|agent| name.is_none_or(|name| name == agent.name())).collect();
@@ -99,12 +100,20 @@ impl GroupWorker {
             let reason = "no agent here can do it any more".to_owned();
             return Err(WorkFailure { reason, again: Again::Any });
         };
-        let reason = || format!("the agent {} here does not answer {asker}", first.name());
-        let answers = agents.iter().find(|agent| self.calls.answers(agent, asker));
-        answers.cloned().ok_or_else(|| WorkFailure { reason: reason(), again: Again::Others })
+        let answering: Vec<&AgentId> = agents.iter().filter(|agent| self.calls.answers(agent, asker)).collect();
+        let is_ours = author == Author::Node(self.here);
+        if let Some(agent) = answering.iter().find(|agent| is_ours || !self.calls.is_for_this_node(agent)) {
+            return Ok((*agent).clone());
+        }
+        let reason = match answering.first() {
+            Some(agent) => format!("the agent {} here does tasks of its own node only, not of {author}", agent.name()),
+            None => format!("the agent {} here does not answer {asker}", first.name()),
+        };
+        Err(WorkFailure { reason, again: Again::Others })
     }
 
-    /// Which of these owners an agent answers.
+    /// Which of these owners an agent answers. One that only this node may call answers its owner: a report names no member,
+    /// and [`GroupWorker::agent`] refuses what the owner's other nodes submitted.
     fn answered(&self, agent: &AgentId, askers: &BTreeSet<PublisherId>) -> BTreeSet<PublisherId> {
         let answers = |asker: &PublisherId| self.calls.answers(agent, CallerId::Publisher(*asker));
         askers.iter().copied().filter(answers).collect()
@@ -162,7 +171,7 @@ impl Worker for GroupWorker {
         if self.turns() >= u64::from(SLOTS) * 2 {
             return Err(later(format!("{} turns run here already", self.turns())));
         }
-        self.agent(&task.needs, task.on_behalf_of).map(drop)
+        self.agent(&task.needs, task.author, task.on_behalf_of).map(drop)
     }
 
     fn host(&self, group: GroupId, agents: Vec<Deployment>) {
@@ -174,7 +183,7 @@ impl Worker for GroupWorker {
     }
 
     fn run(&self, task: Assigned) -> BoxFuture<'static, Result<Vec<u8>, WorkFailure>> {
-        let (calls, agent) = (self.calls.clone(), self.agent(&task.needs, task.on_behalf_of));
+        let (calls, agent) = (self.calls.clone(), self.agent(&task.needs, task.author, task.on_behalf_of));
         let lease = self.leases.begin(&task.group.to_string(), &task.task.to_string(), task.token);
         async move {
             let agent = agent?;

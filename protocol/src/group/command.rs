@@ -5,6 +5,7 @@ use std::fmt;
 use minicbor::bytes::ByteVec;
 use minicbor::{Decode, Encode};
 
+use super::declaration::Declaration;
 use super::proposal::{Amendment, Endorse, Propose, Replace};
 use super::work::{Abandon, Assign, Choice, Claim, Complete, Decline, Define, Depend, Fail, Refuse, Steal, Submit};
 use super::workflow::{Approve, Fire, RunWorkflow, Schedule};
@@ -74,6 +75,9 @@ pub struct Join {
     /// Where it can be dialled.
     #[n(3)]
     pub addresses: Vec<String>,
+    /// The version of the rules that it knows, which builds before the first version do not say.
+    #[n(4)]
+    pub rules: Option<u32>,
 }
 
 /// One command.
@@ -193,6 +197,9 @@ pub enum Command {
     /// A node is no member any more, since its owner withdrew it: the [`Withdrawal`](crate::keyring::Withdrawal) as signed.
     #[n(37)]
     Withdraw(#[n(0)] ByteVec),
+    /// The author, a member, says which rules it knows, and what its state was.
+    #[n(38)]
+    Declare(#[n(0)] Declaration),
 }
 
 /// Writes a value.

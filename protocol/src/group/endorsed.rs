@@ -9,7 +9,7 @@ use minicbor::{Decode, Encode};
 use super::{Charter, GroupId};
 use crate::identity::{PublicKey, PublisherId};
 use crate::limits::{GROUP_OWNERS_MAX, INVITATION_LIFE_MAX_MS};
-use crate::object::{self, Authored, Kind, ObjectError, Statement};
+use crate::object::{self, Kind, ObjectError, Statement};
 use crate::{Digest, KeyLog};
 
 /// The key logs by which signatures are checked.
@@ -67,28 +67,22 @@ impl Endorsed {
     /// # Errors
     /// [`EndorsementError`].
     pub fn read<T: Statement + PartialEq>(&self, network: &str, scope: &str) -> Result<T, EndorsementError> {
-        self.open(network, scope).map(|(body, _)| body)
+        self.open(network, scope)
     }
 
-    fn open<T: Statement + PartialEq>(
-        &self,
-        network: &str,
-        scope: &str,
-    ) -> Result<(T, Vec<PublicKey>), EndorsementError> {
+    fn open<T: Statement + PartialEq>(&self, network: &str, scope: &str) -> Result<T, EndorsementError> {
         if !(1..=GROUP_OWNERS_MAX).contains(&self.0.len()) {
             return Err(EndorsementError::Count(self.0.len()));
         }
         let mut body: Option<T> = None;
-        let mut signers = Vec::with_capacity(self.0.len());
         for bytes in &self.0 {
-            let Authored { body: said, signer, .. } = object::open::<T>(bytes, network, scope)?;
+            let said = object::open::<T>(bytes, network, scope)?.body;
             match &body {
                 Some(body) if *body != said => return Err(EndorsementError::Different),
                 _ => body = Some(said),
             }
-            signers.push(signer);
         }
-        Ok((body.expect("there is at least one"), signers))
+        Ok(body.expect("there is at least one"))
     }
 
     /// The statement, if as many owners of `charter` signed it as its threshold says, by their key logs at `now_ms`.
@@ -138,7 +132,11 @@ impl Endorsed {
         self.signed_by_keys(network, scope, charter, accepted(logs, now_ms))
     }
 
-    fn verify_by<T: Statement + PartialEq>(
+    /// As [`Endorsed::verify`], where the caller says which keys are an owner's.
+    ///
+    /// # Errors
+    /// [`EndorsementError`].
+    pub fn verify_by<T: Statement + PartialEq>(
         &self,
         network: &str,
         scope: &str,
@@ -159,13 +157,17 @@ impl Endorsed {
         charter: &Charter,
         is_key_of: impl Fn(PublisherId, PublicKey) -> bool,
     ) -> Result<(T, BTreeSet<PublisherId>), EndorsementError> {
-        let (body, signers) = self.open(network, scope)?;
+        if !(1..=GROUP_OWNERS_MAX).contains(&self.0.len()) {
+            return Err(EndorsementError::Count(self.0.len()));
+        }
+        // Whose they say they are comes before any is verified: what strangers sign costs little.
         let mut owners = BTreeSet::new();
-        for signer in signers {
+        for bytes in &self.0 {
+            let signer = object::claimed_signer(bytes)?;
             let is_of = |owner: &&PublisherId| is_key_of(**owner, signer);
             owners.insert(*charter.owners.iter().find(is_of).ok_or(EndorsementError::NotAnOwner(signer))?);
         }
-        Ok((body, owners))
+        self.open(network, scope).map(|body| (body, owners))
     }
 }
 

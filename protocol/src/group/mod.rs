@@ -5,9 +5,11 @@
 
 mod charter;
 mod command;
+mod declaration;
 mod deployment;
 mod endorsed;
 mod equivocation;
+mod outline;
 mod proposal;
 mod template;
 mod work;
@@ -19,9 +21,11 @@ use std::str::FromStr;
 
 pub use charter::{Charter, Follows, Policy, REPLACE_AFTER_MS, Rule};
 pub use command::{Author, Batch, Command, Founding, Join, Remove, Set};
+pub use declaration::{Declaration, RULES, StateMark};
 pub use deployment::Deployment;
 pub use endorsed::{Dissolution, Endorsed, EndorsementError, Expulsion, Invitation, KeyLogs};
 pub use equivocation::{Equivocated, Equivocation, EquivocationError, Said, SignedAppend};
+pub use outline::Outline;
 pub use proposal::{Amendment, Endorse, Motion, Propose, Replace};
 pub use template::{Part, TemplateError, parts};
 pub use work::{

@@ -95,6 +95,11 @@ fn a_signature_of_anybody_else_refuses_the_whole_statement() {
     let strange = Err(EndorsementError::NotAnOwner(node(9)));
     assert_eq!(verified(&charter, &logs, &[9]), strange);
     assert_eq!(verified(&charter, &logs, &[10, 20, 9]), strange, "though two owners signed");
+    // Before anything is verified: what strangers sign must not cost as much as what owners do.
+    let group = GroupId::of(&charter);
+    let foreign = endorsed(&expulsion(group), "another group", &[10, 9]);
+    let refused = foreign.verify::<Expulsion>(NETWORK, &group.to_string(), &charter, &logs, NOW_MS);
+    assert_eq!(refused, strange, "no signature of these verifies");
     let committed = verified(&charter, &logs, &[10, 21]);
     assert_eq!(committed, Err(EndorsementError::NotAnOwner(node(21))), "a key that is only committed to");
     let unknown = self::logs(&[log(10), log(20)]);
@@ -274,7 +279,7 @@ fn a_batch_keeps_the_limits_of_logs_and_addresses() {
     let signed = Endorsed::new([vec![0]]);
     let join = |log: usize, addresses: Vec<String>| {
         let (invitation, owner) = (signed.clone(), proof.clone());
-        Command::Join(Box::new(Join { invitation, owner, log: events(log), addresses }))
+        Command::Join(Box::new(Join { invitation, owner, log: events(log), addresses, rules: None }))
     };
     let found = |logs: usize, addresses: Vec<String>| {
         let (charter, owner, logs) = (signed.clone(), proof.clone(), vec![events(1); logs]);

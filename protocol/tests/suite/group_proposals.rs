@@ -1,6 +1,8 @@
 //! Proposals and silent voters (P-84), by hand and as vectors.
 
-use althing_protocol::group::{Amendment, Command, Endorse, Endorsed, Motion, Propose, Replace};
+use althing_protocol::group::{
+    Amendment, Command, Declaration, Endorse, Endorsed, Motion, Propose, Replace, StateMark,
+};
 use althing_protocol::keyring::Withdrawal;
 use althing_protocol::object;
 use serde_json::{Value, json};
@@ -87,6 +89,17 @@ fn a_withdrawal_built_by_hand_is_what_the_crate_builds() {
     assert_eq!(command_by_hand(37, &[bstr(&withdrawal())]), built);
 }
 
+#[test]
+fn a_declaration_built_by_hand_is_what_the_crate_builds() {
+    // P-84
+    let mark = StateMark { at: 2_833_333, digest: [9; 32] };
+    for (mark, shown) in [(None, None), (Some(mark), Some(map(&[(0, uint(2_833_333)), (1, bstr(&[9; 32]))])))] {
+        let built = minicbor::to_vec(Command::Declare(Declaration { rules: 1, mark })).expect("it encodes");
+        let members: Vec<_> = [(0, uint(1))].into_iter().chain(shown.map(|mark| (1, mark))).collect();
+        assert_eq!(command_by_hand(38, &[map(&members)]), built);
+    }
+}
+
 pub fn vectors() -> [Vec<Case>; 2] {
     [good(), bad()]
 }
@@ -146,6 +159,8 @@ pub fn command(command: &Command) -> Value {
         Command::Replace(it) => json!({ "command": "replace", "voter": hex(it.voter.as_bytes()),
             "learner": hex(it.learner.as_bytes()) }),
         Command::Withdraw(signed) => json!({ "command": "withdraw", "withdrawal": hex(signed) }),
+        Command::Declare(it) => json!({ "command": "declare", "rules": it.rules,
+            "mark": it.mark.map(|mark| json!({ "at": mark.at, "digest": hex(&mark.digest) })) }),
         other => panic!("{other:?} is shown elsewhere"),
     }
 }

@@ -207,6 +207,11 @@ fn a_batch_built_by_hand_is_what_the_crate_builds() {
         (3, array(&[tstr("/ip4/192.0.2.1/tcp/4001")])),
     ];
     assert_eq!(batch_by_hand(&[of(1, &[map(&members)])]), signed(&batch(1, vec![join()]), &scope(), &[JOINER])[0]);
+    let Command::Join(mut knowing) = join() else { unreachable!("it is a join") };
+    knowing.rules = Some(1);
+    let members = [&members[..], &[(4, uint(1))][..]].concat();
+    let built = signed(&batch(1, vec![Command::Join(knowing)]), &scope(), &[JOINER]);
+    assert_eq!(batch_by_hand(&[of(1, &[map(&members)])]), built[0]);
 }
 
 fn join() -> Command {
@@ -215,6 +220,7 @@ fn join() -> Command {
         owner: proof(),
         log: events(&log()),
         addresses: vec!["/ip4/192.0.2.1/tcp/4001".to_owned()],
+        rules: None,
     }))
 }
 
@@ -675,9 +681,12 @@ fn command(command: &Command) -> Value {
         }
         Command::Remove(it) => json!({ "command": "remove", "key": it.key, "if_version": it.if_version }),
         Command::Addresses(it) => json!({ "command": "addresses", "addresses": it }),
-        Command::Propose(_) | Command::Endorse(_) | Command::Silent(_) | Command::Replace(_) | Command::Withdraw(_) => {
-            crate::group_proposals::command(command)
-        }
+        Command::Propose(_)
+        | Command::Endorse(_)
+        | Command::Silent(_)
+        | Command::Replace(_)
+        | Command::Withdraw(_)
+        | Command::Declare(_) => crate::group_proposals::command(command),
         work => crate::group_tasks::command(work),
     }
 }

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 const OBEYED_ELSEWHERE: [u32; 24] =
     [19, 20, 33, 34, 42, 53, 55, 56, 57, 59, 60, 61, 70, 71, 72, 75, 76, 77, 153, 154, 155, 156, 157, 195];
 /// How a group executes its log, and `/althing/raft/1`: the same, by the crate of groups.
-const OBEYED_BY_GROUPS: [std::ops::RangeInclusive<u32>; 6] =
-    [85..=109, 111..=121, 125..=142, 144..=152, 158..=158, 194..=194];
+const OBEYED_BY_GROUPS: [std::ops::RangeInclusive<u32>; 7] =
+    [85..=109, 111..=121, 125..=142, 144..=152, 158..=158, 194..=194, 196..=199];
 /// What a registry accepts and shows, and the tiles of a log: the same, by the crates of registries and of logs.
 const OBEYED_BY_REGISTRIES: [u32; 10] = [167, 168, 169, 170, 184, 185, 186, 189, 191, 192];
 

@@ -112,10 +112,18 @@ impl Counts {
 /// When no runtime can be made.
 #[must_use]
 pub fn run(seed: u64, adversary: Option<&'static str>, flaw: Arc<dyn Flaw>) -> Outcome {
+    run_plan(seed, Plan::draw(seed, adversary), flaw)
+}
+
+/// Runs a plan, in which all else is drawn from the seed.
+///
+/// # Panics
+/// When no runtime can be made.
+#[must_use]
+pub fn run_plan(seed: u64, plan: Plan, flaw: Arc<dyn Flaw>) -> Outcome {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     let runtime = runtime.expect("a runtime of one thread");
     althing_coordination::consensus::seed_randomness(seed);
-    let plan = Plan::draw(seed, adversary);
     let books = runtime.block_on(async {
         let books = Books::new();
         let stage = Stage::form(plan.clone(), seed, flaw, &books).await;

@@ -291,6 +291,12 @@ fn status(group: &Value) -> String {
         let (node, entry, term) = (text(proven, "node"), text(proven, "entry"), text(proven, "term"));
         format!("PROVEN   {node} signed two different entries {entry} as leader of the term {term}; it leads no more")
     }));
+    lines.extend(
+        rows(group, "differing")
+            .iter()
+            .filter_map(Value::as_str)
+            .map(|node| format!("DIFFERS  {node} has another state than this node; `althing doctor` says what to do")),
+    );
     let charter = &group["charter"];
     if charter.is_object() {
         lines.push(format!(

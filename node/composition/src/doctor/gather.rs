@@ -69,6 +69,7 @@ fn groups(node: &Node) -> Vec<GroupHealth> {
         let voters = node.groups.look(group.id, |state| state.members().voters().clone()).unwrap_or_default();
         let is_reached = |voter: &&PublicKey| **voter == network.local() || connected.contains(*voter);
         GroupHealth {
+            differing: group.differing.iter().map(PublicKey::did).collect(),
             is_led: group.replica.is_some_and(|replica| replica.leader.is_some()),
             reached: voters.iter().filter(is_reached).count(),
             voters: voters.len(),

@@ -4,11 +4,12 @@
 use std::sync::{Arc, Weak};
 
 use althing_calls::{Elsewhere, Redirect};
+use althing_coordination::machine::group::Group;
 use althing_coordination::machine::route::{Candidate, route};
 use althing_coordination::{Groups, WeakGroups};
 use althing_discovery::Found;
-use althing_protocol::group::{Needs, Target};
-use althing_protocol::{AgentId, CallerId};
+use althing_protocol::group::{Author, Charter, Needs, Rule, Target};
+use althing_protocol::{AgentId, CallerId, PublicKey};
 
 use super::{GroupWorker, wanted};
 
@@ -48,9 +49,9 @@ impl Elsewhere for Routes {
         let served = running.serves_group()?;
         let groups = self.groups.upgrade()?;
         let (group, here) = (groups.resolve(&served.group).ok()?, worker.here);
-        let owner = groups.look(group, |state| state.members().get(&here).map(|member| member.owner)).ok()??;
         // As a task of the group it would be done in the name of the owner, by an agent that answers it.
-        if worker.agent(&Needs::of(served.target.clone()), CallerId::Publisher(owner)).is_ok() {
+        let (author, asker) = groups.look(group, |state| submitter(state, here)).ok()??;
+        if worker.agent(&Needs::of(served.target.clone()), author, asker).is_ok() {
             return None;
         }
         let able = worker.able(agent, &served.target);
@@ -58,4 +59,13 @@ impl Elsewhere for Routes {
         let fence = groups.overview(group).ok()?.replica?.applied?;
         Some(Redirect { member, fence })
     }
+}
+
+/// Who submits the tasks of a member, and in whose name they are done: its owner submits them where only owners may.
+fn submitter(state: &Group, node: PublicKey) -> Option<(Author, CallerId)> {
+    let owner = state.members().get(&node)?.owner;
+    let as_owner = |charter: &Charter| charter.policy.assigners() == Rule::Owners && charter.owners.contains(&owner);
+    let is_owner = state.charter().is_some_and(as_owner);
+    let author = if is_owner { Author::Publisher(owner) } else { Author::Node(node) };
+    Some((author, state.on_behalf_of(author)))
 }

@@ -285,6 +285,7 @@ fn status(node: &Node, id: GroupId) -> Result<Value, Problem> {
     }
     let proofs = overview.equivocated.iter().map(|proven| equivocated(node, proven));
     value["equivocated"] = proofs.collect::<Result<Vec<_>, Problem>>()?.into();
+    value["differing"] = json!(overview.differing.iter().map(PublicKey::did).collect::<Vec<_>>());
     let Ok((members, charter)) = node.groups.look(id, |state| (members(node, state), charter(state))) else {
         return Ok(value);
     };
@@ -323,6 +324,7 @@ fn members(node: &Node, state: &Group) -> Vec<Value> {
             "owner": member.owner.to_string(),
             "votes": state.members().voters().contains(key),
             "silentSinceMs": state.members().silent_since(key),
+            "rules": member.rules,
             "connected": *key == network.local() || network.is_connected(*key),
         })
     };

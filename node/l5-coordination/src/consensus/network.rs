@@ -17,8 +17,8 @@ use openraft::raft::{
 use openraft::{OptionalSend, RaftNetworkFactory, RaftNetworkV2};
 
 use super::heartbeats::Heartbeats;
+use super::image::Image;
 use super::records::encode;
-use super::state_store::Rows;
 use super::types::{LogId, NodeId, Types, Vote};
 use super::wire::{
     self, Append, Appended, Ballot, Beat, Elect, Elected, EntryRecord, Heard, PART_BYTES_MAX, PART_ROWS_MAX, Payload,
@@ -27,12 +27,14 @@ use super::wire::{
 use crate::RAFT;
 
 type Rpc<T> = Result<T, RPCError<Types>>;
-type Snapshot = openraft::alias::SnapshotOf<Types, Rows>;
+type Snapshot = openraft::alias::SnapshotOf<Types, Arc<Image>>;
 
 /// Before a member that could not be reached is tried again.
 const BACKOFF: Duration = Duration::from_millis(50);
 /// How long one part of a snapshot may take.
 const PART_PATIENCE: Duration = Duration::from_secs(10);
+/// Before a snapshot is sent again to a member that did not take it: for each attempt all of it is read from disk.
+const UNSERVED_PAUSE: Duration = Duration::from_secs(5);
 
 /// Hears why a member did not serve a message.
 pub(crate) type OnUnserved = Arc<dyn Fn(PublicKey, Unserved) + Send + Sync>;
@@ -94,12 +96,16 @@ impl RaftNetworkFactory<Types> for Links {
     }
 }
 
-/// The ballot in an answer to `asked`. One of an impossible term is no answer: openraft would follow it.
-fn answered(asked: Ballot, answer: Ballot) -> Rpc<Ballot> {
-    match answer.reachable(Some(asked.term)) {
-        Ok(()) => Ok(answer),
-        Err(why) => Err(NetworkError::from_string(why).into()),
+/// The ballot in the answer of a member to `asked`. One of an impossible term is no answer: openraft would follow it. Nor does
+/// openraft give up a leader, or a candidate, that is told of a later ballot in its own name, which only another program with its
+/// key, or a liar, can have asked for: it would go on in the earlier term, and hold up every election. So that counts as one for
+/// the member that says so.
+fn answered(asked: Ballot, answer: Ballot, by: PublicKey) -> Rpc<Ballot> {
+    answer.reachable(Some(asked.term)).map_err(|why| RPCError::from(NetworkError::from_string(why)))?;
+    if answer.node == asked.node && answer.term > asked.term {
+        return Ok(Ballot { node: by, elected: false, ..answer });
     }
+    Ok(answer)
 }
 
 impl Link {
@@ -108,22 +114,45 @@ impl Link {
         Q: minicbor::Encode<()>,
         A: for<'b> minicbor::Decode<'b, ()> + minicbor::Encode<()>,
     {
+        // A peer that does not answer is not asked again at once.
+        self.call(operation, question, deadline, priority).await?.map_err(|unserved| Unreachable::new(&unserved).into())
+    }
+
+    /// Asks; the answer, or what the member says instead of one.
+    async fn call<Q, A>(
+        &self,
+        operation: &str,
+        question: &Q,
+        deadline: Duration,
+        priority: Priority,
+    ) -> Rpc<Result<A, Unserved>>
+    where
+        Q: minicbor::Encode<()>,
+        A: for<'b> minicbor::Decode<'b, ()> + minicbor::Encode<()>,
+    {
         let request = Request { deadline: Some(deadline), priority, ..Request::new(operation, encode(question)) };
-        let communication = self.links.heartbeats.communication();
-        let body = communication.call(self.to, RAFT, request).await.map_err(|error| match error {
-            // A peer that does not answer is not asked again at once.
-            CallError::Refused { ref body, .. } => {
-                if let Ok(unserved) = wire::read::<Unserved>(body) {
-                    (self.links.on_unserved)(self.to, unserved);
-                }
-                Unreachable::new(&error).into()
-            }
-            CallError::Unreachable { .. } => Unreachable::new(&error).into(),
+        let error = match self.links.heartbeats.communication().call(self.to, RAFT, request).await {
+            Ok(body) => return wire::read(&body).map(Ok).map_err(|why| NetworkError::from_string(why).into()),
+            Err(error) => error,
+        };
+        if let CallError::Refused { body, .. } = &error
+            && let Some(unserved) = self.unserved(body)
+        {
+            return Ok(Err(unserved));
+        }
+        Err(match &error {
+            CallError::Refused { .. } | CallError::Unreachable { .. } => Unreachable::new(&error).into(),
             CallError::Broken { .. } | CallError::Deadline { .. } | CallError::Request(_) => {
-                RPCError::from(NetworkError::new(&error))
+                NetworkError::new(&error).into()
             }
-        })?;
-        wire::read(&body).map_err(|why| NetworkError::from_string(why).into())
+        })
+    }
+
+    /// Why the member does not serve a message, which others hear too.
+    fn unserved(&self, body: &[u8]) -> Option<Unserved> {
+        let unserved = wire::read::<Unserved>(body).ok()?;
+        (self.links.on_unserved)(self.to, unserved.clone());
+        Some(unserved)
     }
 
     /// Sends a heartbeat, with those of other groups to the same member.
@@ -146,15 +175,16 @@ impl Link {
             is_transfer: rpc.leadership_transfer,
         };
         let elected: Elected = self.ask(operation, &question, option.soft_ttl(), Priority::Urgent).await?;
-        let vote: Vote = answered(question.candidate, elected.ballot)?.into();
+        let vote: Vote = answered(question.candidate, elected.ballot, self.to)?.into();
         Ok(VoteResponse::new(vote, elected.last.map(LogId::from), elected.granted))
     }
 
     async fn send_snapshot(&self, vote: Vote, snapshot: &Snapshot) -> Result<SnapshotResponse<Types>, RPCError<Types>> {
-        let (mut offset, total) = (0, snapshot.snapshot.len());
+        let all = snapshot.snapshot.rows();
+        let (mut offset, total) = (0, all.len());
         loop {
             let mut bytes = 0;
-            let rows = snapshot.snapshot[offset..].iter().take_while(|row| {
+            let rows = all[offset..].iter().take_while(|row| {
                 let fits = bytes < PART_BYTES_MAX;
                 bytes += row.len();
                 fits
@@ -170,10 +200,17 @@ impl Link {
                 rows,
                 is_last,
             };
-            let taken: SnapshotTaken = self.ask("snapshot", &part, PART_PATIENCE, Priority::Bulk).await?;
+            let taken: SnapshotTaken = match self.call("snapshot", &part, PART_PATIENCE, Priority::Bulk).await? {
+                Ok(taken) => taken,
+                Err(unserved) => {
+                    tokio::time::sleep(UNSERVED_PAUSE).await;
+                    return Err(Unreachable::new(&unserved).into());
+                }
+            };
             offset += part.rows.len();
-            if let (true, Some(ballot)) = (is_last, taken.ballot) {
-                return Ok(SnapshotResponse::new(answered(part.leader, ballot)?.into()));
+            // It may lack nothing of it any more before all has come.
+            if let Some(ballot) = taken.ballot {
+                return Ok(SnapshotResponse::new(answered(part.leader, ballot, self.to)?.into()));
             }
             if is_last {
                 return Err(NetworkError::from_string("it did not say what it did with the snapshot").into());
@@ -185,8 +222,18 @@ impl Link {
 /// Data items of the entries in one append, so that it stays within those of one message.
 const ITEMS_MAX: usize = CBOR_ITEMS_MAX - 256;
 
+/// Why that cannot be an answer, if so. openraft would end what replicates to the member.
+fn impossible(asked: &Append, answer: Appended) -> Option<String> {
+    let has = |at| asked.previous == at || asked.entries.iter().any(|entry| Some(entry.at) == at);
+    match answer {
+        Appended::Conflict if asked.previous.is_none() => Some("it says that no entry is another one there".to_owned()),
+        Appended::UpTo(at) if !has(at) => Some("it says that it took what it was not sent".to_owned()),
+        Appended::All | Appended::UpTo(_) | Appended::Conflict | Appended::Higher(_) => None,
+    }
+}
+
 impl RaftNetworkV2<Types> for Link {
-    type SnapshotData = Rows;
+    type SnapshotData = Arc<Image>;
 
     async fn append_entries(
         &mut self,
@@ -221,6 +268,9 @@ impl RaftNetworkV2<Types> for Link {
         } else {
             self.ask("append", &question, deadline, Priority::Interactive).await?
         };
+        if let Some(why) = impossible(&question, answer) {
+            return Err(NetworkError::from_string(why).into());
+        }
         match answer {
             Appended::All => self.matched.raise(last.map(|at| at.index).or(before)),
             Appended::UpTo(at) => self.matched.raise(at.map(|at| at.index)),
@@ -235,7 +285,9 @@ impl RaftNetworkV2<Types> for Link {
             Appended::All => AppendEntriesResponse::Success,
             Appended::UpTo(at) => AppendEntriesResponse::PartialSuccess(at.map(LogId::from)),
             Appended::Conflict => AppendEntriesResponse::Conflict,
-            Appended::Higher(ballot) => AppendEntriesResponse::HigherVote(answered(question.leader, ballot)?.into()),
+            Appended::Higher(ballot) => {
+                AppendEntriesResponse::HigherVote(answered(question.leader, ballot, self.to)?.into())
+            }
         })
     }
 
@@ -281,7 +333,7 @@ impl RaftNetworkV2<Types> for Link {
         Ok(match self.ask("transfer", &question, option.soft_ttl(), Priority::Urgent).await? {
             Transferred::Accepted => Ok(()),
             Transferred::VoteChanged(ballot) => {
-                let actual = answered(question.leader, ballot)?.into();
+                let actual = answered(question.leader, ballot, self.to)?.into();
                 Err(TransferLeaderError::VoteChanged { expected: *rpc.from_leader(), actual })
             }
             Transferred::Behind(last) => Err(TransferLeaderError::LogNotFlushed {
@@ -293,5 +345,51 @@ impl RaftNetworkV2<Types> for Link {
 
     fn backoff(&self) -> Option<Backoff> {
         Some(Backoff::new(std::iter::repeat(BACKOFF)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use althing_protocol::SecretKey;
+
+    use super::super::wire::TERM_AHEAD_MAX;
+    use super::*;
+
+    fn node(seed: u8) -> PublicKey {
+        SecretKey::from_seed(&[seed; 32]).public()
+    }
+
+    fn ballot(term: u64, of: u8, elected: bool) -> Ballot {
+        Ballot { term, node: node(of), elected }
+    }
+
+    /// P-101: seed 2613 of the group simulations
+    #[test]
+    fn a_later_ballot_in_the_name_of_who_asks_is_none_for_it() {
+        let asked = ballot(2, 1, true);
+        let told = |answer| answered(asked, answer, node(2));
+        for elected in [false, true] {
+            assert_eq!(told(ballot(3, 1, elected)).ok(), Some(ballot(3, 2, false)), "it was not elected in that term");
+        }
+        for answer in [asked, ballot(2, 1, false), ballot(3, 2, true), ballot(3, 3, false)] {
+            assert_eq!(told(answer).ok(), Some(answer), "as it is");
+        }
+        assert!(told(ballot(3 + TERM_AHEAD_MAX, 3, false)).is_err(), "nobody is believed a term that far ahead");
+    }
+
+    #[test]
+    fn what_a_member_cannot_answer_is_no_answer() {
+        let at = |index| Position { term: 1, index };
+        let entries = [5, 6].map(|index| EntryRecord { at: at(index), payload: Payload::Blank }).to_vec();
+        let group = GroupId::from_digest([3; 32]);
+        let asked = Append { group, leader: ballot(2, 1, true), previous: Some(at(4)), committed: None, entries };
+        let is_possible = |answer| impossible(&asked, answer).is_none();
+        assert!(is_possible(Appended::Conflict) && is_possible(Appended::All));
+        assert!([4, 5, 6].into_iter().all(|index| is_possible(Appended::UpTo(Some(at(index))))));
+        for other in [None, Some(at(3)), Some(at(7)), Some(Position { term: 2, index: 5 })] {
+            assert!(!is_possible(Appended::UpTo(other)), "{other:?}");
+        }
+        let first = Append { previous: None, ..asked.clone() };
+        assert!(impossible(&first, Appended::Conflict).is_some() && impossible(&first, Appended::UpTo(None)).is_none());
     }
 }

@@ -11,45 +11,24 @@ use althing_protocol::{Authored, PublicKey};
 use althing_store::Store;
 use openraft::async_runtime::WatchReceiver as _;
 use openraft::errors::{ClientWriteError, Fatal, LinearizableReadError, RaftError};
-use openraft::{ChangeMembers, Config, Instant as _, Raft, ReadPolicy, ServerState, SnapshotPolicy};
+use openraft::raft::VoteRequest;
+use openraft::{ChangeMembers, Instant as _, Raft, ReadPolicy, ServerState};
 
+use super::config::{ReplicaConfig, raft_config};
 use super::heartbeats::Heartbeats;
 use super::log_store::LogStore;
 use super::moves::Moves;
 use super::network::{Links, OnUnserved};
+use super::pen::Pen;
+use super::records::{Ballot, Position};
+use super::runtime::apart;
 use super::state_store::{self, State, StateStore};
-use super::types::{NodeId, Proposal, Types};
+use super::types::{LogId, NodeId, Proposal, Types};
 use super::watch;
-use crate::machine::group::Group;
+use super::wire::{TERM_AHEAD_MAX, TERM_MAX};
+use crate::machine::group::{Group, admission};
 use crate::machine::outcome::Reply;
 use crate::machine::replacement::Seen;
-use crate::machine::rows::RowError;
-
-/// How a replica behaves.
-#[derive(Debug, Clone)]
-pub struct ReplicaConfig {
-    /// How often a leader says that it is there.
-    pub heartbeat: Duration,
-    /// The shortest random part of the election timeout; the longest is this and [`ELECTION_SPREAD`]. openraft first waits for
-    /// the leader's lease, which is as long as the longest. So a voter that hears no leader becomes a candidate after 480 to
-    /// 550 ms by default, and at its next tick (40 ms): in less than three heartbeats. openraft wants it above one heartbeat.
-    pub election_timeout: Duration,
-    /// Entries between two snapshots.
-    pub snapshot_entries: u64,
-}
-
-/// How far apart members stand for election that have heard the leader at the same time.
-const ELECTION_SPREAD: Duration = Duration::from_millis(70);
-
-impl Default for ReplicaConfig {
-    fn default() -> Self {
-        ReplicaConfig {
-            heartbeat: Duration::from_millis(200),
-            election_timeout: Duration::from_millis(205),
-            snapshot_entries: 5_000,
-        }
-    }
-}
 
 /// Why a replica does not answer.
 #[derive(Debug, thiserror::Error)]
@@ -75,6 +54,9 @@ pub enum ReplicaError {
     /// A majority of the voters cannot be reached.
     #[error("a majority of the group's voters cannot be reached")]
     NoMajority,
+    /// It takes no snapshot now, since others arrive.
+    #[error("the node is taking as much of other snapshots as it can; send this one again later")]
+    Busy,
     /// It ended.
     #[error("the replica of the group has stopped: {0}")]
     Stopped(String),
@@ -129,6 +111,9 @@ pub struct Replica {
     network: String,
     raft: Raft<Types, StateStore>,
     state: StateStore,
+    log: LogStore,
+    pen: Arc<Pen>,
+    snapshot_entries: u64,
     clock: WallClock,
 }
 
@@ -146,12 +131,18 @@ impl Replica {
         on_unserved: OnUnserved,
         clock: WallClock,
     ) -> Result<Replica, ReplicaError> {
-        let log = LogStore::open(group, store.clone())?;
-        let state = StateStore::open(group, network, store)?;
+        let (pen, network, snapshot_entries) = (Pen::new(store), network.to_owned(), config.snapshot_entries);
+        let log = LogStore::open(group, pen.clone())?;
+        let opening = (network.clone(), pen.clone(), config.snapshot_bytes);
+        let state = apart(move || StateStore::open(group, &opening.0, opening.1, opening.2)).await??.by(clock.clone());
         let node = NodeId(heartbeats.communication().network().local());
         let links = Links { heartbeats, group, on_unserved, matched: Arc::default() };
-        let raft = Raft::new(node, Arc::new(raft_config(group, config)), links, log, state.clone()).await?;
-        Ok(Replica { group, network: network.to_owned(), raft, state, clock })
+        let raft = Raft::new(node, Arc::new(raft_config(group, config)), links, log.clone(), state.clone()).await;
+        if raft.is_err() {
+            // What it began to write must not come after what the next attempt writes.
+            pen.put_down().await;
+        }
+        Ok(Replica { group, network, raft: raft?, state, log, pen, snapshot_entries, clock })
     }
 
     /// Begins the group with this node as its only voter. Once for each group.
@@ -167,10 +158,46 @@ impl Replica {
         }
     }
 
+    /// The last ballot here.
+    pub(crate) fn ballot(&self) -> Ballot {
+        Ballot::from(&self.raft.metrics().borrow_watched().vote)
+    }
+
+    /// Takes a later term, nearer to one that is too far above to be believed at once, with a vote for `candidate` that nobody is
+    /// told of: members whose terms somebody drove apart meet again.
+    ///
+    /// # Errors
+    /// [`ReplicaError::Stopped`].
+    pub(crate) async fn climb(&self, candidate: PublicKey) -> Result<(), ReplicaError> {
+        let term = self.ballot().term.saturating_add(TERM_AHEAD_MAX).min(TERM_MAX);
+        let ballot = Ballot { term, node: candidate, elected: false };
+        let mut request = VoteRequest::<Types>::new(ballot.into(), self.log.last());
+        // Whether it is led or not.
+        request.leadership_transfer = true;
+        let taken = self.raft.vote(request).await.map_err(|error| ReplicaError::Stopped(error.to_string()))?;
+        tracing::debug!(group = %self.group, term, is_taken = taken.vote_granted, "the term here is far below another one");
+        Ok(())
+    }
+
+    /// The node that this is.
+    pub(crate) fn here(&self) -> PublicKey {
+        self.raft.node_id().0
+    }
+
     /// The last entry that is applied here.
     #[must_use]
     pub fn applied(&self) -> Option<u64> {
         self.state.view().applied.as_ref().map(|id| id.index)
+    }
+
+    /// The position of that entry.
+    pub(crate) fn executed(&self) -> Option<Position> {
+        self.state.view().applied.map(Position::from)
+    }
+
+    /// The term of an entry of the log here, if it is kept.
+    pub(crate) fn term_at(&self, index: u64) -> io::Result<Option<u64>> {
+        self.log.term_at(index)
     }
 
     /// The group's state, as this member has applied it.
@@ -197,7 +224,7 @@ impl Replica {
     pub async fn propose(&self, batch: &[u8]) -> Result<Reply, ReplicaError> {
         let opened = state_store::open(&self.network, self.group, batch);
         let checked = match &opened {
-            Ok(Authored { body, signer, .. }) => self.view().group().check(body, *signer),
+            Ok(Authored { body, signer, .. }) => admission::check(self.view().group(), body, *signer),
             Err(error) => Err(crate::machine::outcome::Refusal::Invalid(error.to_string())),
         };
         if let Err(refusal) = checked {
@@ -345,7 +372,6 @@ impl Replica {
             ServerState::Follower => Role::Follower,
             ServerState::Learner | ServerState::Shutdown => Role::Learner,
         };
-        let index = |id: &Option<super::types::LogId>| id.as_ref().map(|id| id.index);
         let replicated = metrics.replication.iter().flatten().map(|(node, at)| (node.0, index(at)));
         Status {
             role,
@@ -430,9 +456,8 @@ impl Replica {
         self.clock.now_ms()
     }
 
-    /// The state that these rows of a snapshot are of.
-    pub(crate) fn read_rows(&self, rows: &[Vec<u8>]) -> Result<Group, RowError> {
-        Group::restore(self.group, &self.network, rows)
+    pub(crate) fn state(&self) -> &StateStore {
+        &self.state
     }
 
     pub(crate) fn raft(&self) -> &Raft<Types, StateStore> {
@@ -446,12 +471,45 @@ impl Replica {
             || self.raft.metrics().borrow_watched().membership_config.get_node(&NodeId(node)).is_some()
     }
 
-    /// Stops it. What it acknowledged is on disk.
+    /// Keeps the log short: has a snapshot made when much was executed since the last one, and those entries deleted that it
+    /// covers and that are too many, or too large, to be kept for members that lack them.
+    ///
+    /// # Errors
+    /// [`ReplicaError::Stopped`].
+    pub async fn shorten_log(&self) -> Result<(), ReplicaError> {
+        let (is_due, superfluous) = {
+            let tally = self.state.tally();
+            (tally.is_due(), tally.superfluous())
+        };
+        if is_due {
+            self.raft.trigger().snapshot().await?;
+        }
+        let (covered, applied, purged) = {
+            let metrics = self.raft.metrics();
+            let metrics = metrics.borrow_watched();
+            (index(&metrics.snapshot), index(&metrics.last_applied), index(&metrics.purged))
+        };
+        // Nothing that may yet be being executed (openraft issue 2116).
+        let Some(covered) = covered.min(applied) else { return Ok(()) };
+        let by_bytes = superfluous.map(|last| last.min(covered));
+        let up_to = covered.checked_sub(self.snapshot_entries).max(by_bytes);
+        if let Some(up_to) = up_to.filter(|_| up_to > purged) {
+            self.raft.trigger().purge_log(up_to).await?;
+        }
+        Ok(())
+    }
+
+    /// Stops it. What it acknowledged is on disk, and nothing is written any more.
     pub async fn stop(&self) {
         if let Err(error) = self.raft.shutdown().await {
             tracing::warn!(group = %self.group, %error, "the replica of the group did not stop in order");
         }
+        self.pen.put_down().await;
     }
+}
+
+fn index(id: &Option<LogId>) -> Option<u64> {
+    id.as_ref().map(|id| id.index)
 }
 
 /// Entries that a learner may lack when it becomes a voter.
@@ -465,27 +523,5 @@ impl View<'_> {
     #[must_use]
     pub fn group(&self) -> &Group {
         &self.0.group
-    }
-}
-
-fn raft_config(group: GroupId, config: &ReplicaConfig) -> Config {
-    let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-    Config {
-        cluster_name: group.to_string(),
-        heartbeat_interval: millis(config.heartbeat),
-        election_timeout_min: millis(config.election_timeout),
-        election_timeout_max: millis(config.election_timeout + ELECTION_SPREAD),
-        snapshot_policy: SnapshotPolicy::LogsSinceLast(config.snapshot_entries),
-        // Kept so that a purge never overtakes what is being applied (openraft issue 2116), and members that were away for
-        // a moment need no snapshot.
-        max_in_snapshot_log_to_keep: config.snapshot_entries,
-        replication_lag_threshold: config.snapshot_entries * 2,
-        max_payload_entries: 256,
-        install_snapshot_timeout: 60_000,
-        enable_pre_vote: Some(true),
-        // A leader that goes on in its old term after a restart knows of fewer entries that they are committed than it
-        // acknowledged, and answers reads as of those. In a new term it commits an entry of its own before it answers.
-        enable_leader_restore: Some(false),
-        ..Config::default()
     }
 }

@@ -1,13 +1,17 @@
-//! The runtime that openraft runs on: tokio's, but that a simulation can repeat what it draws, and in which order it wakes.
+//! The runtime that openraft runs on: tokio's, but that a simulation can repeat what it draws, and in which order it wakes; and
+//! where work is done that takes long.
 
 use std::cell::Cell;
 use std::convert::Infallible;
 use std::future::Future;
+use std::io;
 use std::time::Duration;
 
 use openraft::{AsyncRuntime, OptionalSend};
 use openraft_rt_tokio::TokioRuntime;
 use rand_core::TryRng;
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::task::spawn_blocking;
 
 use super::watch::Watch;
 
@@ -123,6 +127,26 @@ impl AsyncRuntime for Runtime {
     }
 }
 
+/// Does work that takes long where it holds up nothing else: on a thread for that. On a runtime of one thread it is done at once,
+/// before anything else: that is where time may be virtual, and where a simulation must do the same things in the same order twice.
+/// Nodes have several threads.
+///
+/// # Errors
+/// The program ends, and it was not begun.
+///
+/// # Panics
+/// As the work does.
+pub(super) async fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
+    if Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread {
+        return Ok(work());
+    }
+    match spawn_blocking(work).await {
+        Ok(done) => Ok(done),
+        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+        Err(_) => Err(io::Error::other("the program ends")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -148,5 +172,33 @@ mod tests {
     #[test]
     fn it_is_a_runtime_by_the_tests_of_openraft() {
         openraft::rt::testing::Suite::<Runtime>::test_all();
+    }
+
+    async fn is_done_here() -> bool {
+        let here = std::thread::current().id();
+        here == apart(|| std::thread::current().id()).await.expect("it is done")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn on_one_thread_work_that_takes_long_is_done_at_once() {
+        let (begun, task) = (tokio::time::Instant::now(), tokio::spawn(async {}));
+        assert!(is_done_here().await);
+        assert!(!task.is_finished() && begun.elapsed() == Duration::ZERO, "nothing else came between");
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn on_several_threads_it_holds_up_nothing() {
+        assert!(!is_done_here().await);
+        // It waits for a task that the only worker must run.
+        let (sender, receiver) = std::sync::mpsc::sync_channel(1);
+        let waiting = tokio::spawn(apart(move || receiver.recv().expect("it is sent")));
+        tokio::spawn(async move { sender.send(7).expect("it is received") });
+        assert_eq!(waiting.await.expect("no panic").expect("it is done"), 7);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn a_panic_of_the_work_is_one_of_whoever_waits() {
+        let waiting = tokio::spawn(apart::<()>(|| panic!("of the work")));
+        assert!(waiting.await.is_err_and(|error| error.is_panic()));
     }
 }

@@ -1,33 +1,47 @@
 //! The group's state: in memory, rebuilt from the last snapshot on disk and the entries after it.
 
+use std::collections::BTreeSet;
 use std::io;
-use std::sync::{Arc, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard};
 
-use althing_protocol::group::Batch as CommandBatch;
-use althing_protocol::{Authored, GroupId, ObjectError, object};
-use althing_store::{Batch, Durability, Family, Range, Store};
-use futures::{Stream, TryStreamExt as _};
+use althing_communication::WallClock;
+use althing_protocol::group::{Batch as CommandBatch, StateMark};
+use althing_protocol::{Authored, GroupId, ObjectError, PublicKey, object};
+use althing_store::{Batch, Durability, Family, Range};
+use futures::{FutureExt as _, Stream, TryStreamExt as _};
 use minicbor::{Decode, Encode};
 use openraft::entry::RaftEntry as _;
 use openraft::storage::{EntryResponder, RaftStateMachine};
 use openraft::{EntryPayload, OptionalSend, RaftSnapshotBuilder};
 
+use super::image::Image;
+use super::pen::Pen;
 use super::records::{MembersRecord, Position, encode};
-use super::types::{Applied, LogId, SnapshotMeta, StoredMembership, Types};
+use super::runtime::apart;
+use super::tally::Tally;
+use super::types::{Applied, EntryPayload as Payload, LogId, NodeId, SnapshotMeta, StoredMembership, Types};
 use super::watch;
 use crate::machine::group::Group;
+use crate::machine::group::comparison::{self, MARK_MS};
+use crate::machine::rows::RowError;
+use crate::machine::successor;
 
 /// Snapshots: the group's 32 bytes, then `m` for the description of the last one, or `r`, its number and that of the row.
 pub const RAFT_SNAPSHOTS: Family = Family("althing.raft.snapshots");
 
 /// Bytes of one write of a snapshot, plus one row.
 const WRITE_BYTES: usize = 1 << 20;
-/// Rows that are read at once.
+/// Rows that are read, or deleted, at once.
 const SCAN_ROWS: usize = 1_024;
+/// Bytes that are read at once, or one row.
+const SCAN_BYTES: usize = 1 << 20;
 
-/// The rows of a snapshot.
-pub(crate) type Rows = Arc<Vec<Vec<u8>>>;
-type Snapshot = openraft::alias::SnapshotOf<Types, Rows>;
+/// Entries that are executed one after the other before whoever executes them looks for others.
+const EXECUTED_MAX: usize = 64;
+/// Bytes of their batches, and one batch more.
+const EXECUTED_BYTES_MAX: usize = 1 << 20;
+
+type Snapshot = openraft::alias::SnapshotOf<Types, Arc<Image>>;
 
 /// What was applied.
 pub(crate) struct State {
@@ -42,7 +56,10 @@ pub(crate) struct StateStore {
     id: GroupId,
     network: Arc<str>,
     state: Arc<RwLock<State>>,
-    store: Arc<dyn Store>,
+    tally: Arc<Mutex<Tally>>,
+    pen: Arc<Pen>,
+    /// By which it knows entries that are executed again. None: it knows none.
+    clock: Option<WallClock>,
     /// The number of changes that were applied, for who waits for one.
     changed: watch::Sender<u64>,
     /// Held while a snapshot is written: one is built while another may arrive.
@@ -88,21 +105,29 @@ impl StateStore {
     ///
     /// # Errors
     /// The disk fails, or the snapshot is damaged.
-    pub fn open(id: GroupId, network: &str, store: Arc<dyn Store>) -> io::Result<StateStore> {
+    pub fn open(id: GroupId, network: &str, pen: Arc<Pen>, log_bytes: u64) -> io::Result<StateStore> {
         let empty = State { group: Group::new(id, network), applied: None, members: StoredMembership::default() };
-        let state = Arc::new(RwLock::new(empty));
         let opened = StateStore {
             id,
             network: network.into(),
-            state,
-            store,
+            state: Arc::new(RwLock::new(empty)),
+            tally: Arc::new(Mutex::new(Tally::new(log_bytes))),
+            pen,
+            clock: None,
             changed: watch::channel(0).0,
             writing: Arc::default(),
         };
         if let Some((description, rows)) = opened.read()? {
-            opened.replace(&description.meta()?, &rows)?;
+            let group = opened.restore(&rows).map_err(|error| damaged(&error))?;
+            opened.replace(&description.meta()?, group);
         }
         Ok(opened)
+    }
+
+    /// Takes no marks of times that are long over by this clock.
+    #[must_use]
+    pub fn by(self, clock: WallClock) -> StateStore {
+        StateStore { clock: Some(clock), ..self }
     }
 
     /// The state now.
@@ -115,28 +140,59 @@ impl StateStore {
         self.changed.subscribe()
     }
 
-    fn replace(&self, meta: &SnapshotMeta, rows: &[Vec<u8>]) -> io::Result<()> {
-        let group = Group::restore(self.id, &self.network, rows).map_err(|error| damaged(&error))?;
-        let (applied, members) = (meta.last_log_id, meta.last_membership.clone());
-        *self.state.write().expect("no holder of the state panics") = State { group, applied, members };
+    /// How much of the log was executed.
+    pub fn tally(&self) -> MutexGuard<'_, Tally> {
+        self.tally.lock().expect("no holder of the tally panics")
+    }
+
+    /// The state that these rows of a snapshot are of. It may take seconds.
+    pub fn restore(&self, rows: &[Vec<u8>]) -> Result<Group, RowError> {
+        Group::restore(self.id, &self.network, rows)
+    }
+
+    /// Whether the log may have the voters of a snapshot.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn check_log(&self, members: &StoredMembership) -> Result<(), &'static str> {
+        let here = self.view();
+        successor::check_log(&voters(members), &here.group, &voters(&here.members))
+    }
+
+    /// Whether a snapshot takes nothing back of what was executed since it was checked. openraft ends the replica otherwise,
+    /// which begins again with what is on disk: nothing of the log is deleted before the snapshot has taken its place.
+    fn check_again(&self, group: &Group, members: &StoredMembership) -> io::Result<()> {
+        let kept = successor::check_kept(group, &self.view().group);
+        let checked = kept.and_then(|()| self.check_log(members));
+        checked.map_err(|why| io::Error::other(format!("the snapshot is refused, since entries were executed: {why}")))
+    }
+
+    fn replace(&self, meta: &SnapshotMeta, group: Group) {
+        let next = State { group, applied: meta.last_log_id, members: meta.last_membership.clone() };
+        let before = {
+            let mut state = self.state.write().expect("no holder of the state panics");
+            self.tally().replaced();
+            std::mem::replace(&mut *state, next)
+        };
+        // It may be large: nobody waits while it goes.
+        drop(before);
         self.changed.send_modify(|count| *count += 1);
-        Ok(())
     }
 
     fn description(&self) -> io::Result<Option<Description>> {
-        let bytes = self.store.read(RAFT_SNAPSHOTS, &description_key(self.id)).map_err(io::Error::other)?;
+        let bytes = self.pen.store().read(RAFT_SNAPSHOTS, &description_key(self.id)).map_err(io::Error::other)?;
         bytes.map(|bytes| minicbor::decode(&bytes).map_err(|error| damaged(&error))).transpose()
     }
 
     fn read(&self) -> io::Result<Option<(Description, Vec<Vec<u8>>)>> {
         let Some(description) = self.description()? else { return Ok(None) };
         let (prefix, mut rows) = (row_prefix(self.id, description.number), Vec::new());
-        let mut range = Range::prefix(prefix.clone(), SCAN_ROWS);
+        let mut range = Range::prefix(prefix, SCAN_ROWS).within(SCAN_BYTES);
         loop {
-            let some = self.store.scan(RAFT_SNAPSHOTS, range).map_err(io::Error::other)?;
-            let Some((last, _)) = some.last().cloned() else { break };
+            let some = self.pen.store().scan(RAFT_SNAPSHOTS, range.clone()).map_err(io::Error::other)?;
+            let Some((last, _)) = some.last() else { break };
+            range = range.after(last.clone());
             rows.extend(some.into_iter().map(|(_, value)| value));
-            range = Range::prefix(prefix.clone(), SCAN_ROWS).after(last);
         }
         if rows.len() as u64 != description.rows {
             // A later one may have been written meanwhile.
@@ -165,14 +221,13 @@ impl StateStore {
             let key = [row_prefix(self.id, number).as_slice(), &(at as u64).to_be_bytes()].concat();
             batch.put(RAFT_SNAPSHOTS, key, row.as_slice());
             if batch.bytes() >= WRITE_BYTES {
-                let full = std::mem::take(&mut batch);
-                self.store.write(full, Durability::Buffered).await.map_err(io::Error::other)?;
+                self.pen.write(std::mem::take(&mut batch), Durability::Buffered).await?;
             }
         }
         let members = (&meta.last_membership).into();
         let description = Description { number, last, members, rows: rows.len() as u64 };
         batch.put(RAFT_SNAPSHOTS, description_key(self.id), encode(&description));
-        self.store.write(batch, Durability::Synced).await.map_err(io::Error::other)?;
+        self.pen.write(batch, Durability::Synced).await?;
         match before {
             Some(before) => self.delete(before.number).await,
             None => Ok(()),
@@ -182,31 +237,88 @@ impl StateStore {
     async fn delete(&self, number: u64) -> io::Result<()> {
         loop {
             let range = Range::prefix(row_prefix(self.id, number), SCAN_ROWS);
-            let rows = self.store.scan(RAFT_SNAPSHOTS, range).map_err(io::Error::other)?;
-            if rows.is_empty() {
+            let keys = self.pen.store().keys(RAFT_SNAPSHOTS, range).map_err(io::Error::other)?;
+            if keys.is_empty() {
                 return Ok(());
             }
             let mut batch = Batch::new();
-            for (key, _) in rows {
+            for key in keys {
                 batch.delete(RAFT_SNAPSHOTS, key);
             }
-            self.store.write(batch, Durability::Buffered).await.map_err(io::Error::other)?;
+            self.pen.write(batch, Durability::Buffered).await?;
         }
     }
 
-    fn apply_one(&self, id: LogId, payload: &super::types::EntryPayload) -> Applied {
+    /// Executes entries, in their order, and tells who waits for one what became of it. Where the group uses rules that this build
+    /// does not know, none is executed, and the replica fails.
+    fn apply_all(&self, entries: Vec<EntryResponder<Types>>) -> io::Result<()> {
+        for (entry, responder) in entries {
+            comparison::check_rules(&self.view().group).map_err(io::Error::other)?;
+            let applied = self.apply_one(entry.log_id(), &entry.payload);
+            if let Some(responder) = responder {
+                responder.send(applied);
+            }
+        }
+        Ok(())
+    }
+
+    /// Executes one entry. The state is locked for the whole of it and no longer: whoever reads sees all of a batch that its author
+    /// signed, or nothing of it, and waits for one batch at most, whose cost is bounded ([`crate::machine::work::Steps`]).
+    fn apply_one(&self, id: LogId, payload: &Payload) -> Applied {
         // Signatures are verified before the lock is taken.
         let opened = match payload {
             EntryPayload::Normal(proposal) => Some((proposal.at_ms, open(&self.network, self.id, &proposal.batch))),
             EntryPayload::Blank | EntryPayload::Membership(_) => None,
         };
+        // So is the mark taken, while others read: nothing but this executes entries, so that the state stays as it is.
+        let mark = opened.as_ref().and_then(|(at_ms, _)| self.mark_before(*at_ms));
         let mut state = self.state.write().expect("no holder of the state panics");
         if let EntryPayload::Membership(members) = payload {
             state.members = StoredMembership::new(Some(id), members.clone());
         }
         state.applied = Some(id);
+        self.tally().add(id.index, content_bytes(payload));
+        if let Some(mark) = mark {
+            comparison::keep_mark(&mut state.group, mark);
+        }
         Applied(opened.map(|(at_ms, batch)| state.group.apply(at_ms, &batch)))
     }
+
+    /// The mark that is taken before an entry of that time, if one is, and others may still declare theirs of it.
+    fn mark_before(&self, at_ms: u64) -> Option<StateMark> {
+        let is_over = |clock: &WallClock| at_ms.saturating_add(2 * MARK_MS) < clock.now_ms();
+        if self.clock.as_ref().is_some_and(is_over) {
+            return None;
+        }
+        comparison::mark_before(&self.view().group, at_ms)
+    }
+
+    /// A snapshot of the state now.
+    fn picture(&self) -> (SnapshotMeta, Vec<Vec<u8>>) {
+        // Copied, since it takes much less than writing the rows: entries that are to be executed wait for whoever reads, and others
+        // that read wait behind these.
+        let (meta, group) = {
+            let state = self.view();
+            self.tally().covered();
+            let meta = SnapshotMeta { last_log_id: state.applied, last_membership: state.members.clone() };
+            (meta, state.group.clone())
+        };
+        (meta, group.rows())
+    }
+}
+
+/// What an entry has of content.
+fn content_bytes(payload: &Payload) -> usize {
+    match payload {
+        EntryPayload::Normal(proposal) => proposal.batch.len(),
+        EntryPayload::Blank | EntryPayload::Membership(_) => 0,
+    }
+}
+
+/// The sets of voters of a log.
+pub(crate) fn voters(members: &StoredMembership) -> Vec<BTreeSet<PublicKey>> {
+    let keys = |set: &BTreeSet<NodeId>| set.iter().map(|node| node.0).collect();
+    members.membership().get_joint_config().iter().map(keys).collect()
 }
 
 /// The batch in these bytes, if its signature is valid.
@@ -215,7 +327,7 @@ pub(crate) fn open(network: &str, group: GroupId, bytes: &[u8]) -> Result<Author
 }
 
 impl RaftStateMachine<Types> for StateStore {
-    type SnapshotData = Rows;
+    type SnapshotData = Arc<Image>;
     type SnapshotBuilder = StateStore;
 
     async fn applied_state(&mut self) -> io::Result<(Option<LogId>, StoredMembership)> {
@@ -227,11 +339,19 @@ impl RaftStateMachine<Types> for StateStore {
     where
         Strm: Stream<Item = io::Result<EntryResponder<Types>>> + Unpin + OptionalSend,
     {
-        while let Some((entry, responder)) = entries.try_next().await? {
-            let applied = self.apply_one(entry.log_id(), &entry.payload);
-            if let Some(responder) = responder {
-                responder.send(applied);
+        while let Some(first) = entries.try_next().await? {
+            let mut bytes = content_bytes(&first.0.payload);
+            let mut some = vec![first];
+            // Those that are there already are executed with it; it does not wait for others.
+            while some.len() < EXECUTED_MAX
+                && bytes < EXECUTED_BYTES_MAX
+                && let Some(Some(next)) = entries.try_next().now_or_never().transpose()?
+            {
+                bytes += content_bytes(&next.0.payload);
+                some.push(next);
             }
+            let store = self.clone();
+            apart(move || store.apply_all(some)).await??;
         }
         self.changed.send_modify(|count| *count += 1);
         Ok(())
@@ -241,29 +361,42 @@ impl RaftStateMachine<Types> for StateStore {
         self.clone()
     }
 
-    async fn install_snapshot(&mut self, meta: &SnapshotMeta, rows: Rows) -> io::Result<()> {
+    async fn install_snapshot(&mut self, meta: &SnapshotMeta, image: Arc<Image>) -> io::Result<()> {
         // Checked before it replaces anything on disk.
-        Group::restore(self.id, &self.network, &rows).map_err(|error| damaged(&error))?;
-        self.write(meta, &rows).await?;
-        self.replace(meta, &rows)
+        let group = match image.take_group() {
+            Some(group) => {
+                let (store, members) = (self.clone(), meta.last_membership.clone());
+                apart(move || store.check_again(&group, &members).map(|()| group)).await??
+            }
+            None => {
+                let (store, image) = (self.clone(), image.clone());
+                apart(move || store.restore(image.rows())).await?.map_err(|error| damaged(&error))?
+            }
+        };
+        self.write(meta, image.rows()).await?;
+        self.replace(meta, group);
+        Ok(())
     }
 
     async fn get_current_snapshot(&mut self) -> io::Result<Option<Snapshot>> {
-        let Some((description, rows)) = self.read()? else { return Ok(None) };
-        Ok(Some(Snapshot { meta: description.meta()?, snapshot: Arc::new(rows) }))
+        let store = self.clone();
+        let Some((description, rows)) = apart(move || store.read()).await?? else { return Ok(None) };
+        Ok(Some(Snapshot { meta: description.meta()?, snapshot: Image::new(rows) }))
     }
 }
 
 impl RaftSnapshotBuilder<Types> for StateStore {
-    type SnapshotData = Rows;
+    type SnapshotData = Arc<Image>;
 
     async fn build_snapshot(&mut self) -> io::Result<Snapshot> {
-        let (meta, rows) = {
-            let state = self.view();
-            let meta = SnapshotMeta { last_log_id: state.applied, last_membership: state.members.clone() };
-            (meta, state.group.rows())
-        };
+        let store = self.clone();
+        let (meta, rows) = apart(move || store.picture()).await?;
         self.write(&meta, &rows).await?;
-        Ok(Snapshot { meta, snapshot: Arc::new(rows) })
+        Ok(Snapshot { meta, snapshot: Image::new(rows) })
     }
 }
+
+#[cfg(test)]
+mod installs;
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,4 @@
-//! openraft's own suite of tests, on both stores.
+//! openraft's own suite of tests, on both stores; and what the suite does not ask.
 
 use std::sync::Arc;
 
@@ -7,9 +7,19 @@ use althing_store::{MemoryStore, RocksStore, Store, StoreConfig};
 use openraft::StorageError;
 use openraft::testing::log::{StoreBuilder, Suite};
 
-use super::log_store::{LogStore, RAFT_LOG, RAFT_STATE};
+use super::log_rows::{RAFT_LOG, RAFT_STATE};
+use super::log_store::LogStore;
+use super::pen::Pen;
 use super::state_store::{RAFT_SNAPSHOTS, StateStore};
 use super::types::Types;
+
+mod endings;
+mod held;
+mod logs;
+mod states;
+
+/// Bytes of entries after which a snapshot is due.
+const LOG_BYTES: u64 = 64 << 20;
 
 /// Builds stores; on disk if it should.
 struct Builder {
@@ -29,8 +39,9 @@ impl StoreBuilder<Types, LogStore, StateStore, Option<tempfile::TempDir>> for Bu
             }
             None => Arc::new(MemoryStore::new(&families)),
         };
-        let log = LogStore::open(group, store.clone()).expect("a log");
-        let state = StateStore::open(group, "test", store).expect("a state");
+        let pen = Pen::new(store);
+        let log = LogStore::open(group, pen.clone()).expect("a log");
+        let state = StateStore::open(group, "test", pen, LOG_BYTES).expect("a state");
         Ok((folder, log, state))
     }
 }

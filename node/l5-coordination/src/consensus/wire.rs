@@ -24,10 +24,12 @@ pub const BEATS_MAX: usize = 256;
 /// Entries of a group, one after the other: their numbers are below this.
 const INDEX_MAX: u64 = u64::MAX / 2;
 /// Terms of a group, one election each: they are at most this.
-const TERM_MAX: u64 = u64::MAX / 2;
+pub(crate) const TERM_MAX: u64 = u64::MAX / 2;
 /// How far the term of a message may be above the last one here. A member misses fewer elections than this in ten hours of
 /// nothing else, and nobody can use the terms up: that takes 2^47 messages.
 pub const TERM_AHEAD_MAX: u64 = 1 << 16;
+/// Terms that rise by more than this at once do so once a second: whoever was left behind rises as fast.
+const TERM_LEAP: u64 = 1 << 10;
 
 /// Whether a message contradicts itself, or why.
 type Checked = Result<(), String>;
@@ -89,6 +91,11 @@ impl Ballot {
             return Ok(());
         }
         Err(format!("it names an impossible term: {} is above {most}, the highest that can follow here", self.term))
+    }
+
+    /// Whether its term is farther above the last one that is known than a few elections explain.
+    pub(crate) fn is_leap(self, known: Option<u64>) -> bool {
+        known.map_or(self.term > TERM_MAX, |known| self.term > known.saturating_add(TERM_LEAP))
     }
 
     fn leads(self) -> Checked {
@@ -483,6 +490,10 @@ pub enum Unserved {
     #[n(6)]
     #[error("the group's charter lets only its owners read this, and the caller is no node of an owner")]
     OnlyOwnersRead,
+    /// The node takes as much of other snapshots as it can.
+    #[n(7)]
+    #[error("the member is taking other snapshots; this one may be sent again later")]
+    Busy,
 }
 
 /// The value in these bytes.

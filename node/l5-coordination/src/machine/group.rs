@@ -1,31 +1,40 @@
 //! A group: executes the batches of its log, in their order.
 
+pub mod admission;
+pub mod comparison;
+mod costs;
 pub(crate) mod owners;
 mod permits;
 pub(crate) mod withdrawal;
+mod writing;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use althing_protocol::group::{
-    Author, Batch, Charter, Command, Endorsed, Founding, GroupId, Invitation, Join, KeyLogs,
+    Author, Batch, Charter, Command, Declaration, Endorsed, Founding, GroupId, Invitation, Join, KeyLogs, StateMark,
 };
+use althing_protocol::keylog::Relation;
 use althing_protocol::object::{Membership, Statement};
 use althing_protocol::{Authored, CallerId, KeyLog, ObjectError, PublicKey, PublisherId};
 use minicbor::bytes::ByteVec;
 
-use super::members::{Admission, Members};
+use super::agents::Agents;
+use super::members::{Admission, Members, RULES_FIRST, older};
 use super::outcome::{Outcome, Refusal, Reply};
 use super::proposals::Proposals;
-use super::sessions::{Sessions, Turn};
+use super::sessions::{NODES_MAX, Sessions, Turn};
+use super::shares::{Moment, Sharers};
 use super::values::Values;
-use super::work::{Asker, Work};
+use super::work::{Asker, Steps, Work};
 use super::workflow::Flows;
 
 /// Expelled nodes that are remembered.
-const EXPELLED_MAX: usize = 1_024;
+pub(super) const EXPELLED_MAX: usize = 1_024;
 /// Charters of one group, one after the other.
-const CHARTERS_MAX: usize = 256;
+pub(super) const CHARTERS_MAX: usize = 256;
+/// Used invitations that are in force: each is remembered until its end, which is a week away at most.
+pub(super) const USED_MAX: usize = 4_096;
 
 /// The state of one group.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,6 +55,8 @@ pub struct Group {
     pub(crate) logs: KeyLogs,
     pub(crate) sessions: Sessions,
     pub(crate) values: Values,
+    /// Which deployments of agents are the last ones.
+    pub(crate) agents: Agents,
     pub(crate) work: Work,
     pub(crate) flows: Flows,
     /// The invitations that were used, and until when each is valid.
@@ -54,6 +65,10 @@ pub struct Group {
     pub(crate) expelled: BTreeMap<PublicKey, u64>,
     /// What owners are asked to sign.
     pub(crate) proposals: Proposals,
+    /// The version of the rules by which it executes its log.
+    pub(crate) rules: u32,
+    /// The last digests of this state, the last one last.
+    pub(crate) marks: Vec<StateMark>,
 }
 
 impl Group {
@@ -72,11 +87,14 @@ impl Group {
             logs: KeyLogs::new(),
             sessions: Sessions::default(),
             values: Values::default(),
+            agents: Agents::default(),
             work: Work::default(),
             flows: Flows::default(),
             used: BTreeMap::new(),
             expelled: BTreeMap::new(),
             proposals: Proposals::default(),
+            rules: RULES_FIRST,
+            marks: Vec::new(),
         }
     }
 
@@ -111,10 +129,9 @@ impl Group {
         endorsed.verify(&self.network, &self.id.to_string(), charter, &self.logs, now_ms).ok()
     }
 
-    /// Whether this may be a later state than `earlier`: its charters begin with those, and neither epoch nor time falls.
-    #[must_use]
-    pub fn follows(&self, earlier: &Group) -> bool {
-        self.charters.starts_with(&earlier.charters) && self.epoch >= earlier.epoch && self.now_ms >= earlier.now_ms
+    /// The publishers whose key logs are needed.
+    pub(crate) fn needed_publishers(&self) -> BTreeSet<PublisherId> {
+        publishers(&self.network, self.id, &self.charters, &self.members)
     }
 
     /// Its members.
@@ -133,6 +150,12 @@ impl Group {
     #[must_use]
     pub fn values(&self) -> &Values {
         &self.values
+    }
+
+    /// Which deployments of its agents are the last ones.
+    #[must_use]
+    pub fn agents(&self) -> &Agents {
+        &self.agents
     }
 
     /// Its tasks.
@@ -166,7 +189,8 @@ impl Group {
         }
     }
 
-    /// Executes one batch, whose signature was checked; `at_ms` is the time of the leader that accepted it.
+    /// Executes one batch, whose signature was checked; `at_ms` is the time of the leader that accepted it. A mark that is due
+    /// is taken before ([`Group::mark_before`]).
     pub fn apply(&mut self, at_ms: u64, batch: &Result<Authored<Batch>, ObjectError>) -> Reply {
         self.advance(at_ms);
         match self.admit(batch) {
@@ -174,7 +198,11 @@ impl Group {
                 if let Author::Node(node) = batch.author {
                     self.members.hear(&node);
                 }
-                let outcomes = batch.commands.iter().map(|command| Outcome::of(self.execute(batch.author, command)));
+                let steps = Steps::default();
+                let outcomes = batch
+                    .commands
+                    .iter()
+                    .map(|command| Outcome::of(self.execute_within(&steps, batch.author, command)));
                 Reply::Executed(outcomes.collect())
             }
             Ok(None) => Reply::Duplicate,
@@ -188,13 +216,14 @@ impl Group {
         let now_ms = self.now_ms;
         self.used.retain(|_, until_ms| *until_ms >= now_ms);
         self.proposals.expire(now_ms);
-        self.flows.advance(&mut self.work, now_ms);
+        let moment = Moment { now_ms, sharers: Sharers::of(self.charter.as_ref(), &self.members) };
+        self.flows.advance(&mut self.work, moment);
     }
 
     /// The batch, if it is executed; none if it was executed before.
     fn admit<'a>(&mut self, batch: &'a Result<Authored<Batch>, ObjectError>) -> Result<Option<&'a Batch>, Refusal> {
         let Authored { body, signer, .. } = batch.as_ref().map_err(|error| Refusal::Invalid(error.to_string()))?;
-        self.check(body, *signer)?;
+        admission::check(self, body, *signer)?;
         if matches!(body.commands.as_slice(), [Command::Found(_)]) {
             // It is the first command of all, and refused later.
             return Ok(Some(body));
@@ -206,42 +235,18 @@ impl Group {
         }
     }
 
-    /// Whether a batch would be executed now, apart from its turn.
-    ///
-    /// # Errors
-    /// Why not.
-    pub fn check(&self, batch: &Batch, signer: PublicKey) -> Result<(), Refusal> {
-        if self.dissolution.is_some() {
-            return Err(Refusal::Dissolved);
-        }
-        let alone = |command: &Command| matches!(command, Command::Found(_) | Command::Join(_));
-        let introduces = batch.commands.iter().any(alone);
-        if introduces && batch.commands.len() != 1 {
-            return Err(Refusal::Invalid("a founding and a join are alone in their batch".to_owned()));
-        }
-        if batch.epoch != self.epoch {
-            return Err(Refusal::Epoch { signed: batch.epoch, current: self.epoch });
-        }
-        match batch.author {
-            Author::Node(node) if node != signer => Err(Refusal::Author(format!("{signer} signed for {node}"))),
-            Author::Node(_) if introduces && self.sessions.has(batch.author, batch.session, batch.sequence) => Ok(()),
-            Author::Node(node) if introduces => self.check_introduction(&batch.commands[0], node),
-            Author::Node(node) if self.members.get(&node).is_some() => Ok(()),
-            Author::Node(node) => Err(Refusal::NotAMember(node)),
-            Author::Publisher(publisher) => {
-                // Earlier owners are known too, but not obeyed.
-                if !self.is_heard(publisher) {
-                    let why = format!("{} owns neither the group nor one of its members", batch.author);
-                    return Err(Refusal::NotPermitted(why));
-                }
-                let unknown = || Refusal::Author(format!("the group does not know the publisher {publisher}"));
-                let log = self.logs.get(&publisher).ok_or_else(unknown)?;
-                log.accepts(signer, self.now_ms).map_err(|error| Refusal::Author(error.to_string()))
-            }
-        }
+    /// One command by itself.
+    #[cfg(test)]
+    pub(crate) fn execute(&mut self, author: Author, command: &Command) -> Result<Option<u64>, Refusal> {
+        self.execute_within(&Steps::default(), author, command)
     }
 
-    pub(crate) fn execute(&mut self, author: Author, command: &Command) -> Result<Option<u64>, Refusal> {
+    pub(crate) fn execute_within(
+        &mut self,
+        steps: &Steps,
+        author: Author,
+        command: &Command,
+    ) -> Result<Option<u64>, Refusal> {
         if self.dissolution.is_some() {
             return Err(Refusal::Dissolved);
         }
@@ -252,14 +257,20 @@ impl Group {
             // It left by an earlier command of the same batch.
             return Err(Refusal::NotAMember(node));
         }
+        if let Some(cost) = costs::of(self, command) {
+            steps.check()?;
+            steps.spend(cost);
+        }
         match (command, author) {
             (Command::Found(founding), Author::Node(node)) => self.found(founding, node),
             (Command::Join(join), Author::Node(node)) => self.join(join, node),
             (Command::Leave, Author::Node(node)) => self.remove(node),
             (Command::Addresses(addresses), Author::Node(node)) => self.members.moved(node, addresses).map(|()| None),
-            (Command::Found(_) | Command::Join(_) | Command::Leave | Command::Addresses(_), Author::Publisher(_)) => {
-                Err(Refusal::Author("only the node itself can found, join, leave or move".to_owned()))
-            }
+            (Command::Declare(declaration), Author::Node(node)) => comparison::declare(self, node, *declaration),
+            (
+                Command::Found(_) | Command::Join(_) | Command::Leave | Command::Addresses(_) | Command::Declare(_),
+                Author::Publisher(_),
+            ) => Err(Refusal::Author("only the node itself can found, join, leave, move or declare".to_owned())),
             (Command::Expel(endorsed), _) => owners::expel(self, endorsed),
             (Command::Amend(amendment), _) => owners::amend(self, amendment),
             (Command::Dissolve(endorsed), _) => owners::dissolve(self, endorsed),
@@ -269,34 +280,27 @@ impl Group {
             (Command::Silent(voter), _) => owners::silent(self, author, *voter),
             (Command::Withdraw(signed), _) => withdrawal::withdraw(self, signed),
             (Command::Replace(replace), _) => owners::replace(self, author, replace.voter, replace.learner),
-            (Command::Set(set), _) => {
-                permits::write(self, author)?;
-                self.values.set(set).map(Some)
-            }
-            (Command::Remove(remove), _) => {
-                permits::write(self, author)?;
-                self.values.remove(remove).map(Some)
-            }
-            (command, _) => {
-                let (is_owner, may_assign) = (self.is_owner(author), permits::assign(self, author));
-                let asker = Asker { author, is_owner, may_assign, members: &self.members, now_ms: self.now_ms };
-                self.flows.execute(&asker, &mut self.work, command)
-            }
+            (Command::Set(set), _) => writing::set(self, author, set),
+            (Command::Remove(remove), _) => writing::remove(self, author, remove),
+            (command, _) => self.execute_work(steps, author, command),
         }
     }
 
-    /// Whether a founding or a join would succeed, as far as its invitation goes: strangers must not fill the log.
-    fn check_introduction(&self, command: &Command, node: PublicKey) -> Result<(), Refusal> {
-        match command {
-            Command::Found(_) if self.charter.is_some() => Err(Refusal::Charter),
-            Command::Join(join) => self.invited(join, node).map(drop),
-            _ => Ok(()),
-        }
+    /// A command about tasks, runs or schedules.
+    fn execute_work(&mut self, steps: &Steps, author: Author, command: &Command) -> Result<Option<u64>, Refusal> {
+        let (is_owner, may_assign) = (self.is_owner(author), permits::assign(self, author));
+        let (owner, now_ms) = (self.owner_of_author(author)?, self.now_ms);
+        let moment = Moment { now_ms, sharers: Sharers::of(self.charter.as_ref(), &self.members) };
+        let asker = Asker { author, owner, is_owner, may_assign, members: &self.members, steps, moment };
+        self.flows.execute(&asker, &mut self.work, command)
     }
 
-    /// Whether `publisher` is an owner of the group, or of one of its members.
-    fn is_heard(&self, publisher: PublisherId) -> bool {
-        self.owns(publisher) || self.members.iter().any(|(_, member)| member.owner == publisher)
+    /// In whose room is what an author gives the group.
+    fn owner_of_author(&self, author: Author) -> Result<PublisherId, Refusal> {
+        match author {
+            Author::Publisher(publisher) => Ok(publisher),
+            Author::Node(node) => self.members.get(&node).map(|member| member.owner).ok_or(Refusal::NotAMember(node)),
+        }
     }
 
     fn owns(&self, publisher: PublisherId) -> bool {
@@ -327,6 +331,8 @@ impl Group {
         self.charters.push((founding.charter.clone(), self.now_ms));
         self.charter = Some(charter);
         self.epoch = 1;
+        let needed = self.needed_publishers();
+        self.logs.retain(|publisher, _| needed.contains(publisher));
         Ok(Some(self.epoch))
     }
 
@@ -338,10 +344,17 @@ impl Group {
         let (owner, _) = owner_of(&self.network, self.now_ms, &join.owner, node, &logs)?;
         let admission = Admission { invitation: join.invitation.clone(), at_ms: self.now_ms };
         self.members.join(node, owner, join.addresses.clone(), Some(admission), voters_max)?;
+        self.members.declare(node, Declaration { rules: join.rules.unwrap_or(RULES_FIRST), mark: None })?;
         self.used.insert(invitation.nonce, invitation.not_after_ms);
         self.proposals.remove(&owners::name_of(&invitation));
-        self.logs.insert(owner, log);
+        self.learn(log);
         Ok(None)
+    }
+
+    /// Knows a later key log. No key is lost with one that it displaces (P-48): that one has a single event after the fork, by
+    /// the key that the last common event committed to, and the first event of the later one is by the same.
+    fn learn(&mut self, log: Arc<KeyLog>) {
+        self.logs.insert(log.publisher(), log);
     }
 
     /// The invitation by which `node` may join now.
@@ -350,7 +363,16 @@ impl Group {
         if invitation.node != node {
             return Err(Refusal::Invitation("it is for another node".to_owned()));
         }
-        owners::check_invitation(self, &invitation).map(|()| invitation)
+        if join.rules.is_none_or(|rules| rules < self.rules) {
+            return Err(Refusal::Invalid(older(self.rules)));
+        }
+        owners::check_invitation(self, &invitation)?;
+        if self.used.len() >= USED_MAX || self.sessions.nodes() >= NODES_MAX {
+            return Err(Refusal::Full(
+                "as many nodes joined, or tried to, as it can remember; try again later".to_owned(),
+            ));
+        }
+        Ok(invitation)
     }
 
     /// A node is no member any more.
@@ -358,6 +380,7 @@ impl Group {
         let voters_max = self.founded()?.policy.voters_max;
         self.members.remove(node, voters_max)?;
         self.work.leave(node);
+        comparison::use_rules(self);
         Ok(Some(self.next_epoch()))
     }
 
@@ -374,7 +397,7 @@ impl Group {
     fn next_epoch(&mut self) -> u64 {
         self.epoch = self.epoch.saturating_add(1);
         self.proposals.end_expulsions();
-        let known = publishers(&self.network, self.id, &self.charters, &self.members);
+        let known = self.needed_publishers();
         self.logs.retain(|publisher, _| known.contains(publisher));
         let (logs, members) = (&self.logs, &self.members);
         self.sessions.retain(|author| match author {
@@ -448,12 +471,17 @@ fn forget_oldest(expelled: &mut BTreeMap<PublicKey, u64>) {
     }
 }
 
+/// Whether a key log is the one that is known, or takes its place (P-48).
+pub(crate) fn is_later(log: &KeyLog, known: &KeyLog) -> bool {
+    matches!(log.relation(known), Relation::Same | Relation::Continues | Relation::Displaces)
+}
+
 fn read_log(known: Option<&KeyLog>, events: &[ByteVec]) -> Result<KeyLog, Refusal> {
     let wrong = |error: &dyn std::fmt::Display| Refusal::KeyLog(error.to_string());
     let log = KeyLog::verify_onto(known, &events.iter().map(|event| event.as_slice()).collect::<Vec<_>>())
         .map_err(|error| wrong(&error))?;
-    if known.is_some_and(|known| !log.continues(known)) {
-        return Err(Refusal::KeyLog("it does not extend the one that the group knows".to_owned()));
+    if known.is_some_and(|known| !is_later(&log, known)) {
+        return Err(Refusal::KeyLog("it neither extends nor displaces the one that the group knows".to_owned()));
     }
     Ok(log)
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use althing_protocol::group::Endorsed;
+use althing_protocol::group::{Declaration, Endorsed, StateMark};
 use althing_protocol::limits::GROUP_MEMBERS_MAX;
 use althing_protocol::{PublicKey, PublisherId};
 use minicbor::{Decode, Encode};
@@ -25,6 +25,12 @@ pub struct Member {
     /// The invitation by which it joined, and the group's time then; none for the founder.
     #[n(3)]
     pub admission: Option<Admission>,
+    /// The version of the rules that it knows, as it says itself.
+    #[n(4)]
+    pub rules: u32,
+    /// What it said of its state last.
+    #[n(5)]
+    pub mark: Option<StateMark>,
 }
 
 /// Why a member is one: shown to others with each snapshot.
@@ -52,7 +58,14 @@ pub struct Members {
     joined: u64,
     /// Members that another one did not hear when they voted, and that said nothing since; since when, Unix milliseconds.
     silent: BTreeMap<PublicKey, u64>,
+    /// How many members each owner has.
+    owners: BTreeMap<PublisherId, usize>,
 }
+
+/// The version of the rules that every member knows: no earlier one was ever said.
+pub(crate) const RULES_FIRST: u32 = 1;
+/// Marks that are kept: members declare the last one after others have taken the next.
+pub const MARKS_KEPT: usize = 2;
 
 impl Members {
     /// The member of that key.
@@ -82,6 +95,31 @@ impl Members {
     #[must_use]
     pub fn voters(&self) -> &BTreeSet<PublicKey> {
         &self.voters
+    }
+
+    /// Whether the publisher owns one of them.
+    #[must_use]
+    pub fn owns(&self, owner: &PublisherId) -> bool {
+        self.owners.contains_key(owner)
+    }
+
+    /// How many owners they have.
+    #[must_use]
+    pub fn owners(&self) -> usize {
+        self.owners.len()
+    }
+
+    /// The highest version of the rules that all of them know.
+    #[must_use]
+    pub fn known_rules(&self) -> u32 {
+        self.by_node.values().map(|member| member.rules).min().unwrap_or(RULES_FIRST)
+    }
+
+    /// A member says which rules it knows, and what its state was.
+    pub(crate) fn declare(&mut self, node: PublicKey, declaration: Declaration) -> Result<(), Refusal> {
+        let member = self.by_node.get_mut(&node).ok_or(Refusal::NotAMember(node))?;
+        (member.rules, member.mark) = (declaration.rules, declaration.mark);
+        Ok(())
     }
 
     /// Whether the log's members may become these: each set of voters is or was lately one of the state's, and each other
@@ -119,7 +157,9 @@ impl Members {
         if self.by_node.len() == GROUP_MEMBERS_MAX {
             return Err(Refusal::Full(format!("it has {GROUP_MEMBERS_MAX} members")));
         }
-        self.by_node.insert(node, Member { owner, order: self.joined, addresses, admission });
+        let (order, rules, mark) = (self.joined, RULES_FIRST, None);
+        self.by_node.insert(node, Member { owner, order, addresses, admission, rules, mark });
+        *self.owners.entry(owner).or_default() += 1;
         self.joined = self.joined.saturating_add(1);
         self.choose_voters(voters_max);
         Ok(())
@@ -134,14 +174,16 @@ impl Members {
 
     /// Removes a member.
     pub(crate) fn remove(&mut self, node: PublicKey, voters_max: u8) -> Result<(), Refusal> {
-        if !self.by_node.contains_key(&node) {
-            return Err(Refusal::NotAMember(node));
-        }
+        let owner = self.by_node.get(&node).ok_or(Refusal::NotAMember(node))?.owner;
         if self.by_node.len() == 1 {
             return Err(Refusal::LastMember);
         }
         self.by_node.remove(&node);
         self.silent.remove(&node);
+        if let Some(count) = self.owners.get_mut(&owner) {
+            *count -= 1;
+        }
+        self.owners.retain(|_, count| *count > 0);
         self.choose_voters(voters_max);
         Ok(())
     }
@@ -175,12 +217,17 @@ impl Members {
         self.set_voters(voters);
     }
 
+    /// How many of the members vote.
+    pub(crate) fn voters_wanted(&self, voters_max: u8) -> usize {
+        let possible = usize::from(voters_max).min(self.by_node.len());
+        if possible % 2 == 0 { possible.saturating_sub(1) } else { possible }
+    }
+
     /// An odd number of voters: another one more would make a majority larger and no failure more tolerable. Those that
     /// vote stay, so that a change moves as few votes as possible; of the others those that are not silent go before, then
     /// those that joined first.
     pub(crate) fn choose_voters(&mut self, voters_max: u8) {
-        let possible = usize::from(voters_max).min(self.by_node.len());
-        let count = if possible % 2 == 0 { possible.saturating_sub(1) } else { possible };
+        let count = self.voters_wanted(voters_max);
         let rank = |(node, member): (&PublicKey, &Member)| {
             let (learns, is_silent) = (!self.voters.contains(node), self.silent.contains_key(node));
             (learns, learns && is_silent, member.order, *node)
@@ -216,8 +263,20 @@ impl Members {
         joined: u64,
         silent: BTreeMap<PublicKey, u64>,
     ) -> Members {
-        Members { by_node: members.into_iter().collect(), voters, recent, joined, silent }
+        let by_node: BTreeMap<PublicKey, Member> = members.into_iter().collect();
+        let mut owners: BTreeMap<PublisherId, usize> = BTreeMap::new();
+        for member in by_node.values() {
+            *owners.entry(member.owner).or_default() += 1;
+        }
+        Members { by_node, voters, recent, joined, silent, owners }
     }
+}
+
+/// Why a node that knows only earlier rules has no part in the group.
+pub(crate) fn older(rules: u32) -> String {
+    format!(
+        "the group executes its log by the rules of version {rules}, which this node does not say it knows; update it"
+    )
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! The replicated state of a group: pure, driven by the entries of its log, the same on every member.
 
+pub mod agents;
 pub mod assignment;
 pub mod group;
 pub mod kept;
@@ -11,7 +12,10 @@ pub mod replacement;
 pub mod route;
 pub mod rows;
 pub mod sessions;
+pub mod shares;
+mod shown_logs;
 pub mod sight;
+pub mod successor;
 pub mod values;
 pub mod work;
 pub mod workflow;

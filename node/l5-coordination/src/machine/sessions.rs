@@ -10,6 +10,8 @@ use minicbor::{Decode, Encode};
 
 /// Sessions of one author: one for each program that writes under its name at one time.
 pub const SESSIONS_MAX: usize = 16;
+/// Nodes that have sessions when another one joins: the members, and those whose join was refused in this epoch.
+pub const NODES_MAX: usize = 4_096;
 /// Numbers below the highest one that may still arrive.
 pub const WINDOW: u64 = 1_024;
 
@@ -86,6 +88,12 @@ impl Sessions {
     #[must_use]
     pub fn authors(&self) -> usize {
         self.authors.len()
+    }
+
+    /// Nodes that are remembered.
+    #[must_use]
+    pub fn nodes(&self) -> usize {
+        self.authors.keys().filter(|author| matches!(author, Author::Node(_))).count()
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&Author, &AuthorSessions)> {

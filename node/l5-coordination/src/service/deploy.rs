@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use super::work::Report;
 use super::{Groups, OwnerNow};
 use crate::error::GroupError;
+use crate::machine::agents::DEPLOYED_MAX;
 use crate::machine::group::Group;
 use crate::machine::placement::{self, AGENTS, HOSTS, Host, Placed};
 use crate::machine::work::Task;
@@ -19,8 +20,6 @@ use crate::machine::work::Task;
 const REST: Duration = Duration::from_secs(10);
 /// Tasks of one member, and tasks that wait, that are counted for an agent.
 const TASKS_COUNTED: usize = 256;
-/// Agents of one group that are looked at.
-const AGENTS_MAX: usize = 256;
 
 /// The deployments of a group, as far as they can be read; each is verified once.
 #[derive(Debug, Default)]
@@ -35,7 +34,7 @@ impl Deployments {
     fn read(&mut self, state: &Group, network: &str) {
         let scope = state.id().to_string();
         let mut known = std::mem::take(&mut self.known);
-        for key in state.values().keys(AGENTS).take(AGENTS_MAX) {
+        for key in state.values().keys(AGENTS).take(DEPLOYED_MAX) {
             let Some(value) = state.values().get(key) else { continue };
             let name = key[AGENTS.len()..].to_owned();
             let read = known.remove(&name).filter(|(version, _)| *version == value.version).unwrap_or_else(|| {
@@ -50,8 +49,10 @@ impl Deployments {
         }
     }
 
-    fn signed(&self) -> impl Iterator<Item = &Authored<Deployment>> {
-        self.known.values().filter_map(|(_, signed)| signed.as_ref())
+    /// Those that are the last ones of their agents: whoever sent a snapshot may have put earlier ones in their place.
+    fn signed<'a>(&'a self, state: &'a Group) -> impl Iterator<Item = &'a Authored<Deployment>> {
+        let all = self.known.values().filter_map(|(_, signed)| signed.as_ref());
+        all.filter(move |signed| state.agents().is_last(&signed.body))
     }
 
     /// The values that the leader writes: where agents are to be hosted from now on.
@@ -67,7 +68,7 @@ impl Deployments {
             return Vec::new();
         }
         self.read(state, network);
-        let agents: Vec<Placed> = self.signed().map(|signed| placed(state, &signed.body)).collect();
+        let agents: Vec<Placed> = self.signed(state).map(|signed| placed(state, &signed.body)).collect();
         let agents = self.with_demand(agents, state, reports);
         let member = |(node, member): (&PublicKey, &crate::machine::members::Member)| {
             let report = reports.get(node);
@@ -112,7 +113,7 @@ impl Deployments {
         agents
     }
 
-    /// What `here` hosts: what its own owner signed, with a key that is valid now, and the leader placed here.
+    /// What `here` hosts: what its own owner signed last, with a key that is valid now, and the leader placed here.
     pub(super) fn here(
         &mut self,
         state: &Group,
@@ -125,12 +126,15 @@ impl Deployments {
         let is_own = |signed: &&Authored<Deployment>| {
             signed.body.owner == owner.publisher() && owner.accepts(signed.signer, now_ms).is_ok()
         };
-        let wanted = self.signed().filter(is_own).filter(|signed| hosts(state, &signed.body.agent).contains(&here));
+        let own = self.signed(state).filter(is_own);
+        let wanted = own.filter(|signed| hosts(state, &signed.body.agent).contains(&here));
         wanted.map(|signed| signed.body.clone()).collect()
     }
 
     /// What the owner signed with the key before a rotation, signed again with the present one while the former is still
-    /// accepted. What is accepted no more stays as it is: a key that was replaced without overlap may have been stolen.
+    /// accepted: it is the same deployment, and no later one. What is accepted no more stays as it is: a key that was replaced
+    /// without overlap may have been stolen. Nothing tells whether the owner or a thief signed with a key before the group knew
+    /// its rotation: as long as it is accepted, what it signed is the owner's (P-144).
     pub(super) fn renewed(&self, state: &Group, network: &str, owner: &OwnerNow, now_ms: u64) -> Vec<Command> {
         if owner.key.public() != owner.log.current() {
             return Vec::new();
@@ -146,7 +150,7 @@ impl Deployments {
             let signed = object::sign(signed.body.clone(), network, &state.id().to_string(), &owner.key).ok()?;
             Some(Command::Set(Set { key, value: signed.bytes.into(), if_version }))
         };
-        self.signed().filter(is_former).filter_map(again).collect()
+        self.signed(state).filter(is_former).filter_map(again).collect()
     }
 }
 
@@ -218,14 +222,18 @@ impl GroupAgents {
         describe: impl FnOnce(Deployment) -> Deployment,
     ) -> Result<(), GroupError> {
         let shared = &self.groups.shared;
+        // Another node of this owner may have deployed it by a clock that is ahead of this one.
+        self.groups.catch_up(self.group).await?;
         let owner = (shared.owner)();
-        let made = Deployment::new(self.group, owner.log.publisher(), agent, file, shared.clock.now_ms());
+        let (publisher, now_ms) = (owner.log.publisher(), shared.clock.now_ms());
+        let made_ms = self.groups.look(self.group, |state| state.agents().next_ms(agent, &publisher, now_ms))?;
+        let made = Deployment::new(self.group, publisher, agent, file, made_ms);
         let signed = object::sign(describe(made), &shared.config.network, &self.group.to_string(), &owner.key)?;
         let set = Set { key: format!("{AGENTS}{agent}"), value: signed.bytes.into(), if_version: None };
         self.groups.command(self.group, Command::Set(set)).await.map(drop)
     }
 
-    /// Ends a deployment: no member hosts the agent any more.
+    /// Ends a deployment: no member hosts the agent any more, and nobody brings it back but by a later one.
     ///
     /// # Errors
     /// See [`GroupError`].
@@ -252,7 +260,7 @@ impl GroupAgents {
                 let placed = placed(state, &signed.body);
                 Deployed { placed, is_signed }
             };
-            all.signed().map(deployed).collect()
+            all.signed(state).map(deployed).collect()
         })
     }
 }

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use althing_protocol::group::{Author, Command, GroupId, Join};
+use althing_protocol::group::{Author, Command, GroupId, Join, RULES};
 
 use super::member::Member;
-use super::record::{self, Record};
+use super::record::Record;
 use super::submit::Sending;
 use super::{Groups, events, only, owners};
 use crate::error::GroupError;
@@ -30,16 +30,15 @@ pub(super) async fn join(groups: &Groups, ticket: &Ticket) -> Result<GroupId, Gr
     let signed = owners::countersigned(groups, ticket)?;
     let member = groups.enter(id, Record::new(&ticket.name, sponsors, invitation.epoch)).await?;
     let (log, addresses) = (events(&owner.log), shared.addresses());
-    let join = Join { invitation: signed, owner: proof.as_ref().clone(), log, addresses };
+    let (owner, rules) = (proof.as_ref().clone(), Some(RULES));
+    let join = Join { invitation: signed, owner, log, addresses, rules };
     match ask_to_join(groups, &member, &ticket.contacts, join).await {
         Ok(()) => Ok(id),
         // It may have been executed: the replica waits for the leader to send it the state.
         Err(error @ GroupError::NoAnswer { .. }) => Err(error),
         Err(error) => {
             // Whoever was refused has no part in it.
-            member.stop().await;
-            shared.members.write().expect("no panic").remove(&id);
-            record::forget(shared.store.as_ref(), id).await?;
+            super::discard(groups, &member).await?;
             Err(error)
         }
     }

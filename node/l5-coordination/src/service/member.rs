@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use althing_protocol::PublicKey;
 use althing_protocol::group::{Equivocated, GroupId};
+use tokio::sync::MutexGuard;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -15,12 +16,15 @@ use super::record::Record;
 use super::results::Results;
 use super::work::Report;
 use super::{Groups, Shared};
-use crate::consensus::serve::Arriving;
+use crate::consensus::arriving::{Arriving, Room};
 use crate::consensus::wire::Unserved;
 use crate::consensus::{Replica, ReplicaError};
 use crate::error::GroupError;
 use crate::machine::group::Group;
 use crate::machine::kept::Kept;
+
+/// How often a term may rise far at once.
+const LEAP_EVERY: Duration = Duration::from_secs(1);
 
 /// This node in one group.
 pub(crate) struct Member {
@@ -28,11 +32,15 @@ pub(crate) struct Member {
     pub record: Mutex<Record>,
     /// None where it could not be started.
     replica: RwLock<Option<Arc<Replica>>>,
+    /// Held while the replica is started or stopped: one begins when the one before has written its last row.
+    turn: tokio::sync::Mutex<()>,
     /// Why it could not be started, or stopped.
     failure: Mutex<Option<String>>,
     pub arriving: Arriving,
     /// When a leader was last heard.
     heard: Mutex<Option<Instant>>,
+    /// When the term rose far at once.
+    leapt: Mutex<Option<Instant>>,
     session: AtomicU64,
     sequence: AtomicU64,
     /// What other members said instead of serving a message.
@@ -60,14 +68,16 @@ pub(crate) struct Member {
 }
 
 impl Member {
-    pub fn new(id: GroupId, record: Record, session: u64) -> Arc<Member> {
+    pub fn new(id: GroupId, record: Record, session: u64, room: Arc<Room>) -> Arc<Member> {
         Arc::new(Member {
             id,
             record: Mutex::new(record),
             replica: RwLock::new(None),
+            turn: tokio::sync::Mutex::default(),
             failure: Mutex::new(None),
-            arriving: Arriving::default(),
+            arriving: Arriving::new(room),
             heard: Mutex::new(None),
+            leapt: Mutex::new(None),
             session: AtomicU64::new(session),
             sequence: AtomicU64::new(0),
             unserved: Mutex::new(BTreeMap::new()),
@@ -85,13 +95,33 @@ impl Member {
         })
     }
 
+    /// Whether the term may rise far now, as it then does.
+    pub fn may_leap(&self) -> bool {
+        let mut leapt = self.leapt.lock().expect("no panic");
+        let may = leapt.is_none_or(|last| last.elapsed() >= LEAP_EVERY);
+        if may {
+            *leapt = Some(Instant::now());
+        }
+        may
+    }
+
     /// What sends this node's commands.
     pub fn outbox(&self, groups: &Groups) -> &Outbox {
         self.outbox.get_or_init(|| Outbox::start(groups.clone(), self.id, self.stop.clone()))
     }
 
-    /// Starts the replica from what is on disk.
+    /// Starts the replica from what is on disk, unless it was stopped for good.
     pub async fn start(self: &Arc<Member>, shared: &Shared) -> Result<Arc<Replica>, ReplicaError> {
+        let _turn = self.turn.lock().await;
+        if self.stop.is_cancelled() {
+            return Err(ReplicaError::Stopped("this node has no part in the group any more".to_owned()));
+        }
+        if self.record.lock().expect("no panic").rules.is_none() {
+            let why = "it was formed by a build whose rules this one does not execute: have its members forget it (`althing group \
+                       leave GROUP --forget`), and form it anew";
+            *self.failure.lock().expect("no panic") = Some(why.to_owned());
+            return Err(ReplicaError::Stopped(why.to_owned()));
+        }
         let member = Arc::downgrade(self);
         let on_unserved = Arc::new(move |peer, unserved| {
             if let Some(member) = member.upgrade() {
@@ -135,13 +165,13 @@ impl Member {
         })
     }
 
-    /// Stops the replica.
-    pub async fn stop(&self) {
+    /// Stops the replica for good: nothing of the group is written any more. Nobody else stops it as long as what is returned is
+    /// held, and so nobody who waits for that begins anew before the data is gone.
+    pub async fn stop(&self) -> MutexGuard<'_, ()> {
         self.stop.cancel();
-        let replica = self.replica.write().expect("no panic").take();
-        if let Some(replica) = replica {
-            replica.stop().await;
-        }
+        let turn = self.turn.lock().await;
+        self.end_replica().await;
+        turn
     }
 
     /// Stops the replica, which failed and will be started again.
@@ -152,6 +182,11 @@ impl Member {
 
     /// Stops the replica, which will be started again.
     pub async fn restart(&self) {
+        let _turn = self.turn.lock().await;
+        self.end_replica().await;
+    }
+
+    async fn end_replica(&self) {
         let replica = self.replica.write().expect("no panic").take();
         if let Some(replica) = replica {
             replica.stop().await;

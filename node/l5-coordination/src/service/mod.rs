@@ -12,6 +12,7 @@ mod proofs;
 mod reading;
 mod record;
 mod results;
+mod rules;
 mod serve;
 mod submit;
 mod tend;
@@ -32,10 +33,11 @@ use althing_protocol::{KeyLog, OwnerProof, PublicKey, PublisherId, SecretKey, ob
 use althing_store::Store;
 use minicbor::bytes::ByteVec;
 
+use crate::consensus::arriving::Room;
 use crate::consensus::heartbeats::Heartbeats;
 use crate::consensus::{ReplicaConfig, ReplicaError, Role, Status};
 use crate::error::GroupError;
-use crate::machine::group::Group;
+use crate::machine::group::{Group, comparison};
 use crate::machine::outcome::{Outcome, Refusal};
 use crate::ticket::{ADDRESSES_MAX, CONTACTS_MAX, Contact, Ticket};
 pub use large::content;
@@ -134,6 +136,8 @@ impl WeakGroups {
 pub(crate) struct Shared {
     communication: Communication,
     heartbeats: Arc<Heartbeats>,
+    /// For the snapshots that arrive.
+    room: Arc<Room>,
     key: SecretKey,
     owner: Box<dyn Fn() -> OwnerNow + Send + Sync>,
     store: Arc<dyn Store>,
@@ -162,6 +166,8 @@ pub struct Overview {
     pub silence: Option<Duration>,
     /// The members that equivocated when they led, as proofs here show: they lead here no more.
     pub equivocated: Vec<Equivocated>,
+    /// The members that had another state at the last mark of the group's time.
+    pub differing: Vec<PublicKey>,
 }
 
 impl Overview {
@@ -230,8 +236,9 @@ impl Groups {
         let Ports { communication, key, owner, store, clock, entropy, worker } = ports;
         let records = record::all(store.as_ref())?;
         let members = RwLock::new(BTreeMap::new());
-        let heartbeats = Heartbeats::new(communication.clone());
-        let shared = Shared { communication, heartbeats, key, owner, store, clock, entropy, worker, config, members };
+        let (heartbeats, room) = (Heartbeats::new(communication.clone()), Room::new());
+        let shared =
+            Shared { communication, heartbeats, room, key, owner, store, clock, entropy, worker, config, members };
         let groups = Groups { shared: Arc::new(shared) };
         for (id, record) in records {
             groups.run(id, record).await;
@@ -242,7 +249,7 @@ impl Groups {
     /// Starts the replica of a group, and what keeps it running.
     async fn run(&self, id: GroupId, record: Record) -> Arc<Member> {
         let runs = record.standing == Standing::Member;
-        let member = Member::new(id, record, self.shared.new_session());
+        let member = Member::new(id, record, self.shared.new_session(), self.shared.room.clone());
         self.shared.members.write().expect("no panic").insert(id, member.clone());
         if runs {
             proofs::load(&self.shared, &member);
@@ -252,6 +259,7 @@ impl Groups {
             tokio::spawn(tend::run(self.clone(), member.clone()));
             tokio::spawn(lead::run(self.clone(), member.clone()));
             tokio::spawn(proofs::run(self.clone(), member.clone()));
+            tokio::spawn(rules::run(self.clone(), member.clone()));
             if let Some(worker) = self.shared.worker.clone() {
                 tokio::spawn(worker::run(self.clone(), member.clone(), worker));
             }
@@ -306,14 +314,18 @@ impl Groups {
         if let Some(other) = self.list().into_iter().find(is_taken) {
             return Err(GroupError::NameTaken(record.name, other.id));
         }
-        match self.member(id) {
+        let known = self.member(id);
+        let _turn = match &known {
             Ok(known) if known.record.lock().expect("no panic").standing == Standing::Gone => {
+                // Whoever ends it yet is done before, and finds that another membership has begun.
+                let turn = known.stop().await;
                 record::delete_data(shared.store.as_ref(), id).await?;
+                Some(turn)
             }
             Ok(_) => return Err(GroupError::AlreadyHere(id)),
             Err(_) if count >= GROUPS_MAX => return Err(GroupError::TooMany(count)),
-            Err(_) => {}
-        }
+            Err(_) => None,
+        };
         record::write(shared.store.as_ref(), id, &record).await?;
         Ok(self.run(id, record).await)
     }
@@ -354,10 +366,7 @@ impl Groups {
     /// # Errors
     /// See [`GroupError`].
     pub async fn forget(&self, group: GroupId) -> Result<(), GroupError> {
-        let member = self.member(group)?;
-        member.stop().await;
-        self.shared.members.write().expect("no panic").remove(&group);
-        record::forget(self.shared.store.as_ref(), group).await
+        discard(self, &self.member(group)?).await
     }
 
     /// This node has no part in a group any more.
@@ -367,8 +376,11 @@ impl Groups {
             record.standing = standing;
             record.clone()
         };
+        let _turn = member.stop().await;
+        if !is_present(self, member) {
+            return Ok(());
+        }
         record::write(self.shared.store.as_ref(), member.id, &record).await?;
-        member.stop().await;
         self.shared.communication.keys().set_members(member.id, Default::default());
         record::delete_data(self.shared.store.as_ref(), member.id).await
     }
@@ -484,7 +496,7 @@ impl Groups {
     pub async fn shut_down(&self) {
         let members: Vec<Arc<Member>> = self.shared.members.read().expect("no panic").values().cloned().collect();
         for member in members {
-            member.stop().await;
+            drop(member.stop().await);
         }
     }
 }
@@ -536,6 +548,22 @@ async fn leave_when_possible(groups: &Groups, member: &Arc<Member>) -> Result<()
     Ok(())
 }
 
+/// Stops a membership, and removes all that this node has of it.
+async fn discard(groups: &Groups, member: &Arc<Member>) -> Result<(), GroupError> {
+    let _turn = member.stop().await;
+    if is_present(groups, member) {
+        record::forget(groups.shared.store.as_ref(), member.id).await?;
+        // Until then this node cannot join anew.
+        groups.shared.members.write().expect("no panic").remove(&member.id);
+    }
+    Ok(())
+}
+
+/// Whether this is the node's membership yet: it was not forgotten, and no other one has begun.
+fn is_present(groups: &Groups, member: &Arc<Member>) -> bool {
+    groups.member(member.id).is_ok_and(|now| Arc::ptr_eq(&now, member))
+}
+
 /// Whether `publisher`, an owner of the group, may do what its node may not.
 fn is_for_owners(state: &Group, node: PublicKey, publisher: PublisherId, command: &Command) -> bool {
     let Some(charter) = state.charter().filter(|charter| charter.owners.contains(&publisher)) else { return false };
@@ -572,7 +600,8 @@ fn overview(member: &Arc<Member>) -> Overview {
     let leads = replica.as_ref().is_some_and(|status| status.role == Role::Leader);
     let silence = if leads { running.and_then(|replica| replica.acknowledged()) } else { member.silence() };
     let equivocated = member.proven.read().expect("no panic").values().copied().collect();
-    Overview { id: member.id, name: record.name, standing, replica, failure: member.failure(), silence, equivocated }
+    let (failure, differing) = (member.failure(), member.look(comparison::differing).unwrap_or_default());
+    Overview { id: member.id, name: record.name, standing, replica, failure, silence, equivocated, differing }
 }
 
 /// The members whom a ticket names: those that vote first.

@@ -2,7 +2,7 @@
 //! group's state.
 
 use althing_protocol::PublicKey;
-use althing_protocol::group::{Endorsed, GroupId};
+use althing_protocol::group::{Endorsed, GroupId, RULES};
 use althing_store::{Batch, Durability, Family, Range, Store};
 use minicbor::{Decode, Encode};
 
@@ -45,12 +45,16 @@ pub(crate) struct Record {
     /// The group's epoch when this node was invited. What the log says of it in earlier epochs is of an earlier membership.
     #[n(3)]
     pub since_epoch: u64,
+    /// The version of the rules that this node knew when it took part first (P-198). None if its build had none: then the log and
+    /// the snapshots here are executed to another state by the rules of today.
+    #[n(4)]
+    pub rules: Option<u32>,
 }
 
 impl Record {
     /// The record of a member.
     pub fn new(name: &str, sponsors: Vec<PublicKey>, since_epoch: u64) -> Record {
-        Record { name: name.to_owned(), standing: Standing::Member, sponsors, since_epoch }
+        Record { name: name.to_owned(), standing: Standing::Member, sponsors, since_epoch, rules: Some(RULES) }
     }
 }
 
@@ -84,12 +88,12 @@ pub(crate) async fn write(store: &dyn Store, group: GroupId, record: &Record) ->
 pub(crate) async fn delete_data(store: &dyn Store, group: GroupId) -> Result<(), GroupError> {
     for family in [RAFT_LOG, RAFT_STATE, RAFT_SNAPSHOTS] {
         loop {
-            let rows = store.scan(family, Range::prefix(group.as_bytes().as_slice(), SWEEP_ROWS))?;
-            if rows.is_empty() {
+            let keys = store.keys(family, Range::prefix(group.as_bytes().as_slice(), SWEEP_ROWS))?;
+            if keys.is_empty() {
                 break;
             }
             let mut batch = Batch::new();
-            for (key, _) in rows {
+            for key in keys {
                 batch.delete(family, key);
             }
             store.write(batch, Durability::Buffered).await?;

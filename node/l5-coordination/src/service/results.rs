@@ -91,13 +91,13 @@ pub(super) fn part(store: &dyn Store, group: GroupId, digest: &Digest, number: u
 /// Deletes the rows that begin so.
 pub(super) async fn delete(store: &dyn Store, prefix: Vec<u8>) -> Result<(), GroupError> {
     loop {
-        let rows = store.scan(RESULTS, Range::prefix(prefix.clone(), SWEEP_ROWS))?;
-        if rows.is_empty() {
+        let keys = store.keys(RESULTS, Range::prefix(prefix.clone(), SWEEP_ROWS))?;
+        if keys.is_empty() {
             return Ok(());
         }
         let mut batch = Batch::new();
-        for (row, _) in rows {
-            batch.delete(RESULTS, row);
+        for key in keys {
+            batch.delete(RESULTS, key);
         }
         store.write(batch, Durability::Buffered).await?;
     }

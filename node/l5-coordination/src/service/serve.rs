@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use althing_communication::{Answer, Caller, Inbound, Request};
-use althing_protocol::group::GroupId;
+use althing_protocol::group::{GroupId, Outline};
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, join_all};
 
@@ -20,6 +20,8 @@ use crate::consensus::wire::{
 };
 use crate::consensus::{Replica, ReplicaError, Role, serve};
 use crate::error::GroupError;
+use crate::machine::group::admission;
+use crate::machine::outcome::{Refusal, Reply};
 
 /// Serves the members of a node's groups, and who submits batches.
 pub struct RaftService(pub Groups);
@@ -69,15 +71,31 @@ macro_rules! for_group {
 for_group!(Append, Elect, SnapshotPart, Transfer, Submit, Barrier, ReportTo, Fetch, Compare, Accuse);
 
 /// A leader, or a candidate, speaks for itself, and was never proven to have equivocated; and its term is not so far above
-/// the one here that it must be made up: one message could otherwise leave no term for an election.
-fn leads(member: &Member, replica: &Replica, ballot: Ballot, caller: Caller) -> Result<(), Unserved> {
+/// the one here that it must be made up: one message could otherwise leave no term for an election. Whoever is that far below
+/// comes nearer, step by step, and in each second by one step at most, so that others keep up.
+async fn leads(member: &Member, replica: &Replica, ballot: Ballot, caller: Caller) -> Result<(), Unserved> {
     if member.is_proven(caller.node) {
         return Err(Unserved::Equivocated);
     }
     if ballot.node != caller.node {
         return Err(Unserved::Malformed("it names another leader or candidate".to_owned()));
     }
-    ballot.reachable(replica.known_term()).map_err(Unserved::Malformed)
+    let known = replica.known_term();
+    ballot.reachable(None).map_err(Unserved::Malformed)?;
+    if !ballot.is_leap(known) {
+        return Ok(());
+    }
+    let may_leap = member.may_leap();
+    match ballot.reachable(known) {
+        Ok(()) if may_leap => Ok(()),
+        Ok(()) => Err(Unserved::Stopped("its term rose far a moment ago".to_owned())),
+        Err(why) => {
+            if may_leap {
+                replica.climb(caller.node).await.map_err(|error| stopped(&error))?;
+            }
+            Err(Unserved::Malformed(why))
+        }
+    }
 }
 
 /// A leader's heartbeats, which nobody sends for another.
@@ -93,6 +111,7 @@ fn read_beats(caller: Caller, body: &[u8]) -> Result<Beats, Unserved> {
 fn stopped(error: &ReplicaError) -> Unserved {
     match error {
         ReplicaError::Malformed(why) => Unserved::Malformed(why.clone()),
+        ReplicaError::Busy => Unserved::Busy,
         other => Unserved::Stopped(other.to_string()),
     }
 }
@@ -103,7 +122,7 @@ impl RaftService {
         match request.operation.as_str() {
             "append" => {
                 let (member, replica, append) = self.admit::<Append>(caller, body)?;
-                leads(&member, &replica, append.leader, caller)?;
+                leads(&member, &replica, append.leader, caller).await?;
                 let entries = append.entries.len();
                 let answer = serve::append(&replica, append).await.map_err(|error| stopped(&error))?;
                 if !matches!(answer, Appended::Higher(_)) {
@@ -121,13 +140,13 @@ impl RaftService {
             }
             operation @ ("vote" | "pre-vote") => {
                 let (member, replica, elect) = self.admit::<Elect>(caller, body)?;
-                leads(&member, &replica, elect.candidate, caller)?;
+                leads(&member, &replica, elect.candidate, caller).await?;
                 let answer = serve::elect(&replica, elect, operation == "pre-vote").await;
                 Ok(wire::write(&answer.map_err(|error| stopped(&error))?))
             }
             "snapshot" => {
                 let (member, replica, part) = self.admit::<SnapshotPart>(caller, body)?;
-                leads(&member, &replica, part.leader, caller)?;
+                leads(&member, &replica, part.leader, caller).await?;
                 if part.leader.term < replica.status().term {
                     return Err(Unserved::Malformed("it is of an earlier term".to_owned()));
                 }
@@ -137,7 +156,7 @@ impl RaftService {
             }
             "transfer" => {
                 let (member, replica, transfer) = self.admit::<Transfer>(caller, body)?;
-                leads(&member, &replica, transfer.leader, caller)?;
+                leads(&member, &replica, transfer.leader, caller).await?;
                 let answer = serve::transfer(&replica, transfer).await.map_err(|error| stopped(&error))?;
                 Ok(wire::write(&answer))
             }
@@ -186,7 +205,16 @@ impl RaftService {
     async fn submit(&self, body: &[u8]) -> Result<Vec<u8>, Unserved> {
         let submit: Submit = wire::read(body).map_err(Unserved::Malformed)?;
         let (_, replica) = self.find(submit.group)?;
-        Ok(wire::write(&submitted(&replica, replica.propose(&submit.batch).await)?))
+        let proposed = match sifted(&replica, &submit.batch) {
+            Ok(()) => replica.propose(&submit.batch).await,
+            Err(refusal) => {
+                let status = replica.status();
+                // Only the leader knows the present state.
+                let leads = status.role == Role::Leader;
+                if leads { Ok(Reply::Refused(refusal)) } else { Err(ReplicaError::NotLeader(status.leader)) }
+            }
+        };
+        Ok(wire::write(&submitted(&replica, proposed)?))
     }
 
     /// A part of a large result, for a member that may read it.
@@ -204,7 +232,7 @@ impl RaftService {
     async fn beat(&self, caller: Caller, beat: Beat) -> Heard {
         let append = beat.as_append(caller.node);
         let Ok((member, replica)) = self.find(beat.group) else { return Heard::Unserved };
-        if !member.admits(caller.node) || leads(&member, &replica, append.leader, caller).is_err() {
+        if !member.admits(caller.node) || leads(&member, &replica, append.leader, caller).await.is_err() {
             return Heard::Unserved;
         }
         match tokio::time::timeout(BEAT_PATIENCE, serve::append(&replica, append)).await {
@@ -238,11 +266,14 @@ impl RaftService {
     }
 }
 
+/// Whether a batch is worth verifying: whoever brings it may be anybody, and signatures cost more than to look up who made them.
+fn sifted(replica: &Replica, batch: &[u8]) -> Result<(), Refusal> {
+    let outline = Outline::read(batch).map_err(|error| Refusal::Invalid(error.to_string()))?;
+    admission::sift(replica.view().group(), &outline)
+}
+
 /// What a replica says to a submitted batch.
-pub(super) fn submitted(
-    replica: &Replica,
-    result: Result<crate::machine::outcome::Reply, ReplicaError>,
-) -> Result<Submitted, Unserved> {
+pub(super) fn submitted(replica: &Replica, result: Result<Reply, ReplicaError>) -> Result<Submitted, Unserved> {
     match result {
         Ok(reply) => Ok(Submitted::Done(reply)),
         Err(ReplicaError::NotLeader(leader)) => {

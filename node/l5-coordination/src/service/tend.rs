@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use althing_protocol::group::{Author, Command, Dissolution, Endorsed};
+use althing_protocol::group::{Author, Command, Dissolution, Endorsed, RULES};
 use althing_protocol::{KeyLog, PublicKey};
 use tokio::time::Instant;
 
@@ -15,6 +15,7 @@ use super::withdrawn;
 use super::{Groups, Shared};
 use crate::consensus::wire::Unserved;
 use crate::consensus::{Replica, Role};
+use crate::machine::group::{comparison, is_later};
 
 /// Between two looks where nothing changes.
 const TICK: Duration = Duration::from_secs(1);
@@ -119,9 +120,12 @@ pub(super) async fn run(groups: Groups, member: Arc<Member>) {
         };
         let (mut changes, mut moves) = (replica.changes(), replica.moves());
         let (mut stall, started) = (Stall::default(), Instant::now());
-        loop {
+        let outdated = loop {
             if started.elapsed() > RESTART.1 {
                 pause = RESTART.0;
+            }
+            if let Err(why) = comparison::check_rules(replica.view().group()) {
+                break Some(why);
             }
             if step(&groups, &member, &replica, &mut redial).await {
                 return;
@@ -131,7 +135,7 @@ pub(super) async fn run(groups: Groups, member: Arc<Member>) {
             }
             if !is_present(&member, &replica) {
                 // Somebody halted it: it starts again from disk.
-                break;
+                break None;
             }
             let stalled = stall.stalled(&groups.shared, &replica);
             if stalled == Some(Role::Follower) {
@@ -141,17 +145,9 @@ pub(super) async fn run(groups: Groups, member: Arc<Member>) {
             if let Some(why) = reason_to_restart(&replica, &mut stall, stalled) {
                 tracing::error!(group = %member.id, why, "the replica of the group starts again from disk");
                 member.halt(why).await;
-                break;
+                break None;
             }
-            // It waits for a majority.
-            let next = match tokio::time::timeout(STALL, replica.reconcile()).await {
-                Ok(Ok(true)) => TICK,
-                Ok(Ok(false) | Err(_)) | Err(_) => RETRY,
-            };
-            if next == RETRY {
-                // What it waits for may be announced many times.
-                tokio::time::sleep(PAUSE).await;
-            }
+            let next = reconciled(&replica).await;
             tokio::select! {
                 biased;
                 () = member.stop.cancelled() => return,
@@ -162,13 +158,36 @@ pub(super) async fn run(groups: Groups, member: Arc<Member>) {
                     if is_present(&member, &replica) {
                         member.halt("it ended by itself".to_owned()).await;
                     }
-                    break;
+                    break comparison::check_rules(replica.view().group()).err();
                 },
                 () = member.noticed.notified() => {}
                 () = tokio::time::sleep(next) => {}
             }
+        };
+        if let Some(why) = outdated {
+            rest(&member, why).await;
+            return;
         }
     }
+}
+
+/// Makes the members of the log those of the state, a step at most; when to look again. It waits for a majority; no longer than
+/// what else may be wrong must wait to be seen.
+async fn reconciled(replica: &Replica) -> Duration {
+    if let Ok(Ok(true)) = tokio::time::timeout(OUTVOTED, replica.reconcile()).await {
+        return TICK;
+    }
+    // What it waits for may be announced many times.
+    tokio::time::sleep(PAUSE).await;
+    RETRY
+}
+
+/// Halts the replica of a group whose rules this build does not know, for as long as this build runs: what it executed would be
+/// another state, and it may be asked to lead by that.
+async fn rest(member: &Member, why: String) {
+    tracing::error!(group = %member.id, why, known = RULES, "the replica of the group is halted");
+    member.halt(why).await;
+    member.stop.cancelled().await;
 }
 
 /// Why the replica must start again from disk, if it must.
@@ -197,6 +216,9 @@ async fn step(
 ) -> bool {
     let shared = &groups.shared;
     member.arriving.give_up(replica.status().term);
+    if let Err(error) = replica.shorten_log().await {
+        tracing::debug!(group = %member.id, %error, "the log of the group was not shortened");
+    }
     let Some(standing) = standing(shared, member, replica).await else {
         withdrawn::watch(shared, replica.view().group());
         connect(shared, replica, redial);
@@ -280,8 +302,8 @@ fn tell(groups: &Groups, member: &Arc<Member>, replica: &Arc<Replica>) {
         let view = replica.view();
         let state = view.group();
         let Some(known) = state.members().get(&here) else { return };
-        let is_later = |log: &Arc<KeyLog>| owner.len() > log.len() && owner.continues(log);
-        if state.logs.get(&owner.publisher()).is_some_and(is_later) {
+        let is_news = |log: &Arc<KeyLog>| is_later(&owner, log) && owner != **log;
+        if state.logs.get(&owner.publisher()).is_some_and(is_news) {
             Command::Keys(super::events(&owner))
         } else if known.addresses != addresses {
             Command::Addresses(addresses)

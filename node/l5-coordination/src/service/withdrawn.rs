@@ -6,7 +6,7 @@ use althing_protocol::group::Command;
 use althing_protocol::{KeyLog, PublicKey};
 
 use super::Shared;
-use crate::machine::group::{Group, withdrawal};
+use crate::machine::group::{Group, is_later, withdrawal};
 
 /// Has L2 keep withdrawals by the owners of the group's members, also while those are not connected.
 pub(super) fn watch(shared: &Shared, state: &Group) {
@@ -26,8 +26,8 @@ pub(super) fn due(shared: &Shared, state: &Group, leader: Option<PublicKey>) -> 
             // It may be signed by a key that the group does not know yet.
             Err(_) => {
                 let known = state.logs.get(&member.owner)?;
-                let is_later = |log: &Arc<KeyLog>| log.len() > known.len() && log.continues(known);
-                keys.log(member.owner).filter(is_later).map(|log| Command::Keys(super::events(&log)))
+                let is_news = |log: &Arc<KeyLog>| is_later(log, known) && log != known;
+                keys.log(member.owner).filter(is_news).map(|log| Command::Keys(super::events(&log)))
             }
         }
     })

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use althing_protocol::contract::Latency;
-use althing_protocol::group::{Deployment, GroupId, Needs, Priority, WorkId};
+use althing_protocol::group::{Author, Deployment, GroupId, Needs, Priority, WorkId};
 use althing_protocol::limits::WORK_NAME_BYTES_MAX;
 use althing_protocol::{CallerId, PublisherId};
 use futures::future::BoxFuture;
@@ -131,7 +131,9 @@ pub struct Assigned {
     pub token: u64,
     /// Which attempt this is.
     pub attempt: u8,
-    /// Who submitted it: an owner, or the owner of the member that did.
+    /// Who submitted it: the member, or an owner, whichever of its nodes that was.
+    pub author: Author,
+    /// In whose name it is done: the owner's that submitted it, or that of the member which did.
     pub on_behalf_of: CallerId,
     /// What it needs.
     pub needs: Needs,

@@ -196,6 +196,7 @@ fn held(state: &Group, here: PublicKey, is_known: impl Fn(&WorkId, u64) -> bool)
             task: task.id(),
             token: by.token,
             attempt: task.attempt,
+            author: task.author,
             on_behalf_of: state.on_behalf_of(task.author),
             needs: task.submit.needs.clone(),
             input: input.to_vec(),

@@ -1,14 +1,17 @@
 //! Members of a group that break its rules, one file each. They got in as all do, their nodes speak as members do, and send
-//! besides, with their own keys, what no member would. But for [`LEADERS`] none of them claims to lead a term that is not over:
-//! Raft believes that (SPEC.md, chapter 19), so that a group must not admit who does.
+//! besides, with their own keys, what no member would. But for [`LEADERS`] none of them is believed that it leads a term that is not
+//! over, for long: Raft believes that (SPEC.md, chapter 19), so that a group must not admit who does.
 
+mod climber;
 mod equivocator;
+mod eraser;
 mod expelled;
 mod flooder;
 mod hog;
 mod liar;
 mod replayer;
 mod twofaced;
+mod usurper;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -64,12 +67,15 @@ pub const NONE: &str = "none";
 type Start = fn(Target) -> BoxFuture<'static, ()>;
 
 const ALL: &[(&str, Start)] = &[
+    ("climber", climber::start),
     ("equivocator", equivocator::start),
+    ("eraser", eraser::start),
     ("expelled", expelled::start),
     ("flooder", flooder::start),
     ("hog", hog::start),
     ("liar", liar::start),
     ("replayer", replayer::start),
+    ("usurper", usurper::start),
     ("twofaced", twofaced::start),
 ];
 
@@ -86,12 +92,13 @@ pub fn known() -> impl Iterator<Item = &'static str> {
 }
 
 /// All kinds that are drawn.
-pub const NAMES: &[&str] = &["equivocator", "expelled", "flooder", "hog", "liar", "replayer"];
+pub const NAMES: &[&str] =
+    &["climber", "equivocator", "eraser", "expelled", "flooder", "hog", "liar", "replayer", "usurper"];
 
 /// Those that can keep a group from electing a leader, as a member can (SPEC.md, chapter 19): by long logs that they do not
-/// have, and by elections that no leader asked for. A node that was expelled can do so until a leader has taken it out of the
+/// have, by elections that no leader asked for, and by terms that are far apart. A node that was expelled can do so until a leader has taken it out of the
 /// log's members. So they end when everything heals; the others go on until the last look.
-pub const UNELECTABLE: &[&str] = &["expelled", "flooder"];
+pub const UNELECTABLE: &[&str] = &["climber", "eraser", "expelled", "flooder"];
 
 /// Lets one loose.
 ///

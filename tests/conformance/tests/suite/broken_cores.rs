@@ -9,9 +9,10 @@ use althing_conformance::groups::{GroupNode, Owner, group_of, hand_over, leader,
 use althing_conformance::world::until;
 use althing_conformance::{NETWORK, NOW_MS, key};
 use althing_coordination::{GROUPS, RAFT_LOG, RAFT_SNAPSHOTS, RAFT_STATE, RESULTS, ReplicaConfig};
-use althing_protocol::group::{Command, GroupId, Policy, Set};
+use althing_protocol::group::{Command, Declaration, GroupId, Policy, RULES, Set};
 use althing_simnet::{LinkConfig, SimNet};
 use althing_store::{Batch, Durability, Family, MemoryStore, Range, ReadError, Rows, Snapshot, Store, WriteError};
+use althing_testing::at_night;
 use futures::future::BoxFuture;
 
 /// How a store breaks.
@@ -212,4 +213,57 @@ async fn a_member_that_loses_its_log_between_two_heartbeats_ends_no_core() {
     nodes[0].set(id, "a", "c").await;
     assert_eq!(lead(&nodes).term, term, "its leader leads on");
     assert_eq!(nodes[1].get(id, "a").await.as_deref(), Some("c"));
+}
+
+/// Losses of one member: in a change, and at night.
+const LOSSES: [u32; 2] = [10, 200];
+
+/// SG-2: whoever lost its log is expelled and joins anew, however often: no core ends, and nothing that was acknowledged is lost.
+#[tokio::test(start_paused = true)]
+async fn a_member_that_loses_its_log_again_and_again_costs_the_group_nothing() {
+    let net = SimNet::new(1, LinkConfig::default()).named(NETWORK, NOW_MS);
+    let (mut nodes, id) = group_of(&net, 3).await;
+    hand_over(&nodes, id, 0).await;
+    for loss in 0..LOSSES[usize::from(at_night())] {
+        let (before, after) = (format!("before-{loss}"), format!("after-{loss}"));
+        nodes[0].set(id, &before, "value").await;
+        let (secret, kept) = nodes.remove(2).crash(&net).await;
+        lose_the_log(kept.as_ref(), id).await;
+        let again = GroupNode::start(&net, &secret, &Owner::new(101), kept).await;
+        until("a heartbeat that it answers", || again.asked.take("heartbeats") > 0).await;
+        nodes[0].set(id, &after, "value").await;
+        nodes[0].groups.expel(id, again.id()).await.expect("its owner may");
+        again.groups.forget(id).await.expect("it is removed there");
+        nodes[0].admit(id, &again).await;
+        nodes.push(again);
+        settled(&nodes, id, 3).await;
+        for node in &nodes {
+            node.groups.catch_up(id).await.expect("the group answers");
+            assert_eq!(node.groups.overview(id).expect("the group").failure, None);
+            let has = |key: &str| node.peek(id, key).is_some();
+            assert!(has(&before) && has(&after), "loss {loss}");
+        }
+    }
+}
+
+/// P-198, SG-13: after it was set back to an earlier build, a member neither executes nor leads by the rules of that.
+#[tokio::test(start_paused = true)]
+async fn a_replica_whose_group_uses_later_rules_is_halted_and_says_so() {
+    let net = SimNet::new(1, LinkConfig::default()).named(NETWORK, NOW_MS);
+    let (nodes, id) = group_of(&net, 1).await;
+    let node = nodes.into_iter().next().expect("one");
+    node.set(id, "a", "b").await;
+    // The later build said so. Whether that is answered before the replica is halted does not matter.
+    drop(node.groups.command(id, Command::Declare(Declaration { rules: RULES + 1, mark: None })).await);
+    let is_halted = |node: &GroupNode| {
+        let group = node.groups.overview(id).expect("the group");
+        group.replica.is_none() && group.failure.is_some_and(|why| why.contains("update it"))
+    };
+    until("it is halted", || is_halted(&node)).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert!(is_halted(&node), "it does not begin again");
+    assert!(!write(&node, id, "later").await);
+    let (secret, kept) = node.crash(&net).await;
+    let again = GroupNode::start(&net, &secret, &Owner::new(101), kept).await;
+    until("it is halted again", || is_halted(&again)).await;
 }

@@ -8,12 +8,16 @@ use althing_conformance::groups::{GroupNode, Owner, echo_task, group_of, hand_ov
 use althing_conformance::mesh::{self, Node};
 use althing_conformance::world::until;
 use althing_conformance::{NETWORK, NOW_MS, key};
+use althing_coordination::machine::group::Group;
+use althing_coordination::machine::outcome::Refusal;
 use althing_coordination::machine::placement::{AGENTS, HOSTS};
+use althing_coordination::machine::work::State;
 use althing_coordination::{GroupAgents, GroupError, Role};
 use althing_discovery::Query;
-use althing_protocol::group::{Command, Deployment, GroupId, Needs, Policy, Submit, Target};
+use althing_protocol::group::{Command, Deployment, GroupId, Needs, Policy, Set, Submit, Target};
 use althing_protocol::{AgentId, PublicKey, object};
 use althing_simnet::{LinkConfig, SimNet};
+use althing_td::Callers;
 
 fn net() -> SimNet {
     SimNet::new(1, LinkConfig::default()).named(NETWORK, NOW_MS)
@@ -194,8 +198,8 @@ async fn tasks_start_more_instances_within_the_bound_which_end_afterwards() {
     until("three have ended", || hosts(&nodes, "busy").len() == 1).await;
 }
 
-/// P-144: a member of another owner deploys in the name of the first one, places it, and copies what the owner signed for
-/// another group.
+/// P-144, P-196: a member of another owner deploys in the name of the first one, places it, copies what the owner signed for
+/// another group, and places what it signed itself on a node of the first one.
 #[tokio::test(start_paused = true)]
 async fn nobody_hosts_what_its_own_owner_did_not_sign_for_this_group() {
     let net = net();
@@ -206,29 +210,84 @@ async fn nobody_hosts_what_its_own_owner_did_not_sign_for_this_group() {
     let here = nodes[1].id().did();
     let place = async |agent: &str, deployment: &Deployment, scope: GroupId, signer: &Owner| {
         let signed = object::sign(deployment.clone(), NETWORK, &scope.to_string(), &signer.key).expect("it is signed");
-        let set = althing_protocol::group::Set {
-            key: format!("{AGENTS}{agent}"),
-            value: signed.bytes.into(),
-            if_version: None,
-        };
-        other.groups.command(id, althing_protocol::group::Command::Set(set)).await.expect("members write");
+        let set = Set { key: format!("{AGENTS}{agent}"), value: signed.bytes.into(), if_version: None };
+        let done = other.groups.command(id, Command::Set(set)).await;
         other.set(id, &format!("{HOSTS}{agent}"), &format!("[{here:?}]")).await;
+        done.is_ok()
     };
-    let made =
-        |agent: &str, group: GroupId| Deployment::new(group, owner.log.publisher(), agent, b"{}".to_vec(), NOW_MS);
+    let of = |owner: &Owner, agent: &str, group: GroupId| {
+        Deployment::new(group, owner.log.publisher(), agent, b"{}".to_vec(), NOW_MS)
+    };
     let elsewhere = GroupId::from_digest([3; 32]);
-    place("forged", &made("forged", id), id, &thief).await;
-    place("elsewhere", &made("elsewhere", elsewhere), elsewhere, &owner).await;
-    place("other-name", &made("real", id), id, &owner).await;
-    other.set(id, &format!("{AGENTS}nonsense"), "nonsense").await;
+    assert!(!place("forged", &of(&owner, "forged", id), id, &thief).await);
+    assert!(!place("elsewhere", &of(&owner, "elsewhere", elsewhere), elsewhere, &owner).await);
+    assert!(!place("other-name", &of(&owner, "real", id), id, &owner).await);
+    assert!(place("theirs", &of(&thief, "theirs", id), id, &thief).await, "for its own nodes");
+    let nonsense = Set { key: format!("{AGENTS}nonsense"), value: b"nonsense".to_vec().into(), if_version: None };
+    assert!(other.groups.command(id, Command::Set(nonsense)).await.is_err());
     // What is right is hosted, so that the others had their time.
     deploy(&nodes[0], id, "real", 0, &[]).await;
     until("the right one runs", || hosts(&nodes, "real").len() == 3).await;
     tokio::time::sleep(Duration::from_secs(30)).await;
-    for agent in ["forged", "elsewhere", "other-name", "nonsense"] {
+    for agent in ["forged", "elsewhere", "other-name", "nonsense", "theirs"] {
         assert_eq!(hosts(&nodes, agent), [] as [usize; 0], "{agent}");
     }
     assert!(!other.worker.hosted.lock().expect("no panic").contains(&"real".to_owned()), "another owner's");
+}
+
+/// P-196, SG-9: a member of another owner, which may write values, sets what the owner ended, and what it replaced, as the owner
+/// signed it; also when a node of the owner was away meanwhile, and when it has started again.
+#[tokio::test(start_paused = true)]
+async fn what_an_owner_ended_or_replaced_is_not_brought_back_by_who_may_write() {
+    let net = net();
+    let (mut nodes, id) = group_of(&net, 3).await;
+    let writer = GroupNode::start(&net, &key(9), &Owner::new(7), store()).await;
+    nodes[0].admit(id, &writer).await;
+    let value = async |node: &GroupNode, agent: &str| {
+        node.groups.catch_up(id).await.expect("a leader");
+        let key = format!("{AGENTS}{agent}");
+        let bytes = node.groups.look(id, |state| state.values().get(&key).map(|value| value.bytes.clone()));
+        bytes.expect("the group is here")
+    };
+    let is_refused = async |by: &GroupNode, agent: &str, bytes: &[u8]| {
+        let set = Set { key: format!("{AGENTS}{agent}"), value: bytes.to_vec().into(), if_version: None };
+        let done = by.groups.command(id, Command::Set(set)).await;
+        matches!(done, Err(GroupError::Refused(Refusal::Invalid(why))) if why.contains("deploy it anew"))
+    };
+    deploy(&nodes[0], id, "ended", 0, &[]).await;
+    deploy(&nodes[0], id, "replaced", 0, &[]).await;
+    until("both run", || ["ended", "replaced"].iter().all(|agent| hosts(&nodes, agent).len() == 3)).await;
+    let ended = value(&nodes[0], "ended").await.expect("it is deployed");
+    let replaced = value(&nodes[0], "replaced").await.expect("it is deployed");
+    // One node of the owner is away while it happens.
+    let (secret, kept) = nodes.remove(2).crash(&net).await;
+    leader(&nodes, id).await;
+    GroupAgents::of(&nodes[0].groups, id).undeploy("ended").await.expect("it ends");
+    deploy(&nodes[1], id, "replaced", 1, &[]).await;
+    let later = value(&nodes[0], "replaced").await.expect("it is deployed");
+    assert_ne!(later, replaced);
+    assert!(is_refused(&writer, "ended", &ended).await && is_refused(&writer, "replaced", &replaced).await);
+    nodes.push(GroupNode::start(&net, &secret, &Owner::new(101), kept).await);
+    for node in &nodes {
+        writer.set(id, &format!("{HOSTS}ended"), &format!("[{:?}]", node.id().did())).await;
+        assert!(is_refused(&writer, "ended", &ended).await && is_refused(node, "replaced", &replaced).await);
+    }
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    assert_eq!(hosts(&nodes, "ended"), [] as [usize; 0]);
+    assert_eq!((hosts(&nodes, "replaced").len(), value(&nodes[2], "replaced").await), (1, Some(later)));
+    // All of them start again from disk.
+    let owner = Owner::new(101);
+    for _ in 0..3 {
+        let (secret, kept) = nodes.remove(0).crash(&net).await;
+        nodes.push(GroupNode::start(&net, &secret, &owner, kept).await);
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        leader(&nodes, id).await;
+    }
+    assert!(is_refused(&writer, "ended", &ended).await && is_refused(&writer, "replaced", &replaced).await);
+    // What its owner deploys anew runs.
+    deploy(&nodes[0], id, "ended", 0, &[]).await;
+    until("it runs again", || hosts(&nodes, "ended").len() == 3).await;
+    assert!(is_refused(&writer, "ended", &ended).await);
 }
 
 /// P-144: what an owner deployed goes on after its key was rotated with an overlap, since its members sign it again
@@ -259,4 +318,43 @@ async fn a_rotation_with_overlap_ends_no_deployment_and_one_without_does() {
     deploy(&nodes[0], id, "one", 0, &[]).await;
     until("it runs again", || hosts(&nodes, "one") == [0]).await;
     assert!(is_signed(&nodes[0]));
+}
+
+/// SG-10: an agent for its own node only, as adopted tools are, does what that node gives the group. Whoever has another node
+/// of the owner does not use it.
+#[tokio::test(start_paused = true)]
+async fn an_agent_for_its_own_node_does_tasks_of_that_node_and_of_no_other_of_its_owner() {
+    let net = net();
+    let first = Node::start(&net, 1, OWNER, &[], mesh::store()).await;
+    let second = Node::start(&net, 2, OWNER, &[], mesh::store()).await;
+    let mut file = mesh::file("private", "does as it is told", "acting.private", "do", "private");
+    (file.exposure, file.callers) = (Callers::ThisNode.exposure(), Callers::ThisNode);
+    first.host(&file).await;
+    let id = first.groups.create("team", Policy::default()).await.expect("a group");
+    let ticket = first.groups.invite(id, second.id(), 60_000).expect("an invitation");
+    second.groups.join(&ticket).await.expect("it joins");
+    let end_of = async |node: &Node, number: u32, target: Target| {
+        let task = Submit { needs: Needs::of(target), ..echo_task(number, "hello") };
+        let task_id = task.task;
+        node.groups.command(id, Command::Submit(Box::new(task))).await.expect("it is submitted");
+        let end = || {
+            let look = |state: &Group| {
+                let task = state.work().tasks().get(&task_id).filter(|task| task.state.is_finished())?;
+                Some((task.state, task.last, task.refused.of(&first.id()).map(str::to_owned)))
+            };
+            first.groups.look(id, look).ok().flatten()
+        };
+        until("it ended", || end().is_some()).await;
+        end().expect("it ended")
+    };
+    let targets = || [Target::Capability("acting.private".to_owned()), Target::Agent("private".to_owned())];
+    for (number, target) in (1..).zip(targets()) {
+        let (state, _, refused) = end_of(&second, number, target).await;
+        assert_eq!(state, State::Failed, "{refused:?}");
+        assert!(refused.is_some_and(|why| why.contains("its own node only")), "the member refuses it");
+    }
+    for (number, target) in (3..).zip(targets()) {
+        let ended = end_of(&first, number, target).await;
+        assert_eq!(ended, (State::Completed, Some(first.id()), None));
+    }
 }

@@ -2,6 +2,7 @@
 //! says of members is taken only where as many owners asked for it as must.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use althing_communication::{CallError, Request};
 use althing_conformance::co_owned::{admit, group_of_two, two_owners};
@@ -15,12 +16,15 @@ use althing_coordination::consensus::wire::{
 use althing_coordination::machine::group::Group;
 use althing_coordination::machine::members::{Admission, Member};
 use althing_coordination::{RAFT, RAFT_LOG, RAFT_SNAPSHOTS, RAFT_STATE};
-use althing_protocol::group::{Author, Batch, Command, Endorsed, Expulsion, GroupId, Invitation, Join, Policy};
+use althing_protocol::group::{
+    Author, Batch, Command, Endorsed, Expulsion, GroupId, Invitation, Join, Policy, RULES, StateMark,
+};
 use althing_protocol::object::{self, Statement};
 use althing_protocol::{PublicKey, SecretKey};
 use althing_simnet::{LinkConfig, SimNet};
 use althing_store::{Range, Rows};
 use minicbor::bytes::ByteVec;
+use minicbor::{Decode, Encode};
 
 /// The places of the world's nodes: the founder, which leads; two other members, of whom the first one lies to the second one; and
 /// one that nobody admitted.
@@ -190,7 +194,8 @@ impl World {
         let [_, owner] = &self.owners;
         let proof = owner.proof(self.stranger(), self.net.now_ms()).as_ref().clone();
         let log = owner.log.to_bytes().into_iter().map(ByteVec::from).collect();
-        let join = Join { invitation: self.invitation(signers), owner: proof, log, addresses: Vec::new() };
+        let join =
+            Join { invitation: self.invitation(signers), owner: proof, log, addresses: Vec::new(), rules: Some(RULES) };
         self.batch(&self.nodes[STRANGER].key, 1, Command::Join(Box::new(join)))
     }
 
@@ -199,7 +204,7 @@ impl World {
         let at_ms = self.net.now_ms();
         let admission = invitation.map(|invitation| Admission { invitation, at_ms });
         let owner = self.owners[1].log.publisher();
-        let member = Member { owner, order: 0, addresses: Vec::new(), admission };
+        let member = Member { owner, order: 0, addresses: Vec::new(), admission, rules: RULES, mark: None };
         minicbor::to_vec((1_u8, (self.stranger(), member))).expect("a row")
     }
 }
@@ -347,4 +352,64 @@ async fn no_snapshot_brings_a_member_or_a_charter_for_which_too_few_owners_signe
     assert!(matches!(taken, Ok(SnapshotTaken { ballot: Some(_) })), "{taken:?}");
     until("it is installed", || world.state().members().get(&stranger).is_some()).await;
     assert!(world.admits_the_stranger().await);
+}
+
+/// The first row of a snapshot (SPEC 19).
+#[derive(Encode, Decode)]
+#[cbor(map)]
+struct Head {
+    #[n(0)]
+    group: GroupId,
+    #[n(2)]
+    epoch: u64,
+    #[n(3)]
+    dissolution: Option<Endorsed>,
+    #[n(4)]
+    now_ms: u64,
+    #[n(5)]
+    voters: Vec<PublicKey>,
+    #[n(6)]
+    joined: u64,
+    #[n(7)]
+    last_version: u64,
+    #[n(8)]
+    recent: Vec<Vec<PublicKey>>,
+    #[n(9)]
+    forgotten_ms: u64,
+    #[n(10)]
+    rules: u32,
+    #[n(11)]
+    marks: Vec<StateMark>,
+}
+
+/// The rows of a state, of the next epoch and with these voters, without one member.
+fn forged(state: &Group, voters: &[PublicKey], without: Option<PublicKey>) -> Vec<Vec<u8>> {
+    let is_of = |row: &[u8]| {
+        minicbor::decode::<(u8, (PublicKey, Member))>(row)
+            .is_ok_and(|(kind, (member, _))| kind == 1 && Some(member) == without)
+    };
+    let mut rows: Vec<Vec<u8>> = state.rows().into_iter().filter(|row| !is_of(row)).collect();
+    let (kind, (mut head,)): (u8, (Head,)) = minicbor::decode(&rows[0]).expect("the head");
+    (head.epoch, head.voters) = (head.epoch + 1, voters.to_vec());
+    rows[0] = minicbor::to_vec((kind, (head,))).expect("a row");
+    rows
+}
+
+/// P-105, P-109, SG-1: each of these is signed as it must be, and takes back what the member knows.
+#[tokio::test(start_paused = true)]
+async fn no_snapshot_takes_back_who_belongs_to_the_group_and_who_votes() {
+    let world = World::new().await;
+    let (here, liar, leader) = (world.node().id(), world.nodes[LIAR].id(), world.nodes[LEADER].id());
+    let (state, disk) = (world.state(), world.disk());
+    let cases = [
+        ("this node is no member in it", Some(here), vec![liar], vec![leader]),
+        ("another number of voters", None, vec![liar], sorted([leader, here])),
+    ];
+    for (why, without, voters, learners) in cases {
+        let refused = world.snapshot(forged(&state, &voters, without), &[voters], &learners).await;
+        assert!(matches!(&refused, Err(Unserved::Stopped(said)) if said.contains(why)), "{why}: {refused:?}");
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        assert_eq!(world.disk(), disk, "nothing is deleted");
+        assert_eq!(world.state().members(), state.members());
+    }
 }

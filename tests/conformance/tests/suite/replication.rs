@@ -152,17 +152,17 @@ async fn nothing_is_executed_that_a_leader_calls_committed_and_did_not_send() {
     let mut world = World::new().await;
     let (from, to, last) = (world.from, world.to, world.last());
     world.net.cut(world.nodes[3 - from - to].id(), world.nodes[to].id());
-    let (term, mut previous) = (last.term + 5, last);
-    for index in [last.index + 1, last.index + 2] {
-        let beyond = Position { index: last.index + 1_000, ..last };
-        let append = world.append(term, Some(previous), vec![blank(term, index)]);
-        let append = Append { committed: Some(beyond), ..append };
-        assert_eq!(world.ask(from, "append", &append).await, Ok(Appended::All));
-        previous = Position { term, index };
-    }
+    let (term, beyond) = (last.term + 5, Position { index: last.index + 1_000, ..last });
+    let entries = vec![blank(term, last.index + 1), blank(term, last.index + 2)];
+    let previous = entries[1].at;
+    let append = Append { committed: Some(beyond), ..world.append(term, Some(last), entries) };
+    assert_eq!(world.ask(from, "append", &append).await, Ok(Appended::All));
     let overview = |node: &GroupNode| node.groups.overview(world.id).expect("the group");
     let applied = || overview(&world.nodes[to]).replica.expect("it runs").applied;
     until("it executes what it was sent", || applied() == Some(previous.index)).await;
+    let more = world.append(term, Some(previous), vec![blank(term, previous.index + 1)]);
+    let refused = world.ask::<_, Appended>(from, "append", &Append { committed: Some(beyond), ..more }).await;
+    assert!(matches!(refused, Err(Unserved::Malformed(_))), "{refused:?}: what is executed is of a later term");
     // Nor does it look for more when it starts again, by itself.
     world.net.cut(world.nodes[from].id(), world.nodes[to].id());
     let (key, store) = world.nodes.remove(to).crash(&world.net).await;
@@ -195,6 +195,60 @@ async fn a_member_that_is_told_of_more_than_its_log_has_executes_nothing_and_sta
     let led_by = || overview().replica.and_then(|replica| replica.leader);
     let is_led = || world.nodes.iter().any(|node| node.leads(world.id) && led_by() == Some(node.id()));
     until("it follows one that leads", is_led).await;
+    world.nodes[third].set(world.id, "c", "d").await;
+    assert_eq!(world.nodes[to].get(world.id, "c").await.as_deref(), Some("d"));
+}
+
+/// P-141, SG-2: openraft asks for an index alone whether it has an entry, and takes what is of a later term for later.
+#[tokio::test(start_paused = true)]
+async fn two_messages_that_contradict_what_is_executed_erase_nothing_of_it() {
+    let mut world = World::new().await;
+    let (from, to, last) = (world.from, world.to, world.last());
+    let term = last.term + 1;
+    let below = Position { term, index: last.index - 2 };
+    let steps = [
+        Append { committed: Some(below), ..world.append(term, Some(below), Vec::new()) },
+        world.append(term, Some(below), vec![blank(term, below.index + 1)]),
+        Append { committed: Some(below), ..world.append(term, Some(last), Vec::new()) },
+        world.append(term, Some(Position { term, ..last }), Vec::new()),
+    ];
+    for step in &steps {
+        let answer = world.ask::<_, Appended>(from, "append", step).await;
+        let refused = matches!(&answer, Err(Unserved::Malformed(why)) if why.contains("contradicts the log here"));
+        assert!(refused, "{step:?}: {answer:?}");
+    }
+    assert_eq!(world.last(), last, "neither the log nor the term");
+    // It starts again with all of it.
+    world.net.cut(world.nodes[from].id(), world.nodes[to].id());
+    world.net.cut(world.nodes[3 - from - to].id(), world.nodes[to].id());
+    let (key, store) = world.nodes.remove(to).crash(&world.net).await;
+    let again = GroupNode::start(&world.net, &key, &Owner::new(101), store).await;
+    let has = || again.groups.overview(world.id).expect("the group").replica.and_then(|replica| replica.last);
+    until("it starts from what is on its disk", || has() == Some(last.index)).await;
+}
+
+/// P-101, SG-3: a member raises the terms of others, as far as each message may, and goes away.
+#[tokio::test(start_paused = true)]
+async fn members_whose_terms_were_driven_apart_elect_a_leader_again() {
+    let world = World::new().await;
+    let (from, to, last) = (world.from, world.to, world.last());
+    let third = 3 - from - to;
+    let mut term = last.term;
+    for _ in 0..4 {
+        term += wire::TERM_AHEAD_MAX;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        world.ask::<_, Appended>(from, "append", &world.append(term, None, Vec::new())).await.expect("it is served");
+    }
+    assert!(world.last().term >= term, "far above what the other one would believe at once");
+    world.net.cut(world.nodes[from].id(), world.nodes[to].id());
+    world.net.cut(world.nodes[from].id(), world.nodes[third].id());
+    let leader = |at: usize| {
+        let overview = world.nodes[at].groups.overview(world.id).expect("the group");
+        overview.replica.and_then(|replica| replica.leader)
+    };
+    let both = [world.nodes[to].id(), world.nodes[third].id()];
+    let agreed = || leader(to) == leader(third) && leader(to).is_some_and(|leader| both.contains(&leader));
+    until("the two that are left follow one of them", agreed).await;
     world.nodes[third].set(world.id, "c", "d").await;
     assert_eq!(world.nodes[to].get(world.id, "c").await.as_deref(), Some("d"));
 }

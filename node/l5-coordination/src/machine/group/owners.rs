@@ -12,7 +12,7 @@ use althing_protocol::object::Statement;
 use althing_protocol::{Digest, PublicKey, PublisherId};
 use minicbor::bytes::ByteVec;
 
-use super::{CHARTERS_MAX, Group, read_log};
+use super::{CHARTERS_MAX, Group, costs, read_log};
 use crate::machine::outcome::Refusal;
 use crate::machine::proposals::Proposal;
 
@@ -235,27 +235,31 @@ fn check_dissolution(group: &Group, dissolution: &Dissolution) -> Result<(), Ref
 pub(super) fn dissolve(group: &mut Group, endorsed: &Endorsed) -> Result<Option<u64>, Refusal> {
     check_dissolution(group, &group.verify(endorsed)?)?;
     group.dissolution = Some(endorsed.clone());
-    (group.values, group.work, group.flows, group.proposals) = Default::default();
+    (group.values, group.agents, group.work, group.flows, group.proposals) = Default::default();
     Ok(Some(group.next_epoch()))
 }
 
 /// A later key log of a publisher that the group knows.
 pub(super) fn keys(group: &mut Group, events: &[ByteVec]) -> Result<Option<u64>, Refusal> {
-    let log = read_log(None, events)?;
-    let Some(known) = group.logs.get(&log.publisher()) else {
-        return Err(Refusal::KeyLog(format!("the group does not know the publisher {}", log.publisher())));
+    // Who it is, is looked up before anything is verified.
+    let publisher = costs::claimed(events).ok_or_else(|| Refusal::KeyLog("it has no events".to_owned()))?;
+    let Some(known) = group.logs.get(&publisher) else {
+        return Err(Refusal::KeyLog(format!("the group does not know the publisher {publisher}")));
     };
     let log = read_log(Some(known.as_ref()), events)?;
-    group.logs.insert(log.publisher(), Arc::new(log));
+    group.learn(Arc::new(log));
     Ok(None)
 }
 
-/// The logs with those of the owners that a later charter adds. What is known is extended by `Command::Keys` only.
+/// The logs with those of the owners that a later charter adds. What is known is extended by `Command::Keys` only, and what nobody
+/// needs is not verified.
 fn with_new_owners(known: &KeyLogs, amendment: &Amendment, charter: &Charter) -> Result<KeyLogs, Refusal> {
     let mut logs = known.clone();
     for events in &amendment.logs {
-        let log = read_log(None, events)?;
-        logs.entry(log.publisher()).or_insert_with(|| Arc::new(log));
+        let is_wanted = |publisher: &PublisherId| charter.owners.contains(publisher) && !logs.contains_key(publisher);
+        if let Some(publisher) = costs::claimed(events).filter(is_wanted) {
+            logs.insert(publisher, Arc::new(read_log(None, events)?));
+        }
     }
     match charter.owners.iter().find(|owner| !logs.contains_key(owner)) {
         Some(owner) => Err(Refusal::KeyLog(format!("the group knows none of the new owner {owner}"))),

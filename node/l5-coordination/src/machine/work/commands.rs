@@ -1,39 +1,46 @@
 //! Who may give which command about tasks.
 
-use althing_protocol::PublicKey;
 use althing_protocol::group::{Author, Command, WorkId};
+use althing_protocol::{PublicKey, PublisherId};
 
 use super::super::members::Members;
 use super::super::outcome::Refusal;
+use super::super::shares::Moment;
 use super::lifecycle::Work;
+use super::steps::Steps;
 
 /// The author of a command, as its group knows it.
 pub struct Asker<'a> {
     /// The author.
     pub author: Author,
+    /// In whose room is what it gives the group: the author itself, or the owner of the member.
+    pub owner: PublisherId,
     /// Whether it is an owner of the group.
     pub is_owner: bool,
     /// Whether it may give the group work.
     pub may_assign: Result<(), Refusal>,
     /// The members of the group.
     pub members: &'a Members,
-    /// The time of the group.
-    pub now_ms: u64,
+    /// What the batch may cost yet.
+    pub steps: &'a Steps,
+    /// The time of the group, and who shares its room.
+    pub moment: Moment<'a>,
 }
 
 impl Asker<'_> {
     /// Executes a command about tasks.
     pub(in super::super) fn execute(&self, work: &mut Work, command: &Command) -> Result<Option<u64>, Refusal> {
-        let (author, now_ms) = (self.author, self.now_ms);
+        let (author, now_ms) = (self.author, self.moment.now_ms);
         let done = |()| None;
         match command {
             Command::Submit(submit) => {
                 self.may_assign.clone()?;
-                work.tasks.submit(author, submit, now_ms).map(Some)
+                work.tasks.submit(author, self.owner, submit, self.moment).map(Some)
             }
             Command::Depend(depend) => {
                 self.may_change(work, &depend.task)?;
-                work.tasks.depend(depend, now_ms).map(done)
+                self.steps.check()?;
+                work.tasks.depend(depend, self.steps, now_ms).map(done)
             }
             Command::Cancel(task) => {
                 self.may_change(work, task)?;
@@ -41,7 +48,8 @@ impl Asker<'_> {
             }
             Command::Assign(assign) => {
                 self.member()?;
-                work.assign(assign, self.members, now_ms).map(Some)
+                self.steps.check()?;
+                work.assign(assign, self.members, self.steps, now_ms).map(Some)
             }
             Command::Start(claim) => work.start(self.member()?, *claim, now_ms).map(done),
             Command::Decline(decline) => work.decline(self.member()?, decline).map(done),
@@ -53,7 +61,7 @@ impl Asker<'_> {
             Command::Steal(steal) => work.steal(self.member()?, steal, now_ms).map(Some),
             Command::Define(define) => {
                 self.may_assign.clone()?;
-                work.resources.define(define).map(done)
+                work.resources.define(define, self.owner, self.moment.sharers).map(done)
             }
             Command::Vote(choice) => work.resources.vote(&work.tasks, self.member()?, choice).map(done),
             Command::Decide(choice) if self.is_owner => work.resources.decide(&work.tasks, choice).map(done),

@@ -6,15 +6,19 @@ use althing_protocol::group::{Depend, WorkId};
 use althing_protocol::limits::WORK_DEPENDENCIES_MAX;
 
 use super::super::outcome::Refusal;
+use super::steps::Steps;
 use super::task::{State, Why};
 use super::tasks::Tasks;
 
 /// Tasks that one search for a circle visits.
 pub const SEARCH_TASKS_MAX: usize = 1_024;
+/// What a search costs that is refused (P-89): as much as the largest one. How far it had come depends on the order of its
+/// visits.
+const REFUSED_STEPS: usize = SEARCH_TASKS_MAX * (1 + WORK_DEPENDENCIES_MAX);
 
 impl Tasks {
     /// Adds a dependency to a task that has not begun.
-    pub(super) fn depend(&mut self, depend: &Depend, now_ms: u64) -> Result<(), Refusal> {
+    pub(super) fn depend(&mut self, depend: &Depend, steps: &Steps, now_ms: u64) -> Result<(), Refusal> {
         let Depend { task: id, on } = *depend;
         let task = self.known(&id)?;
         self.known(&on)?;
@@ -27,23 +31,28 @@ impl Tasks {
         if task.submit.dependencies.len() == WORK_DEPENDENCIES_MAX {
             return Err(Refusal::Full(format!("a task has at most {WORK_DEPENDENCIES_MAX} dependencies")));
         }
-        if self.reaches(on, id)? {
-            return Err(Refusal::Circle { task: id, on });
+        match self.before(on, id) {
+            Ok(cost) => steps.spend(cost),
+            Err(refusal) => {
+                steps.spend(REFUSED_STEPS);
+                return Err(refusal);
+            }
         }
         self.change(id, |task| task.submit.dependencies.push(on));
         self.settle(id, now_ms);
         Ok(())
     }
 
-    /// Whether `from` depends on `to`, which has not begun, itself or by others.
-    fn reaches(&self, from: WorkId, to: WorkId) -> Result<bool, Refusal> {
-        let (mut seen, mut open) = (BTreeSet::new(), vec![from]);
+    /// Searches what is before `task`, which has not begun, if it depends on `on`: itself must not be. What that cost: for each
+    /// of these tasks 1, and one for each of its dependencies.
+    fn before(&self, on: WorkId, task: WorkId) -> Result<usize, Refusal> {
+        let (mut seen, mut open, mut cost) = (BTreeSet::new(), vec![on], 0);
         while let Some(id) = open.pop() {
-            if id == to {
-                return Ok(true);
+            if id == task {
+                return Err(Refusal::Circle { task, on });
             }
             // What completed depends on nothing that has not begun.
-            let Some(task) = self.get(&id).filter(|task| task.state != State::Completed) else { continue };
+            let Some(earlier) = self.get(&id).filter(|earlier| earlier.state != State::Completed) else { continue };
             if !seen.insert(id) {
                 continue;
             }
@@ -52,9 +61,10 @@ impl Tasks {
                     format!("{SEARCH_TASKS_MAX} tasks are searched for a circle; depend on one with fewer before it");
                 return Err(Refusal::Full(why));
             }
-            open.extend(&task.submit.dependencies);
+            cost += 1 + earlier.submit.dependencies.len();
+            open.extend(&earlier.submit.dependencies);
         }
-        Ok(false)
+        Ok(cost)
     }
 
     /// Lets a task that has not begun wait for its dependencies, or for a member, or fail with one of them.

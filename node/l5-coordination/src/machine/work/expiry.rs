@@ -20,9 +20,7 @@ impl Tasks {
         {
             let Some(task) = self.get(&id) else { return };
             match task.held {
-                _ if task.submit.deadline_ms.is_some_and(|deadline_ms| deadline_ms <= now_ms) => {
-                    self.end(id, State::TimedOut, Some(Why::Deadline), None, now_ms);
-                }
+                _ if task.ends_ms() <= now_ms => self.end(id, State::TimedOut, Some(Why::Deadline), None, now_ms),
                 Some(held) => self.end_attempt(id, State::TimedOut, Why::Lease(held.member), now_ms),
                 None => return,
             }

@@ -1,13 +1,15 @@
 //! The work of a group: how a task goes from being ready to its end, and which resources it has meanwhile.
 
-use althing_protocol::PublicKey;
 use althing_protocol::group::{Abandon, Assign, Author, Claim, Complete, Decline, Fail, Refuse, Steal, Submit, WorkId};
+use althing_protocol::{PublicKey, PublisherId};
 
 use super::super::members::Members;
 use super::super::outcome::Refusal;
+use super::super::shares::Moment;
 use super::resources::Resources;
-use super::task::{REFUSED_MAX, State, Task, Why, content_bytes};
-use super::tasks::{Tasks, WORK_BYTES_MAX};
+use super::steps::Steps;
+use super::task::{REFUSED_MAX, State, Task, Why};
+use super::tasks::Tasks;
 use super::turns::Turns;
 use super::watch::Finished;
 
@@ -60,7 +62,13 @@ impl Work {
     }
 
     /// Gives a ready task to a member; the fencing token.
-    pub(super) fn assign(&mut self, assign: &Assign, members: &Members, now_ms: u64) -> Result<u64, Refusal> {
+    pub(super) fn assign(
+        &mut self,
+        assign: &Assign,
+        members: &Members,
+        steps: &Steps,
+        now_ms: u64,
+    ) -> Result<u64, Refusal> {
         if members.get(&assign.member).is_none() {
             return Err(Refusal::NotAMember(assign.member));
         }
@@ -72,7 +80,10 @@ impl Work {
             return Err(Refusal::Attempt { current: task.attempt });
         }
         check_member(task, assign.member)?;
-        self.check_turn(task, members.len())?;
+        let mut turns = Turns::new(&self.tasks, &self.resources, members.len());
+        let is_next = turns.check(task);
+        steps.spend(turns.looked());
+        is_next?;
         let decide = |name: &String| self.resources.conflict(&self.tasks, name, assign.task);
         let conflicts: Vec<_> = task.submit.resources.iter().filter_map(decide).collect();
         for conflict in conflicts {
@@ -160,10 +171,6 @@ impl Work {
     /// Records the result.
     pub(super) fn complete(&mut self, node: PublicKey, complete: &Complete, now_ms: u64) -> Result<(), Refusal> {
         self.claimed(node, complete.claim)?;
-        if self.tasks.index.bytes_kept() + content_bytes(&complete.result) > WORK_BYTES_MAX {
-            let why = format!("its tasks have {WORK_BYTES_MAX} bytes; give the result by reference, or later");
-            return Err(Refusal::Full(why));
-        }
         self.tasks.end(complete.claim.task, State::Completed, None, Some(complete.result.clone()), now_ms);
         Ok(())
     }
@@ -208,10 +215,11 @@ impl Work {
     pub(in super::super) fn submit_watched(
         &mut self,
         author: Author,
+        owner: PublisherId,
         submit: &Submit,
-        now_ms: u64,
+        moment: Moment<'_>,
     ) -> Result<(), Refusal> {
-        self.tasks.submit(author, submit, now_ms)?;
+        self.tasks.submit(author, owner, submit, moment)?;
         self.tasks.watch.open(submit.task);
         Ok(())
     }

@@ -11,6 +11,7 @@ mod index;
 mod lifecycle;
 mod resources;
 mod rows;
+mod steps;
 mod task;
 mod tasks;
 mod turns;
@@ -20,8 +21,11 @@ pub use commands::Asker;
 pub use lifecycle::Work;
 pub use resources::{CONFLICTS_MAX, Conflict, RESOURCES_MAX, Resource, Resources};
 pub use rows::WorkRow;
-pub use task::{Ended, Held, REFUSED_MAX, Refusals, State, Task, Why};
-pub use tasks::{TASKS_CONTENDING_MAX, TASKS_FINISHED_MAX, TASKS_MAX, TASKS_UNFINISHED_MAX, Tasks, WORK_BYTES_MAX};
+pub use steps::{SIGNATURE_STEPS, Steps};
+pub use task::{Ended, Held, REFUSED_MAX, Refusals, State, TASK_LIFE_MS, Task, Why};
+pub use tasks::{
+    INPUT_BYTES_MAX, TASKS_CONTENDING_MAX, TASKS_FINISHED_MAX, TASKS_UNFINISHED_MAX, Tasks, WORK_BYTES_MAX,
+};
 pub use watch::Finished;
 
 #[cfg(test)]

@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use althing_protocol::PublicKey;
 use althing_protocol::group::{Choice, ConflictRule, Define, WorkId};
+use althing_protocol::{PublicKey, PublisherId};
 use minicbor::{Decode, Encode};
 
 use super::super::outcome::Refusal;
+use super::super::shares::{Ledger, Sharers};
 use super::task::Task;
 use super::tasks::Tasks;
 
@@ -18,7 +19,7 @@ pub const CONFLICTS_MAX: usize = 1_024;
 pub const CONFLICT_LIST_MAX: usize = 32;
 
 /// A resource that has a rule.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Resource {
     /// The rule.
@@ -30,6 +31,9 @@ pub struct Resource {
     /// What an owner decided.
     #[n(2)]
     pub chosen: Option<WorkId>,
+    /// In whose room it is: the owner of who set the rule.
+    #[n(3)]
+    pub owner: PublisherId,
 }
 
 /// A decision about a resource.
@@ -91,8 +95,8 @@ impl Resources {
         self.by_name.get(name)
     }
 
-    /// Sets a rule. What was voted and decided under another one ends.
-    pub(super) fn define(&mut self, define: &Define) -> Result<(), Refusal> {
+    /// Sets a rule in the room of an owner. What was voted and decided under another one ends.
+    pub(super) fn define(&mut self, define: &Define, owner: PublisherId, sharers: Sharers<'_>) -> Result<(), Refusal> {
         let known = self.by_name.get(&define.resource);
         if known.map_or(ConflictRule::First, |resource| resource.rule) == define.rule {
             return Ok(());
@@ -101,11 +105,15 @@ impl Resources {
             self.by_name.remove(&define.resource);
             return Ok(());
         }
-        if known.is_none() && self.by_name.len() == RESOURCES_MAX {
-            let why = format!("{RESOURCES_MAX} resources have a rule; set one back to the rule `first` before");
-            return Err(Refusal::Full(why));
+        if known.is_none_or(|known| known.owner != owner) {
+            let mut others = Ledger::default();
+            for (_, other) in self.iter().filter(|(name, _)| *name != define.resource) {
+                others.add(other.owner, 1);
+            }
+            others.check(&owner, 1, RESOURCES_MAX, sharers, "resources with a rule other than `first`")?;
         }
-        self.by_name.insert(define.resource.clone(), Resource { rule: define.rule, ..Resource::default() });
+        let resource = Resource { rule: define.rule, votes: BTreeMap::new(), chosen: None, owner };
+        self.by_name.insert(define.resource.clone(), resource);
         Ok(())
     }
 

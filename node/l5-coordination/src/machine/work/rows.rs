@@ -7,6 +7,7 @@ use minicbor::{Decode, Encode};
 use super::lifecycle::Work;
 use super::resources::{CONFLICTS_MAX, Conflict, RESOURCES_MAX, Resource};
 use super::task::{REFUSED_MAX, State, Task};
+use super::tasks::{TASKS_MAX, TASKS_UNFINISHED_MAX, WORK_BYTES_MAX};
 
 /// A part of the tasks.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
@@ -51,6 +52,7 @@ impl Work {
             WorkRow::Task(task) => {
                 self.sound(&task)?;
                 self.tasks.insert(*task);
+                self.fits()?;
             }
             WorkRow::Resource(..) if self.resources.by_name.len() == RESOURCES_MAX => {
                 return Err("is one resource too many".to_owned());
@@ -62,6 +64,14 @@ impl Work {
             WorkRow::Conflict(conflict) => self.resources.restore(conflict),
         }
         Ok(())
+    }
+
+    /// Whether the tasks of a snapshot are no more than execution takes.
+    fn fits(&self) -> Result<(), String> {
+        let is_crowded = self.tasks.unfinished() > TASKS_UNFINISHED_MAX
+            || self.tasks.len() > TASKS_MAX
+            || self.tasks.bytes() > WORK_BYTES_MAX;
+        if is_crowded { Err("is a task for which there is no room".to_owned()) } else { Ok(()) }
     }
 
     /// Whether a task of a snapshot contradicts itself, or the tasks before it.
@@ -90,8 +100,12 @@ impl Work {
         Ok(())
     }
 
-    /// Whether the rows were all: what an unfinished task depends on is there.
+    /// Whether the rows were all: what an unfinished task depends on is there. Nor are there finished tasks that execution
+    /// would have forgotten; it keeps those on which others depend, whose rows may come later.
     pub(in super::super) fn complete_rows(&self) -> Result<(), String> {
+        if self.tasks.index.surplus(WORK_BYTES_MAX).is_some() {
+            return Err("has more finished tasks than a group keeps".to_owned());
+        }
         let unknown = |task: &Task| -> Option<WorkId> {
             let missing = |on: &&WorkId| self.tasks.get(on).is_none();
             task.submit.dependencies.iter().find(missing).copied().filter(|_| !task.state.is_finished())
@@ -100,5 +114,62 @@ impl Work {
             Some((task, on)) => Err(format!("are not all: the task {task} depends on {on}, which is missing")),
             None => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use althing_protocol::PublisherId;
+    use althing_protocol::group::{Author, Content, Needs, Priority, Submit, Target};
+
+    use super::super::task::Ended;
+    use super::super::tasks::TASKS_FINISHED_MAX;
+    use super::*;
+
+    /// A task of that number, which was canceled if it is finished.
+    fn task(number: u64, bytes: usize, is_finished: bool) -> Task {
+        let submit = Submit {
+            task: WorkId::from_bytes(u128::from(number).to_be_bytes()),
+            key: None,
+            needs: Needs::of(Target::Capability("billing.view".to_owned())),
+            input: Content::Inline(vec![7; bytes].into()),
+            priority: Priority::Normal,
+            deadline_ms: None,
+            attempts_max: 1,
+            lease_ms: 10_000,
+            dependencies: Vec::new(),
+            resources: Vec::new(),
+        };
+        let owner = PublisherId::from_digest([1; 32]);
+        let mut task = Task::new(&submit, Author::Publisher(owner), owner, number, 1);
+        if is_finished {
+            (task.state, task.ended) = (State::Canceled, Some(Ended { order: number, at_ms: 1 }));
+        }
+        task
+    }
+
+    /// Takes such tasks, one after the other, until one is refused; how many.
+    fn taken(bytes: usize, is_finished: bool) -> usize {
+        let mut work = Work::default();
+        let mut take = |number| work.take(WorkRow::Task(Box::new(task(number, bytes, is_finished))));
+        let first_refused = (0..).find_map(|number| take(number).err().map(|why| (number, why)));
+        let (number, why) = first_refused.expect("there is a bound");
+        assert!(why.contains("for which there is no room"), "{why}");
+        usize::try_from(number).expect("few")
+    }
+
+    /// P-105, P-120: what execution does not keep, no snapshot brings.
+    #[test]
+    fn the_tasks_of_a_snapshot_have_room() {
+        const LARGE: usize = 64 << 10;
+        assert_eq!(taken(1, false), TASKS_UNFINISHED_MAX);
+        assert_eq!((taken(LARGE, false), taken(LARGE, true)), (WORK_BYTES_MAX / LARGE, WORK_BYTES_MAX / LARGE));
+        let mut work = Work::default();
+        for number in 0..TASKS_FINISHED_MAX as u64 {
+            assert_eq!(work.take(WorkRow::Task(Box::new(task(number, 1, true)))), Ok(()));
+        }
+        assert_eq!(work.complete_rows(), Ok(()));
+        assert_eq!(work.take(WorkRow::Task(Box::new(task(u64::MAX, 1, true)))), Ok(()));
+        assert!(work.complete_rows().is_err_and(|why| why.contains("more finished tasks")));
     }
 }

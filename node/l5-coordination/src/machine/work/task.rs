@@ -3,14 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use althing_protocol::PublicKey;
 use althing_protocol::group::{Author, Content, Submit, WorkId};
+use althing_protocol::limits::WORKFLOW_TIMEOUT_MAX_MS;
+use althing_protocol::{PublicKey, PublisherId};
 use minicbor::{Decode, Encode};
 
 /// Members that are remembered because they declined an attempt.
 pub const DECLINED_MAX: usize = 64;
 /// Members that may refuse a task; with the last one it fails.
 pub const REFUSED_MAX: usize = 16;
+/// For how long a task without a deadline may take, milliseconds: as long as a step may, so that what nobody can do ends at last.
+pub const TASK_LIFE_MS: u64 = WORKFLOW_TIMEOUT_MAX_MS;
 
 /// What a task is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
@@ -251,14 +254,18 @@ pub struct Task {
     /// The members that must not do it: at most [`REFUSED_MAX`].
     #[n(15)]
     pub refused: Refusals,
+    /// In whose room it is: the author's owner.
+    #[n(16)]
+    pub owner: PublisherId,
 }
 
 impl Task {
     /// A task before its first attempt.
-    pub(super) fn new(submit: &Submit, author: Author, number: u64, submitted_ms: u64) -> Task {
+    pub(super) fn new(submit: &Submit, author: Author, owner: PublisherId, number: u64, submitted_ms: u64) -> Task {
         Task {
             submit: submit.clone(),
             author,
+            owner,
             number,
             submitted_ms,
             state: State::Blocked,
@@ -282,14 +289,20 @@ impl Task {
         self.submit.task
     }
 
-    /// When time changes it next: the end of its lease, or its deadline.
+    /// When it must have ended, Unix milliseconds: its deadline, or [`TASK_LIFE_MS`] after it was submitted.
+    #[must_use]
+    pub fn ends_ms(&self) -> u64 {
+        self.submit.deadline_ms.unwrap_or_else(|| self.submitted_ms.saturating_add(TASK_LIFE_MS))
+    }
+
+    /// When time changes it next: the end of its lease, or of its time.
     #[must_use]
     pub fn due_ms(&self) -> Option<u64> {
         if self.state.is_finished() {
             return None;
         }
         let lease = self.held.map(|held| held.until_ms);
-        lease.into_iter().chain(self.submit.deadline_ms).min()
+        lease.into_iter().chain([self.ends_ms()]).min()
     }
 
     /// Bytes of what its submitter and its members wrote: input, result, names.
@@ -339,7 +352,7 @@ impl Task {
 }
 
 /// Inline bytes of an input or a result; of a reference, those of its media type.
-pub(super) fn content_bytes(content: &Content) -> usize {
+fn content_bytes(content: &Content) -> usize {
     match content {
         Content::Inline(bytes) => bytes.len(),
         Content::Reference(reference) => reference.media_type.len(),

@@ -2,26 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use althing_protocol::PublicKey;
 use althing_protocol::group::{Author, Content, Submit, WorkId};
+use althing_protocol::{PublicKey, PublisherId};
 
 use super::super::outcome::Refusal;
+use super::super::shares::Moment;
 use super::index::Index;
+pub use super::index::{
+    INPUT_BYTES_MAX, TASKS_CONTENDING_MAX, TASKS_FINISHED_MAX, TASKS_MAX, TASKS_UNFINISHED_MAX, WORK_BYTES_MAX,
+};
 use super::task::{Ended, State, Task, Why};
 use super::watch::Watch;
-
-/// Tasks of a group that are not finished.
-pub const TASKS_UNFINISHED_MAX: usize = 20_000;
-/// Of these, those that want resources: all that are ready may have to be compared to find whose turn it is.
-pub const TASKS_CONTENDING_MAX: usize = 4_096;
-/// Finished tasks that are kept: the last ones that ended. Those that an unfinished one depends on are kept besides.
-pub const TASKS_FINISHED_MAX: usize = 4_096;
-/// Tasks of a group in all.
-pub const TASKS_MAX: usize = 65_536;
-/// Bytes of the tasks of a group: inputs, results and names.
-pub const WORK_BYTES_MAX: usize = 64 << 20;
-/// Of these, the bytes that only results may use, so that tasks can complete when no more can be submitted.
-pub const RESULT_BYTES_RESERVED: usize = 8 << 20;
 
 /// The tasks of a group.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -110,15 +101,21 @@ impl Tasks {
         self.by_id.get(id).ok_or(Refusal::UnknownTask(*id))
     }
 
-    /// Submits a task; its number.
-    pub(super) fn submit(&mut self, author: Author, submit: &Submit, now_ms: u64) -> Result<u64, Refusal> {
+    /// Submits a task in the room of an owner; its number.
+    pub(super) fn submit(
+        &mut self,
+        author: Author,
+        owner: PublisherId,
+        submit: &Submit,
+        moment: Moment<'_>,
+    ) -> Result<u64, Refusal> {
         if let Some(known) = submit.key.as_ref().and_then(|key| self.find(author, key)) {
             return Ok(known.number);
         }
         if self.by_id.contains_key(&submit.task) {
             return Err(Refusal::TaskExists(submit.task));
         }
-        if submit.deadline_ms.is_some_and(|deadline_ms| deadline_ms <= now_ms) {
+        if submit.deadline_ms.is_some_and(|deadline_ms| deadline_ms <= moment.now_ms) {
             return Err(Refusal::Invalid("the deadline of the task is over; submit it with a later one".to_owned()));
         }
         if matches!(submit.input, Content::Reference(_)) {
@@ -128,26 +125,13 @@ impl Tasks {
             return Err(Refusal::Invalid(why.to_owned()));
         }
         submit.dependencies.iter().try_for_each(|on| self.known(on).map(drop))?;
-        if self.unfinished() >= TASKS_UNFINISHED_MAX {
-            return Err(Refusal::Full(format!("{TASKS_UNFINISHED_MAX} tasks are not finished; submit it later")));
-        }
-        if !submit.resources.is_empty() && self.index.contending() >= TASKS_CONTENDING_MAX {
-            let why = format!("{TASKS_CONTENDING_MAX} tasks that want resources are not finished; submit it later");
-            return Err(Refusal::Full(why));
-        }
-        if self.by_id.len() >= TASKS_MAX {
-            return Err(Refusal::Full(format!("it has {TASKS_MAX} tasks, which others depend on; submit it later")));
-        }
-        // What it depends on is not forgotten from here on.
-        self.insert(Task::new(submit, author, self.submitted.saturating_add(1), now_ms));
-        let most = WORK_BYTES_MAX - RESULT_BYTES_RESERVED;
-        if self.index.bytes_kept() > most {
-            self.forget(submit.task);
-            return Err(Refusal::Full(format!("its tasks have {most} bytes; submit it later")));
-        }
-        self.submitted = self.submitted.saturating_add(1);
-        self.make_room(most);
-        self.settle(submit.task, now_ms);
+        let task = Task::new(submit, author, owner, self.submitted.saturating_add(1), moment.now_ms);
+        self.index.check_room(&task, moment.sharers)?;
+        self.submitted = task.number;
+        self.insert(task);
+        // Before it is forgotten that something completed which this one depends on.
+        self.settle(submit.task, moment.now_ms);
+        self.make_room(INPUT_BYTES_MAX);
         Ok(self.submitted)
     }
 
@@ -160,7 +144,12 @@ impl Tasks {
         self.by_id.insert(task.id(), task);
     }
 
+    /// Forgets a finished task. It completed if others wait yet that depended on it: they wait for the rest. Otherwise whoever
+    /// submits another task with its id would decide on theirs.
     fn forget(&mut self, id: WorkId) {
+        for dependant in self.index.dependants(&id).collect::<Vec<_>>() {
+            self.change(dependant, |task| task.submit.dependencies.retain(|on| *on != id));
+        }
         let Some(task) = self.by_id.remove(&id) else { return };
         self.index.remove(&task);
         if let Some(key) = task.submit.key {
@@ -168,11 +157,9 @@ impl Tasks {
         }
     }
 
-    /// Forgets finished tasks, the first that ended first, until their number and the bytes of all are within the limits.
+    /// Forgets finished tasks until their number and the bytes of all are within the limits.
     pub(super) fn make_room(&mut self, bytes_max: usize) {
-        while let Some((id, count)) = self.index.forgettable()
-            && (count > TASKS_FINISHED_MAX || self.index.bytes() > bytes_max)
-        {
+        while let Some(id) = self.index.surplus(bytes_max) {
             self.forget(id);
         }
     }

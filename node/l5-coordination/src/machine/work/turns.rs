@@ -20,12 +20,20 @@ pub(super) struct Turns<'a> {
     members: usize,
     /// Who is next, of each resource that was looked at; none while that is open.
     next: BTreeMap<&'a str, Option<WorkId>>,
+    /// What it cost so far (P-89).
+    looked: usize,
 }
 
 impl<'a> Turns<'a> {
     /// The turns in a group of that many members.
     pub(super) fn new(tasks: &'a Tasks, resources: &'a Resources, members: usize) -> Turns<'a> {
-        Turns { tasks, resources, members, next: BTreeMap::new() }
+        Turns { tasks, resources, members, next: BTreeMap::new(), looked: 0 }
+    }
+
+    /// What finding out cost so far: for each resource that was looked at, of each ready task that wants it, 1 and one for each
+    /// resource that the task wants. Which resources these are follows from the tasks, not from the order of the visits.
+    pub(super) fn looked(&self) -> usize {
+        self.looked
     }
 
     /// Whether it is the turn of a ready task on all resources that it wants.
@@ -61,19 +69,22 @@ impl<'a> Turns<'a> {
             if self.next.contains_key(name) || found.contains_key(name) {
                 continue;
             }
-            let free = |task: &&Task| task.submit.resources.iter().all(|name| self.tasks.user_of(name).is_none());
-            let wanting: Vec<&'a Task> = self.tasks.wanting(name).filter(free).collect();
-            for task in &wanting {
-                open.extend(earlier(task, name));
+            let mut free = Vec::new();
+            for task in self.tasks.wanting(name) {
+                self.looked += 1 + task.submit.resources.len();
+                if task.submit.resources.iter().all(|name| self.tasks.user_of(name).is_none()) {
+                    open.extend(earlier(task, name));
+                    free.push(task);
+                }
             }
-            found.insert(name, wanting);
+            found.insert(name, free);
         }
         // In the order of the names: the earlier ones are known.
-        for (name, wanting) in found {
+        for (name, free) in found {
             let won = |task: &&Task| {
                 earlier(task, name).all(|earlier| self.next.get(earlier).copied().flatten() == Some(task.id()))
             };
-            let contenders: Vec<&Task> = wanting.into_iter().filter(won).collect();
+            let contenders: Vec<&Task> = free.into_iter().filter(won).collect();
             let next = winner(self.resources.get(name), &contenders, self.members);
             self.next.insert(name, next);
         }

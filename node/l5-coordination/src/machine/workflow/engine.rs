@@ -3,6 +3,7 @@
 use althing_protocol::group::{Action, Approve, Author, Content, Job, Submit};
 use althing_protocol::limits::WORK_REASON_BYTES_MAX;
 
+use super::super::shares::{Ledger, Moment};
 use super::super::work::{Finished, State, Why, Work};
 use super::render;
 use super::run::{Item, ItemState, RUN_RESULTS_MAX, RUNS_BYTES_MAX, Run, RunState, StepNow, StepState};
@@ -11,10 +12,10 @@ use super::run::{Item, ItemState, RUN_RESULTS_MAX, RUNS_BYTES_MAX, Run, RunState
 pub(super) struct Engine<'a> {
     /// The tasks of the group.
     pub work: &'a mut Work,
-    /// The time of the group.
-    pub now_ms: u64,
+    /// The time of the group, and who shares its room.
+    pub moment: Moment<'a>,
     /// Bytes of the other runs that have not ended.
-    pub others: usize,
+    pub others: &'a Ledger,
 }
 
 impl Engine<'_> {
@@ -55,7 +56,7 @@ impl Engine<'_> {
             return;
         }
         let step = run.workflow.steps[at].clone();
-        let due_ms = step.timeout_ms.map(|ms| self.now_ms.saturating_add(ms));
+        let due_ms = step.timeout_ms.map(|ms| self.moment.now_ms.saturating_add(ms));
         match &step.action {
             Action::Approval(question) => match render::fill(run, question, "") {
                 Ok(question) if self.fits(run, question.len()) => {
@@ -100,7 +101,7 @@ impl Engine<'_> {
                 dependencies: Vec::new(),
                 resources: Vec::new(),
             };
-            let taken = self.work.submit_watched(run.author, &submit, self.now_ms);
+            let taken = self.work.submit_watched(run.author, run.owner, &submit, self.moment);
             let state = if taken.is_ok() { ItemState::Open } else { ItemState::Failed };
             let (step, item) = (&mut run.steps[at], Item { task: submit.task, state, result: None });
             if let Err(refusal) = taken {
@@ -224,7 +225,7 @@ impl Engine<'_> {
 
     /// Nobody answered in time.
     pub(super) fn expire(&mut self, run: &mut Run) {
-        let now_ms = self.now_ms;
+        let now_ms = self.moment.now_ms;
         let is_late = |step: &StepNow| step.state == StepState::Asking && step.due_ms.is_some_and(|ms| ms <= now_ms);
         let late: Vec<usize> = (0..run.steps.len()).filter(|at| is_late(&run.steps[*at])).collect();
         for at in late {
@@ -237,7 +238,7 @@ impl Engine<'_> {
     pub(super) fn cancel(&mut self, run: &mut Run, author: Author) {
         let open: Vec<_> = run.open().collect();
         for (at, number, task) in open {
-            self.work.cancel_watched(task, author, self.now_ms);
+            self.work.cancel_watched(task, author, self.moment.now_ms);
             run.steps[at].items[number].state = ItemState::Failed;
         }
         for step in &mut run.steps {
@@ -251,7 +252,9 @@ impl Engine<'_> {
 
     /// Whether a result, or a question, of that many bytes may be kept beside what the runs have now.
     fn fits(&self, run: &Run, bytes: usize) -> bool {
-        run.results_bytes() + bytes <= RUN_RESULTS_MAX && self.others + run.bytes() + bytes <= RUNS_BYTES_MAX
+        let all = run.bytes() + bytes;
+        run.results_bytes() + bytes <= RUN_RESULTS_MAX
+            && self.others.fits(&run.owner, all, RUNS_BYTES_MAX, self.moment.sharers)
     }
 }
 

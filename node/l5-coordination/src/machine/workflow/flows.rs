@@ -3,6 +3,7 @@
 use althing_protocol::group::{Author, Command, WorkId};
 
 use super::super::outcome::Refusal;
+use super::super::shares::Moment;
 use super::super::work::{Asker, Work};
 use super::runs::Runs;
 use super::schedules::Schedules;
@@ -34,11 +35,11 @@ impl Flows {
     }
 
     /// Time passes: leases, deadlines and questions end.
-    pub(in super::super) fn advance(&mut self, work: &mut Work, now_ms: u64) {
-        work.expire(now_ms);
-        self.follow(work, now_ms);
-        self.runs.expire(work, now_ms);
-        self.follow(work, now_ms);
+    pub(in super::super) fn advance(&mut self, work: &mut Work, moment: Moment<'_>) {
+        work.expire(moment.now_ms);
+        self.follow(work, moment);
+        self.runs.expire(work, moment);
+        self.follow(work, moment);
     }
 
     /// Executes a command about tasks, runs or schedules, and what follows from it.
@@ -49,34 +50,34 @@ impl Flows {
         command: &Command,
     ) -> Result<Option<u64>, Refusal> {
         let done = self.execute_one(asker, work, command);
-        self.follow(work, asker.now_ms);
+        self.follow(work, asker.moment);
         done
     }
 
     fn execute_one(&mut self, asker: &Asker<'_>, work: &mut Work, command: &Command) -> Result<Option<u64>, Refusal> {
-        let (author, now_ms) = (asker.author, asker.now_ms);
+        let (author, owner, moment) = (asker.author, asker.owner, asker.moment);
         let done = |()| None;
         match command {
             Command::RunWorkflow(run) => {
                 asker.may_assign.clone()?;
-                self.runs.begin(work, run, author, None, now_ms).map(Some)
+                self.runs.begin(work, run, (author, owner), None, moment).map(Some)
             }
             Command::Approve(approve) => {
                 asker.may_assign.clone()?;
-                self.runs.approve(work, approve, author, now_ms).map(done)
+                self.runs.approve(work, approve, author, moment).map(done)
             }
             Command::CancelRun(run) => {
                 self.may_change(asker, run)?;
-                self.runs.cancel(work, *run, author, now_ms).map(done)
+                self.runs.cancel(work, *run, author, moment).map(done)
             }
             Command::ResumeRun(run) => {
                 self.may_change(asker, run)?;
-                self.runs.resume(work, *run, now_ms).map(done)
+                self.runs.resume(work, *run, moment).map(done)
             }
             Command::Schedule(schedule) => {
                 asker.may_assign.clone()?;
                 self.may_replace(asker, &schedule.name)?;
-                self.schedules.set(schedule, author, now_ms).map(done)
+                self.schedules.set(schedule, (author, owner), moment).map(done)
             }
             Command::Unschedule(name) => {
                 self.may_replace(asker, name)?;
@@ -86,12 +87,12 @@ impl Flows {
                 if !matches!(author, Author::Node(_)) {
                     return Err(Refusal::Author("only a member can say that a time has come".to_owned()));
                 }
-                let (run, of) = self.schedules.fire(fire, now_ms)?;
+                let (run, of) = self.schedules.fire(fire, moment.now_ms)?;
                 let schedule = Some((fire.name.clone(), fire.since_ms));
-                let begun = self.runs.begin(work, &run, of, schedule, now_ms);
+                let begun = self.runs.begin(work, &run, of, schedule, moment);
                 if begun.is_err() {
                     // The time counted: a run that could not begin is one that failed.
-                    self.schedules.note(&fire.name, fire.since_ms, false, now_ms);
+                    self.schedules.note(&fire.name, fire.since_ms, false, moment.now_ms);
                 }
                 Ok(begun.ok())
             }
@@ -100,12 +101,12 @@ impl Flows {
     }
 
     /// What follows from tasks and runs that ended.
-    fn follow(&mut self, work: &mut Work, now_ms: u64) {
+    fn follow(&mut self, work: &mut Work, moment: Moment<'_>) {
         while let Some(finished) = work.next_finished() {
-            self.runs.note(work, finished, now_ms);
+            self.runs.note(work, finished, moment);
         }
         for (name, since_ms, completed) in std::mem::take(&mut self.runs.reports) {
-            self.schedules.note(&name, since_ms, completed, now_ms);
+            self.schedules.note(&name, since_ms, completed, moment.now_ms);
         }
     }
 

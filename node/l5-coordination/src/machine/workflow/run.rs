@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use althing_protocol::PublisherId;
 use althing_protocol::group::{Author, RunWorkflow, WorkId, Workflow};
 use minicbor::{Decode, Encode};
 
@@ -11,6 +12,9 @@ pub const RUN_RESULTS_MAX: usize = 512 << 10;
 pub const RUNS_BYTES_MAX: usize = 16 << 20;
 /// What an item counts beside its texts, so that many small ones are bounded too.
 const ITEM_BYTES: usize = 64;
+
+/// Whose something is, and in whose room: the author's owner.
+pub(super) type Whose = (Author, PublisherId);
 
 /// What became of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
@@ -199,6 +203,9 @@ pub struct Run {
     /// The schedule that began it, and when that was made.
     #[n(9)]
     pub schedule: Option<(String, u64)>,
+    /// In whose room it is: the author's owner.
+    #[n(10)]
+    pub owner: PublisherId,
     /// Its steps, in the order of the workflow.
     #[cbor(skip)]
     pub steps: Vec<StepNow>,
@@ -206,12 +213,13 @@ pub struct Run {
 
 impl Run {
     /// A run before its first step.
-    pub(super) fn new(command: &RunWorkflow, author: Author, number: u64, started_ms: u64) -> Run {
+    pub(super) fn new(command: &RunWorkflow, (author, owner): Whose, number: u64, started_ms: u64) -> Run {
         Run {
             id: command.run,
             workflow: command.workflow.clone(),
             input: command.input.clone(),
             author,
+            owner,
             number,
             started_ms,
             state: RunState::Running,

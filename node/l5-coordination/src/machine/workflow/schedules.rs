@@ -5,11 +5,13 @@
 
 use std::collections::BTreeMap;
 
+use althing_protocol::PublisherId;
 use althing_protocol::group::{Author, Fire, RunWorkflow, Schedule, WorkId};
 use minicbor::{Decode, Encode};
 
 use super::super::outcome::Refusal;
-use super::run::id_of;
+use super::super::shares::{Ledger, Moment};
+use super::run::{Whose, id_of};
 
 /// Schedules of one group.
 pub const SCHEDULES_MAX: usize = 64;
@@ -43,6 +45,9 @@ pub struct Scheduled {
     /// Since when there is an alarm, Unix milliseconds: the third of these failures. A run that completes ends it.
     #[n(6)]
     pub alarm_ms: Option<u64>,
+    /// In whose room it is: the author's owner.
+    #[n(7)]
+    pub owner: PublisherId,
 }
 
 impl Scheduled {
@@ -93,23 +98,30 @@ impl Schedules {
     }
 
     /// Adds a schedule, or replaces that of the same name.
-    pub(super) fn set(&mut self, schedule: &Schedule, author: Author, now_ms: u64) -> Result<(), Refusal> {
+    pub(super) fn set(
+        &mut self,
+        schedule: &Schedule,
+        (author, owner): Whose,
+        moment: Moment<'_>,
+    ) -> Result<(), Refusal> {
         let (last_ms, last_run, alarm_ms) = (None, None, None);
         let new = Scheduled {
             schedule: schedule.clone(),
             author,
-            since_ms: now_ms,
+            since_ms: moment.now_ms,
             last_ms,
             last_run,
             failures: 0,
             alarm_ms,
+            owner,
         };
-        let others = self.iter().filter(|other| other.schedule.name != schedule.name);
-        let (count, bytes) = others.fold((0, new.bytes()), |(count, sum), other| (count + 1, sum + other.bytes()));
-        if count >= SCHEDULES_MAX || bytes > BYTES_MAX {
-            let why = format!("it has {SCHEDULES_MAX} schedules, of {BYTES_MAX} bytes, at most; remove one");
-            return Err(Refusal::Full(why));
+        let (mut count, mut bytes) = (Ledger::default(), Ledger::default());
+        for other in self.iter().filter(|other| other.schedule.name != schedule.name) {
+            count.add(other.owner, 1);
+            bytes.add(other.owner, other.bytes());
         }
+        count.check(&owner, 1, SCHEDULES_MAX, moment.sharers, "schedules")?;
+        bytes.check(&owner, new.bytes(), BYTES_MAX, moment.sharers, "bytes of schedules")?;
         self.restore(new);
         Ok(())
     }
@@ -120,7 +132,7 @@ impl Schedules {
     }
 
     /// A time has come: the run that begins, and whose it is.
-    pub(super) fn fire(&mut self, fire: &Fire, now_ms: u64) -> Result<(RunWorkflow, Author), Refusal> {
+    pub(super) fn fire(&mut self, fire: &Fire, now_ms: u64) -> Result<(RunWorkflow, Whose), Refusal> {
         let known = self.by_name.get_mut(&fire.name).filter(|known| known.since_ms == fire.since_ms);
         let known = known.ok_or_else(|| Refusal::UnknownSchedule(fire.name.clone()))?;
         let last_ms = known.after_ms();
@@ -134,7 +146,7 @@ impl Schedules {
         let run = id_of(&bytes);
         (known.last_ms, known.last_run) = (Some(fire.at_ms), Some(run));
         let Schedule { workflow, input, .. } = known.schedule.clone();
-        Ok((RunWorkflow { run, workflow, input }, known.author))
+        Ok((RunWorkflow { run, workflow, input }, (known.author, known.owner)))
     }
 
     /// A run of a schedule ended, if the schedule is the same yet.

@@ -25,6 +25,7 @@ fn scheduled(cron: &str, missed: Missed, since_ms: u64) -> Scheduled {
     Scheduled {
         schedule: Schedule { missed, ..schedule(cron, "UTC") },
         author: Author::Publisher(althing_protocol::PublisherId::from_digest([1; 32])),
+        owner: althing_protocol::PublisherId::from_digest([1; 32]),
         since_ms,
         last_ms: None,
         last_run: None,

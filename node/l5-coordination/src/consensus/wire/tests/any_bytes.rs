@@ -6,7 +6,9 @@ use std::sync::Arc;
 use althing_store::{Batch, Durability, MemoryStore, Store as _};
 use proptest::prelude::*;
 
-use super::super::super::log_store::{LogStore, RAFT_LOG, RAFT_STATE};
+use super::super::super::log_rows::{RAFT_LOG, RAFT_STATE};
+use super::super::super::log_store::LogStore;
+use super::super::super::pen::Pen;
 use super::super::super::records::encode;
 use super::super::super::state_store::{RAFT_SNAPSHOTS, StateStore};
 use super::cases::all;
@@ -157,8 +159,9 @@ fn opened(bytes: &[u8]) {
             let mut batch = Batch::new();
             batch.put(family, at, bytes.to_vec());
             store.write(batch, Durability::Buffered).await.expect("it is written");
-            drop(LogStore::open(group, store.clone()));
-            drop(StateStore::open(group, "test", store));
+            let pen = Pen::new(store);
+            drop(LogStore::open(group, pen.clone()));
+            drop(StateStore::open(group, "test", pen, 64 << 20));
         }
     });
 }

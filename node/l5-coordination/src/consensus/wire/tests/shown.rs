@@ -234,5 +234,6 @@ fn unserved(it: &Unserved) -> Value {
         Unserved::Stopped(why) => json!({ "stopped": why }),
         Unserved::Equivocated => json!("equivocated"),
         Unserved::OnlyOwnersRead => json!("only owners read"),
+        Unserved::Busy => json!("busy"),
     }
 }

@@ -16,7 +16,8 @@ fn world() -> World {
         let node = key(seed);
         let invitation = world.endorsed(world.invitation(&node, seed), &world.scope(), &[0, 1]);
         let owner = &world.owners[at];
-        let join = Join { invitation, owner: owner.proof(&node), log: owner.events(), addresses: Vec::new() };
+        let (owner, log, addresses) = (owner.proof(&node), owner.events(), Vec::new());
+        let join = Join { invitation, owner, log, addresses, rules: Some(1) };
         assert_eq!(world.one(&node, Command::Join(Box::new(join))), Ok(None));
     }
     world

@@ -76,7 +76,8 @@ impl Both {
                 let body = Invitation::new(group, charter, node, from_ms, to_ms, [*nonce; 16], made_in);
                 let (invitation, owner) = (self.endorsed(&body, signed), &self.world.owners[2]);
                 let proof = owner.proof(&self.key(author));
-                let join = Join { invitation, owner: proof, log: owner.events(), addresses: Vec::new() };
+                let (log, addresses) = (owner.events(), Vec::new());
+                let join = Join { invitation, owner: proof, log, addresses, rules: Some(1) };
                 Command::Join(Box::new(join))
             }
             What::Expel { node, back, signed } => {

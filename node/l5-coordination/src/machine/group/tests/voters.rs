@@ -183,7 +183,8 @@ fn a_learner_of_the_same_owner_goes_before() {
         let node = key(seed);
         let invitation = world.endorsed(world.invitation(&node, seed), &world.scope(), &[0, 1]);
         let owner = &world.owners[owner];
-        let join = Join { invitation, owner: owner.proof(&node), log: owner.events(), addresses: Vec::new() };
+        let (owner, log, addresses) = (owner.proof(&node), owner.events(), Vec::new());
+        let join = Join { invitation, owner, log, addresses, rules: Some(1) };
         assert_eq!(world.one(&node, Command::Join(Box::new(join))), Ok(None));
     };
     for (seed, owner) in [(2, 1), (3, 2), (4, 1), (5, 2)] {

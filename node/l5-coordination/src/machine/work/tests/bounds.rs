@@ -1,10 +1,12 @@
 //! The bounds of number and of bytes.
 
-use althing_protocol::group::Depend;
+use althing_protocol::group::{ConflictRule, Define, Depend};
 
 use super::super::dependencies::SEARCH_TASKS_MAX;
-use super::super::tasks::RESULT_BYTES_RESERVED;
-use super::super::{TASKS_CONTENDING_MAX, TASKS_FINISHED_MAX, TASKS_UNFINISHED_MAX, WORK_BYTES_MAX};
+use super::super::{
+    INPUT_BYTES_MAX, RESOURCES_MAX, Steps, TASKS_CONTENDING_MAX, TASKS_FINISHED_MAX, TASKS_UNFINISHED_MAX,
+    WORK_BYTES_MAX,
+};
 use super::*;
 
 fn number(count: usize) -> u32 {
@@ -65,7 +67,7 @@ fn finished_tasks_are_forgotten_but_for_the_last_ones_and_those_that_are_needed(
 fn inputs_leave_room_for_results_and_finished_tasks_make_room_for_others() {
     let mut group = group(1);
     let with = |which| submit(Submit { input: large(64 << 10), ..task(which) });
-    let fit = number((WORK_BYTES_MAX - RESULT_BYTES_RESERVED) >> 16);
+    let fit = number(INPUT_BYTES_MAX >> 16);
     for which in 0..fit {
         group.execute(owner(), &with(which)).expect("room");
     }
@@ -77,33 +79,78 @@ fn inputs_leave_room_for_results_and_finished_tasks_make_room_for_others() {
     group.execute(member(1), &result).expect("room for results is reserved");
     group.execute(owner(), &with(fit)).expect("the finished task is forgotten for it");
     assert!(group.work.tasks().get(&id(0)).is_none());
-    assert_eq!(group.work.tasks().bytes(), WORK_BYTES_MAX - RESULT_BYTES_RESERVED);
+    assert_eq!(group.work.tasks().bytes(), INPUT_BYTES_MAX);
 }
 
-/// P-120
+/// P-113, P-115, P-120
 #[test]
-fn results_are_bounded_too_when_what_they_are_for_is_needed() {
+fn a_result_always_has_room_and_takes_it_from_what_ended_first_even_where_it_is_needed() {
     let mut group = group(1);
-    let fit = number((WORK_BYTES_MAX - RESULT_BYTES_RESERVED) >> 16);
-    let mut refused = None;
+    let fit = number(INPUT_BYTES_MAX >> 16);
+    let other = 20_000;
+    group.execute(owner(), &submit(task(other))).expect("room");
     for which in 0..fit {
-        group.execute(owner(), &submit(Submit { input: large((64 << 10) - 2), ..task(which) })).expect("room");
-        // It keeps the one before.
-        group.execute(owner(), &submit(after(10_000 + which, &[which]))).expect("room");
+        group.execute(owner(), &submit(Submit { input: large((64 << 10) - 4), ..task(which) })).expect("room");
+        group.execute(owner(), &submit(after(10_000 + which, &[which, other]))).expect("room");
     }
     for which in 0..fit {
         let claim = assign(&mut group, which, 1).expect("it is ready");
-        let before = group.clone();
         let result = Command::Complete(Complete { claim, result: large(64 << 10) });
-        if let Err(refusal) = group.execute(member(1), &result) {
-            assert_eq!(group, before, "what is refused changes nothing");
-            refused = Some((which, refusal));
-            break;
-        }
+        assert_eq!(group.execute(member(1), &result), Ok(None), "{which}");
         assert!(group.work.tasks().bytes() <= WORK_BYTES_MAX);
     }
-    let (which, refusal) = refused.expect("the bound is reached");
-    assert!(which > 100 && matches!(refusal, Refusal::Full(_)), "{which}: {refusal:?}");
+    assert!(group.work.tasks().get(&id(0)).is_none() && group.work.tasks().get(&id(fit - 1)).is_some());
+    assert_eq!(restored(&group), group);
+    // Who waits for it and another one waits for that one, and not for what has its id by now.
+    let waiting = group.work.tasks().get(&id(10_000)).expect("it is not finished");
+    assert_eq!((waiting.state, waiting.submit.dependencies.as_slice()), (State::Blocked, &[id(other)][..]));
+    group.execute(member(1), &submit(task(0))).expect("the id is free");
+    group.execute(member(1), &Command::Cancel(id(0))).expect("its own");
+    assert_eq!(state(&group, 10_000), State::Blocked);
+    run_to_the_end(&mut group, other);
+    assert_eq!(state(&group, 10_000), State::Ready);
+    assert_eq!(restored(&group), group);
+}
+
+/// A group of the owner 1 with a member of it, and one of another owner.
+fn shared() -> Group {
+    let mut group = group(1);
+    group.members.join(node(2), PublisherId::from_digest([2; 32]), Vec::new(), None, 5).expect("another member");
+    group
+}
+
+/// Submits such tasks until the group is full; how many.
+fn fill(group: &mut Group, author: Author, first: u32, make: impl Fn(u32) -> Submit) -> usize {
+    let mut count = 0;
+    loop {
+        match group.execute(author, &submit(make(first + number(count)))) {
+            Ok(_) => count += 1,
+            Err(Refusal::Full(_)) => return count,
+            Err(refusal) => panic!("{refusal}"),
+        }
+    }
+}
+
+/// P-120, P-197
+#[test]
+fn one_owners_members_leave_the_others_their_share_of_the_tasks() {
+    let kinds: [(&dyn Fn(u32) -> Submit, usize); 3] = [
+        (&task, TASKS_UNFINISHED_MAX),
+        (&|which| wanting(which, &["printer"]), TASKS_CONTENDING_MAX),
+        (&|which| Submit { input: large(64 << 10), ..task(which) }, INPUT_BYTES_MAX >> 16),
+    ];
+    for (make, room) in kinds {
+        let mut group = shared();
+        assert_eq!(fill(&mut group, member(2), 0, make), room / 4 * 3, "the half for all, and its share");
+        assert_eq!(fill(&mut group, owner(), 100_000, make), room / 4, "its share");
+        assert_eq!(fill(&mut group, member(1), 200_000, make), 0, "the same owner's");
+        assert_eq!(restored(&group), group);
+        group.execute(member(2), &Command::Cancel(id(0))).expect("its own");
+        assert_eq!(fill(&mut group, owner(), 300_000, make), 1, "the half for all has room");
+        group.execute(owner(), &Command::Cancel(id(1))).expect("an owner of the group");
+        group.execute(owner(), &Command::Cancel(id(100_000))).expect("its own");
+        assert_eq!(fill(&mut group, member(2), 400_000, make), 2);
+    }
 }
 
 /// P-120
@@ -148,4 +195,120 @@ fn a_task_has_as_many_dependencies_as_one_that_is_submitted() {
     }
     let more = Command::Depend(Depend { task: id(0), on: id(65) });
     assert!(matches!(group.execute(owner(), &more), Err(Refusal::Full(_))));
+}
+
+/// P-120, SG-11: who submits and cancels without end forgets its own tasks, and no other owner's results.
+#[test]
+fn one_owners_finished_tasks_do_not_end_the_memory_of_anothers() {
+    let mut group = shared();
+    group.execute(owner(), &submit(task(0))).expect("room");
+    run_to_the_end(&mut group, 0);
+    let flood = |group: &mut Group, first: u32, count: usize, input: &Content| {
+        for which in first..first + number(count) {
+            group.execute(member(2), &submit(Submit { input: input.clone(), ..task(which) })).expect("room");
+            group.execute(member(2), &Command::Cancel(id(which))).expect("its own");
+        }
+    };
+    flood(&mut group, 1, TASKS_FINISHED_MAX + 100, &large(1));
+    let known = |group: &Group, which| group.work.tasks().get(&id(which)).is_some();
+    assert_eq!(group.work.tasks().len(), TASKS_FINISHED_MAX);
+    assert!(known(&group, 0), "the result of another owner's task");
+    assert!(!known(&group, 101) && known(&group, 102), "of its own the first that ended");
+    flood(&mut group, 10_000, (WORK_BYTES_MAX >> 16) + 10, &large(64 << 10));
+    assert!(known(&group, 0) && !known(&group, 10_000) && group.work.tasks().bytes() <= WORK_BYTES_MAX);
+    assert_eq!(restored(&group), group);
+}
+
+/// P-119, P-197
+#[test]
+fn one_owners_members_leave_the_others_their_share_of_the_rules_of_resources() {
+    let mut group = shared();
+    let define = |group: &mut Group, author: Author, which: usize, rule: ConflictRule| {
+        group.execute(author, &Command::Define(Define { resource: which.to_string(), rule }))
+    };
+    let define_all = |group: &mut Group, author: Author, first: usize| {
+        let done = (first..).take_while(|which| define(group, author, *which, ConflictRule::Vote).is_ok());
+        done.count()
+    };
+    assert_eq!(define_all(&mut group, member(2), 0), RESOURCES_MAX / 4 * 3, "the half for all, and its share");
+    assert_eq!(define_all(&mut group, owner(), 10_000), RESOURCES_MAX / 4, "its share");
+    assert_eq!(restored(&group), group);
+    // Another rule of the same owner needs no room; one in the place of another owner's does.
+    assert!(define(&mut group, member(2), 0, ConflictRule::Priority).is_ok());
+    assert!(matches!(define(&mut group, member(2), 10_000, ConflictRule::Priority), Err(Refusal::Full(_))));
+    assert!(define(&mut group, owner(), 10_000, ConflictRule::First).is_ok());
+    assert_eq!(define_all(&mut group, owner(), 20_000), 1);
+}
+
+/// SG-5: 256 commands that each look at thousands of tasks would keep each member for seconds.
+#[test]
+fn a_batch_costs_no_more_than_a_few_of_its_dearest_commands() {
+    let mut group = group(1);
+    let names = ["a", "b", "c", "d", "e", "f", "g", "h"];
+    for which in 0..number(TASKS_CONTENDING_MAX) {
+        group.execute(owner(), &submit(wanting(which, &names))).expect("room");
+    }
+    let steps = Steps::default();
+    let second = Command::Assign(Assign { task: id(1), attempt: 1, member: node(1) });
+    let outcomes: Vec<_> = (0..256).map(|_| group.execute_within(&steps, member(1), &second)).collect();
+    let looked = outcomes.iter().filter(|outcome| matches!(outcome, Err(Refusal::Resource(_)))).count();
+    let refused = outcomes.iter().filter(|outcome| matches!(outcome, Err(Refusal::Full(_)))).count();
+    assert!((1..=3).contains(&looked) && looked + refused == 256, "{looked} looked, {refused} did not");
+    // What costs little goes on, and the next batch has its own.
+    let depend = Command::Depend(Depend { task: id(2), on: id(3) });
+    assert!(matches!(group.execute_within(&steps, owner(), &depend), Err(Refusal::Full(_))));
+    assert!(group.execute_within(&steps, owner(), &Command::Cancel(id(4))).is_ok());
+    assert!(group.execute(owner(), &depend).is_ok());
+}
+
+/// What a command costs, and whether it is executed.
+fn cost(group: &Group, author: Author, command: &Command) -> (usize, bool) {
+    let (steps, mut group) = (Steps::default(), group.clone());
+    let all = steps.left();
+    let done = group.execute_within(&steps, author, command);
+    (all - steps.left(), done.is_ok())
+}
+
+/// P-89, P-114
+#[test]
+fn what_an_assignment_costs_follows_from_the_tasks_that_want_its_resources() {
+    let assign = |which| Command::Assign(Assign { task: id(which), attempt: 1, member: node(1) });
+    let with = |tasks: &[Submit]| {
+        let mut group = group(1);
+        for task in tasks {
+            group.execute(owner(), &submit(task.clone())).expect("room");
+        }
+        group
+    };
+    // All three tasks that want `b` matter, and `a`, which one of them must win before.
+    let tasks = [wanting(1, &["b", "c"]), wanting(2, &["c", "b"]), wanting(3, &["a", "b"]), wanting(4, &["d"])];
+    let group = with(&tasks);
+    let all = 2 * 3 + 3 * 3 + 3;
+    assert_eq!(cost(&group, member(1), &assign(1)), (all, true), "c: 1, 2; b: 1, 2, 3; a: 3");
+    assert_eq!(cost(&group, member(1), &assign(2)), (all, false), "the same, though it is refused");
+    assert_eq!(cost(&group, member(1), &assign(3)), (3 * 3 + 3, false), "b: 1, 2, 3; a: 3");
+    assert_eq!(cost(&group, member(1), &assign(4)), (2, true));
+    let turned: Vec<Submit> = tasks.iter().rev().cloned().collect();
+    assert_eq!(cost(&with(&turned), member(1), &assign(1)).0, all, "in whatever order they came");
+    // What is in use is not looked at, and who waits for it leads to no other resource.
+    let mut group = with(&[wanting(1, &["a"]), wanting(2, &["a", "b"]), wanting(3, &["b"])]);
+    group.execute(member(1), &assign(1)).expect("it is first");
+    assert_eq!(cost(&group, member(1), &assign(2)), (0, false));
+    assert_eq!(cost(&group, member(1), &assign(3)), (3 + 2, true));
+}
+
+/// P-89, P-113
+#[test]
+fn what_a_dependency_costs_follows_from_what_is_before_it() {
+    let mut group = group(1);
+    for task in [task(0), after(1, &[0]), after(2, &[1, 0]), task(3)] {
+        group.execute(owner(), &submit(task)).expect("room");
+    }
+    let depend = |task, on| Command::Depend(Depend { task: id(task), on: id(on) });
+    assert_eq!(cost(&group, owner(), &depend(3, 2)), (3 + 2 + 1, true));
+    assert_eq!(cost(&group, owner(), &depend(2, 1)), (0, true), "it is one already");
+    assert_eq!(cost(&group, owner(), &depend(0, 2)), (SEARCH_TASKS_MAX * 65, false), "however soon it was found");
+    run_to_the_end(&mut group, 0);
+    assert_eq!(cost(&group, owner(), &depend(3, 0)), (0, true), "what completed depends on nothing");
+    assert_eq!(cost(&group, owner(), &depend(3, 1)), (2, true));
 }

@@ -7,7 +7,7 @@ use althing_protocol::group::{
 use althing_protocol::ObjectError;
 
 use super::super::super::outcome::Reply;
-use super::super::Why;
+use super::super::{TASK_LIFE_MS, Why};
 use super::WorkRow;
 use super::*;
 
@@ -169,7 +169,7 @@ fn a_lease_that_expires_ends_the_attempt_and_the_last_one_ends_the_task() {
     run(&mut group, member(1), &Command::Renew(claim)).expect("it has it still");
     assert_eq!(group.work.tasks().next_expiry_ms(), Some(20_999));
     group.advance(20_999);
-    assert_eq!((state(&group, 1), group.work.tasks().next_expiry_ms()), (State::Ready, None));
+    assert_eq!((state(&group, 1), group.work.tasks().next_expiry_ms()), (State::Ready, Some(1_000 + TASK_LIFE_MS)));
     assert_eq!(run(&mut group, member(1), &complete(claim)), Err(Refusal::Fenced { current: claim.token }));
     assign(&mut group, 1, 2).expect("the second attempt");
     group.advance(40_000);
@@ -196,6 +196,20 @@ fn a_deadline_ends_a_task_wherever_it_is() {
     }
     assert_eq!(state(&group, 4), State::Failed, "it failed with the one that it depends on");
     assert_eq!(group.work.tasks().unfinished(), 0);
+}
+
+/// P-116
+#[test]
+fn a_task_without_a_deadline_ends_after_thirty_days() {
+    let mut group = group(2);
+    run(&mut group, owner(), &submit(task(1))).expect("room");
+    group.advance(1_000 + TASK_LIFE_MS - 1);
+    let claim = assign(&mut group, 1, 1).expect("it is ready yet");
+    group.advance(1_000 + TASK_LIFE_MS);
+    let ended = group.work.tasks().get(&id(1)).expect("it is kept");
+    assert_eq!((ended.state, ended.why.clone()), (State::TimedOut, Some(Why::Deadline)));
+    assert_eq!(ended.submit.deadline_ms, None, "it says what was submitted");
+    assert_eq!(run(&mut group, member(1), &complete(claim)), Err(Refusal::Fenced { current: claim.token }));
 }
 
 /// P-116

@@ -65,6 +65,26 @@ fn runs_that_ended_are_forgotten_and_those_that_did_not_are_bounded() {
     restart(&mut group);
 }
 
+/// P-136, SG-11: who begins and cancels runs without end forgets its own, and no other owner's.
+#[test]
+fn one_owners_ended_runs_do_not_end_the_memory_of_anothers() {
+    let mut group = begun(single(), "");
+    assert_eq!(group.execute(member(1), &Command::CancelRun(RUN)), Ok(None));
+    group.members.join(node(3), PublisherId::from_digest([2; 32]), Vec::new(), None, 5).expect("another member");
+    let id = |number: u32| WorkId::from_bytes(u128::from(number).to_be_bytes());
+    let large = "x".repeat(60 << 10);
+    for number in 0..600 {
+        let input = if number < 300 { String::new() } else { large.clone() };
+        let command = RunWorkflow { run: id(number), workflow: single(), input };
+        assert!(group.execute(member(3), &Command::RunWorkflow(Box::new(command))).is_ok());
+        assert_eq!(group.execute(member(3), &Command::CancelRun(id(number))), Ok(None));
+        assert!(group.flows.runs().len() <= RUNS_FINISHED_MAX && group.flows.runs().bytes() <= RUNS_BYTES_MAX);
+        assert!(group.flows.runs().get(&RUN).is_some(), "another owner's, after {number}");
+    }
+    assert!(group.flows.runs().get(&id(599)).is_some() && group.flows.runs().get(&id(300)).is_none());
+    restart(&mut group);
+}
+
 /// P-125
 #[test]
 fn the_charter_says_who_runs_approves_and_schedules() {

@@ -1,0 +1,47 @@
+//! A snapshot that was checked takes the place of the state only if that still holds.
+
+use althing_protocol::SecretKey;
+use althing_store::MemoryStore;
+
+use super::super::arriving::{Arriving, Room};
+use super::super::wire::{Ballot, SnapshotPart};
+use super::*;
+
+const GROUP: [u8; 32] = [3; 32];
+
+/// A snapshot of another member that was checked, and is of a state of that epoch.
+fn arrived(epoch: u64) -> Arc<Image> {
+    let (id, node) = (GroupId::from_digest(GROUP), SecretKey::from_seed(&[1; 32]).public());
+    let group = Group { epoch, ..Group::new(id, "test") };
+    let part = SnapshotPart {
+        group: id,
+        leader: Ballot { term: 1, node, elected: true },
+        last: None,
+        members: MembersRecord { at: None, voters: Vec::new(), learners: Vec::new() },
+        offset: 0,
+        rows: group.rows().into_iter().map(Into::into).collect(),
+        is_last: true,
+    };
+    let arrived = Arriving::new(Room::new()).take(node, part).expect("it is small").expect("it is complete");
+    Image::checked(arrived.rows, group, arrived.share)
+}
+
+/// P-105, SG-1
+#[tokio::test]
+async fn a_snapshot_does_not_take_back_what_was_executed_since_it_was_checked() {
+    let store = Arc::new(MemoryStore::new(&[RAFT_SNAPSHOTS]));
+    let opened = StateStore::open(GroupId::from_digest(GROUP), "test", Pen::new(store), 1 << 20);
+    let mut state = opened.expect("a state");
+    let at = |index| SnapshotMeta {
+        last_log_id: Some(LogId::from(Position { term: 1, index })),
+        last_membership: StoredMembership::default(),
+    };
+    state.state.write().expect("no holder panics").group.epoch = 5;
+    let refused = state.install_snapshot(&at(8), arrived(4)).await.expect_err("it is of an earlier epoch");
+    assert!(refused.to_string().contains("older"), "{refused}");
+    assert_eq!(state.view().group.epoch, 5);
+    assert!(state.view().applied.is_none());
+    assert!(state.get_current_snapshot().await.expect("it can be read").is_none(), "nothing of it is on disk");
+    state.install_snapshot(&at(9), arrived(5)).await.expect("nothing is taken back");
+    assert_eq!(state.view().applied.map(|id| id.index), Some(9));
+}
