@@ -249,12 +249,20 @@ impl Member {
         self.telling.store(false, Ordering::Relaxed);
     }
 
-    /// Whether `peer` may take part in consensus here.
-    pub fn admits(&self, peer: PublicKey) -> bool {
+    /// Whether `peer` may take part in consensus at this node, `here`.
+    pub fn admits(&self, here: PublicKey, peer: PublicKey) -> bool {
         let Ok(replica) = self.replica() else { return false };
-        // Before the first entry nothing is known but whom the ticket names.
-        let is_founded = replica.view().group().charter().is_some();
-        replica.knows(peer) || !is_founded && self.record.lock().expect("no panic").sponsors.contains(&peer)
+        if replica.knows(peer) {
+            return true;
+        }
+        let (is_sponsor, since) = {
+            let record = self.record.lock().expect("no panic");
+            (record.sponsors.contains(&peer), record.since_epoch)
+        };
+        // Who leads may have joined later than what is executed here says: until this node has come to where it joined
+        // itself, it believes those of its ticket.
+        let has_joined = |group: &Group| group.members().get(&here).is_some() && group.epoch() >= since;
+        is_sponsor && !has_joined(replica.view().group())
     }
 
     /// Whether a proof here shows that `peer` equivocated when it led.

@@ -232,7 +232,7 @@ impl RaftService {
     async fn beat(&self, caller: Caller, beat: Beat) -> Heard {
         let append = beat.as_append(caller.node);
         let Ok((member, replica)) = self.find(beat.group) else { return Heard::Unserved };
-        if !member.admits(caller.node) || leads(&member, &replica, append.leader, caller).await.is_err() {
+        if !member.admits(self.0.shared.here(), caller.node) || leads(&member, &replica, append.leader, caller).await.is_err() {
             return Heard::Unserved;
         }
         match tokio::time::timeout(BEAT_PATIENCE, serve::append(&replica, append)).await {
@@ -251,7 +251,8 @@ impl RaftService {
     fn admit<T: ForGroup>(&self, caller: Caller, body: &[u8]) -> Result<(Arc<Member>, Arc<Replica>, T), Unserved> {
         let message: T = wire::read(body).map_err(Unserved::Malformed)?;
         let (member, replica) = self.find(message.group())?;
-        if member.admits(caller.node) { Ok((member, replica, message)) } else { Err(Unserved::NotAMember) }
+        let admits = member.admits(self.0.shared.here(), caller.node);
+        if admits { Ok((member, replica, message)) } else { Err(Unserved::NotAMember) }
     }
 
     fn find(&self, group: GroupId) -> Result<(Arc<Member>, Arc<Replica>), Unserved> {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use althing_communication::{CallError, Request};
-use althing_conformance::groups::{GroupNode, Owner, group_of, leader, settled, store};
+use althing_conformance::groups::{GroupNode, Owner, group_of, hand_over, leader, settled, store};
 use althing_conformance::world::{connect, until};
 use althing_conformance::{NETWORK, NOW_MS, key};
 use althing_coordination::consensus::wire::{self, Ballot, Barrier, Elect, Position, Submit, Submitted, Unserved};
@@ -48,6 +48,18 @@ async fn a_node_that_joins_late_gets_everything() {
     nodes[0].set(id, "first", "1").await;
     let late = GroupNode::start(&net, &key(9), &Owner::new(101), store()).await;
     nodes[0].admit(id, &late).await;
+    assert_eq!(late.get(id, "first").await.as_deref(), Some("1"));
+}
+
+/// P-101: the log comes in parts, and the first ones do not have who leads as a member.
+#[tokio::test(start_paused = true)]
+async fn a_node_joins_while_one_leads_that_was_not_there_at_the_beginning() {
+    let net = net();
+    let (nodes, id) = group_of(&net, 3).await;
+    hand_over(&nodes, id, 2).await;
+    let late = GroupNode::start(&net, &key(9), &Owner::new(101), store()).await;
+    nodes[2].set(id, "first", "1").await;
+    nodes[2].admit(id, &late).await;
     assert_eq!(late.get(id, "first").await.as_deref(), Some("1"));
 }
 
