@@ -217,6 +217,23 @@ mod tests {
         assert!(room.origin_bytes.is_empty() && room.of_publisher.is_empty() && room.by_time.is_empty());
     }
 
+    /// SR-2
+    #[test]
+    fn who_was_named_takes_nothing_of_the_share_that_others_of_its_net_have() {
+        let mut room = StagingRoom::default();
+        let net = Some("198.51.100.0/24");
+        let share = u32::try_from(ORIGIN_BYTES_MAX / BUNDLE).expect("few");
+        for key in 0..=share {
+            let named = of(key, net, true);
+            assert_eq!(room.judge(&named), Ok(()), "{key}");
+            room.add(key.to_be_bytes().to_vec(), named);
+        }
+        assert_eq!(fill(&mut room, 1 << 20, &[net], false), (u64::from(share), NoRoom::Origin), "all of it is theirs");
+        let keys: Vec<Vec<u8>> = room.entries.keys().cloned().collect();
+        keys.iter().for_each(|key| room.remove(key));
+        assert!(room.origin_bytes.is_empty(), "and nothing is kept of who has left");
+    }
+
     #[test]
     fn a_publisher_has_a_few_and_each_waits_thirty_days() {
         let mut room = StagingRoom::default();

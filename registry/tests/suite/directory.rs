@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use crate::support::{NOW, Served, anonymous, escaped, open, problem, thing};
+use crate::support::{NOW, Rules, Served, anonymous, escaped, open, problem, thing};
 use althing_protocol::object::{self, Authored, Description};
 use althing_protocol::registry::{Audience, Mark, Release, Standing, Submission};
 use althing_protocol::{AgentId, KeyLog, SecretKey, keylog};
+use althing_registry::tokens::TokenScope;
 use reqwest::{Response, StatusCode};
 use serde_json::{Value, json};
 
@@ -227,6 +228,31 @@ async fn events_are_told_when_they_happen_and_again_from_any_id() {
     assert_eq!(problem(from("/events", "x").await.expect("an answer")).await.0, 400);
     assert_eq!(problem(served.get("/events?from=x").await).await.0, 400);
     assert_eq!(problem(served.get("/events/thing_lost").await).await.0, 404);
+}
+
+#[tokio::test]
+async fn who_waits_for_an_event_is_told_nothing_once_its_token_is_taken_back() {
+    let served = Served::start(Rules { is_closed: true, ..open() }).await;
+    let token = served.token("reader", TokenScope::Read);
+    let request = served.request(reqwest::Method::GET, "/events").bearer_auth(token);
+    let mut answer = request.send().await.expect("an answer");
+    assert_eq!(answer.status(), StatusCode::OK);
+    let mut next = async || {
+        let next = tokio::time::timeout(Duration::from_secs(30), answer.chunk()).await.expect("it comes soon");
+        next.expect("it is read").map(|bytes| String::from_utf8(bytes.to_vec()).expect("text"))
+    };
+    served.have("urn:a", "Lamp").await;
+    let mut told = String::new();
+    while !told.contains("urn:a") {
+        told += &next().await.expect("it goes on");
+    }
+    // By now it is asked for the next one.
+    served.remove_token("reader");
+    served.have("urn:b", "Pump").await;
+    while let Some(more) = next().await {
+        told += &more;
+    }
+    assert!(!told.contains("urn:b"), "{told}");
 }
 
 #[tokio::test]

@@ -130,6 +130,20 @@ fn it_does_not_start_where_its_store_is_not_mounted() {
 }
 
 #[test]
+fn a_first_start_that_fails_leaves_no_name_behind() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut command = Command::new(PROGRAM);
+    command.args(["--listen", "127.0.0.1:0", "--origin", "no+name", "--data"]).arg(folder.path());
+    let refused = command.output().expect("it runs");
+    let said = String::from_utf8(refused.stderr).expect("text");
+    assert!(!refused.status.success() && said.contains("the name of the log is refused"), "{said}");
+    let origin = folder.path().join("origin");
+    assert!(!origin.exists(), "its log has not begun");
+    drop(Running::start(folder.path(), &["--origin", "registry.example.org/log"]));
+    assert_eq!(std::fs::read_to_string(&origin).expect("it is kept"), "registry.example.org/log");
+}
+
+#[test]
 fn what_nobody_on_the_lan_reaches_is_not_announced_there() {
     let folder = tempfile::tempdir().expect("a folder");
     for listen in ["127.0.0.1:0", "[::1]:0"] {

@@ -6,6 +6,7 @@ use althing_protocol::registry::{Audience, Standing, Version};
 use althing_registry::machine::Refusal;
 use althing_registry::service::RequestError;
 use althing_registry_client::quarantined;
+use reqwest::Method;
 use serde_json::Value;
 
 const REASON: &str = "it sends data away";
@@ -129,4 +130,28 @@ async fn what_is_not_there_is_not_hidden() {
         assert!(matches!(wrong, Err(RequestError::Refused(Refusal::Reason { .. }))), "{reason:?}");
     }
     assert!(!hides(&served, &alice, None, None).await.expect("known"), "nothing is hidden");
+}
+
+/// P-192
+#[tokio::test]
+async fn a_list_names_no_version_as_the_current_one_that_the_operator_hides() {
+    let served = Served::start(open()).await;
+    let alice = Party::new(1);
+    for (at, number) in (0..).zip(["1.0.0", "1.1.0"]) {
+        let mut release = alice.release("billing", number, Audience::public(), number.as_bytes());
+        release.sequence += at;
+        alice.publishes(&served, release).await.expect("published");
+    }
+    let (versions, session) = (format!("/agents/{}", alice.agent("billing")), alice.session(&served));
+    // Both name hidden versions: the one to everybody, so that who has it learns why, and the other to its publisher.
+    let current = async || {
+        let own = served.request(Method::GET, "/agents").bearer_auth(&session).send().await.expect("an answer");
+        let lists = [served.json(&versions).await, own.json::<Value>().await.expect("JSON")];
+        lists.map(|list| list["agents"][0]["current"].clone())
+    };
+    assert_eq!(current().await, ["1.1.0", "1.1.0"]);
+    assert!(hides(&served, &alice, Some("1.1.0"), Some(REASON)).await.expect("hidden"));
+    assert_eq!(current().await, ["1.0.0", "1.0.0"]);
+    assert!(hides(&served, &alice, None, Some(REASON)).await.expect("hidden"));
+    assert_eq!(current().await, [Value::Null, Value::Null]);
 }

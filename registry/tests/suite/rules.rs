@@ -5,9 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use althing_protocol::limits::RELEASE_MARKS_MAX;
-use althing_protocol::object::{self, Authored, Description, Statement};
+use althing_protocol::object::{self, Authored, Description, Grant, Statement};
+use althing_protocol::record::Contact;
 use althing_protocol::registry::{
-    Attestation, Audience, Mark, Release, ReleaseEvidence, Role, Roster, RosterMember, Standing, Submission, Version,
+    Attestation, Audience, Mark, Presence, Release, ReleaseEvidence, Role, Roster, RosterMember, Standing, Submission,
+    Version,
 };
 use althing_protocol::tlog::{Checkpoint, NoteKey};
 use althing_protocol::{AgentId, KeyLog, Kind, PublisherId, SecretKey, keylog};
@@ -219,6 +221,38 @@ async fn a_key_that_was_rotated_out_publishes_nothing() {
     alice.log = short.revoke(&alice.keys[1], NOW).expect("a revocation");
     let fork = alice.sends(&[alice.signs(alice.mark("1.0.0", Standing::Revoked, 3))]);
     assert!(matches!(world.submit(&fork).await, Err(Refusal::OtherKeyLog(_))));
+}
+
+/// A node tells that a key granted an agent to it.
+fn presence(node: u8, agent: AgentId, by: &SecretKey) -> Presence {
+    let node = SecretKey::from_seed(&[node; 32]);
+    let addresses = vec!["/ip4/192.0.2.1/tcp/1".to_owned()];
+    let contact = Contact::new(node.public(), 1, NOW, NOW + 60_000, addresses);
+    let grant = Grant::new(agent, node.public(), NOW - 1_000, NOW + 60_000);
+    let contact = object::sign(contact, NETWORK, "", &node).expect("a contact").bytes.into();
+    Presence { contact, grants: vec![object::sign(grant, NETWORK, "", by).expect("a grant").bytes.into()] }
+}
+
+#[tokio::test]
+async fn a_grant_by_a_key_that_was_rotated_out_makes_no_node_a_host() {
+    let (world, alice) = (World::new(), Publisher::new(1));
+    assert_eq!(world.submit(&alice.sends(&[alice.signs(alice.release("1.0.0", 1))])).await, Ok(2));
+    let hosting = world.registry.hosting();
+    let hosted = |node: u8, by: &SecretKey| {
+        let (agents, _) = hosting.host(&presence(node, alice.agent(), by)).expect("it is taken");
+        (agents, hosting.host_count())
+    };
+    assert_eq!(hosted(100, &alice.keys[1]), (0, 0), "it is not the publisher's yet");
+    assert_eq!(hosted(100, &alice.keys[0]), (1, 1));
+    let rotated = alice.log.rotate(&alice.keys[1], alice.keys[3].public(), NOW - 500, 0).expect("a rotation");
+    let by_new = object::sign(alice.mark("1.0.0", Standing::Deprecated, 2), NETWORK, "", &alice.keys[1]);
+    let sent = Submission {
+        key_log: rotated.to_bytes().into_iter().map(Into::into).collect(),
+        ..alice.sends(&[by_new.expect("signed").bytes])
+    };
+    assert_eq!(world.submit(&sent).await, Ok(2));
+    assert_eq!(hosted(101, &alice.keys[0]), (0, 1), "it is not the publisher's any more");
+    assert_eq!(hosted(101, &alice.keys[1]), (1, 2));
 }
 
 /// P-168

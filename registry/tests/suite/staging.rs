@@ -128,6 +128,19 @@ async fn who_may_not_publish_sends_no_bundle() {
     }
 }
 
+#[tokio::test]
+async fn a_member_stages_for_its_organisation_only_while_the_roster_is_in_force() {
+    let (org, member) = (Party::new(1), Party::new(2));
+    let served = Served::start(open()).await;
+    org.is_organisation(&served, vec![member.member(&[Role::Stage], &["billing"])], 1).await;
+    let (staging, visitor) = (served.registry.staging(), Visitor::Publisher(member.id()));
+    served.now.store(NOW + DAY, Ordering::SeqCst);
+    staging.stage(visitor, None, stage(&org, 1), ()).await.expect("the roster names it");
+    served.now.store(NOW + DAY + 1, Ordering::SeqCst);
+    let late = staging.stage(visitor, None, stage(&org, 2), ()).await;
+    assert!(matches!(late, Err(RequestError::Stage(StageError::NotYours(_)))), "{late:?}");
+}
+
 /// SR-9
 #[tokio::test]
 async fn a_token_goes_over_https_or_within_this_machine() {

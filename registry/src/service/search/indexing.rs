@@ -206,12 +206,17 @@ pub(super) fn changed(registry: &Registry, from: u64, to: Option<u64>) -> Vec<(u
     let (seen, now_ms) = (registry.seen(), (registry.clock)());
     let is_before = |(entry, _): &(u64, Pick<'_>)| to.is_none_or(|to| *entry < to);
     let (things, agents) = Pick::changed_since(&seen.machine, from, now_ms);
-    let things = things.take_while(is_before).take(PICKED_AT_ONCE);
-    let agents = agents.take_while(is_before).take(PICKED_AT_ONCE);
-    let mut changed: Vec<(u64, Pick<'_>)> = things.chain(agents).collect();
+    let changed = first(things.take_while(is_before), agents.take_while(is_before));
+    changed.into_iter().map(|(entry, pick)| (entry, pick.owned())).collect()
+}
+
+/// The first of both, in the order of their entries. Whatever is left out comes after the last of them, from where the next
+/// are read.
+fn first<T>(things: impl Iterator<Item = (u64, T)>, agents: impl Iterator<Item = (u64, T)>) -> Vec<(u64, T)> {
+    let mut changed: Vec<(u64, T)> = things.take(PICKED_AT_ONCE).chain(agents.take(PICKED_AT_ONCE)).collect();
     changed.sort_by_key(|(entry, _)| *entry);
     changed.truncate(PICKED_AT_ONCE);
-    changed.into_iter().map(|(entry, pick)| (entry, pick.owned())).collect()
+    changed
 }
 
 /// The key of somebody in the index.
@@ -227,4 +232,34 @@ fn with_id(mut value: Value, id: &str) -> Value {
         members.entry("id").or_insert_with(|| json!(id));
     }
     value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reads entries of Things and of agents to their end; those that were picked.
+    fn picked(things: &[u64], agents: &[u64]) -> Vec<u64> {
+        let (mut picked, mut next) = (Vec::new(), Some(0));
+        while let Some(from) = next {
+            let since = |entries: &[u64]| -> Vec<(u64, ())> {
+                entries.iter().filter(|entry| **entry >= from).map(|entry| (*entry, ())).collect()
+            };
+            let changed = first(since(things).into_iter(), since(agents).into_iter());
+            next = changed.last().map(|(entry, ())| entry + 1);
+            picked.extend(changed.iter().map(|(entry, ())| *entry));
+        }
+        picked
+    }
+
+    #[test]
+    fn nothing_is_left_out_where_many_things_changed_before_some_agents() {
+        let all = 0..3 * PICKED_AT_ONCE as u64;
+        let (things, agents): (Vec<u64>, Vec<u64>) =
+            all.clone().partition(|entry| entry % 3 > 0 || *entry < all.end / 2);
+        assert!(things.len() > PICKED_AT_ONCE && agents.len() < PICKED_AT_ONCE);
+        let every: Vec<u64> = all.collect();
+        assert_eq!(picked(&things, &agents), every);
+        assert_eq!(picked(&agents, &things), every, "nor the other way round");
+    }
 }

@@ -17,9 +17,14 @@ const OF_ORIGIN_AT_ONCE: usize = AT_ONCE - 1;
 /// Heavy reads of one origin that run or wait, and as many short ones.
 const OF_ORIGIN_MAX: usize = 16;
 
-/// What takes milliseconds, at one time: half of the processors are left to everything else.
+/// What takes milliseconds, at one time.
 fn short_at_once() -> usize {
-    std::thread::available_parallelism().map_or(AT_ONCE, |all| all.get().div_ceil(2).max(AT_ONCE))
+    half(std::thread::available_parallelism().map_or(1, std::num::NonZero::get))
+}
+
+/// Half of so many processors, unless there is only one: the others are left to everything else.
+fn half(processors: usize) -> usize {
+    (processors / 2).max(1)
 }
 
 /// Why something gets no turn.
@@ -218,6 +223,11 @@ mod tests {
         let turn = turns.short(from("a")).await.expect("a turn");
         let failed: Result<(), TurnError> = turn.spend(|| panic!("a bug")).await;
         assert_eq!(failed, Err(TurnError::Failed));
+    }
+
+    #[test]
+    fn short_work_leaves_half_of_the_processors_to_everything_else() {
+        assert_eq!([1, 2, 3, 4, 64].map(half), [1, 1, 1, 2, 32]);
     }
 
     #[tokio::test(start_paused = true)]
