@@ -349,47 +349,4 @@ impl RaftNetworkV2<Types> for Link {
 }
 
 #[cfg(test)]
-mod tests {
-    use althing_protocol::SecretKey;
-
-    use super::super::wire::TERM_AHEAD_MAX;
-    use super::*;
-
-    fn node(seed: u8) -> PublicKey {
-        SecretKey::from_seed(&[seed; 32]).public()
-    }
-
-    fn ballot(term: u64, of: u8, elected: bool) -> Ballot {
-        Ballot { term, node: node(of), elected }
-    }
-
-    /// P-101: seed 2613 of the group simulations
-    #[test]
-    fn a_later_ballot_in_the_name_of_who_asks_is_none_for_it() {
-        let asked = ballot(2, 1, true);
-        let told = |answer| answered(asked, answer, node(2));
-        for elected in [false, true] {
-            assert_eq!(told(ballot(3, 1, elected)).ok(), Some(ballot(3, 2, false)), "it was not elected in that term");
-        }
-        for answer in [asked, ballot(2, 1, false), ballot(3, 2, true), ballot(3, 3, false)] {
-            assert_eq!(told(answer).ok(), Some(answer), "as it is");
-        }
-        assert!(told(ballot(3 + TERM_AHEAD_MAX, 3, false)).is_err(), "nobody is believed a term that far ahead");
-    }
-
-    #[test]
-    fn what_a_member_cannot_answer_is_no_answer() {
-        let at = |index| Position { term: 1, index };
-        let entries = [5, 6].map(|index| EntryRecord { at: at(index), payload: Payload::Blank }).to_vec();
-        let group = GroupId::from_digest([3; 32]);
-        let asked = Append { group, leader: ballot(2, 1, true), previous: Some(at(4)), committed: None, entries };
-        let is_possible = |answer| impossible(&asked, answer).is_none();
-        assert!(is_possible(Appended::Conflict) && is_possible(Appended::All));
-        assert!([4, 5, 6].into_iter().all(|index| is_possible(Appended::UpTo(Some(at(index))))));
-        for other in [None, Some(at(3)), Some(at(7)), Some(Position { term: 2, index: 5 })] {
-            assert!(!is_possible(Appended::UpTo(other)), "{other:?}");
-        }
-        let first = Append { previous: None, ..asked.clone() };
-        assert!(impossible(&first, Appended::Conflict).is_some() && impossible(&first, Appended::UpTo(None)).is_none());
-    }
-}
+mod tests;

@@ -332,9 +332,6 @@ impl Replica {
         let last = metrics.last_log_index.unwrap_or(0);
         let replication = metrics.replication.unwrap_or_default();
         let has = |node: &NodeId| replication.get(node).and_then(|at| at.as_ref().map(|id| id.index));
-        // A learner votes once it has almost the whole log, so that no majority waits for it.
-        let is_ready =
-            |node: &NodeId| voting.contains(node) || has(node).is_some_and(|index| index + READY_BEHIND >= last);
         let leaving: BTreeSet<NodeId> = gone.difference(&voting).copied().collect();
         if leaving.is_empty() && missing.is_empty() && voting == voters {
             return Ok(gone.is_empty());
@@ -347,7 +344,7 @@ impl Replica {
             ChangeMembers::RemoveNodes(leaving)
         } else if !missing.is_empty() {
             ChangeMembers::AddNodes(missing)
-        } else if voting != voters && voters.iter().all(is_ready) {
+        } else if voting != voters && may_vote(&voters, &voting, has, last) {
             ChangeMembers::ReplaceAllVoters(voters)
         } else {
             return Ok(voting == voters && gone.is_empty());
@@ -515,6 +512,17 @@ fn index(id: &Option<LogId>) -> Option<u64> {
 /// Entries that a learner may lack when it becomes a voter.
 const READY_BEHIND: u64 = 64;
 
+/// Whether all of these may vote now: a learner does once it has almost the whole log, so that no majority waits for it.
+fn may_vote(
+    voters: &BTreeSet<NodeId>,
+    voting: &BTreeSet<NodeId>,
+    has: impl Fn(&NodeId) -> Option<u64>,
+    last: u64,
+) -> bool {
+    let is_ready = |node: &NodeId| voting.contains(node) || has(node).is_some_and(|index| index + READY_BEHIND >= last);
+    voters.iter().all(is_ready)
+}
+
 /// The group's state while it is looked at: nothing is applied meanwhile.
 pub struct View<'a>(RwLockReadGuard<'a, State>);
 
@@ -525,3 +533,6 @@ impl View<'_> {
         &self.0.group
     }
 }
+
+#[cfg(test)]
+mod tests;

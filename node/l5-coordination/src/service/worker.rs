@@ -62,11 +62,10 @@ pub(super) async fn run(groups: Groups, member: Arc<Member>, worker: Arc<dyn Wor
         };
         let mut changes = replica.changes();
         drop(replica);
-        let known = |task: &WorkId, token| tokens.get(task) == Some(&token);
         let looked = member.look(|state| {
             let is_work = state.work().tasks().unfinished() > 0 || deploy::has_agents(state);
             let askers = if is_work { state.publishers() } else { BTreeSet::new() };
-            (held(state, here, known), is_work.then_some(askers), hosted_here(&groups, state, &mut deployments))
+            (held(state, here, &tokens), is_work.then_some(askers), hosted_here(&groups, state, &mut deployments))
         });
         let Ok((held, askers, (wanted, renewed))) = looked else {
             tokio::time::sleep(TICK).await;
@@ -177,14 +176,15 @@ struct HeldTasks {
     unreadable: Vec<Claim>,
 }
 
-/// The tasks that `here` has.
-fn held(state: &Group, here: PublicKey, is_known: impl Fn(&WorkId, u64) -> bool) -> HeldTasks {
+/// The tasks that `here` has, which took some up by these tokens.
+fn held(state: &Group, here: PublicKey, tokens: &BTreeMap<WorkId, u64>) -> HeldTasks {
+    let known = |task: &WorkId, token| tokens.get(task) == Some(&token);
     let tasks = state.work().tasks();
     let mut held = HeldTasks { tokens: BTreeMap::new(), new: Vec::new(), unreadable: Vec::new() };
     for task in tasks.held_by(&here) {
         let Some(by) = task.held else { continue };
         held.tokens.insert(task.id(), by.token);
-        if is_known(&task.id(), by.token) {
+        if known(&task.id(), by.token) {
             continue;
         }
         let Content::Inline(input) = &task.submit.input else {
@@ -342,3 +342,6 @@ async fn steal(groups: &Groups, member: &Arc<Member>, outbox: &Outbox, report: &
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,6 @@
 //! What comes before an entry is executed: the mark, and whether the rules are known (SG-5, SG-13).
 
-use althing_protocol::group::{Charter, Policy, RULES};
+use althing_protocol::group::{Author, Charter, Command, Declaration, Policy, RULES};
 use althing_protocol::{PublisherId, SecretKey};
 use althing_store::MemoryStore;
 use futures::stream;
@@ -48,4 +48,26 @@ async fn nothing_is_executed_by_rules_that_the_group_does_not_use_any_more() {
     let error = apply(&mut state, 1, 2).await.expect_err("this build does not know them");
     assert!(error.to_string().contains("update it"), "{error}");
     assert_eq!(state.view().applied.map(|id| id.index), Some(0));
+}
+
+/// P-198: the entry before may be the one by which the group goes over to them.
+#[tokio::test]
+async fn nothing_is_executed_with_the_entry_that_raises_the_rules() {
+    let mut state = founded(MARK_MS);
+    let (key, owner) = (SecretKey::from_seed(&[1; 32]), PublisherId::from_digest([1; 32]));
+    let joined = state.state.write().expect("no panic").group.members.join(key.public(), owner, Vec::new(), None, 1);
+    joined.expect("it is the first one");
+    let declares = vec![Command::Declare(Declaration { rules: RULES + 1, mark: None })];
+    let batch = CommandBatch::new(0, Author::Node(key.public()), 1, 1, declares);
+    let signed = object::sign(batch, "test", &CommandBatch::scope(state.id), &key).expect("a batch");
+    let entry = |index, batch: Vec<u8>| -> io::Result<EntryResponder<Types>> {
+        let record = EntryRecord { at: Position { term: 1, index }, payload: Record::Batch(1, batch.into()) };
+        Ok((record.into_entry().expect("an entry"), None))
+    };
+    // Both are there at once.
+    let both = [entry(0, signed.bytes), entry(1, vec![7])];
+    let error = state.apply(stream::iter(both)).await.expect_err("this build does not know them");
+    assert!(error.to_string().contains("update it"), "{error}");
+    assert_eq!(comparison::rules(&state.view().group), RULES + 1);
+    assert_eq!(state.view().applied.map(|id| id.index), Some(0), "by other rules it would be another state");
 }

@@ -70,7 +70,6 @@ async fn a_log_with_a_gap_is_not_read_over_it() {
 /// SG-15: a write that was queued before entries were cut off does not say of those that took their place that they are on disk.
 #[tokio::test]
 async fn what_was_written_before_a_cut_puts_nothing_of_what_came_after_it_on_disk() {
-    const LARGE: usize = 2 << 20;
     let store = Held::new();
     let mut log = LogStore::open(group(), Pen::new(store.clone())).expect("a log");
     append(&mut log, 1, 0..3, 10).await.expect("it is added");
@@ -86,19 +85,59 @@ async fn what_was_written_before_a_cut_puts_nothing_of_what_came_after_it_on_dis
     store.open();
     cut.await.expect("no panic").expect("it is cut");
     assert_eq!(on_disk(&store), [(1, 0), (1, 1), (1, 2)]);
+    assert_replaces(&mut log, &store).await;
+}
+
+/// That others take the place of what was cut off behind the third entry, without a gap while they come to disk.
+async fn assert_replaces(log: &mut LogStore, store: &Held) {
+    const LARGE: usize = 2 << 20;
     // More than memory holds of what is on disk; the first one alone comes there.
     store.hold();
     let before = store.begun();
-    append(&mut log, 2, 3..8, LARGE).await.expect("it is added");
+    append(log, 2, 3..8, LARGE).await.expect("it is added");
     until("the first one is being written", || store.begun() > before).await;
     store.let_one_through();
     until("the next one is", || store.begun() > before + 1).await;
     let all = [(1, 0), (1, 1), (1, 2), (2, 3), (2, 4), (2, 5), (2, 6), (2, 7)];
     assert_eq!(places(&log.try_get_log_entries(0..9).await.expect("no gap")), all);
     store.open();
-    synced(&mut log).await;
+    synced(log).await;
     assert_eq!(places(&log.try_get_log_entries(0..9).await.expect("no gap")), all);
-    assert_eq!(on_disk(&store), all);
+    assert_eq!(on_disk(store), all);
+}
+
+/// SG-15: nor are they there because those before them were.
+#[tokio::test]
+async fn what_takes_the_place_of_entries_that_were_on_disk_is_not_there_yet() {
+    let store = Held::new();
+    let mut log = LogStore::open(group(), Pen::new(store.clone())).expect("a log");
+    append(&mut log, 1, 0..9, 10).await.expect("it is added");
+    synced(&mut log).await;
+    assert_eq!(on_disk(&store).len(), 9);
+    log.truncate_after(Some(at(1, 2))).await.expect("it is cut");
+    assert_eq!(on_disk(&store), [(1, 0), (1, 1), (1, 2)]);
+    assert_replaces(&mut log, &store).await;
+}
+
+/// P-102: after a power cut the member would vote for another one in the same term.
+#[tokio::test]
+async fn a_vote_is_told_to_nobody_before_it_is_on_disk() {
+    let store = Held::new();
+    let mut log = LogStore::open(group(), Pen::new(store.clone())).expect("a log");
+    let node = althing_protocol::SecretKey::from_seed(&[1; 32]).public();
+    let vote = Vote::from(Ballot { term: 4, node, elected: false });
+    store.hold();
+    let mut voting = log.clone();
+    let voted = tokio::spawn(async move { voting.save_vote(&vote).await });
+    until("it is being written", || store.begun() == 1).await;
+    settled().await;
+    assert!(!voted.is_finished(), "the candidate would hear of it");
+    assert_eq!(log.read_vote().await.expect("it can be read"), None);
+    store.open();
+    voted.await.expect("no panic").expect("it is on disk");
+    assert_eq!(log.read_vote().await.expect("it can be read"), Some(vote));
+    let mut again = LogStore::open(group(), Pen::new(store)).expect("a log");
+    assert_eq!(again.read_vote().await.expect("it can be read"), Some(vote));
 }
 
 /// SG-8: as openraft's replication asks for them.
