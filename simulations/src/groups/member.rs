@@ -24,7 +24,7 @@ use crate::mesh::{Owner, membership};
 use crate::{NETWORK, entropy, key};
 
 /// The number of the owner of all members.
-const OWNER: u32 = 200;
+pub(super) const OWNER: u32 = 200;
 /// How long an operation looks for a leader.
 pub const PATIENCE: Duration = Duration::from_secs(3);
 /// How long a node may take to stop.

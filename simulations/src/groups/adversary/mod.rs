@@ -10,6 +10,8 @@ mod flooder;
 mod hog;
 mod liar;
 mod replayer;
+mod spendthrift;
+mod thief;
 mod twofaced;
 mod usurper;
 
@@ -18,11 +20,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use althing_communication::Request;
-use althing_coordination::machine::outcome::Refusal;
+use althing_coordination::machine::group::Group;
+use althing_coordination::machine::outcome::{Outcome, Refusal};
 use althing_coordination::{GroupError, RAFT};
-use althing_protocol::group::{Author, Batch, Command, GroupId};
-use althing_protocol::{PublicKey, SecretKey, object};
+use althing_protocol::group::{Amendment, Author, Batch, Command, Endorsed, GroupId};
+use althing_protocol::{KeyLog, PublicKey, SecretKey, object};
 use futures::future::BoxFuture;
+use minicbor::bytes::ByteVec;
 use rand::Rng as _;
 use rand::rngs::StdRng;
 use rand::seq::IteratorRandom as _;
@@ -30,8 +34,9 @@ use tokio::task::AbortHandle;
 
 use super::clients::Office;
 use super::evidence::Books;
-use super::member::Running;
-use crate::NETWORK;
+use super::member::{OWNER, Running};
+use crate::mesh::Owner;
+use crate::{NETWORK, NOW_MS};
 
 /// What an adversary has: a member of the group, with its key.
 #[derive(Clone)]
@@ -75,6 +80,8 @@ const ALL: &[(&str, Start)] = &[
     ("hog", hog::start),
     ("liar", liar::start),
     ("replayer", replayer::start),
+    ("spendthrift", spendthrift::start),
+    ("thief", thief::start),
     ("usurper", usurper::start),
     ("twofaced", twofaced::start),
 ];
@@ -92,8 +99,19 @@ pub fn known() -> impl Iterator<Item = &'static str> {
 }
 
 /// All kinds that are drawn.
-pub const NAMES: &[&str] =
-    &["climber", "equivocator", "eraser", "expelled", "flooder", "hog", "liar", "replayer", "usurper"];
+pub const NAMES: &[&str] = &[
+    "climber",
+    "equivocator",
+    "eraser",
+    "expelled",
+    "flooder",
+    "hog",
+    "liar",
+    "replayer",
+    "spendthrift",
+    "thief",
+    "usurper",
+];
 
 /// Those that can keep a group from electing a leader, as a member can (SPEC.md, chapter 19): by long logs that they do not
 /// have, by elections that no leader asked for, and by terms that are far apart. A node that was expelled can do so until a leader has taken it out of the
@@ -112,8 +130,34 @@ pub fn release(name: &str, target: Target) -> Adversary {
 
 /// How long it waits for an answer.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// Before something is attempted again that must come before all else.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// The command that shows a key log.
+fn keys(log: &KeyLog) -> Command {
+    Command::Keys(events(log))
+}
+
+fn events(log: &KeyLog) -> Vec<ByteVec> {
+    log.to_bytes().into_iter().map(ByteVec::from).collect()
+}
+
+/// Whether a command was executed.
+fn is_done(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::Done(_))
+}
 
 impl Target {
+    /// Its node, as the author of commands.
+    fn author(&self) -> Author {
+        Author::Node(self.key.public())
+    }
+
+    /// The time of day.
+    fn now_ms(&self) -> u64 {
+        NOW_MS + self.books.now_ms()
+    }
+
     /// One of the other members.
     fn victim(&self, rng: &mut StdRng) -> PublicKey {
         *self.honest.iter().choose(rng).expect("there are some")
@@ -143,16 +187,56 @@ impl Target {
         }
     }
 
+    /// Has the group execute commands; what became of each, if somebody said so and the batch was not refused.
+    async fn submit(&self, author: Author, key: &SecretKey, commands: Vec<Command>) -> Vec<Outcome> {
+        let submitted = self.running.groups.submit(self.group, author, key, commands).await;
+        submitted.ok().flatten().unwrap_or_default()
+    }
+
+    /// The charter after the present one, signed by one key; with one more owner, whose key log this is.
+    async fn amendment(&self, key: &SecretKey, other: Option<&KeyLog>) -> Option<Command> {
+        let present = self.running.read(self.group, true, |state| state.charter().cloned()).await;
+        let mut charter = present.flatten()?.next(self.group, self.now_ms());
+        charter.owners.extend(other.map(KeyLog::publisher));
+        charter.owners.sort_unstable();
+        charter.owners.dedup();
+        let signed = object::sign(charter, NETWORK, &Batch::scope(self.group), key).expect("a charter").bytes;
+        let logs = other.map(events).into_iter().collect();
+        Some(Command::Amend(Box::new(Amendment { charter: Endorsed::new([signed]), logs })))
+    }
+
+    /// Makes somebody who has no members an owner of the group besides, and tries until that is done.
+    async fn adopt(&self, other: &Owner) {
+        let (owner, added) = (Owner::new(crate::key(OWNER)), other.id());
+        let is_owner = |state: &Group| state.charter().is_some_and(|charter| charter.owners.contains(&added));
+        while !self.running.groups.look(self.group, is_owner).unwrap_or(false) {
+            if let Some(amendment) = self.amendment(&owner.key, Some(&other.log)).await {
+                self.submit(self.author(), &self.key, vec![amendment]).await;
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
     /// A batch with its signature.
     fn sign(&self, epoch: u64, session: u64, sequence: u64, command: Command) -> Vec<u8> {
-        let author = Author::Node(self.key.public());
-        let batch = Batch::new(epoch, author, session, sequence, vec![command]);
+        let batch = Batch::new(epoch, self.author(), session, sequence, vec![command]);
         object::sign(batch, NETWORK, &Batch::scope(self.group), &self.key).expect("a batch").bytes
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use crate::groups::plan::Plan;
+    use crate::groups::{as_it_is, run_plan};
+
+    /// The trace of a run with this adversary and without faults, in which all holds that must.
+    pub(super) fn noted(name: &'static str) -> String {
+        let plan = Plan { faults: Vec::new(), ..Plan::draw(1, Some(name)) };
+        let outcome = run_plan(1, plan, as_it_is());
+        assert!(outcome.violations.is_empty(), "{:#?}", outcome.violations);
+        outcome.trace.text()
+    }
+
     #[test]
     fn all_are_named() {
         let all: Vec<&str> = super::ALL.iter().map(|(name, _)| *name).collect();
