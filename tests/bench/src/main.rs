@@ -1,8 +1,9 @@
 //! Benchmarks, each as a ratio to a floor or a peer in the same run on the same work.
 //!
-//! `althing-bench [calls|link|find|idle|wasm|neighbour|groups|groups-idle|groups-tasks|faces|registry|hostile]`; without an argument all but
-//! `hostile`, which takes minutes; `groups-idle` is a part of `groups`, and `groups-tasks` runs alone. `registry --things 1000000` has more Things.
-//! The other arguments are for its own child processes.
+//! `althing-bench [calls|link|find|idle|wasm|neighbour|groups|groups-idle|groups-tasks|faces|registry|hostile|
+//! hostile-registry]`; without an argument all but `hostile` and `hostile-registry`, which take minutes; `groups-idle` is a
+//! part of `groups`, and `groups-tasks` runs alone. `registry --things 1000000` has more Things; `hostile-registry --from
+//! ADDRESS` has its attackers at another address of this machine. The other arguments are for its own child processes.
 #![expect(clippy::disallowed_methods, reason = "shell: measures real time")]
 
 mod calls;
@@ -51,6 +52,10 @@ fn main() {
             "groups" => as_wanted(groups::run().await),
             "faces" => as_wanted(faces::run().await),
             "registry" => as_wanted(registry(&words[1..]).await),
+            "hostile-registry" => {
+                let words = [&["hostile".to_owned()][..], &words[1..]].concat();
+                as_wanted(registry(&words).await);
+            }
             "groups-idle" => as_wanted(groups::run_idle().await),
             "groups-tasks" => groups::run_tasks().await,
             "calls" => as_wanted(calls::run().await),
@@ -74,7 +79,7 @@ fn main() {
             }
             other => {
                 eprintln!(
-                    "there is no benchmark {other:?}; there are calls, link, find, idle, wasm, neighbour, groups, groups-idle, groups-tasks, faces, registry and hostile"
+                    "there is no benchmark {other:?}; there are calls, link, find, idle, wasm, neighbour, groups, groups-idle, groups-tasks, faces, registry, hostile and hostile-registry"
                 );
                 std::process::exit(2);
             }

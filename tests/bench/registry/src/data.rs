@@ -2,7 +2,7 @@
 
 use althing_protocol::object::{self, Description};
 use althing_protocol::registry::{Audience, Release, Submission};
-use althing_protocol::{AgentId, KeyLog, SecretKey, keylog};
+use althing_protocol::{AgentId, KeyLog, PublisherId, SecretKey, keylog};
 use serde_json::json;
 
 /// The network of the registry's statements.
@@ -50,6 +50,12 @@ pub fn thing(number: usize, things: usize) -> String {
     .to_string()
 }
 
+/// The time of day, Unix milliseconds.
+pub fn now_ms() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
+    u64::try_from(since.as_millis()).expect("before the end of time")
+}
+
 /// A publisher that signs releases beforehand.
 pub struct Publisher {
     key: SecretKey,
@@ -61,15 +67,24 @@ impl Publisher {
     /// With keys that nobody has used.
     pub fn new() -> Publisher {
         let [key, next, other] = [0; 3].map(|_: u8| SecretKey::from_seed(&rand::random()));
-        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
-        let now_ms = u64::try_from(since.as_millis()).expect("before the end of time");
+        let now_ms = now_ms();
         let inception = keylog::inception(&key, [next.public(), other.public()], now_ms - 1_000);
         Publisher { key, log: KeyLog::verify(&[inception.bytes]).expect("an inception"), now_ms }
     }
 
+    /// Its id.
+    pub fn id(&self) -> PublisherId {
+        self.log.publisher()
+    }
+
+    /// One of its agents.
+    pub fn agent(&self, number: usize) -> AgentId {
+        AgentId::new(self.id(), &format!("lamp-{number}")).expect("a name")
+    }
+
     /// A submission with the first release of an agent.
     pub fn release(&self, number: usize) -> Vec<u8> {
-        let agent = AgentId::new(self.log.publisher(), &format!("lamp-{number}")).expect("a name");
+        let agent = self.agent(number);
         let td = json!({
             "@context": ["https://www.w3.org/2022/wot/td/v1.1", { "lmos": "https://eclipse.dev/lmos/protocol/v1" }],
             "@type": "lmos:Agent", "id": agent.to_string(), "title": title(number), "version": { "instance": "1.0.0" },

@@ -1,16 +1,19 @@
 //! The registry beside a floor (axum over RocksDB, as durable, with the same schema and signature checks) and beside
 //! PostgreSQL with the same Things. They take turns; a ratio is the median of all turns.
 //!
-//! `althing-bench-registry [--things NUMBER]`; `floor FOLDER` is its own child process.
+//! `althing-bench-registry [--things NUMBER]`; `hostile [--from ADDRESS]` is the registry under attack, alone. `floor FOLDER`
+//! and `attack …` are its own child processes.
 #![expect(clippy::disallowed_methods, reason = "shell: measures real time")]
 
 mod data;
 mod floor;
+mod hostile;
 mod http;
 mod ours;
 mod postgres;
 mod server;
 
+use std::net::Ipv4Addr;
 use std::path::Path;
 use std::process::{ExitCode, Stdio};
 use std::time::{Duration, Instant};
@@ -292,12 +295,17 @@ fn told(
     fine
 }
 
-/// Prints all figures; false if one misses its goal, or is not measured.
-async fn run(things: usize) -> bool {
+/// What it ran on.
+fn machine() {
     let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = cpu.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or("\t: unknown");
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     println!("machine: {cores} cores,{}", model.trim_start_matches(['\t', ':']));
+}
+
+/// Prints all figures; false if one misses its goal, or is not measured.
+async fn run(things: usize) -> bool {
+    machine();
     println!("the registry with {things} Things, beside axum over RocksDB, and PostgreSQL");
     let folder = tempfile::tempdir().expect("a folder");
     let mut bench = Bench::start(folder.path(), things).await;
@@ -318,13 +326,37 @@ async fn run(things: usize) -> bool {
     fine & bench.size().await
 }
 
+/// Where the attackers come from, if these words are for that.
+fn hostile_from(words: &[&str]) -> Option<Ipv4Addr> {
+    match words {
+        ["hostile"] => Some(hostile::FROM),
+        ["hostile", "--from", address] => address.parse().ok(),
+        _ => None,
+    }
+}
+
+fn ended(is_fine: bool) -> ExitCode {
+    if is_fine {
+        return ExitCode::SUCCESS;
+    }
+    eprintln!("a figure misses its goal, or is not measured");
+    ExitCode::FAILURE
+}
+
 #[tokio::main]
 async fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    if let Some(from) = hostile_from(&words) {
+        return ended(hostile::run(from).await);
+    }
     let things = match words.as_slice() {
         ["floor", folder] => {
             floor::serve(folder).await;
+            return ExitCode::SUCCESS;
+        }
+        ["attack", name, address, from, agent] => {
+            hostile::attack(name, address, from, agent).await;
             return ExitCode::SUCCESS;
         }
         [] => Some(THINGS),
@@ -332,12 +364,8 @@ async fn main() -> ExitCode {
         _ => None,
     };
     let Some(things) = things else {
-        eprintln!("althing-bench-registry [--things NUMBER], at least 1000");
+        eprintln!("althing-bench-registry [--things NUMBER | hostile [--from ADDRESS]], of Things at least 1000");
         return ExitCode::from(2);
     };
-    if run(things).await {
-        return ExitCode::SUCCESS;
-    }
-    eprintln!("a figure misses its goal, or is not measured");
-    ExitCode::FAILURE
+    ended(run(things).await)
 }

@@ -18,6 +18,8 @@ const LOADERS: usize = 64;
 /// A running registry; it is killed when this is dropped.
 pub struct Ours {
     data: PathBuf,
+    /// What it is started with.
+    flags: Vec<String>,
     child: Child,
     pub address: String,
     /// One for each writer.
@@ -30,9 +32,9 @@ fn program() -> PathBuf {
     std::env::current_exe().expect("this program").with_file_name("althing-registry")
 }
 
-async fn spawn(data: &Path) -> (Child, String, Lines<BufReader<ChildStdout>>) {
+async fn spawn(data: &Path, flags: &[String]) -> (Child, String, Lines<BufReader<ChildStdout>>) {
     let mut command = Command::new(program());
-    command.arg("--data").arg(data).args(["--listen", "127.0.0.1:0", "--anyone"]);
+    command.arg("--data").arg(data).args(flags);
     let spawned = command.stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true).spawn();
     let mut child = spawned.expect("`cargo build --release --workspace` builds it");
     let mut said = BufReader::new(child.stdout.take().expect("a pipe")).lines();
@@ -45,9 +47,15 @@ async fn spawn(data: &Path) -> (Child, String, Lines<BufReader<ChildStdout>>) {
 }
 
 impl Ours {
-    /// Starts it with tokens for so many Things.
+    /// Starts it, open to anyone, with tokens for so many Things.
     pub async fn start(data: &Path, things: usize) -> Ours {
-        let (child, address, said) = spawn(data).await;
+        Ours::start_with(data, things, &["--listen", "127.0.0.1:0", "--anyone"]).await
+    }
+
+    /// The same with these flags.
+    pub async fn start_with(data: &Path, things: usize, flags: &[&str]) -> Ours {
+        let flags: Vec<String> = flags.iter().map(|&flag| flag.to_owned()).collect();
+        let (child, address, said) = spawn(data, &flags).await;
         let mut tokens = Vec::new();
         for number in 0..=things / OF_ONE_WRITER {
             let words = ["token", "add", &format!("writer-{number}"), "--data"];
@@ -55,7 +63,7 @@ impl Ours {
             assert!(made.status.success(), "{made:?}");
             tokens.push(String::from_utf8(made.stdout).expect("text").trim().to_owned());
         }
-        Ours { data: data.to_owned(), child, address, tokens, _said: said }
+        Ours { data: data.to_owned(), flags, child, address, tokens, _said: said }
     }
 
     /// A client that writes.
@@ -67,7 +75,7 @@ impl Ours {
     pub async fn restart(&mut self) -> Duration {
         self.child.kill().await.expect("it is killed");
         let begun = Instant::now();
-        (self.child, self.address, self._said) = spawn(&self.data).await;
+        (self.child, self.address, self._said) = spawn(&self.data, &self.flags).await;
         Client::new(&self.address, None).get(&format!("/things/{}", id(0))).await;
         begun.elapsed()
     }

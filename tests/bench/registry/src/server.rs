@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::data::{Publisher, capability, id, model, thing, title};
-use super::http::Client;
+use super::http::{Client, escaped};
 use super::postgres::Connection;
 
 /// What is asked.
@@ -132,8 +132,7 @@ async fn ask_http(client: &mut Client, ask: &Ask, things: &str, submissions: &st
         Work::Get => Found::Json(client.get(&format!("/things/{place}")).await),
         Work::List => Found::Json(client.get(&format!("/things?limit=100&after={place}")).await),
         Work::One | Work::Percent | Work::Capability => {
-            let query = ask.query[0].replace('\'', "%27").replace(' ', "%20").replace('[', "%5B").replace(']', "%5D");
-            Found::Json(client.get(&format!("/search/jsonpath?query={query}")).await)
+            Found::Json(client.get(&format!("/search/jsonpath?query={}", escaped(&ask.query[0]))).await)
         }
     }
 }
