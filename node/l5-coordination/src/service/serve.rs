@@ -232,7 +232,9 @@ impl RaftService {
     async fn beat(&self, caller: Caller, beat: Beat) -> Heard {
         let append = beat.as_append(caller.node);
         let Ok((member, replica)) = self.find(beat.group) else { return Heard::Unserved };
-        if !member.admits(self.0.shared.here(), caller.node) || leads(&member, &replica, append.leader, caller).await.is_err() {
+        if !member.admits(self.0.shared.here(), caller.node)
+            || leads(&member, &replica, append.leader, caller).await.is_err()
+        {
             return Heard::Unserved;
         }
         match tokio::time::timeout(BEAT_PATIENCE, serve::append(&replica, append)).await {
