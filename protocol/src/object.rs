@@ -308,11 +308,11 @@ pub fn open<T: Statement>(bytes: &[u8], network: &str, scope: &str) -> Result<Au
     Ok(Authored { body, signer, bytes: bytes.to_vec() })
 }
 
-/// Who signed an object, as its envelope says. Nothing is verified.
+/// Who signed an object, as its envelope says. Nothing is verified: it tells only whose signature would have to be.
 ///
 /// # Errors
 /// [`ObjectError::Envelope`].
-pub(crate) fn claimed_signer(bytes: &[u8]) -> Result<PublicKey, ObjectError> {
+pub fn claimed_signer(bytes: &[u8]) -> Result<PublicKey, ObjectError> {
     Ok(sign1::read(bytes, OBJECT_BYTES_MAX)?.signer())
 }
 

@@ -9,6 +9,7 @@ mod things;
 mod witness;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use althing_edge::{Peer, read_body};
 use althing_log::Tile;
@@ -20,6 +21,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Router};
+use futures::StreamExt as _;
 use serde::Deserialize;
 
 use crate::machine::PurgedBy;
@@ -32,6 +34,8 @@ pub use witness::witness_router;
 
 /// Agents of one page.
 const PAGE: usize = 100;
+/// How long a body goes by that nobody needs.
+const GOING_BY_MAX: Duration = Duration::from_secs(10);
 
 /// What the routes ask.
 type Shared = State<Arc<Registry>>;
@@ -144,13 +148,45 @@ async fn bundle(State(registry): Shared, Path(names): Named, visitor: Visitor) -
     Ok(bundle_of(registry.releases().bundle(&agent, &version, visitor.reader())?, visitor.reader().is_none()))
 }
 
-async fn keep_bundle(State(registry): Shared, Path(names): Named, visitor: Visitor, request: Request) -> Answer {
-    let (agent, version) = named(&names)?;
-    // Nobody sends bytes that nothing names.
-    registry.releases().wants_bundle(&agent, &version, visitor.reader())?;
+async fn keep_bundle(
+    State(registry): Shared,
+    Extension(peer): Extension<Peer>,
+    Path(names): Named,
+    visitor: Visitor,
+    request: Request,
+) -> Answer {
+    let ((agent, version), reader) = (named(&names)?, visitor.reader());
+    // Nobody sends bytes that nothing names, or that are here.
+    if registry.releases().has_bundle(&agent, &version, reader)? {
+        let_go_by(request);
+        return Ok(StatusCode::NO_CONTENT.into_response());
+    }
     let body = read_body(request, KEPT_BUNDLE_BYTES_MAX).await.map_err(Problem::body)?;
-    registry.releases().keep_bundle(&agent, &version, body.to_vec(), visitor.reader()).await?;
+    let turn = registry.turns().short(things::origin(peer)).await?;
+    // In a task of its own: the room of the body is taken until it is on disk, also if whoever sent it hangs up.
+    let keeping = async move {
+        let (checking, of, sent) = (registry.clone(), (agent.clone(), version.clone()), body.clone());
+        let checked = turn.spend(move || checking.releases().bundle_content(&of.0, &of.1, &sent, reader));
+        registry.releases().keep_bundle(&agent, &version, checked.await??, reader).await?;
+        drop(body);
+        Ok::<_, Problem>(())
+    };
+    tokio::spawn(keeping).await.map_err(|error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error))??;
     Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+/// Lets a body go by that nobody needs, a part at a time: a connection that is closed before its body was read may take the
+/// answer with it that was sent.
+fn let_go_by(request: Request) {
+    let mut parts = request.into_body().into_data_stream();
+    let going_by = async move {
+        let mut left = KEPT_BUNDLE_BYTES_MAX;
+        while let Some(Ok(part)) = parts.next().await {
+            let Some(less) = left.checked_sub(part.len()) else { break };
+            left = less;
+        }
+    };
+    tokio::spawn(tokio::time::timeout(GOING_BY_MAX, going_by));
 }
 
 async fn host(State(registry): Shared, Extension(peer): Extension<Peer>, request: Request) -> Answer {

@@ -153,6 +153,21 @@ struct Sent {
     digest: String,
 }
 
+impl Sent {
+    /// What is to be staged, read from a body.
+    fn read(body: &[u8]) -> Result<Stage, Problem> {
+        let sent: Sent = serde_json::from_slice(body).map_err(Problem::bad)?;
+        let wrong = |what: &str| Problem::bad(format!("`{what}` cannot be read"));
+        Ok(Stage {
+            agent: sent.agent.parse().map_err(Problem::bad)?,
+            version: sent.version.parse().map_err(Problem::bad)?,
+            description: sent.description.into_bytes(),
+            bundle: STANDARD.decode(sent.bundle).map_err(|_| wrong("bundle"))?,
+            digest: unhex(&sent.digest).and_then(|digest| digest.try_into().ok()).ok_or_else(|| wrong("digest"))?,
+        })
+    }
+}
+
 async fn stage(
     State(registry): Shared,
     Extension(peer): Extension<Peer>,
@@ -162,25 +177,26 @@ async fn stage(
     // Nobody sends megabytes who may not.
     registry.staging().check(visitor)?;
     let body = read_body(request, STAGE_BYTES_MAX).await.map_err(Problem::body)?;
-    let sent: Sent = serde_json::from_slice(&body).map_err(Problem::bad)?;
-    let wrong = |what: &str| Problem::bad(format!("`{what}` cannot be read"));
-    let stage = Stage {
-        agent: sent.agent.parse().map_err(Problem::bad)?,
-        version: sent.version.parse().map_err(Problem::bad)?,
-        description: sent.description.into_bytes(),
-        bundle: STANDARD.decode(sent.bundle).map_err(|_| wrong("bundle"))?,
-        digest: unhex(&sent.digest).and_then(|digest| digest.try_into().ok()).ok_or_else(|| wrong("digest"))?,
-    };
-    let id = registry.staging().stage(visitor, origin(peer), stage, body).await?;
+    let from = origin(peer);
+    let turn = registry.turns().short(from.clone()).await?;
+    // Its room is taken as long as somebody works on it, also if whoever sent it hangs up.
+    let (reading, sent) = (registry.clone(), body.clone());
+    let drafting = turn.spend(move || Ok::<_, Problem>(reading.staging().draft(visitor, from, Sent::read(&sent)?)?));
+    let id = registry.staging().keep(drafting.await??, body).await?;
     Ok((StatusCode::CREATED, json(&json!({ "id": id }))).into_response())
 }
 
-async fn staged(State(registry): Shared, visitor: Visitor) -> Answer {
+async fn staged(State(registry): Shared, Extension(peer): Extension<Peer>, visitor: Visitor) -> Answer {
     let who = visitor.publisher()?;
-    let staged: Vec<Value> = registry.staging().staged(who).await?.iter().map(shown_staged).collect();
-    let waiting: Vec<Value> =
-        registry.releases().waiting(who).iter().map(|one| shown_waiting(&registry, one)).collect();
-    Ok(private(json(&json!({ "staged": staged, "waiting": waiting }))))
+    registry.staging().sweep().await;
+    let turn = registry.turns().read(origin(peer)).await?;
+    let listing = turn.spend(move || {
+        let staged: Vec<Value> = registry.staging().list(who)?.iter().map(shown_staged).collect();
+        let waiting: Vec<Value> =
+            registry.releases().waiting(who).iter().map(|one| shown_waiting(&registry, one)).collect();
+        Ok::<_, RequestError>(json!({ "staged": staged, "waiting": waiting }))
+    });
+    Ok(private(json(&listing.await??)))
 }
 
 fn shown_staged(staged: &Staged) -> Value {
@@ -205,12 +221,22 @@ fn shown_waiting(registry: &Registry, listed: &Listed) -> Value {
     })
 }
 
-async fn staged_one(State(registry): Shared, Path(id): Path<String>, visitor: Visitor) -> Answer {
-    let (staged, bundle) = registry.staging().staged_one(visitor.publisher()?, &id)?;
-    let mut shown = shown_staged(&staged);
-    shown["description"] = json!(String::from_utf8_lossy(&staged.description));
-    shown["bundle"] = json!(STANDARD.encode(bundle));
-    Ok(private(json(&shown)))
+async fn staged_one(
+    State(registry): Shared,
+    Extension(peer): Extension<Peer>,
+    Path(id): Path<String>,
+    visitor: Visitor,
+) -> Answer {
+    let who = visitor.publisher()?;
+    let turn = registry.turns().read(origin(peer)).await?;
+    let reading = turn.spend(move || {
+        let (staged, bundle) = registry.staging().staged_one(who, &id)?;
+        let mut shown = shown_staged(&staged);
+        shown["description"] = json!(String::from_utf8_lossy(&staged.description));
+        shown["bundle"] = json!(STANDARD.encode(bundle));
+        Ok::<_, RequestError>(json(&shown))
+    });
+    Ok(private(reading.await??))
 }
 
 async fn unstage(State(registry): Shared, Path(id): Path<String>, visitor: Visitor) -> Answer {

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use althing_protocol::limits::{RELEASE_APPROVALS_MAX, RELEASE_MARKS_MAX};
-use althing_protocol::object::{Authored, ObjectError};
+use althing_protocol::object::Authored;
 use althing_protocol::registry::{Attestation, Mark, Reach, Release, Role, Roster, Standing, Subject};
 use althing_protocol::{AgentId, Digest, KeyLog, PublisherId};
 
-use super::opened::{Described, Opened, Signed};
+use super::opened::{Described, DescriptionFault, Opened, Signed};
 use super::released::essence;
 use super::{Judged, Machine, Refusal, Statement};
 
@@ -70,7 +70,7 @@ impl Machine {
 /// Judges the statements of one publisher.
 struct Judge<'a> {
     state: &'a Machine,
-    descriptions: &'a BTreeMap<Digest, Result<Described, ObjectError>>,
+    descriptions: &'a BTreeMap<Digest, Result<Described, DescriptionFault>>,
     log: &'a KeyLog,
     now_ms: u64,
 }
@@ -131,8 +131,7 @@ impl Judge<'_> {
         let Some(described) = self.descriptions.get(&description) else {
             return Err(Refusal::DescriptionMissing { agent, version });
         };
-        let Described { signed: described, version: said } =
-            described.clone().map_err(|error| Refusal::Object { at, error })?;
+        let Described { signed: described, version: said } = described.clone().map_err(|fault| fault.refusal(at))?;
         self.log.accepts(described.signer, self.now_ms)?;
         let wrong = |reason: String| Refusal::Description { agent: agent.clone(), version: version.clone(), reason };
         if described.body.agent != agent {

@@ -1,5 +1,5 @@
-//! A submission whose signatures were verified. That needs nothing of what the registry knows, so that many are verified at
-//! one time, and judged one after the other.
+//! A submission whose signatures were verified. Of what the registry knows that needs the key log alone, so that many are
+//! verified at one time, and judged one after the other.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -56,6 +56,25 @@ pub(super) struct Described {
     pub(super) version: Result<Option<String>, String>,
 }
 
+/// Why a description does not count.
+#[derive(Debug, Clone)]
+pub(super) enum DescriptionFault {
+    /// It is no valid object.
+    Object(ObjectError),
+    /// A key signed it that does not speak for the publisher.
+    Signer(KeyLogError),
+}
+
+impl DescriptionFault {
+    /// Why the statement is refused that names it.
+    pub(super) fn refusal(self, at: usize) -> Refusal {
+        match self {
+            DescriptionFault::Object(error) => Refusal::Object { at, error },
+            DescriptionFault::Signer(error) => error.into(),
+        }
+    }
+}
+
 /// The version that a description says; what is wrong with it, if it is none of its agent, or readers would differ on it.
 fn version_of(body: &Description) -> Result<Option<String>, String> {
     althing_td::no_duplicates(&body.td).map_err(|report| report.to_string())?;
@@ -76,9 +95,10 @@ fn events(submission: &Submission) -> Vec<&[u8]> {
 #[derive(Debug, Clone)]
 pub struct Opened {
     pub(super) log: KeyLog,
+    /// As far as they are right, and the first one that is not.
     pub(super) statements: Vec<Result<Signed, Refusal>>,
     /// Those that are not valid count where a release names them.
-    pub(super) descriptions: BTreeMap<Digest, Result<Described, ObjectError>>,
+    pub(super) descriptions: BTreeMap<Digest, Result<Described, DescriptionFault>>,
 }
 
 impl Opened {
@@ -104,20 +124,35 @@ impl Opened {
         Ok(KeyLog::verify_onto(known, &events(submission))?)
     }
 
-    /// Verifies the rest of a submission with that key log. What is wrong in it is told where it is judged.
+    /// Verifies the rest of a submission with that key log, or with the known one that goes on from it. Whoever shows somebody
+    /// else's key log has no signature verified under another key, and none after what is wrong; what that is is told where it
+    /// is judged.
     #[must_use]
-    pub fn of(log: KeyLog, submission: &Submission, network: &str) -> Opened {
-        let described = |bytes: &[u8]| {
-            let signed: Authored<Description> = object::open(bytes, network, "")?;
+    pub fn of(log: KeyLog, known: Option<&KeyLog>, submission: &Submission, (network, now_ms): (&str, u64)) -> Opened {
+        let keys = known.filter(|known| known.continues(&log)).unwrap_or(&log);
+        let check_signer = |bytes: &[u8]| match object::claimed_signer(bytes) {
+            Ok(signer) => keys.accepts(signer, now_ms),
+            // Reading it tells what is wrong.
+            Err(_) => Ok(()),
+        };
+        let described = |bytes: &[u8]| -> Result<Described, DescriptionFault> {
+            check_signer(bytes).map_err(DescriptionFault::Signer)?;
+            let signed: Authored<Description> = object::open(bytes, network, "").map_err(DescriptionFault::Object)?;
             let version = version_of(&signed.body);
             Ok(Described { signed, version })
         };
-        let statements = submission.statements.iter().enumerate();
-        Opened {
-            log,
-            statements: statements.map(|(at, bytes)| Signed::open(at, bytes, network)).collect(),
-            descriptions: submission.descriptions.iter().map(|it| (digest(it), described(it))).collect(),
+        let mut statements = Vec::with_capacity(submission.statements.len());
+        for (at, bytes) in submission.statements.iter().enumerate() {
+            let signer = check_signer(bytes).map_err(Refusal::from);
+            let one = signer.and_then(|()| Signed::open(at, bytes, network));
+            let is_wrong = one.is_err();
+            statements.push(one);
+            if is_wrong {
+                break;
+            }
         }
+        let descriptions = submission.descriptions.iter().map(|it| (digest(it), described(it))).collect();
+        Opened { log, statements, descriptions }
     }
 
     /// The publishers that it is of or about: what is said of others says nothing of theirs.

@@ -3,7 +3,7 @@
 use althing_protocol::limits::RELEASE_MARKS_MAX;
 use althing_protocol::object::{self, Authored, Description};
 use althing_protocol::registry::{Audience, Bundle, Mark, Release, Roster, Standing, Submission, Version};
-use althing_protocol::{AgentId, KeyLog, PublisherId, SecretKey, keylog};
+use althing_protocol::{AgentId, KeyLog, KeyLogError, PublisherId, SecretKey, digest, keylog};
 
 use super::*;
 
@@ -70,9 +70,14 @@ impl Publisher {
     }
 }
 
-fn judge(machine: &Machine, submission: &Submission) -> Result<Vec<Judged>, Refusal> {
+fn open(machine: &Machine, submission: &Submission) -> Result<Opened, Refusal> {
     let log = Opened::keys(submission, None)?;
-    machine.judge(Opened::of(log, submission, NETWORK), NOW)
+    let known = machine.key_log(log.publisher());
+    Ok(Opened::of(log, known, submission, (NETWORK, NOW)))
+}
+
+fn judge(machine: &Machine, submission: &Submission) -> Result<Vec<Judged>, Refusal> {
+    machine.judge(open(machine, submission)?, NOW)
 }
 
 /// Judges, and applies what is new; gives how much that was.
@@ -226,6 +231,44 @@ fn a_key_log_only_grows() {
     alice.log = before;
     let old = alice.sends(&[alice.signs(alice.release("echo", "1.1.0", 4))]);
     assert!(matches!(accept(&mut machine, &mut index, &old), Err(Refusal::KeyLog(_))));
+    // And whoever holds the new key may show it.
+    let body = alice.mark("echo", "1.0.0", Standing::Good, 4);
+    let signed = object::sign(body, NETWORK, "", &alice.keys[1]).expect("a good mark").bytes;
+    assert_eq!(accept(&mut machine, &mut index, &alice.sends(&[signed])), Ok(1));
+}
+
+/// SR-7: anybody may show the key log of somebody who may publish here.
+#[test]
+fn no_signature_is_verified_under_a_key_of_another_nor_after_what_is_wrong() {
+    let (alice, bob, machine) = (Publisher::new(1), Publisher::new(2), Machine::new(NETWORK, Admission::Anyone));
+    // The signature is the end of it: whoever verifies it says that it is none.
+    let forged = |mut bytes: Vec<u8>| {
+        *bytes.last_mut().expect("a signature") ^= 1;
+        bytes
+    };
+    let of = (bob.keys[0].public(), alice.id());
+    let is_of_bob = |refusal: &Refusal| match refusal {
+        Refusal::KeyLog(KeyLogError::NotItsKey { key, publisher }) => (*key, *publisher) == of,
+        _ => false,
+    };
+    let release = || alice.release("echo", "1.0.0", 1);
+    let (good, wrong, of_bob) = (alice.signs(release()), forged(alice.signs(release())), forged(bob.signs(release())));
+    assert!(matches!(judge(&machine, &alice.sends(std::slice::from_ref(&wrong))), Err(Refusal::Object { at: 0, .. })));
+    for first in [&wrong, &of_bob] {
+        let opened = open(&machine, &alice.sends(&[good.clone(), first.clone(), good.clone()])).expect("a key log");
+        let right: Vec<bool> = opened.statements.iter().map(Result::is_ok).collect();
+        assert_eq!(right, [true, false], "nobody looks at the rest");
+    }
+    let refused = judge(&machine, &alice.sends(&[of_bob, wrong])).expect_err("it is of another");
+    assert!(is_of_bob(&refused), "{refused}");
+    let td = alice.described("echo", "1.0.0").body.td.clone();
+    let described = Description::new(alice.agent("echo"), NOW, NOW, td);
+    let described = forged(object::sign(described, NETWORK, "", &bob.keys[0]).expect("a description").bytes);
+    let mut release = release();
+    release.description = digest(&described);
+    let submission = Submission { descriptions: vec![described.into()], ..alice.sends(&[alice.signs(release)]) };
+    let refused = judge(&machine, &submission).expect_err("its description is of another");
+    assert!(is_of_bob(&refused), "{refused}");
 }
 
 #[test]

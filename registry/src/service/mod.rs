@@ -41,13 +41,13 @@ pub use names::{Names, ShownDomain};
 pub use organisation::{SESSION_MS, Visitor, Visits};
 pub use published::Published;
 pub use purging::Purging;
-pub use releases::{Reader, Releases};
+pub use releases::{BundleContent, Reader, Releases};
 pub use rows::FAMILIES;
 pub use search::{Found, SearchError, Turn, TurnError, Turns, check_query, keep_indexed, search, search_as};
-pub use stage::{Stage, Staged, Staging, hex, unhex};
+pub use stage::{Stage, StageDraft, Staged, Staging, hex, unhex};
 use things::Kept;
 pub(crate) use things::report;
-pub use things::{Directory, DirectoryConfig, Order, Page, Paged, Put, Shown, ThingError};
+pub use things::{Directory, DirectoryConfig, Order, Page, Paged, Put, Shown, ThingDraft, ThingError};
 pub use witnessed::Witnessing;
 
 use crate::machine::{Admission, Machine, Opened, Released, Statement};
@@ -128,7 +128,8 @@ pub fn verified(registry: &Registry, submission: &Submission) -> Result<Box<Open
     registry.check(submission)?;
     let known = registry.seen().machine.key_log(Opened::claimed(submission)?).cloned();
     let log = Opened::keys(submission, known.as_ref())?;
-    Ok(Box::new(Opened::of(log, submission, &registry.config.network)))
+    let context = (registry.config.network.as_str(), (registry.clock)());
+    Ok(Box::new(Opened::of(log, known.as_ref(), submission, context)))
 }
 
 impl Registry {

@@ -2,8 +2,8 @@
 //! the reader sees alone.
 
 use althing_protocol::registry::{Approval, Bundle, ReleaseEvidence, SaltedStatement, Standing, Version};
-use althing_protocol::{AgentId, PublisherId, digest};
-use althing_store::{Batch, Durability};
+use althing_protocol::{AgentId, Digest, PublisherId, digest};
+use althing_store::{Batch, Durability, Range};
 
 use super::rows::{self, BUNDLES, STATEMENTS};
 use super::{KEPT_BUNDLE_BYTES_MAX, Listed, Registry, RequestError, Seen};
@@ -11,6 +11,12 @@ use crate::machine::{Machine, Released, Statement, twins_of};
 
 /// Who reads: a publisher that has shown who it is, or anybody.
 pub type Reader = Option<PublisherId>;
+
+/// The bytes of a bundle, which are those that its release names.
+pub struct BundleContent {
+    digest: Digest,
+    bytes: Vec<u8>,
+}
 
 /// The releases of a registry, as a reader sees them.
 pub struct Releases<'a>(pub(super) &'a Registry);
@@ -230,6 +236,38 @@ impl Releases<'_> {
         Ok(wanted)
     }
 
+    /// Whether the bundle of a release is here already: before its megabytes are read.
+    ///
+    /// # Errors
+    /// See [`RequestError`].
+    pub fn has_bundle(&self, agent: &AgentId, version: &Version, reader: Reader) -> Result<bool, RequestError> {
+        let wanted = self.wants_bundle(agent, version, reader)?;
+        self.is_kept(wanted.digest)
+    }
+
+    fn is_kept(&self, bundle: Digest) -> Result<bool, RequestError> {
+        // The key alone: the bundle itself may have megabytes.
+        Ok(!self.0.store.keys(BUNDLES, Range::prefix(bundle, 1))?.is_empty())
+    }
+
+    /// What was sent as the bundle of a release, if it is that: work for which nothing has to wait.
+    ///
+    /// # Errors
+    /// See [`RequestError`].
+    pub fn bundle_content(
+        &self,
+        agent: &AgentId,
+        version: &Version,
+        sent: &[u8],
+        reader: Reader,
+    ) -> Result<BundleContent, RequestError> {
+        let wanted = self.wants_bundle(agent, version, reader)?;
+        if wanted.bytes != sent.len() as u64 || wanted.digest != digest(sent) {
+            return Err(RequestError::OtherBundle);
+        }
+        Ok(BundleContent { digest: wanted.digest, bytes: sent.to_vec() })
+    }
+
     /// Keeps the bundle of a release. It is on disk when this completes.
     ///
     /// # Errors
@@ -238,19 +276,19 @@ impl Releases<'_> {
         &self,
         agent: &AgentId,
         version: &Version,
-        bytes: Vec<u8>,
+        content: BundleContent,
         reader: Reader,
     ) -> Result<(), RequestError> {
-        let wanted = self.wants_bundle(agent, version, reader)?;
-        if wanted.bytes != bytes.len() as u64 || wanted.digest != digest(&bytes) {
-            return Err(RequestError::OtherBundle);
+        let BundleContent { digest: bundle, bytes } = content;
+        // Others may have sent it at the same time.
+        if !self.is_kept(bundle)? {
+            let mut batch = Batch::new();
+            batch.put(BUNDLES, bundle, bytes);
+            self.0.store.write(batch, Durability::Synced).await?;
         }
-        let mut batch = Batch::new();
-        batch.put(BUNDLES, wanted.digest, bytes);
-        self.0.store.write(batch, Durability::Synced).await?;
         // The release may have been purged meanwhile, and then its bundle goes too.
         if let Err(gone) = self.wants_bundle(agent, version, reader) {
-            self.0.purging().take_bundle(wanted.digest).await?;
+            self.0.purging().take_bundle(bundle).await?;
             return Err(gone);
         }
         Ok(())

@@ -53,6 +53,13 @@ pub struct Staged {
     pub at_ms: u64,
 }
 
+/// A release that is to be kept, which was read and may be staged.
+pub struct StageDraft {
+    row: Row,
+    id: Vec<u8>,
+    bundle: Vec<u8>,
+}
+
 /// A staged release on disk.
 #[derive(Encode, Decode)]
 #[cbor(map)]
@@ -178,8 +185,7 @@ impl Staging<'_> {
         Ok(self.0.seen().machine.admits(publisher, (self.0.clock)())?)
     }
 
-    /// Keeps a release for approval, for somebody from that origin; gives its id. It is on disk when this completes, and it is
-    /// completed even if this is dropped. The same again is no error. `held` is kept until then: the request that it came in.
+    /// Keeps a release for approval, for somebody from that origin (see [`Staging::keep`]).
     ///
     /// # Errors
     /// See [`RequestError`].
@@ -190,8 +196,16 @@ impl Staging<'_> {
         stage: Stage,
         held: impl Send + 'static,
     ) -> Result<String, RequestError> {
-        let (row, bundle) = self.row(visitor, origin, stage)?;
-        let id = id_of(&row);
+        self.keep(self.draft(visitor, origin, stage)?, held).await
+    }
+
+    /// Keeps a release that was read; gives its id. It is on disk when this completes, and it is completed even if this is
+    /// dropped. The same again is no error. `held` is kept until then: the request that it came in.
+    ///
+    /// # Errors
+    /// See [`RequestError`].
+    pub async fn keep(&self, draft: StageDraft, held: impl Send + 'static) -> Result<String, RequestError> {
+        let StageDraft { row, id, bundle } = draft;
         let (shelf, key) = (self.0.staging.clone(), key(row.agent.publisher(), &id));
         let keeping = async move {
             let kept = shelf.keep(key, row, bundle).await;
@@ -202,8 +216,11 @@ impl Staging<'_> {
         Ok(hex(&id))
     }
 
-    /// The row of what somebody may stage, and its bundle.
-    fn row(&self, visitor: Visitor, origin: Option<String>, stage: Stage) -> Result<(Row, Vec<u8>), RequestError> {
+    /// Reads what somebody from that origin stages, if it may: work for which nothing has to wait.
+    ///
+    /// # Errors
+    /// See [`RequestError`].
+    pub fn draft(&self, visitor: Visitor, origin: Option<String>, stage: Stage) -> Result<StageDraft, RequestError> {
         let Stage { agent, version, description, bundle, digest: said } = stage;
         let publisher = agent.publisher();
         self.check(visitor)?;
@@ -232,7 +249,8 @@ impl Staging<'_> {
         let (bytes, description) = (bundle.len() as u64, description.into());
         let row =
             Row { agent, version, description, digest: said, bytes, at_ms: now_ms, origin, is_named: Some(is_named) };
-        Ok((row, bundle))
+        let id = id_of(&row);
+        Ok(StageDraft { row, id, bundle })
     }
 
     /// Staged releases of a publisher's agents, without those that waited too long: those are taken away.
@@ -241,6 +259,14 @@ impl Staging<'_> {
     /// See [`RequestError`].
     pub async fn staged(&self, who: PublisherId) -> Result<Vec<Staged>, RequestError> {
         self.sweep().await;
+        self.list(who)
+    }
+
+    /// The same, though some that waited too long may still be on disk: a read for which nothing has to wait.
+    ///
+    /// # Errors
+    /// See [`RequestError`].
+    pub fn list(&self, who: PublisherId) -> Result<Vec<Staged>, RequestError> {
         let now_ms = (self.0.clock)();
         let rows = self.0.store.scan(STAGED, Range::prefix(who.as_bytes().to_vec(), STAGED_MAX))?;
         let staged = rows.iter().filter_map(|(key, row)| read(key, row));
@@ -249,7 +275,7 @@ impl Staging<'_> {
 
     /// Takes those away that waited too long. A disk that takes no writes keeps nobody from what is there; what is not counted out
     /// is taken away again the next time.
-    pub(super) async fn sweep(&self) {
+    pub async fn sweep(&self) {
         if let Err(error) = self.0.staging.clone().sweep((self.0.clock)()).await {
             tracing::warn!(%error, "staged releases that waited too long are not taken away");
         }

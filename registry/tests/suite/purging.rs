@@ -143,7 +143,9 @@ async fn hidden_release(on_disk: &OnDisk, org: &Party) -> Vec<Vec<u8>> {
     let signed = object::sign(hidden, NETWORK, "", &org.key).expect("a good release");
     on_disk.submits(&org.submission(signed.bytes.clone(), vec![described.bytes.clone()])).await;
     let (agent, one) = (org.agent("billing"), version("1.0.0"));
-    on_disk.registry.releases().keep_bundle(&agent, &one, noise(1), Some(org.id())).await.expect("kept");
+    let releases = on_disk.registry.releases();
+    let content = releases.bundle_content(&agent, &one, &noise(1), Some(org.id())).expect("it is the bundle");
+    releases.keep_bundle(&agent, &one, content, Some(org.id())).await.expect("kept");
     let mut mark = Mark::new(agent.clone(), one.clone(), Standing::Deprecated, "a secret reason", NOW);
     mark.sequence = NOW + 5;
     let mark = object::sign(mark, NETWORK, "", &org.key).expect("a good mark");

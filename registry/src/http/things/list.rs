@@ -1,21 +1,20 @@
 //! `GET /things`: the directory by pages, as an array or as a collection.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use althing_edge::Peer;
 use axum::Extension;
 use axum::extract::{Query, State};
 use axum::http::{HeaderMap, HeaderValue, header};
-use axum::response::IntoResponse as _;
+use axum::response::{IntoResponse as _, Response};
 use serde_json::json;
 
 use super::super::Shared;
 use super::super::problem::{Answer, Problem};
 use super::{escaped, origin, reader};
-use crate::service::{Order, Page, Paged, Registry};
+use crate::service::{Order, Page, Paged, ThingError};
 
-/// Descriptions that may be left out at the beginning of a page without a turn.
+/// Descriptions that may be left out at the beginning of a page that does not count as a search.
 const OFFSET_FREE: usize = 10_000;
 /// The media type of lists.
 const LD: &str = "application/ld+json";
@@ -106,6 +105,40 @@ impl Asked {
         };
         Some(self.address(Some(begins)))
     }
+
+    /// The answer with a page.
+    fn answer(&self, paged: &Paged) -> Response {
+        let next = self.next(paged);
+        let mut body = Vec::new();
+        if self.is_collection {
+            let mut head = json!({
+                "@context": "https://www.w3.org/2022/wot/discovery",
+                "@type": "ThingCollection",
+                "total": paged.total,
+                "@id": self.this(),
+            });
+            if let Some(next) = &next {
+                head["next"] = json!(next);
+            }
+            let head = head.to_string();
+            body.extend(&head.as_bytes()[..head.len() - 1]);
+            body.extend(b",\"members\":[");
+            body.extend(joined(paged));
+            body.extend(b"]}");
+        } else {
+            body.push(b'[');
+            body.extend(joined(paged));
+            body.push(b']');
+        }
+        let mut response = ([(header::CONTENT_TYPE, HeaderValue::from_static(LD))], body).into_response();
+        let state = format!("</things>; rel=\"canonical\"; etag=\"{}\"", paged.state);
+        for link in next.map(|next| format!("<{next}>; rel=\"next\"")).into_iter().chain([state]) {
+            if let Ok(link) = HeaderValue::from_str(&link) {
+                response.headers_mut().append(header::LINK, link);
+            }
+        }
+        response
+    }
 }
 
 fn number(name: &str, text: &str) -> Result<usize, Problem> {
@@ -118,15 +151,6 @@ fn joined(paged: &Paged) -> Vec<u8> {
     all.join(&b","[..])
 }
 
-/// The page that is asked for. One that begins far from the beginning walks there, and takes a turn for it.
-async fn page(registry: Arc<Registry>, peer: Peer, page: Page) -> Result<Paged, Problem> {
-    if page.offset <= OFFSET_FREE {
-        return Ok(registry.directory().page(&page)?);
-    }
-    let turn = registry.turns().take(origin(peer)).await?;
-    Ok(turn.spend(move || registry.directory().page(&page)).await??)
-}
-
 pub async fn list(
     State(registry): Shared,
     Extension(peer): Extension<Peer>,
@@ -135,35 +159,9 @@ pub async fn list(
 ) -> Answer {
     reader(&registry, &headers)?;
     let asked = Asked::of(&words)?;
-    let paged = page(registry, peer, asked.page.clone()).await?;
-    let next = asked.next(&paged);
-    let mut body = Vec::new();
-    if asked.is_collection {
-        let mut head = json!({
-            "@context": "https://www.w3.org/2022/wot/discovery",
-            "@type": "ThingCollection",
-            "total": paged.total,
-            "@id": asked.this(),
-        });
-        if let Some(next) = &next {
-            head["next"] = json!(next);
-        }
-        let head = head.to_string();
-        body.extend(&head.as_bytes()[..head.len() - 1]);
-        body.extend(b",\"members\":[");
-        body.extend(joined(&paged));
-        body.extend(b"]}");
-    } else {
-        body.push(b'[');
-        body.extend(joined(&paged));
-        body.push(b']');
-    }
-    let mut response = ([(header::CONTENT_TYPE, HeaderValue::from_static(LD))], body).into_response();
-    let state = format!("</things>; rel=\"canonical\"; etag=\"{}\"", paged.state);
-    for link in next.map(|next| format!("<{next}>; rel=\"next\"")).into_iter().chain([state]) {
-        if let Ok(link) = HeaderValue::from_str(&link) {
-            response.headers_mut().append(header::LINK, link);
-        }
-    }
-    Ok(response)
+    let (turns, origin) = (registry.turns(), origin(peer));
+    // One that begins far from the beginning walks there.
+    let turn = if asked.page.offset <= OFFSET_FREE { turns.read(origin).await? } else { turns.take(origin).await? };
+    let reading = turn.spend(move || Ok::<_, ThingError>(asked.answer(&registry.directory().page(&asked.page)?)));
+    Ok(reading.await??)
 }

@@ -11,17 +11,17 @@ use std::sync::Arc;
 
 use althing_edge::{Peer, is_json, read_body};
 use althing_td::TD_BYTES_MAX;
-use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
+use axum::{Extension, Router};
 
 use super::Shared;
 use super::problem::{Answer, Problem};
-use crate::machine::things::Expected;
-use crate::service::{Put, Registry, Shown};
+use crate::machine::things::{Expected, ThingRefusal};
+use crate::service::{Directory, Put, Registry, Shown, ThingDraft, ThingError};
 pub(super) use access::{bearer, refused};
 use access::{reader, writer};
 
@@ -29,6 +29,8 @@ use access::{reader, writer};
 const TD: &str = "application/td+json";
 /// The media type of a merge patch.
 const PATCH: &str = "application/merge-patch+json";
+/// Attempts of a patch, while others write the same Thing.
+const ATTEMPTS: usize = 8;
 
 /// The routes of the directory.
 pub fn routes() -> Router<Arc<Registry>> {
@@ -105,24 +107,60 @@ fn escaped(text: &str) -> String {
     out
 }
 
-async fn create(State(registry): Shared, request: Request) -> Answer {
-    let writer = writer(&registry, request.headers())?;
-    let body = body(request, &[TD, "application/ld+json"]).await?;
-    Ok(wrote(&registry.directory().post_thing(&body, &writer).await?))
+/// What is to be written, read from a body in a turn. The turn ends with that: none is held while something is written.
+async fn read_draft(
+    registry: &Arc<Registry>,
+    peer: Peer,
+    body: &Bytes,
+    read: impl FnOnce(Directory<'_>, &[u8]) -> Result<ThingDraft, ThingError> + Send + 'static,
+) -> Result<ThingDraft, Problem> {
+    let turn = registry.turns().short(origin(peer)).await?;
+    // The room of the body is taken as long as somebody works on it, also if whoever sent it hangs up.
+    let (registry, body) = (registry.clone(), body.clone());
+    Ok(turn.spend(move || read(registry.directory(), &body)).await??)
 }
 
-async fn put(State(registry): Shared, Path(id): Path<String>, request: Request) -> Answer {
+async fn create(State(registry): Shared, Extension(peer): Extension<Peer>, request: Request) -> Answer {
+    let writer = writer(&registry, request.headers())?;
+    let body = body(request, &[TD, "application/ld+json"]).await?;
+    let draft = read_draft(&registry, peer, &body, |directory, sent| directory.draft_new(sent)).await?;
+    Ok(wrote(&registry.directory().write(draft, &writer).await?))
+}
+
+async fn put(
+    State(registry): Shared,
+    Extension(peer): Extension<Peer>,
+    Path(id): Path<String>,
+    request: Request,
+) -> Answer {
     let writer = writer(&registry, request.headers())?;
     let expected = expected(request.headers())?;
     let body = body(request, &[TD, "application/ld+json"]).await?;
-    Ok(wrote(&registry.directory().put_thing(&id, &body, &writer, expected).await?))
+    let draft = read_draft(&registry, peer, &body, move |directory, sent| directory.draft(&id, sent, expected)).await?;
+    Ok(wrote(&registry.directory().write(draft, &writer).await?))
 }
 
-async fn patch(State(registry): Shared, Path(id): Path<String>, request: Request) -> Answer {
+async fn patch(
+    State(registry): Shared,
+    Extension(peer): Extension<Peer>,
+    Path(id): Path<String>,
+    request: Request,
+) -> Answer {
     let writer = writer(&registry, request.headers())?;
     let expected = expected(request.headers())?;
     let body = body(request, &[PATCH]).await?;
-    Ok(wrote(&registry.directory().patch_thing(&id, &body, &writer, expected).await?))
+    for _ in 0..ATTEMPTS {
+        let of = id.clone();
+        let drafting =
+            read_draft(&registry, peer, &body, move |directory, patch| directory.draft_patched(&of, patch, expected));
+        let draft = drafting.await?;
+        match registry.directory().write(draft, &writer).await {
+            // Somebody else was faster.
+            Err(ThingError::Refused(ThingRefusal::Changed(_))) => {}
+            written => return Ok(wrote(&written?)),
+        }
+    }
+    Err(ThingError::Contended(id).into())
 }
 
 async fn delete(State(registry): Shared, Path(id): Path<String>, headers: HeaderMap) -> Answer {

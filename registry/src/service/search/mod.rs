@@ -142,7 +142,7 @@ pub fn check_query(text: &str) -> Result<(), SearchError> {
 }
 
 impl Registry {
-    /// Who takes turns where reads cost much: searches, and pages far from the beginning.
+    /// Who takes turns where something costs much, such as searches, pages, and verifying what somebody sent.
     #[must_use]
     pub fn turns(&self) -> &Turns {
         &self.searching.turns

@@ -12,9 +12,9 @@ use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 const AT_ONCE: usize = 2;
 /// How long one waits for its turn.
 const WITHIN: Duration = Duration::from_secs(2);
-/// Heavy reads of one origin at one time: it never has all turns.
+/// Turns of a kind that one origin has at one time: it never has all of them while others wait.
 const OF_ORIGIN_AT_ONCE: usize = AT_ONCE - 1;
-/// Heavy reads of one origin that run or wait, and as many short ones.
+/// Requests of one origin for turns of a kind that run or wait.
 const OF_ORIGIN_MAX: usize = 16;
 
 /// What takes milliseconds, at one time.
@@ -44,12 +44,18 @@ pub enum TurnError {
 /// Who takes turns. An origin is where somebody asks from; none where many come through one, such as a proxy.
 #[derive(Clone)]
 pub struct Turns {
-    free: Arc<Semaphore>,
-    short: Arc<Semaphore>,
+    heavy: Queue,
+    short: Queue,
+    reads: Queue,
     replays: Arc<Semaphore>,
+}
+
+/// Turns of one kind, and who has them or waits for them.
+#[derive(Clone)]
+struct Queue {
+    free: Arc<Semaphore>,
     origins: Origins,
-    of_short: Origins,
-    of_heavy: Shares,
+    shares: Shares,
 }
 
 /// Turns of each origin that has or waits for one.
@@ -72,15 +78,11 @@ impl Shares {
 
 impl Default for Turns {
     fn default() -> Turns {
-        let semaphore = |at_once| Arc::new(Semaphore::new(at_once));
-        let origins = || Origins::of(OF_ORIGIN_MAX);
         Turns {
-            free: semaphore(AT_ONCE),
-            short: semaphore(short_at_once()),
-            replays: semaphore(AT_ONCE),
-            origins: origins(),
-            of_short: origins(),
-            of_heavy: Shares::default(),
+            heavy: Queue::of(AT_ONCE),
+            short: Queue::of(short_at_once()),
+            reads: Queue::of(short_at_once()),
+            replays: Arc::new(Semaphore::new(AT_ONCE)),
         }
     }
 }
@@ -98,8 +100,7 @@ impl Turns {
     /// # Errors
     /// [`TurnError`].
     pub async fn take(&self, origin: Option<String>) -> Result<Turn, TurnError> {
-        let share = origin.as_deref().map(|origin| self.of_heavy.of(origin));
-        turn(&self.free, share, &self.origins, origin).await
+        self.heavy.turn(origin).await
     }
 
     /// Waits for a turn of what takes milliseconds, such as verifying what was sent, for somebody from that origin. Heavy reads
@@ -108,7 +109,16 @@ impl Turns {
     /// # Errors
     /// [`TurnError`].
     pub async fn short(&self, origin: Option<String>) -> Result<Turn, TurnError> {
-        turn(&self.short, None, &self.of_short, origin).await
+        self.short.turn(origin).await
+    }
+
+    /// Waits for a turn to read what takes milliseconds, such as a page, for somebody from that origin. Neither heavy reads nor
+    /// what is verified keep anybody from it.
+    ///
+    /// # Errors
+    /// [`TurnError`].
+    pub async fn read(&self, origin: Option<String>) -> Result<Turn, TurnError> {
+        self.reads.turn(origin).await
     }
 
     /// Waits for a turn to read a part of what happened before, however long that takes: whoever waits comes next.
@@ -118,24 +128,27 @@ impl Turns {
     }
 }
 
-async fn turn(
-    free: &Arc<Semaphore>,
-    share: Option<Arc<Semaphore>>,
-    origins: &Origins,
-    origin: Option<String>,
-) -> Result<Turn, TurnError> {
-    let place = origin.map(|origin| origins.place(origin).ok_or(TurnError::Yours)).transpose()?;
-    let both = async {
-        // The own one first: whoever waits for that keeps no turn from others.
-        let share = match share {
-            Some(share) => Some(share.acquire_owned().await?),
-            None => None,
+impl Queue {
+    fn of(at_once: usize) -> Queue {
+        let free = Arc::new(Semaphore::new(at_once));
+        Queue { free, origins: Origins::of(OF_ORIGIN_MAX), shares: Shares::default() }
+    }
+
+    async fn turn(&self, origin: Option<String>) -> Result<Turn, TurnError> {
+        let share = origin.as_deref().map(|origin| self.shares.of(origin));
+        let place = origin.map(|origin| self.origins.place(origin).ok_or(TurnError::Yours)).transpose()?;
+        let both = async {
+            // The own one first: whoever waits for that keeps no turn from others.
+            let share = match share {
+                Some(share) => Some(share.acquire_owned().await?),
+                None => None,
+            };
+            Ok::<_, AcquireError>((share, self.free.clone().acquire_owned().await?))
         };
-        Ok::<_, AcquireError>((share, free.clone().acquire_owned().await?))
-    };
-    let both = tokio::time::timeout(WITHIN, both).await;
-    let (share, permit) = both.map_err(|_| TurnError::Busy)?.map_err(|_| TurnError::Busy)?;
-    Ok(Turn { _permit: permit, _share: share, _place: place })
+        let both = tokio::time::timeout(WITHIN, both).await;
+        let (share, permit) = both.map_err(|_| TurnError::Busy)?.map_err(|_| TurnError::Busy)?;
+        Ok(Turn { _permit: permit, _share: share, _place: place })
+    }
 }
 
 impl Turn {
@@ -154,6 +167,8 @@ impl Turn {
 
 #[cfg(test)]
 mod tests {
+    use std::task::Poll;
+
     use futures::future::join_all;
 
     use super::*;
@@ -175,9 +190,9 @@ mod tests {
         assert!(through_one.iter().all(|turn| turn.as_ref().err() == Some(&TurnError::Busy)));
         drop(held);
         assert!(turns.take(from("b")).await.is_ok());
-        assert!(turns.origins.is_empty(), "nothing is kept of who has left");
-        drop(turns.of_heavy.of("d"));
-        assert_eq!(turns.of_heavy.0.lock().expect("nobody panics").len(), 1, "nor here, when the next one asks");
+        assert!(turns.heavy.origins.is_empty(), "nothing is kept of who has left");
+        drop(turns.heavy.shares.of("d"));
+        assert_eq!(turns.heavy.shares.0.lock().expect("nobody panics").len(), 1, "nor here, when the next one asks");
     }
 
     /// SR-7
@@ -212,17 +227,40 @@ mod tests {
         assert!(futures::poll!(working.as_mut()).is_pending());
         is_begun.await.expect("it is done, and nobody is held up");
         let at_once = short_at_once();
-        assert_eq!(turns.short.available_permits(), at_once - 1);
+        assert_eq!(turns.short.free.available_permits(), at_once - 1);
         // Whoever asked has gone; it is still being worked for.
         drop(working);
-        assert_eq!((turns.short.available_permits(), turns.of_short.is_empty()), (at_once - 1, false));
+        assert_eq!((turns.short.free.available_permits(), turns.short.origins.is_empty()), (at_once - 1, false));
         go_on.send(()).expect("it waits for that");
-        while turns.short.available_permits() < at_once {
+        while turns.short.free.available_permits() < at_once {
             tokio::task::yield_now().await;
         }
         let turn = turns.short(from("a")).await.expect("a turn");
         let failed: Result<(), TurnError> = turn.spend(|| panic!("a bug")).await;
         assert_eq!(failed, Err(TurnError::Failed));
+    }
+
+    /// SR-7
+    #[tokio::test(start_paused = true)]
+    async fn of_short_work_and_reads_too_one_origin_has_one_turn_and_others_come_before_its_next() {
+        let turns = Turns::default();
+        for queue in [&turns.short, &turns.reads] {
+            // All turns but one.
+            let _held = join_all((1..short_at_once()).map(|_| queue.turn(None))).await;
+            let first = queue.turn(from("a")).await.expect("a turn");
+            let mut more: Vec<_> = (1..OF_ORIGIN_MAX).map(|_| Box::pin(queue.turn(from("a")))).collect();
+            for waiting in &mut more {
+                assert!(futures::poll!(waiting.as_mut()).is_pending());
+            }
+            let mut other = Box::pin(queue.turn(from("b")));
+            assert!(futures::poll!(other.as_mut()).is_pending());
+            drop(first);
+            let Poll::Ready(Ok(other)) = futures::poll!(other.as_mut()) else { panic!("another of a came first") };
+            let mut next = more.remove(0);
+            assert!(futures::poll!(next.as_mut()).is_pending());
+            drop(other);
+            assert!(futures::poll!(next.as_mut()).is_ready());
+        }
     }
 
     #[test]

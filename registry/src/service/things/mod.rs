@@ -27,9 +27,6 @@ use crate::machine::{Released, Statement};
 use crate::tokens::Access;
 use body::{Sent, patched};
 
-/// Attempts of a patch, while others write the same Thing.
-const ATTEMPTS: usize = 8;
-
 /// What a directory is opened with.
 pub struct DirectoryConfig {
     /// How much there may be.
@@ -51,6 +48,25 @@ pub struct Put {
     pub index: u64,
     /// Whether the Thing is new.
     pub is_new: bool,
+}
+
+/// A description that is to be written, which was read and is valid.
+pub struct ThingDraft {
+    id: String,
+    written: Written,
+    expected: Expected,
+}
+
+impl ThingDraft {
+    fn of(id: &str, sent: Sent, expected: Expected) -> ThingDraft {
+        let written = Written {
+            title: sent.title().to_owned(),
+            ttl_s: sent.ttl_s,
+            expires_ms: sent.expires_ms,
+            bytes: sent.into_bytes(),
+        };
+        ThingDraft { id: id.to_owned(), written, expected }
+    }
 }
 
 /// A description, as the directory gives it.
@@ -102,18 +118,18 @@ impl<'a> Directory<'a> {
         self.registry.directory.as_ref().ok_or(ThingError::NoDirectory)
     }
 
-    /// Registers a description that has no id.
+    /// Reads a description without an id that is to be registered. As for all drafts, nothing has to wait for that work.
     ///
     /// # Errors
     /// See [`ThingError`].
-    pub async fn post_thing(&self, bytes: &[u8], writer: &Writer) -> Result<Put, ThingError> {
+    pub fn draft_new(&self, bytes: &[u8]) -> Result<ThingDraft, ThingError> {
         let sent = Sent::read(bytes)?;
         if let Some(id) = sent.id() {
             return Err(ThingError::HasId(id.chars().take(200).collect()));
         }
         let random = (self.config()?.random)();
         let id = format!("urn:uuid:{}", uuid::Builder::from_random_bytes(random).into_uuid());
-        self.write_thing(&id, sent, writer, Expected::Anything).await
+        Ok(ThingDraft::of(&id, sent, Expected::Anything))
     }
 
     /// Registers a description under its id, or changes it.
@@ -127,6 +143,14 @@ impl<'a> Directory<'a> {
         writer: &Writer,
         expected: Expected,
     ) -> Result<Put, ThingError> {
+        self.write(self.draft(id, bytes, expected)?, writer).await
+    }
+
+    /// Reads a description that is to be registered under its id, or to change it.
+    ///
+    /// # Errors
+    /// See [`ThingError`].
+    pub fn draft(&self, id: &str, bytes: &[u8], expected: Expected) -> Result<ThingDraft, ThingError> {
         if is_agent(id) {
             return Err(ThingRefusal::Agent(id.to_owned()).into());
         }
@@ -144,50 +168,37 @@ impl<'a> Directory<'a> {
                 return Err(ThingError::OtherId { path: id.to_owned(), body });
             }
         }
-        self.write_thing(id, sent, writer, expected).await
+        Ok(ThingDraft::of(id, sent, expected))
     }
 
-    /// Changes a description by a merge patch (RFC 7396).
+    /// Reads what a merge patch (RFC 7396) makes of a description as it is now. Writing that is refused where somebody else
+    /// was faster.
     ///
     /// # Errors
     /// See [`ThingError`].
-    pub async fn patch_thing(
-        &self,
-        id: &str,
-        patch: &[u8],
-        writer: &Writer,
-        expected: Expected,
-    ) -> Result<Put, ThingError> {
+    pub fn draft_patched(&self, id: &str, patch: &[u8], expected: Expected) -> Result<ThingDraft, ThingError> {
         if is_agent(id) {
             return Err(ThingRefusal::Agent(id.to_owned()).into());
         }
-        for _ in 0..ATTEMPTS {
-            let (thing, bytes) = self.thing(id)?;
-            if matches!(expected, Expected::Entry(index) if index != thing.index) {
-                return Err(ThingRefusal::Changed(id.to_owned()).into());
-            }
-            let sent = Sent::read(&patched(&bytes, patch)?)?;
-            if let Some(body) = sent.id().filter(|body| *body != id) {
-                return Err(ThingError::OtherId { path: id.to_owned(), body: body.chars().take(200).collect() });
-            }
-            match self.write_thing(id, sent, writer, Expected::Entry(thing.index)).await {
-                // Somebody else was faster.
-                Err(ThingError::Refused(ThingRefusal::Changed(_))) => {}
-                written => return written,
-            }
+        let (thing, bytes) = self.thing(id)?;
+        if matches!(expected, Expected::Entry(index) if index != thing.index) {
+            return Err(ThingRefusal::Changed(id.to_owned()).into());
         }
-        Err(ThingError::Contended(id.to_owned()))
+        let sent = Sent::read(&patched(&bytes, patch)?)?;
+        if let Some(body) = sent.id().filter(|body| *body != id) {
+            return Err(ThingError::OtherId { path: id.to_owned(), body: body.chars().take(200).collect() });
+        }
+        Ok(ThingDraft::of(id, sent, Expected::Entry(thing.index)))
     }
 
-    async fn write_thing(&self, id: &str, sent: Sent, writer: &Writer, expected: Expected) -> Result<Put, ThingError> {
-        let written = Written {
-            title: sent.title().to_owned(),
-            ttl_s: sent.ttl_s,
-            expires_ms: sent.expires_ms,
-            bytes: sent.into_bytes(),
-        };
-        let Changed { index, is_new } = self.change(id, Some(written), writer, expected).await?;
-        Ok(Put { id: id.to_owned(), index, is_new })
+    /// Writes a description that was read.
+    ///
+    /// # Errors
+    /// See [`ThingError`].
+    pub async fn write(&self, draft: ThingDraft, writer: &Writer) -> Result<Put, ThingError> {
+        let ThingDraft { id, written, expected } = draft;
+        let Changed { index, is_new } = self.change(&id, Some(written), writer, expected).await?;
+        Ok(Put { id, index, is_new })
     }
 
     /// Deletes a Thing, and its description.

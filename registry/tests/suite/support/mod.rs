@@ -37,20 +37,26 @@ pub fn open() -> Rules {
     Rules { is_anyone: true, ..Rules::default() }
 }
 
-/// A store that counts what is read of it.
+/// A store that counts what is read of it, and written.
 pub struct Counted {
     store: MemoryStore,
     reads: AtomicU64,
+    writes: AtomicU64,
 }
 
 impl Counted {
     fn new() -> Counted {
-        Counted { store: MemoryStore::new(&FAMILIES), reads: AtomicU64::new(0) }
+        Counted { store: MemoryStore::new(&FAMILIES), reads: AtomicU64::new(0), writes: AtomicU64::new(0) }
     }
 
     /// Rows that were read so far, and asked for in vain.
     pub fn reads(&self) -> u64 {
         self.reads.load(Ordering::SeqCst)
+    }
+
+    /// Writes that began so far.
+    pub fn writes(&self) -> u64 {
+        self.writes.load(Ordering::SeqCst)
     }
 }
 
@@ -71,6 +77,7 @@ impl Store for Counted {
     }
 
     fn write(&self, batch: Batch, durability: Durability) -> BoxFuture<'static, Result<(), WriteError>> {
+        self.writes.fetch_add(1, Ordering::SeqCst);
         self.store.write(batch, durability)
     }
 }
