@@ -1,5 +1,6 @@
-//! A registry under attack: queries that are nested beyond all bounds, megabytes of bundles of nobody, key logs that cost much
-//! to verify. Measured is what an honest crowd notices of it, and the memory that the registry takes.
+//! A registry under attack: queries that are nested beyond all bounds, megabytes of bundles of nobody and of publishers that
+//! nobody knows, key logs that cost much to verify. Measured is what an honest crowd notices of it, and the memory that the
+//! registry takes.
 //!
 //! The attackers send at full rate over a few connections from one address, and run when nobody else wants the processors
 //! (SCHED_IDLE). The crowd runs at once (SCHED_FIFO), as on machines of its own, where this account may do that.
@@ -11,6 +12,7 @@ mod attackers;
 mod crowd;
 mod long_key_logs;
 mod nested_filters;
+mod signed_in_uploads;
 mod staged_uploads;
 
 use std::net::Ipv4Addr;
@@ -25,6 +27,7 @@ use attackers::Attackers;
 use crowd::{ASKS, CLIENTS, EVERY, Heard};
 use long_key_logs::long_key_logs;
 use nested_filters::nested_filters;
+use signed_in_uploads::signed_in_uploads;
 use staged_uploads::staged_uploads;
 
 use crate::data::Publisher;
@@ -35,8 +38,13 @@ use crate::{machine, ms, percentile};
 /// The address of the attackers, unless another is given.
 pub const FROM: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 7);
 /// The attacks, and whether the registry is open to anyone; else it is for one publisher, which is none of the attackers.
-const SCENES: [(&str, bool); 4] =
-    [("nested-filters", true), ("staged-uploads", false), ("long-key-logs", true), ("long-key-logs", false)];
+const SCENES: [(&str, bool); 5] = [
+    ("nested-filters", true),
+    ("staged-uploads", false),
+    ("signed-in-uploads", true),
+    ("long-key-logs", true),
+    ("long-key-logs", false),
+];
 /// What the registry has. Releases are of agents whose numbers follow those of the Things.
 const THINGS: usize = 300;
 const RELEASES: usize = 5;
@@ -58,6 +66,7 @@ pub async fn attack(name: &str, address: &str, from: &str, agent: &str) {
     match name {
         "nested-filters" => nested_filters(&attackers).await,
         "staged-uploads" => staged_uploads(&attackers).await,
+        "signed-in-uploads" => signed_in_uploads(&attackers).await,
         "long-key-logs" => long_key_logs(&attackers, &agent.parse().expect("an agent")).await,
         other => panic!("there is no attack {other:?}"),
     }
