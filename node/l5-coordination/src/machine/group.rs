@@ -45,6 +45,9 @@ pub struct Group {
     pub(crate) charter: Option<Charter>,
     /// All charters as they were signed, the first one first, and when each took effect.
     pub(crate) charters: Vec<(Endorsed, u64)>,
+    /// The owners by any of them, whose signatures prove them, and who was invited under them. Follows from the charters, whose
+    /// signatures would have to be verified to read them again.
+    pub(crate) all_owners: BTreeSet<PublisherId>,
     pub(crate) epoch: u64,
     /// How its owners ended it.
     pub(crate) dissolution: Option<Endorsed>,
@@ -80,6 +83,7 @@ impl Group {
             network: network.to_owned(),
             charter: None,
             charters: Vec::new(),
+            all_owners: BTreeSet::new(),
             epoch: 0,
             dissolution: None,
             now_ms: 0,
@@ -129,9 +133,15 @@ impl Group {
         endorsed.verify(&self.network, &self.id.to_string(), charter, &self.logs, now_ms).ok()
     }
 
-    /// The publishers whose key logs are needed.
+    /// The publishers whose key logs are needed: members' owners, and all owners that there were.
     pub(crate) fn needed_publishers(&self) -> BTreeSet<PublisherId> {
-        publishers(&self.network, self.id, &self.charters, &self.members)
+        self.all_owners.iter().copied().chain(self.members.iter().map(|(_, member)| member.owner)).collect()
+    }
+
+    /// Forgets the key logs of all others.
+    fn forget_logs(&mut self) {
+        let (owners, members) = (&self.all_owners, &self.members);
+        self.logs.retain(|publisher, _| owners.contains(publisher) || members.owns(publisher));
     }
 
     /// Its members.
@@ -218,6 +228,8 @@ impl Group {
         self.proposals.expire(now_ms);
         let moment = Moment { now_ms, sharers: Sharers::of(self.charter.as_ref(), &self.members) };
         self.flows.advance(&mut self.work, moment);
+        // What time does, no batch pays for.
+        self.work.take_cost();
     }
 
     /// The batch, if it is executed; none if it was executed before.
@@ -282,17 +294,8 @@ impl Group {
             (Command::Replace(replace), _) => owners::replace(self, author, replace.voter, replace.learner),
             (Command::Set(set), _) => writing::set(self, author, set),
             (Command::Remove(remove), _) => writing::remove(self, author, remove),
-            (command, _) => self.execute_work(steps, author, command),
+            (command, _) => execute_work(self, steps, author, command),
         }
-    }
-
-    /// A command about tasks, runs or schedules.
-    fn execute_work(&mut self, steps: &Steps, author: Author, command: &Command) -> Result<Option<u64>, Refusal> {
-        let (is_owner, may_assign) = (self.is_owner(author), permits::assign(self, author));
-        let (owner, now_ms) = (self.owner_of_author(author)?, self.now_ms);
-        let moment = Moment { now_ms, sharers: Sharers::of(self.charter.as_ref(), &self.members) };
-        let asker = Asker { author, owner, is_owner, may_assign, members: &self.members, steps, moment };
-        self.flows.execute(&asker, &mut self.work, command)
     }
 
     /// In whose room is what an author gives the group.
@@ -329,10 +332,10 @@ impl Group {
         self.members.join(node, owner, founding.addresses.clone(), None, charter.policy.voters_max)?;
         self.logs = logs;
         self.charters.push((founding.charter.clone(), self.now_ms));
+        self.all_owners.extend(&charter.owners);
         self.charter = Some(charter);
         self.epoch = 1;
-        let needed = self.needed_publishers();
-        self.logs.retain(|publisher, _| needed.contains(publisher));
+        self.forget_logs();
         Ok(Some(self.epoch))
     }
 
@@ -397,8 +400,7 @@ impl Group {
     fn next_epoch(&mut self) -> u64 {
         self.epoch = self.epoch.saturating_add(1);
         self.proposals.end_expulsions();
-        let known = self.needed_publishers();
-        self.logs.retain(|publisher, _| known.contains(publisher));
+        self.forget_logs();
         let (logs, members) = (&self.logs, &self.members);
         self.sessions.retain(|author| match author {
             Author::Publisher(publisher) => logs.contains_key(publisher),
@@ -452,15 +454,18 @@ fn owner_of(
     Ok((body.owner, body))
 }
 
-/// The publishers whose key logs are needed: members' owners, and all owners that there were, whose signatures prove the
-/// charters, and who was invited under them.
-fn publishers(network: &str, id: GroupId, charters: &[(Endorsed, u64)], members: &Members) -> BTreeSet<PublisherId> {
-    let id = id.to_string();
-    let read = charters
-        .iter()
-        .enumerate()
-        .filter_map(|(at, (endorsed, _))| endorsed.read::<Charter>(network, if at == 0 { "" } else { &id }).ok());
-    read.flat_map(|charter| charter.owners).chain(members.iter().map(|(_, member)| member.owner)).collect()
+/// A command about tasks, runs or schedules.
+fn execute_work(group: &mut Group, steps: &Steps, author: Author, command: &Command) -> Result<Option<u64>, Refusal> {
+    if costs::by_tasks(command) {
+        steps.check()?;
+    }
+    let (is_owner, may_assign) = (group.is_owner(author), permits::assign(group, author));
+    let (owner, now_ms) = (group.owner_of_author(author)?, group.now_ms);
+    let moment = Moment { now_ms, sharers: Sharers::of(group.charter.as_ref(), &group.members) };
+    let asker = Asker { author, owner, is_owner, may_assign, members: &group.members, steps, moment };
+    let done = group.flows.execute(&asker, &mut group.work, command);
+    steps.spend(group.work.take_cost());
+    done
 }
 
 /// Forgets the nodes that were expelled first, when there are too many.

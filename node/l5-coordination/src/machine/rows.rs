@@ -348,6 +348,7 @@ impl Restoring {
         let signed = endorsed.verify_past::<Charter>(&network, &scope, before.unwrap_or(&read), &self.group.logs);
         signed.map_err(|error| format!("is a charter that is not signed as it must be: {error}"))?;
         self.group.charters.push((endorsed, at_ms));
+        self.group.all_owners.extend(&read.owners);
         self.chain.push(read);
         Ok(())
     }

@@ -23,6 +23,7 @@ use crate::consensus::wire::{ReportTo, Reported};
 use crate::error::GroupError;
 use crate::machine::assignment;
 use crate::machine::group::Group;
+use crate::machine::outcome::Refusal;
 use crate::machine::work::{State, Task};
 
 /// Between two reports while there is work, and between two attempts to steal.
@@ -283,6 +284,8 @@ async fn attempt(groups: Groups, member: Arc<Member>, worker: Arc<dyn Worker>, t
     loop {
         match outbox.execute(command.clone()).await {
             Ok(_) => return,
+            // What went with it in one batch cost too much, or there is no room just now.
+            Err(GroupError::Refused(Refusal::Full(_))) => tokio::time::sleep(TICK).await,
             Err(refusal @ (GroupError::Refused(_) | GroupError::Object(_))) => {
                 tracing::info!(task = %id, %refusal, "the end of a task was not accepted");
                 return;

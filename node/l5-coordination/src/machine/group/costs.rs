@@ -1,5 +1,6 @@
 //! What a command costs that has signatures, by what it says and by what the group knows (P-89): counted before anything is
-//! verified, and whatever becomes of it, so that it depends on nobody's way to execute it.
+//! verified, and whatever becomes of it, so that it depends on nobody's way to execute it. What the others cost follows from
+//! the tasks, while they are executed.
 
 use althing_protocol::group::{Command, Endorsed, Motion};
 use althing_protocol::{KeyLog, PublisherId};
@@ -28,6 +29,26 @@ pub(super) fn of(group: &Group, command: &Command) -> Option<usize> {
         _ => return None,
     };
     Some(SIGNATURE_STEPS * signatures)
+}
+
+/// Whether what a command costs follows from the tasks that it submits, links, assigns, ends and forgets.
+pub(super) fn by_tasks(command: &Command) -> bool {
+    matches!(
+        command,
+        Command::Submit(_)
+            | Command::Depend(_)
+            | Command::Cancel(_)
+            | Command::Assign(_)
+            | Command::Complete(_)
+            | Command::Fail(_)
+            | Command::Refuse(_)
+            | Command::Abandon(_)
+            | Command::RunWorkflow(_)
+            | Command::Approve(_)
+            | Command::CancelRun(_)
+            | Command::ResumeRun(_)
+            | Command::Fire(_)
+    )
 }
 
 /// The publisher of a key log, by its first event. Nothing is verified.

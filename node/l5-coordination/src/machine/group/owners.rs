@@ -176,6 +176,10 @@ pub(super) fn check_invitation(group: &Group, invitation: &Invitation) -> Result
     if group.used.contains_key(&invitation.nonce) {
         return refused("it was used before");
     }
+    if invitation.epoch > group.epoch {
+        // An expulsion would not end it, and whoever joins by it would not find where it joined.
+        return refused("it is of an epoch that has not begun");
+    }
     match group.expelled.get(&invitation.node) {
         Some(at) if invitation.epoch <= *at => refused("the node was expelled after it was made"),
         _ => Ok(()),
@@ -209,6 +213,7 @@ pub(super) fn amend(group: &mut Group, amendment: &Amendment) -> Result<Option<u
     group.logs = next_logs(group, &charter, amendment)?;
     group.members.choose_voters(charter.policy.voters_max);
     group.charters.push((amendment.charter.clone(), group.now_ms));
+    group.all_owners.extend(&charter.owners);
     group.charter = Some(charter);
     // They were made under the charter before.
     group.proposals = Default::default();

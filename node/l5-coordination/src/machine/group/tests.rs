@@ -174,6 +174,10 @@ fn an_invitation_admits_its_node_once_and_only_with_enough_signatures() {
     (late.not_before_ms, late.not_after_ms) = (NOW_MS - 9_000, NOW_MS - 8_000);
     let late = world.endorsed(late, &world.scope(), &[0, 1]);
     assert!(matches!(world.join(&node, late), Err(Refusal::Invitation(_))), "it has expired");
+    let mut early = world.invitation(&node, 3);
+    early.epoch = world.group.epoch() + 1;
+    let early = world.endorsed(early, &world.scope(), &[0, 1]);
+    assert!(matches!(world.join(&node, early), Err(Refusal::Invitation(_))), "its epoch has not begun");
 }
 
 /// P-87, P-92, P-97

@@ -7,7 +7,7 @@ use althing_protocol::limits::WORK_DEPENDENCIES_MAX;
 
 use super::super::outcome::Refusal;
 use super::steps::Steps;
-use super::task::{State, Why};
+use super::task::{State, Task, Why};
 use super::tasks::Tasks;
 
 /// Tasks that one search for a circle visits.
@@ -39,6 +39,7 @@ impl Tasks {
             }
         }
         self.change(id, |task| task.submit.dependencies.push(on));
+        self.index.link(id, on);
         self.settle(id, now_ms);
         Ok(())
     }
@@ -71,13 +72,37 @@ impl Tasks {
     pub(super) fn settle(&mut self, id: WorkId, now_ms: u64) {
         let Some(task) = self.get(&id) else { return };
         let state_of = |on: &WorkId| self.get(on).map(|task| task.state);
-        let states = || task.submit.dependencies.iter().filter_map(|on| Some((*on, state_of(on)?)));
-        let ended = states().find(|(_, state)| state.is_finished() && *state != State::Completed);
-        let waits = states().any(|(_, state)| state != State::Completed);
-        match ended {
-            Some((on, state)) => self.end(id, State::Failed, Some(Why::Dependency(on, state)), None, now_ms),
-            None if waits => self.change(id, |task| task.state = State::Blocked),
-            None => self.change(id, |task| task.state = State::Ready),
+        let mut states = task.submit.dependencies.iter().filter_map(|on| Some((*on, state_of(on)?)));
+        let ended = states.find(|(_, state)| state.is_finished() && *state != State::Completed);
+        let (is_blocked, unmet) = (task.state == State::Blocked, self.unmet(task));
+        if let Some((on, state)) = ended {
+            self.end(id, State::Failed, Some(Why::Dependency(on, state)), None, now_ms);
+            return;
         }
+        self.index.wait_for(id, unmet);
+        if is_blocked != (unmet > 0) {
+            self.change(id, |task| task.state = if unmet > 0 { State::Blocked } else { State::Ready });
+        }
+    }
+
+    /// How many of those that a task depends on have not completed.
+    fn unmet(&self, task: &Task) -> usize {
+        let earlier = task.submit.dependencies.iter().filter_map(|on| self.get(on));
+        earlier.filter(|earlier| earlier.state != State::Completed).count()
+    }
+
+    /// A task completed on which another one depends, which waits for the rest. Who waits for much is not read again: tens of
+    /// thousands of tasks may depend on the same ones.
+    pub(super) fn met(&mut self, dependant: WorkId) {
+        if self.index.meet(dependant) {
+            self.change(dependant, |task| task.state = State::Ready);
+        }
+    }
+
+    /// Counts anew for what each blocked task waits, when all tasks of a snapshot are there.
+    pub(super) fn count_unmet(&mut self) {
+        let blocked = self.iter().filter(|task| task.state == State::Blocked);
+        let counts: Vec<(WorkId, usize)> = blocked.map(|task| (task.id(), self.unmet(task))).collect();
+        counts.into_iter().for_each(|(id, unmet)| self.index.wait_for(id, unmet));
     }
 }

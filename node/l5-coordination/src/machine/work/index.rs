@@ -37,6 +37,8 @@ pub(super) struct Index {
     held: BTreeMap<PublicKey, InOrder>,
     /// The unfinished tasks that depend on a task.
     dependants: BTreeMap<WorkId, BTreeSet<WorkId>>,
+    /// For how many tasks that have not completed each blocked one waits.
+    unmet: BTreeMap<WorkId, usize>,
     /// The owner of each finished one, and how many ended before it.
     ended: BTreeMap<WorkId, (PublisherId, u64)>,
     /// The finished ones of each owner in the order in which they are forgotten: those on which an unfinished one depends last.
@@ -70,7 +72,7 @@ impl Index {
         rooms.into_iter().try_for_each(|(room, more, most, what)| room.check(&task.owner, more, most, sharers, what))
     }
 
-    /// Adds a task.
+    /// Adds a task, without what it depends on: that changes seldom, and is much.
     pub(super) fn add(&mut self, task: &Task) {
         let (id, place) = (task.id(), (task.number, task.id()));
         self.bytes.add(task.owner, task.bytes());
@@ -84,7 +86,6 @@ impl Index {
         self.unfinished.add(task.owner, 1);
         self.contending.add(task.owner, usize::from(!task.submit.resources.is_empty()));
         self.unfinished_bytes.add(task.owner, task.bytes());
-        task.submit.dependencies.iter().for_each(|on| self.link(id, *on));
         if let Some(held) = task.held {
             self.held.entry(held.member).or_default().insert(place);
             self.used.extend(task.submit.resources.iter().map(|resource| (resource.clone(), id)));
@@ -97,7 +98,7 @@ impl Index {
         }
     }
 
-    /// Removes a task, as it was added.
+    /// Removes a task, as it was added, without what it depends on.
     pub(super) fn remove(&mut self, task: &Task) {
         let (id, place) = (task.id(), (task.number, task.id()));
         self.bytes.remove(&task.owner, task.bytes());
@@ -113,7 +114,6 @@ impl Index {
         self.unfinished.remove(&task.owner, 1);
         self.contending.remove(&task.owner, usize::from(!task.submit.resources.is_empty()));
         self.unfinished_bytes.remove(&task.owner, task.bytes());
-        task.submit.dependencies.iter().for_each(|on| self.unlink(id, *on));
         if let Some(held) = task.held {
             remove_from(&mut self.held, &held.member, &place);
             for resource in &task.submit.resources {
@@ -128,7 +128,19 @@ impl Index {
         }
     }
 
-    fn link(&mut self, id: WorkId, on: WorkId) {
+    /// Links a task that is not finished to all that it depends on.
+    pub(super) fn link_all(&mut self, task: &Task) {
+        task.submit.dependencies.iter().for_each(|on| self.link(task.id(), *on));
+    }
+
+    /// Unlinks a task that is to finish, and waits for nothing any more.
+    pub(super) fn unlink_all(&mut self, task: &Task) {
+        task.submit.dependencies.iter().for_each(|on| self.unlink(task.id(), *on));
+        self.unmet.remove(&task.id());
+    }
+
+    /// One that is not finished depends on another one.
+    pub(super) fn link(&mut self, id: WorkId, on: WorkId) {
         if !self.dependants.contains_key(&on) {
             self.take(on, false);
             self.put(on, true);
@@ -136,12 +148,29 @@ impl Index {
         self.dependants.entry(on).or_default().insert(id);
     }
 
-    fn unlink(&mut self, id: WorkId, on: WorkId) {
+    /// It does so no more.
+    pub(super) fn unlink(&mut self, id: WorkId, on: WorkId) {
         remove_from(&mut self.dependants, &on, &id);
         if !self.dependants.contains_key(&on) {
             self.take(on, true);
             self.put(on, false);
         }
+    }
+
+    /// A task waits for so many that have not completed.
+    pub(super) fn wait_for(&mut self, id: WorkId, unmet: usize) {
+        if unmet == 0 {
+            self.unmet.remove(&id);
+        } else {
+            self.unmet.insert(id, unmet);
+        }
+    }
+
+    /// One of those completed for which a task waits; whether it was the last one.
+    pub(super) fn meet(&mut self, id: WorkId) -> bool {
+        let Some(left) = self.unmet.get(&id).map(|unmet| unmet - 1) else { return false };
+        self.wait_for(id, left);
+        left == 0
     }
 
     /// Gives a task its place among those that may be forgotten, if it is finished.

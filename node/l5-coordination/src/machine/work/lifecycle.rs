@@ -55,6 +55,11 @@ impl Work {
         self.tasks.expire(now_ms);
     }
 
+    /// What was done to tasks since it was asked last what that cost (P-89).
+    pub(in super::super) fn take_cost(&mut self) -> usize {
+        self.tasks.take_cost()
+    }
+
     /// A node is no member any more: what it had is ready, and its votes end.
     pub(in super::super) fn leave(&mut self, node: PublicKey) {
         self.tasks.take_from(node);

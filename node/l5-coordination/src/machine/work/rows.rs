@@ -101,8 +101,9 @@ impl Work {
     }
 
     /// Whether the rows were all: what an unfinished task depends on is there. Nor are there finished tasks that execution
-    /// would have forgotten; it keeps those on which others depend, whose rows may come later.
-    pub(in super::super) fn complete_rows(&self) -> Result<(), String> {
+    /// would have forgotten; it keeps those on which others depend, whose rows may come later. For the same reason it is
+    /// counted only now for what each waits.
+    pub(in super::super) fn complete_rows(&mut self) -> Result<(), String> {
         if self.tasks.index.surplus(WORK_BYTES_MAX).is_some() {
             return Err("has more finished tasks than a group keeps".to_owned());
         }
@@ -110,10 +111,12 @@ impl Work {
             let missing = |on: &&WorkId| self.tasks.get(on).is_none();
             task.submit.dependencies.iter().find(missing).copied().filter(|_| !task.state.is_finished())
         };
-        match self.tasks.iter().find_map(|task| Some((task.id(), unknown(task)?))) {
-            Some((task, on)) => Err(format!("are not all: the task {task} depends on {on}, which is missing")),
-            None => Ok(()),
+        let incomplete = self.tasks.iter().find_map(|task| Some((task.id(), unknown(task)?)));
+        if let Some((task, on)) = incomplete {
+            return Err(format!("are not all: the task {task} depends on {on}, which is missing"));
         }
+        self.tasks.count_unmet();
+        Ok(())
     }
 }
 

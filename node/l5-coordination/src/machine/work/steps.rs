@@ -7,7 +7,8 @@ use super::super::outcome::Refusal;
 /// What the commands of one batch cost until no other one is executed that costs anything. The costliest assignment alone costs
 /// 294,912: of one among 4,096 tasks that want the same eight resources.
 const STEPS_MAX: usize = 100_000;
-/// What the verification of a signature costs. A step is the look-up of a task or of a name, well below a microsecond.
+/// What the verification of a signature costs. A step is the look-up of a task or of a name, or one less to wait for: about a
+/// microsecond, or less.
 pub const SIGNATURE_STEPS: usize = 200;
 
 /// What is left for a batch.

@@ -26,6 +26,8 @@ pub struct Tasks {
     pub(super) ended: u64,
     /// Those whose end is reported.
     pub(super) watch: Watch,
+    /// What was done since it was asked last what that cost (P-89).
+    cost: usize,
 }
 
 impl Tasks {
@@ -128,6 +130,7 @@ impl Tasks {
         let task = Task::new(submit, author, owner, self.submitted.saturating_add(1), moment.now_ms);
         self.index.check_room(&task, moment.sharers)?;
         self.submitted = task.number;
+        self.cost += 1 + task.submit.dependencies.len();
         self.insert(task);
         // Before it is forgotten that something completed which this one depends on.
         self.settle(submit.task, moment.now_ms);
@@ -138,6 +141,9 @@ impl Tasks {
     /// Adds a task of a command or of a snapshot.
     pub(super) fn insert(&mut self, task: Task) {
         self.index.add(&task);
+        if task.ended.is_none() {
+            self.index.link_all(&task);
+        }
         if let Some(key) = &task.submit.key {
             self.keys.insert((task.author, key.to_vec()), task.id());
         }
@@ -147,8 +153,13 @@ impl Tasks {
     /// Forgets a finished task. It completed if others wait yet that depended on it: they wait for the rest. Otherwise whoever
     /// submits another task with its id would decide on theirs.
     fn forget(&mut self, id: WorkId) {
-        for dependant in self.index.dependants(&id).collect::<Vec<_>>() {
-            self.change(dependant, |task| task.submit.dependencies.retain(|on| *on != id));
+        let dependants: Vec<WorkId> = self.index.dependants(&id).collect();
+        self.cost += 1 + dependants.len();
+        for dependant in dependants {
+            if let Some(task) = self.by_id.get_mut(&dependant) {
+                task.submit.dependencies.retain(|on| *on != id);
+            }
+            self.index.unlink(dependant, id);
         }
         let Some(task) = self.by_id.remove(&id) else { return };
         self.index.remove(&task);
@@ -164,7 +175,13 @@ impl Tasks {
         }
     }
 
-    /// Changes a task, and the indexes with it.
+    /// What was done since it was asked last: for each task that was submitted or ended 1, and one for each that it depended
+    /// on; for each that completed one for each that depended on it; and for each that was forgotten 1, and as many.
+    pub(super) fn take_cost(&mut self) -> usize {
+        std::mem::take(&mut self.cost)
+    }
+
+    /// Changes a task that does not end, and the indexes with it; not what it depends on.
     pub(super) fn change(&mut self, id: WorkId, change: impl FnOnce(&mut Task)) {
         if let Some(task) = self.by_id.get_mut(&id) {
             self.index.remove(task);
@@ -178,7 +195,8 @@ impl Tasks {
         self.finish(id, state, why, result, now_ms);
         let mut open: Vec<WorkId> = self.index.dependants(&id).collect();
         if state == State::Completed {
-            open.into_iter().for_each(|dependant| self.settle(dependant, now_ms));
+            self.cost += open.len();
+            open.into_iter().for_each(|dependant| self.met(dependant));
         } else {
             while let Some(dependant) = open.pop() {
                 if self.by_id.get(&dependant).is_some_and(|task| !task.state.is_finished()) {
@@ -194,6 +212,10 @@ impl Tasks {
         let ended = Ended { order: self.ended, at_ms: now_ms };
         self.ended = self.ended.saturating_add(1);
         self.watch.ended(id, state, why.as_ref(), result.as_ref());
+        if let Some(task) = self.by_id.get(&id) {
+            self.cost += 1 + task.submit.dependencies.len();
+            self.index.unlink_all(task);
+        }
         self.change(id, |task| {
             (task.state, task.result, task.ended) = (state, result, Some(ended));
             (task.held, task.why) = (None, why);

@@ -82,3 +82,24 @@ fn the_key_logs_of_an_amendment_are_verified_where_it_adds_their_owners() {
     assert_eq!(cost(&mut world, &unwanted), ((2 + 16) * SIGNATURE_STEPS, Ok(Some(2))));
     assert_eq!(Group::restore(world.group.id(), NETWORK, &world.group.rows()).expect("its own rows"), world.group);
 }
+
+/// P-93, SG-5: the signatures of earlier charters are not verified again whenever an epoch ends. They could not be here.
+#[test]
+fn the_end_of_an_epoch_reads_no_charter_again() {
+    let mut world = World::new();
+    let (node, former) = (key(2), world.owners[1].id());
+    world.admit(&node, 1);
+    let mut charter = next_charter(&world);
+    charter.owners.retain(|owner| *owner != former);
+    let amend = Command::Amend(Box::new(amendment(&world, charter, &[0, 1], Vec::new())));
+    let founder = world.founder.clone();
+    assert_eq!(world.one(&founder, amend), Ok(Some(2)));
+    assert_eq!(Group::restore(world.group.id(), NETWORK, &world.group.rows()).expect("its own rows"), world.group);
+    for (charter, _) in &mut world.group.charters {
+        *charter = Endorsed::new([b"no object".to_vec()]);
+    }
+    assert_eq!(world.one(&node, Command::Leave), Ok(Some(3)));
+    let owners: BTreeSet<PublisherId> = world.owners.iter().map(Owner::id).collect();
+    assert_eq!(world.group.needed_publishers(), owners);
+    assert!(world.group.logs.keys().eq(&owners), "a former owner's log proves the charters of its time");
+}

@@ -4,18 +4,9 @@ use althing_protocol::group::{ConflictRule, Define, Depend};
 
 use super::super::dependencies::SEARCH_TASKS_MAX;
 use super::super::{
-    INPUT_BYTES_MAX, RESOURCES_MAX, Steps, TASKS_CONTENDING_MAX, TASKS_FINISHED_MAX, TASKS_UNFINISHED_MAX,
-    WORK_BYTES_MAX,
+    INPUT_BYTES_MAX, RESOURCES_MAX, TASKS_CONTENDING_MAX, TASKS_FINISHED_MAX, TASKS_UNFINISHED_MAX, WORK_BYTES_MAX,
 };
 use super::*;
-
-fn number(count: usize) -> u32 {
-    u32::try_from(count).expect("small")
-}
-
-fn large(bytes: usize) -> Content {
-    Content::Inline(vec![7; bytes].into())
-}
 
 fn run_to_the_end(group: &mut Group, which: u32) {
     let claim = assign(group, which, 1).expect("it is ready");
@@ -238,77 +229,4 @@ fn one_owners_members_leave_the_others_their_share_of_the_rules_of_resources() {
     assert!(matches!(define(&mut group, member(2), 10_000, ConflictRule::Priority), Err(Refusal::Full(_))));
     assert!(define(&mut group, owner(), 10_000, ConflictRule::First).is_ok());
     assert_eq!(define_all(&mut group, owner(), 20_000), 1);
-}
-
-/// SG-5: 256 commands that each look at thousands of tasks would keep each member for seconds.
-#[test]
-fn a_batch_costs_no_more_than_a_few_of_its_dearest_commands() {
-    let mut group = group(1);
-    let names = ["a", "b", "c", "d", "e", "f", "g", "h"];
-    for which in 0..number(TASKS_CONTENDING_MAX) {
-        group.execute(owner(), &submit(wanting(which, &names))).expect("room");
-    }
-    let steps = Steps::default();
-    let second = Command::Assign(Assign { task: id(1), attempt: 1, member: node(1) });
-    let outcomes: Vec<_> = (0..256).map(|_| group.execute_within(&steps, member(1), &second)).collect();
-    let looked = outcomes.iter().filter(|outcome| matches!(outcome, Err(Refusal::Resource(_)))).count();
-    let refused = outcomes.iter().filter(|outcome| matches!(outcome, Err(Refusal::Full(_)))).count();
-    assert!((1..=3).contains(&looked) && looked + refused == 256, "{looked} looked, {refused} did not");
-    // What costs little goes on, and the next batch has its own.
-    let depend = Command::Depend(Depend { task: id(2), on: id(3) });
-    assert!(matches!(group.execute_within(&steps, owner(), &depend), Err(Refusal::Full(_))));
-    assert!(group.execute_within(&steps, owner(), &Command::Cancel(id(4))).is_ok());
-    assert!(group.execute(owner(), &depend).is_ok());
-}
-
-/// What a command costs, and whether it is executed.
-fn cost(group: &Group, author: Author, command: &Command) -> (usize, bool) {
-    let (steps, mut group) = (Steps::default(), group.clone());
-    let all = steps.left();
-    let done = group.execute_within(&steps, author, command);
-    (all - steps.left(), done.is_ok())
-}
-
-/// P-89, P-114
-#[test]
-fn what_an_assignment_costs_follows_from_the_tasks_that_want_its_resources() {
-    let assign = |which| Command::Assign(Assign { task: id(which), attempt: 1, member: node(1) });
-    let with = |tasks: &[Submit]| {
-        let mut group = group(1);
-        for task in tasks {
-            group.execute(owner(), &submit(task.clone())).expect("room");
-        }
-        group
-    };
-    // All three tasks that want `b` matter, and `a`, which one of them must win before.
-    let tasks = [wanting(1, &["b", "c"]), wanting(2, &["c", "b"]), wanting(3, &["a", "b"]), wanting(4, &["d"])];
-    let group = with(&tasks);
-    let all = 2 * 3 + 3 * 3 + 3;
-    assert_eq!(cost(&group, member(1), &assign(1)), (all, true), "c: 1, 2; b: 1, 2, 3; a: 3");
-    assert_eq!(cost(&group, member(1), &assign(2)), (all, false), "the same, though it is refused");
-    assert_eq!(cost(&group, member(1), &assign(3)), (3 * 3 + 3, false), "b: 1, 2, 3; a: 3");
-    assert_eq!(cost(&group, member(1), &assign(4)), (2, true));
-    let turned: Vec<Submit> = tasks.iter().rev().cloned().collect();
-    assert_eq!(cost(&with(&turned), member(1), &assign(1)).0, all, "in whatever order they came");
-    // What is in use is not looked at, and who waits for it leads to no other resource.
-    let mut group = with(&[wanting(1, &["a"]), wanting(2, &["a", "b"]), wanting(3, &["b"])]);
-    group.execute(member(1), &assign(1)).expect("it is first");
-    assert_eq!(cost(&group, member(1), &assign(2)), (0, false));
-    assert_eq!(cost(&group, member(1), &assign(3)), (3 + 2, true));
-}
-
-/// P-89, P-113
-#[test]
-fn what_a_dependency_costs_follows_from_what_is_before_it() {
-    let mut group = group(1);
-    for task in [task(0), after(1, &[0]), after(2, &[1, 0]), task(3)] {
-        group.execute(owner(), &submit(task)).expect("room");
-    }
-    let depend = |task, on| Command::Depend(Depend { task: id(task), on: id(on) });
-    assert_eq!(cost(&group, owner(), &depend(3, 2)), (3 + 2 + 1, true));
-    assert_eq!(cost(&group, owner(), &depend(2, 1)), (0, true), "it is one already");
-    assert_eq!(cost(&group, owner(), &depend(0, 2)), (SEARCH_TASKS_MAX * 65, false), "however soon it was found");
-    run_to_the_end(&mut group, 0);
-    assert_eq!(cost(&group, owner(), &depend(3, 0)), (0, true), "what completed depends on nothing");
-    assert_eq!(cost(&group, owner(), &depend(3, 1)), (2, true));
 }

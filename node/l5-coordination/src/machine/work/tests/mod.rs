@@ -11,6 +11,7 @@ use super::super::outcome::Refusal;
 use super::{State, Work, WorkRow};
 
 mod bounds;
+mod costs;
 mod model;
 mod refusals;
 mod resources;
@@ -31,6 +32,14 @@ fn owner() -> Author {
 
 fn id(number: u32) -> WorkId {
     WorkId::from_bytes(u128::from(number).to_be_bytes())
+}
+
+fn number(count: usize) -> u32 {
+    u32::try_from(count).expect("small")
+}
+
+fn large(bytes: usize) -> Content {
+    Content::Inline(vec![7; bytes].into())
 }
 
 /// A group of the members 1 to `members`, at the time 1,000.
