@@ -7,6 +7,25 @@ use std::io;
 use super::records::Position;
 use super::wire::Append;
 
+/// The last entry that is executed here, or will be whatever comes: the later one, by its index, of that which is `applied` and
+/// those that are `committed`, of which openraft drops nothing more. Its term is the one that it has in the log, if it is kept:
+/// whoever called it committed may have named another one. `term_at` is as for [`check`].
+///
+/// # Errors
+/// The log cannot be read.
+pub fn executed(
+    applied: Option<Position>,
+    committed: [Option<Position>; 2],
+    term_at: impl Fn(u64) -> io::Result<Option<u64>>,
+) -> io::Result<Option<Position>> {
+    match committed.into_iter().flatten().max_by_key(|at| at.index) {
+        Some(last) if applied.is_none_or(|applied| applied.index < last.index) => {
+            Ok(Some(Position { term: term_at(last.index)?.unwrap_or(last.term), ..last }))
+        }
+        _ => Ok(applied),
+    }
+}
+
 /// Whether the entries that a message names can stand in one log with those that are executed here up to `executed`: terms never fall
 /// along it, and what is executed never changes, since whoever is elected has all that a majority has. `term_at` is the term of an
 /// entry of the log here, none where it is not kept any more.
@@ -93,9 +112,32 @@ mod tests {
         );
     }
 
+    /// SG-2, P-141: while entries wait to be executed, openraft believes nobody of them any more either.
+    #[test]
+    fn what_is_committed_here_counts_as_executed() {
+        let term_at = |index: u64| Ok((index < 1_000).then_some(3));
+        let last = |applied, committed| executed(applied, committed, term_at).expect("the log can be read");
+        let (applied, committed) = (Some(at(3, 990)), Some(at(3, 999)));
+        assert_eq!(last(applied, [committed, None]), committed);
+        assert_eq!(last(applied, [None, committed]), committed);
+        assert_eq!(last(committed, [applied, applied]), committed, "a snapshot took the place of the state");
+        assert_eq!((last(applied, [None; 2]), last(None, [committed, applied])), (applied, committed));
+        assert_eq!(last(None, [None; 2]), None);
+        assert_eq!(last(applied, [Some(at(2, 999)), applied]), committed, "the log says of which term it is");
+        assert_eq!(last(applied, [Some(at(4, 1_000)), committed]), Some(at(4, 1_000)), "it is not kept there");
+        let forged = append(Some(at(9, 995)), Some(at(9, 995)), &[at(9, 996)]);
+        let is_taken = |executed| check(&forged, executed, term_at).expect("the log can be read").is_ok();
+        assert!(is_taken(applied), "nothing of it is executed yet");
+        assert!(!is_taken(last(applied, [committed, None])));
+        // What the leader sends next, or again.
+        let honest = append(Some(at(3, 994)), Some(at(4, 1_001)), &[at(3, 995), at(3, 996)]);
+        assert!(check(&honest, committed, term_at).expect("the log can be read").is_ok());
+    }
+
     #[test]
     fn a_log_that_cannot_be_read_is_no_contradiction() {
         let unread = |_| Err(io::Error::other("the disk"));
         assert!(check(&append(Some(at(3, 4)), None, &[]), Some(at(3, 10)), unread).is_err());
+        assert!(executed(None, [Some(at(3, 4)), None], unread).is_err());
     }
 }

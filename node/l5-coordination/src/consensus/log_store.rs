@@ -90,6 +90,11 @@ impl LogStore {
         self.shared.lock().last
     }
 
+    /// The last entry that openraft said is committed.
+    pub fn committed(&self) -> Option<LogId> {
+        self.shared.lock().committed
+    }
+
     /// The term of an entry, if it is kept.
     pub fn term_at(&self, index: u64) -> io::Result<Option<u64>> {
         Ok(self.shared.read(index, index + 1, None)?.first().map(|entry| Position::from(entry.log_id()).term))
@@ -236,16 +241,23 @@ impl RaftLogStorage<Types> for LogStore {
         let group = self.shared.group;
         let keep = last.as_ref().map(|id| id.index);
         let mut batch = Batch::new();
+        let (newest, kept) = {
+            let state = self.shared.lock();
+            let newest = state.last.as_ref().map(|id| id.index);
+            (newest, state.committed.filter(|committed| Some(committed.index) > keep))
+        };
+        if newest <= keep {
+            return Ok(());
+        }
+        // What is committed was acknowledged: rather than drop it the replica stops, and starts again with all of it, which it
+        // then knows to be committed.
+        if let Some(committed) = kept {
+            batch.put(RAFT_STATE, key(group, &[COMMITTED]), encode(&Position::from(committed)));
+            self.synced(batch).await?;
+            return Err(io::Error::other("entries that are committed would be dropped from the log"));
+        }
         {
             let mut state = self.shared.lock();
-            let newest = state.last.as_ref().map(|id| id.index);
-            if newest <= keep {
-                return Ok(());
-            }
-            // What is committed was acknowledged: rather than drop it the replica stops, and starts again with all of it.
-            if state.committed.as_ref().map(|id| id.index) > keep {
-                return Err(io::Error::other("entries that are committed would be dropped from the log"));
-            }
             for index in keep.map_or(0, |index| index + 1)..newest.map_or(0, |index| index + 1) {
                 batch.delete(RAFT_LOG, entry_key(group, index));
             }

@@ -22,7 +22,7 @@ use super::records::encode;
 use super::types::{LogId, NodeId, Types, Vote};
 use super::wire::{
     self, Append, Appended, Ballot, Beat, Elect, Elected, EntryRecord, Heard, PART_BYTES_MAX, PART_ROWS_MAX, Payload,
-    Position, SnapshotPart, SnapshotTaken, Transfer, Transferred, Unserved,
+    Position, SnapshotPart, SnapshotTaken, TERM_AHEAD_MAX, Transfer, Transferred, Unserved,
 };
 use crate::RAFT;
 
@@ -96,12 +96,17 @@ impl RaftNetworkFactory<Types> for Links {
     }
 }
 
-/// The ballot in the answer of a member to `asked`. One of an impossible term is no answer: openraft would follow it. Nor does
-/// openraft give up a leader, or a candidate, that is told of a later ballot in its own name, which only another program with its
-/// key, or a liar, can have asked for: it would go on in the earlier term, and hold up every election. So that counts as one for
-/// the member that says so.
+/// The ballot in the answer of a member to `asked`. One of an impossible term is no answer: openraft would follow it. One that
+/// is only too far above is taken as far as one step reaches, not elected, as that of the member itself: a learner, whose term
+/// somebody drove up, asks nobody, so that whoever leads comes to its term, by an election for each step. Nor does openraft give
+/// up a leader, or a candidate, that is told of a later ballot in its own name, which only another program with its key, or a
+/// liar, can have asked for: it would go on in the earlier term, and hold up every election. So that counts as one for the
+/// member that says so.
 fn answered(asked: Ballot, answer: Ballot, by: PublicKey) -> Rpc<Ballot> {
-    answer.reachable(Some(asked.term)).map_err(|why| RPCError::from(NetworkError::from_string(why)))?;
+    answer.reachable(None).map_err(|why| RPCError::from(NetworkError::from_string(why)))?;
+    if answer.reachable(Some(asked.term)).is_err() {
+        return Ok(Ballot { term: asked.term.saturating_add(TERM_AHEAD_MAX), node: by, elected: false });
+    }
     if answer.node == asked.node && answer.term > asked.term {
         return Ok(Ballot { node: by, elected: false, ..answer });
     }

@@ -14,6 +14,7 @@ use openraft::errors::{ClientWriteError, Fatal, LinearizableReadError, RaftError
 use openraft::raft::VoteRequest;
 use openraft::{ChangeMembers, Instant as _, Raft, ReadPolicy, ServerState};
 
+use super::agreement;
 use super::config::{ReplicaConfig, raft_config};
 use super::heartbeats::Heartbeats;
 use super::log_store::LogStore;
@@ -190,9 +191,13 @@ impl Replica {
         self.state.view().applied.as_ref().map(|id| id.index)
     }
 
-    /// The position of that entry.
-    pub(crate) fn executed(&self) -> Option<Position> {
-        self.state.view().applied.map(Position::from)
+    /// Whether the entry of this index is committed here, once openraft has taken what it was told before.
+    ///
+    /// # Errors
+    /// [`ReplicaError::Stopped`].
+    pub(crate) async fn has_committed(&self, index: u64) -> Result<bool, ReplicaError> {
+        let committed = self.raft.with_raft_state(|state| state.local_committed().map(|id| id.index)).await?;
+        Ok(committed >= Some(index))
     }
 
     /// The term of an entry of the log here, if it is kept.
@@ -468,6 +473,11 @@ impl Replica {
             || self.raft.metrics().borrow_watched().membership_config.get_node(&NodeId(node)).is_some()
     }
 
+    /// Whether `node` was a member, and is none only because a snapshot that another member sent lacks it.
+    pub(crate) fn misses(&self, node: PublicKey) -> bool {
+        self.state.view().missing.contains(&node)
+    }
+
     /// Keeps the log short: has a snapshot made when much was executed since the last one, and those entries deleted that it
     /// covers and that are too many, or too large, to be kept for members that lack them.
     ///
@@ -507,6 +517,18 @@ impl Replica {
 
 fn index(id: &Option<LogId>) -> Option<u64> {
     id.as_ref().map(|id| id.index)
+}
+
+/// The last entry that is executed here, or will be, since it is committed: openraft goes by that. No lock on the state is
+/// taken for it, which is held while a batch is executed.
+pub(super) fn executed(replica: &Replica) -> io::Result<Option<Position>> {
+    let metrics = replica.raft.metrics();
+    let (applied, committed) = {
+        let metrics = metrics.borrow_watched();
+        (metrics.last_applied, metrics.local_committed)
+    };
+    let committed = [committed, replica.log.committed()].map(|id| id.map(Position::from));
+    agreement::executed(applied.map(Position::from), committed, |index| replica.log.term_at(index))
 }
 
 /// Entries that a learner may lack when it becomes a voter.

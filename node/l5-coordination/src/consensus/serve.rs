@@ -11,7 +11,7 @@ use openraft::raft::{
 use super::agreement;
 use super::arriving::{Arriving, PartError};
 use super::image::Image;
-use super::replica::{Replica, ReplicaError};
+use super::replica::{Replica, ReplicaError, executed};
 use super::runtime::apart;
 use super::state_store::{self, StateStore};
 use super::types::{Entry, LogId, NodeId, SnapshotMeta, StoredMembership, Types, Vote};
@@ -33,7 +33,7 @@ const APPLY_PATIENCE: Duration = Duration::from_millis(50);
 /// says the same: until it does, the entries before them are all that is taken.
 pub(crate) async fn append(replica: &Replica, append: Append) -> Result<Appended, ReplicaError> {
     append.check().map_err(ReplicaError::Malformed)?;
-    agreement::check(&append, replica.executed(), |index| replica.term_at(index))?.map_err(ReplicaError::Malformed)?;
+    agreement::check(&append, executed(replica)?, |index| replica.term_at(index))?.map_err(ReplicaError::Malformed)?;
     let Append { mut entries, previous, .. } = append;
     let kept = entries.iter().position(|entry| !may_take(replica, entry)).unwrap_or(entries.len());
     let is_cut = kept < entries.len();
@@ -129,7 +129,8 @@ pub(crate) async fn snapshot(
     part.check().map_err(ReplicaError::Malformed)?;
     let (vote, last) = (Vote::from(part.leader), part.last);
     let members = StoredMembership::try_from(part.members.clone()).map_err(|why| refused(&why))?;
-    if replica.applied() >= last.map(|at| at.index) && replica.applied().is_some() {
+    let covers = |executed: Position| last.is_none_or(|last| executed.index >= last.index);
+    if executed(replica)?.is_some_and(covers) {
         return Ok(SnapshotTaken { ballot: Some(replica.ballot()) });
     }
     let taken = arriving.take(from, part).map_err(|error| match error {
@@ -147,6 +148,12 @@ pub(crate) async fn snapshot(
         Ok::<_, ReplicaError>(Image::checked(arrived.rows, group, arrived.share))
     };
     let snapshot = openraft::Snapshot { meta, snapshot: apart(checking).await?? };
+    // That took a while. openraft panics at a snapshot that says something else of what is committed by now.
+    if let Some(last) = last
+        && replica.has_committed(last.index).await?
+    {
+        return Ok(SnapshotTaken { ballot: Some(replica.ballot()) });
+    }
     let answer = replica.raft().install_full_snapshot(vote, snapshot).await?;
     Ok(SnapshotTaken { ballot: Some(Ballot::from(&answer.vote)) })
 }

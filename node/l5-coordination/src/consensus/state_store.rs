@@ -48,6 +48,8 @@ pub(crate) struct State {
     pub group: Group,
     pub applied: Option<LogId>,
     pub members: StoredMembership,
+    /// The nodes that were members here and are none by a snapshot, the last ones last: no row shows who signed that.
+    pub missing: Vec<PublicKey>,
 }
 
 /// The state of one group, and its snapshots.
@@ -79,6 +81,9 @@ struct Description {
     members: MembersRecord,
     #[n(3)]
     rows: u64,
+    /// What is no part of the group's state.
+    #[n(4)]
+    missing: Option<Vec<PublicKey>>,
 }
 
 impl Description {
@@ -106,7 +111,8 @@ impl StateStore {
     /// # Errors
     /// The disk fails, or the snapshot is damaged.
     pub fn open(id: GroupId, network: &str, pen: Arc<Pen>, log_bytes: u64) -> io::Result<StateStore> {
-        let empty = State { group: Group::new(id, network), applied: None, members: StoredMembership::default() };
+        let (group, members) = (Group::new(id, network), StoredMembership::default());
+        let empty = State { group, applied: None, members, missing: Vec::new() };
         let opened = StateStore {
             id,
             network: network.into(),
@@ -119,7 +125,7 @@ impl StateStore {
         };
         if let Some((description, rows)) = opened.read()? {
             let group = opened.restore(&rows).map_err(|error| damaged(&error))?;
-            opened.replace(&description.meta()?, group);
+            opened.replace(&description.meta()?, group, description.missing.unwrap_or_default());
         }
         Ok(opened)
     }
@@ -167,8 +173,8 @@ impl StateStore {
         checked.map_err(|why| io::Error::other(format!("the snapshot is refused, since entries were executed: {why}")))
     }
 
-    fn replace(&self, meta: &SnapshotMeta, group: Group) {
-        let next = State { group, applied: meta.last_log_id, members: meta.last_membership.clone() };
+    fn replace(&self, meta: &SnapshotMeta, group: Group, missing: Vec<PublicKey>) {
+        let next = State { group, applied: meta.last_log_id, members: meta.last_membership.clone(), missing };
         let before = {
             let mut state = self.state.write().expect("no holder of the state panics");
             self.tally().replaced();
@@ -206,7 +212,7 @@ impl StateStore {
     }
 
     /// Writes a snapshot, and deletes the one before, unless that is a later one.
-    async fn write(&self, meta: &SnapshotMeta, rows: &[Vec<u8>]) -> io::Result<()> {
+    async fn write(&self, meta: &SnapshotMeta, rows: &[Vec<u8>], missing: Vec<PublicKey>) -> io::Result<()> {
         let _writing = self.writing.lock().await;
         let before = self.description()?;
         let last = meta.last_log_id.map(Position::from);
@@ -225,7 +231,8 @@ impl StateStore {
             }
         }
         let members = (&meta.last_membership).into();
-        let description = Description { number, last, members, rows: rows.len() as u64 };
+        let missing = (!missing.is_empty()).then_some(missing);
+        let description = Description { number, last, members, rows: rows.len() as u64, missing };
         batch.put(RAFT_SNAPSHOTS, description_key(self.id), encode(&description));
         self.pen.write(batch, Durability::Synced).await?;
         match before {
@@ -281,7 +288,10 @@ impl StateStore {
         if let Some(mark) = mark {
             comparison::keep_mark(&mut state.group, mark);
         }
-        Applied(opened.map(|(at_ms, batch)| state.group.apply(at_ms, &batch)))
+        let applied = opened.map(|(at_ms, batch)| state.group.apply(at_ms, &batch));
+        let State { group, missing, .. } = &mut *state;
+        missing.retain(|node| group.members().get(node).is_none());
+        Applied(applied)
     }
 
     /// The mark that is taken before an entry of that time, if one is, and others may still declare theirs of it.
@@ -293,17 +303,17 @@ impl StateStore {
         comparison::mark_before(&self.view().group, at_ms)
     }
 
-    /// A snapshot of the state now.
-    fn picture(&self) -> (SnapshotMeta, Vec<Vec<u8>>) {
+    /// A snapshot of the state now, and who is missing in it.
+    fn picture(&self) -> (SnapshotMeta, Vec<Vec<u8>>, Vec<PublicKey>) {
         // Copied, since it takes much less than writing the rows: entries that are to be executed wait for whoever reads, and others
         // that read wait behind these.
-        let (meta, group) = {
+        let (meta, group, missing) = {
             let state = self.view();
             self.tally().covered();
             let meta = SnapshotMeta { last_log_id: state.applied, last_membership: state.members.clone() };
-            (meta, state.group.clone())
+            (meta, state.group.clone(), state.missing.clone())
         };
-        (meta, group.rows())
+        (meta, group.rows(), missing)
     }
 }
 
@@ -373,8 +383,12 @@ impl RaftStateMachine<Types> for StateStore {
                 apart(move || store.restore(image.rows())).await?.map_err(|error| damaged(&error))?
             }
         };
-        self.write(meta, image.rows()).await?;
-        self.replace(meta, group);
+        let missing = {
+            let here = self.view();
+            successor::missing(&here.missing, &here.group, &group)
+        };
+        self.write(meta, image.rows(), missing.clone()).await?;
+        self.replace(meta, group, missing);
         Ok(())
     }
 
@@ -390,8 +404,8 @@ impl RaftSnapshotBuilder<Types> for StateStore {
 
     async fn build_snapshot(&mut self) -> io::Result<Snapshot> {
         let store = self.clone();
-        let (meta, rows) = apart(move || store.picture()).await?;
-        self.write(&meta, &rows).await?;
+        let (meta, rows, missing) = apart(move || store.picture()).await?;
+        self.write(&meta, &rows, missing).await?;
         Ok(Snapshot { meta, snapshot: Image::new(rows) })
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use althing_protocol::group::{Charter, Dissolution, Endorsed, Invitation};
-use althing_protocol::limits::CLOCK_SKEW_MAX_MS;
+use althing_protocol::limits::{CLOCK_SKEW_MAX_MS, GROUP_MEMBERS_MAX};
 use althing_protocol::object::Statement;
 use althing_protocol::{KeyLog, PublicKey, PublisherId};
 
@@ -161,6 +161,17 @@ const EXCHANGED: Why = "a majority of the voters here does not vote in it, and n
 fn has_majority(voters: &BTreeSet<PublicKey>, group: &Group) -> bool {
     let before = group.members.voters();
     before.intersection(voters).count() * 2 > before.len()
+}
+
+/// The nodes of which only snapshots say that they are no members any more: those that are `missing` so far, and those that are
+/// members here and none in `later`. Nothing shows who signed that, nor that they were expelled, so nobody is told. They are as
+/// many as a group has members at most, the last ones.
+pub fn missing(missing: &[PublicKey], earlier: &Group, later: &Group) -> Vec<PublicKey> {
+    let gone = earlier.members.iter().map(|(node, _)| node).filter(|node| !missing.contains(node));
+    let mut all: Vec<PublicKey> =
+        missing.iter().chain(gone).filter(|node| later.members.get(node).is_none()).copied().collect();
+    all.drain(..all.len().saturating_sub(GROUP_MEMBERS_MAX));
+    all
 }
 
 /// Whether the log may have these sets of voters where the state here is `earlier` and the log had the sets `present`: in each

@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use althing_protocol::PublicKey;
 use althing_protocol::group::{Equivocated, GroupId};
+use althing_store::Store;
 use tokio::sync::MutexGuard;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::outbox::Outbox;
-use super::record::Record;
+use super::record::{self, Record};
 use super::results::Results;
 use super::work::Report;
 use super::{Groups, Shared};
@@ -259,10 +260,31 @@ impl Member {
             let record = self.record.lock().expect("no panic");
             (record.sponsors.contains(&peer), record.since_epoch)
         };
-        // Who leads may have joined later than what is executed here says: until this node has come to where it joined
-        // itself, it believes those of its ticket.
-        let has_joined = |group: &Group| group.members().get(&here).is_some() && group.epoch() >= since;
-        is_sponsor && !has_joined(replica.view().group())
+        is_sponsor && believes(replica.view().group(), here, since, peer)
+    }
+
+    /// Forgets those of the ticket once this node, `here`, is a member by its own state: nothing that comes later, not even its
+    /// own end, makes them count again.
+    pub async fn forget_sponsors(&self, store: &dyn Store, here: PublicKey, at: &Replica) -> Result<(), GroupError> {
+        let since = {
+            let record = self.record.lock().expect("no panic");
+            if record.sponsors.is_empty() {
+                return Ok(());
+            }
+            record.since_epoch
+        };
+        if !has_joined(at.view().group(), here, since) {
+            return Ok(());
+        }
+        // Whoever ends the membership has written so before, and has stopped it, or writes it afterwards.
+        let _turn = self.turn.lock().await;
+        if self.stop.is_cancelled() {
+            return Ok(());
+        }
+        let record = Record { sponsors: Vec::new(), ..self.record.lock().expect("no panic").clone() };
+        record::write(store, self.id, &record).await?;
+        self.record.lock().expect("no panic").sponsors.clear();
+        Ok(())
     }
 
     /// Whether a proof here shows that `peer` equivocated when it led.
@@ -275,3 +297,17 @@ impl Member {
         std::mem::take(&mut *self.unserved.lock().expect("no panic"))
     }
 }
+
+/// Whether the state of `here` has come to where that joined, by an invitation of the epoch `since`.
+fn has_joined(group: &Group, here: PublicKey, since: u64) -> bool {
+    group.members().get(&here).is_some() && group.epoch() >= since
+}
+
+/// Whether `here`, which joins by an invitation of the epoch `since`, believes a node of its ticket. Who leads may have joined
+/// later than what is executed here says; but who was expelled since, in that epoch or later, is no member any more.
+fn believes(group: &Group, here: PublicKey, since: u64, sponsor: PublicKey) -> bool {
+    !has_joined(group, here, since) && group.expelled.get(&sponsor).is_none_or(|at| *at < since)
+}
+
+#[cfg(test)]
+mod tests;

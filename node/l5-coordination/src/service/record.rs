@@ -39,7 +39,8 @@ pub(crate) struct Record {
     pub name: String,
     #[n(1)]
     pub standing: Standing,
-    /// Members that are believed until the state is here: those of the ticket, and the leader that admitted this node.
+    /// Members that are believed until this node is one by its own state: those of the ticket, and the leader that admitted it.
+    /// None from then on.
     #[n(2)]
     pub sponsors: Vec<PublicKey>,
     /// The group's epoch when this node was invited. What the log says of it in earlier epochs is of an earlier membership.

@@ -53,6 +53,9 @@ impl Inbound for RaftService {
 /// How long the answer to heartbeats waits for a replica, so that a slow one does not hold up those of other groups.
 const BEAT_PATIENCE: Duration = Duration::from_millis(40);
 
+/// What is said to whom a snapshot left out: nothing here shows that it is no member any more.
+const UNSHOWN: &str = "the caller was a member, and a snapshot lacks it";
+
 /// A message of [`wire`], which names its group.
 trait ForGroup: minicbor::Encode<()> + for<'b> minicbor::Decode<'b, ()> {
     fn group(&self) -> GroupId;
@@ -253,8 +256,11 @@ impl RaftService {
     fn admit<T: ForGroup>(&self, caller: Caller, body: &[u8]) -> Result<(Arc<Member>, Arc<Replica>, T), Unserved> {
         let message: T = wire::read(body).map_err(Unserved::Malformed)?;
         let (member, replica) = self.find(message.group())?;
-        let admits = member.admits(self.0.shared.here(), caller.node);
-        if admits { Ok((member, replica, message)) } else { Err(Unserved::NotAMember) }
+        if member.admits(self.0.shared.here(), caller.node) {
+            return Ok((member, replica, message));
+        }
+        // From a majority it believes that, and deletes what it has.
+        Err(if replica.misses(caller.node) { Unserved::Stopped(UNSHOWN.to_owned()) } else { Unserved::NotAMember })
     }
 
     fn find(&self, group: GroupId) -> Result<(Arc<Member>, Arc<Replica>), Unserved> {

@@ -220,6 +220,9 @@ async fn step(
         tracing::debug!(group = %member.id, %error, "the log of the group was not shortened");
     }
     let Some(standing) = standing(shared, member, replica).await else {
+        if let Err(error) = member.forget_sponsors(shared.store.as_ref(), shared.here(), replica).await {
+            tracing::error!(group = %member.id, %error, "whom the ticket named could not be forgotten");
+        }
         withdrawn::watch(shared, replica.view().group());
         connect(shared, replica, redial);
         tell(groups, member, replica);

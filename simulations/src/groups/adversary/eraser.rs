@@ -10,11 +10,15 @@ use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
 
 use super::Target;
+use super::usurper::refusal;
 
 /// The interval of attempts.
 const EVERY: Duration = Duration::from_millis(120);
 /// How far behind its own node others may be: of what they have not executed yet, Raft believes a leader.
 const BEHIND: u64 = 10;
+
+/// What it writes down of a message that is refused, with the reason.
+const REFUSED: &str = "the message of an eraser is not taken";
 
 pub(super) fn start(target: Target) -> BoxFuture<'static, ()> {
     async move {
@@ -33,9 +37,25 @@ pub(super) fn start(target: Target) -> BoxFuture<'static, ()> {
             let victim = target.victim(&mut rng);
             for (committed, entries) in [(Some(at), Vec::new()), (None, vec![next])] {
                 let append = Append { group, leader, previous: Some(at), committed, entries };
-                target.send(victim, "append", wire::write(&append)).await;
+                if let Some(why) = refusal(&target, victim, "append", wire::write(&append)).await {
+                    target.books.note(format_args!("{REFUSED}: {why}"));
+                }
             }
         }
     }
     .boxed()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::noted;
+    use super::*;
+
+    /// P-141, SG-2
+    #[test]
+    fn its_messages_are_refused_for_what_they_say_of_the_log() {
+        let noted = noted("eraser");
+        let is_meant = |line: &&str| line.contains(REFUSED) && line.contains("contradicts the log here");
+        assert!(noted.lines().filter(is_meant).count() >= 10, "{noted}");
+    }
 }

@@ -4,7 +4,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use althing_coordination::consensus::wire::{self, Ballot, MembersRecord, Position, SnapshotPart};
+use althing_communication::{CallError, Request};
+use althing_coordination::RAFT;
+use althing_coordination::consensus::wire::{self, Ballot, MembersRecord, Position, SnapshotPart, Unserved};
 use althing_coordination::machine::group::Group;
 use althing_protocol::PublicKey;
 use althing_protocol::group::{Endorsed, GroupId, StateMark};
@@ -15,7 +17,7 @@ use minicbor::{Decode, Decoder, Encode};
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
 
-use super::Target;
+use super::{PATIENCE, Target};
 
 /// The interval of attempts.
 const EVERY: Duration = Duration::from_millis(150);
@@ -67,6 +69,11 @@ impl Lie {
         }
     }
 
+    /// Who votes in the log: those that do by the state that it shows.
+    fn log_voters(&self, state: &Group, liar: PublicKey) -> BTreeSet<PublicKey> {
+        if self.is_sole { BTreeSet::from([liar]) } else { state.members().voters().clone() }
+    }
+
     /// The rows of a state of a later epoch.
     fn rows(&self, state: &Group, liar: PublicKey) -> Option<Vec<ByteVec>> {
         let mut rows = state.rows();
@@ -91,6 +98,18 @@ fn member(row: &[u8]) -> Option<PublicKey> {
     is_member.then(|| decoder.decode().ok()).flatten()
 }
 
+/// What it writes down of a snapshot that is refused, with the reason.
+const REFUSED: &str = "the snapshot of a usurper is not taken";
+
+/// Sends a message; why it is refused, if somebody says so.
+pub(super) async fn refusal(target: &Target, to: PublicKey, operation: &str, body: Vec<u8>) -> Option<String> {
+    let request = Request { deadline: Some(PATIENCE), ..Request::new(operation, body) };
+    match target.running.communication.call(to, RAFT, request).await {
+        Err(CallError::Refused { body, .. }) => wire::read::<Unserved>(&body).ok().map(|why| why.to_string()),
+        _ => None,
+    }
+}
+
 pub(super) fn start(target: Target) -> BoxFuture<'static, ()> {
     async move {
         let (group, node) = (target.group, target.key.public());
@@ -103,22 +122,42 @@ pub(super) fn start(target: Target) -> BoxFuture<'static, ()> {
             let Some((term, applied)) = status.and_then(|status| Some((status.term + 1, status.applied?))) else {
                 continue;
             };
-            let Ok(Some(rows)) = target.running.groups.look(group, |state| lie.rows(state, node)) else {
+            let told = |state: &Group| lie.rows(state, node).map(|rows| (rows, lie.log_voters(state, node)));
+            let Ok(Some((rows, voters))) = target.running.groups.look(group, told) else {
                 continue;
             };
             let last = Position { term, index: applied + 1_000 };
-            let learners = target.honest.difference(&lie.gone).copied().collect();
+            let all: BTreeSet<PublicKey> = target.honest.difference(&lie.gone).copied().chain([node]).collect();
+            let learners = all.difference(&voters).copied().collect();
             let part = SnapshotPart {
                 group,
                 leader: Ballot { term, node, elected: true },
                 last: Some(last),
-                members: MembersRecord { at: Some(last), voters: vec![vec![node]], learners },
+                members: MembersRecord { at: Some(last), voters: vec![voters.into_iter().collect()], learners },
                 offset: 0,
                 rows,
                 is_last: true,
             };
-            target.send(victim, "snapshot", wire::write(&part)).await;
+            if let Some(why) = refusal(&target, victim, "snapshot", wire::write(&part)).await {
+                target.books.note(format_args!("{REFUSED}: {why}"));
+            }
         }
     }
     .boxed()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::noted;
+    use super::*;
+
+    /// P-105, SG-1: for what it says, and not because nobody can read it.
+    #[test]
+    fn its_snapshots_are_refused_for_the_voters_and_members_that_they_show() {
+        let noted = noted("usurper");
+        let refused: Vec<&str> = noted.lines().filter(|line| line.contains(REFUSED)).collect();
+        for why in ["another number of voters", "this node is no member in it", "a majority of the voters here"] {
+            assert!(refused.iter().any(|line| line.contains(why)), "{why}: {refused:#?}");
+        }
+    }
 }

@@ -8,7 +8,7 @@ use althing_conformance::groups::{GroupNode, Owner, group_of, hand_over, store};
 use althing_conformance::world::{connect, until};
 use althing_conformance::{NETWORK, NOW_MS, key};
 use althing_coordination::consensus::wire::{self, Append, Appended, Ballot, Barrier, EntryRecord, Payload, Unserved};
-use althing_coordination::{GroupError, RAFT, RAFT_LOG};
+use althing_coordination::{GROUPS, GroupError, RAFT, RAFT_LOG};
 use althing_protocol::PublicKey;
 use althing_protocol::group::GroupId;
 use althing_simnet::{LinkConfig, SimNet};
@@ -58,6 +58,22 @@ async fn an_expelled_member_is_not_served_by_who_joined_by_a_ticket_that_names_i
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     panic!("it is served yet");
+}
+
+/// P-101: once a node has joined, no former member counts for the ticket's sake any more.
+#[tokio::test(start_paused = true)]
+async fn whom_a_ticket_names_is_forgotten_on_disk_by_who_has_joined() {
+    let (_, nodes, id, late) = world().await;
+    let ticket = nodes[0].groups.invite(id, late.id(), 60_000).expect("an invitation");
+    assert!(ticket.contacts.iter().any(|contact| contact.node == nodes[1].id()), "{:?}", ticket.contacts);
+    late.groups.join(&ticket).await.expect("it joins");
+    late.groups.catch_up(id).await.expect("the group answers");
+    let is_named = || {
+        let record = late.store.read(GROUPS, id.as_bytes().as_slice()).expect("it can be read").expect("a record");
+        nodes.iter().any(|node| record.windows(32).any(|bytes| bytes == node.id().as_bytes()))
+    };
+    until("its record names nobody", || !is_named()).await;
+    assert_eq!(late.groups.overview(id).expect("the group").standing, "member");
 }
 
 /// The entries that a member has on disk.

@@ -10,7 +10,7 @@ use althing_coordination::consensus::wire::{
     self, Append, Appended, Ballot, Elect, Elected, EntryRecord, MembersRecord, Payload, Position, SnapshotPart,
     Transfer, Transferred, Unserved,
 };
-use althing_coordination::{Proofs, RAFT};
+use althing_coordination::{Proofs, RAFT, Role};
 use althing_protocol::GroupId;
 use althing_protocol::group::Equivocation;
 use althing_simnet::{LinkConfig, SimNet};
@@ -251,6 +251,50 @@ async fn members_whose_terms_were_driven_apart_elect_a_leader_again() {
     until("the two that are left follow one of them", agreed).await;
     world.nodes[third].set(world.id, "c", "d").await;
     assert_eq!(world.nodes[to].get(world.id, "c").await.as_deref(), Some("d"));
+}
+
+/// P-101, SG-3: a learner asks nobody for votes, so that whoever leads has to come to its term.
+#[tokio::test(start_paused = true)]
+async fn a_learner_whose_term_was_driven_up_is_led_again() {
+    let net = SimNet::new(1, LinkConfig::default()).named(NETWORK, NOW_MS);
+    let (nodes, id) = group_of(&net, 4).await;
+    nodes[0].set(id, "a", "b").await;
+    quiet(&nodes, id).await;
+    let (leads, _) = leader(&nodes, id).await;
+    let to = nodes.iter().position(|node| node.role(id) == Some(Role::Learner)).expect("three of four vote");
+    let from = (0..4).find(|at| *at != leads && *at != to).expect("another voter");
+    let third = 6 - leads - to - from;
+    let world = World { net, nodes, id, from, to };
+    for voter in [leads, third] {
+        world.net.cut(world.nodes[voter].id(), world.nodes[to].id());
+    }
+    let mut term = world.last().term;
+    for _ in 0..3 {
+        term += wire::TERM_AHEAD_MAX;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        world.ask::<_, Appended>(from, "append", &world.append(term, None, Vec::new())).await.expect("it is served");
+    }
+    assert_eq!(world.last().term, term, "three steps above the others");
+    for other in [leads, third, to] {
+        world.net.cut(world.nodes[from].id(), world.nodes[other].id());
+    }
+    for voter in [leads, third] {
+        world.net.heal(world.nodes[voter].id(), world.nodes[to].id());
+    }
+    let role = |at: usize| world.nodes[at].role(id);
+    let led_by = || world.nodes[to].groups.overview(id).expect("the group").replica.and_then(|replica| replica.leader);
+    let leads_it = |at: &usize| role(*at) == Some(Role::Leader) && led_by() == Some(world.nodes[*at].id());
+    let is_led = || [leads, third].iter().any(leads_it);
+    for _ in 0..600 {
+        if is_led() {
+            break;
+        }
+        // An election for each step, and they dial each other first.
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert!(is_led(), "{:?} instead of one of the two others", led_by());
+    world.nodes[leads].set(id, "c", "d").await;
+    assert_eq!(world.nodes[to].get(id, "c").await.as_deref(), Some("d"));
 }
 
 /// P-142

@@ -9,7 +9,7 @@ use althing_protocol::SecretKey;
 use futures::future::BoxFuture;
 use tokio::sync::{broadcast, watch};
 
-use super::super::wire::TERM_AHEAD_MAX;
+use super::super::wire::TERM_MAX;
 use super::*;
 
 fn node(seed: u8) -> PublicKey {
@@ -31,7 +31,24 @@ fn a_later_ballot_in_the_name_of_who_asks_is_none_for_it() {
     for answer in [asked, ballot(2, 1, false), ballot(3, 2, true), ballot(3, 3, false)] {
         assert_eq!(told(answer).ok(), Some(answer), "as it is");
     }
-    assert!(told(ballot(3 + TERM_AHEAD_MAX, 3, false)).is_err(), "nobody is believed a term that far ahead");
+}
+
+/// P-101, SG-3: a learner whose term was driven up asks nobody.
+#[test]
+fn a_ballot_that_is_too_far_above_is_taken_as_far_as_one_step_reaches() {
+    let asked = ballot(2, 1, true);
+    let told = |answer| answered(asked, answer, node(2));
+    let step = ballot(2 + TERM_AHEAD_MAX, 2, false);
+    assert_eq!(told(ballot(2 + TERM_AHEAD_MAX, 3, true)).ok(), Some(ballot(2 + TERM_AHEAD_MAX, 3, true)), "as it is");
+    for far in [3 + TERM_AHEAD_MAX, TERM_MAX] {
+        for (of, elected) in [(1, true), (3, true), (3, false)] {
+            assert_eq!(told(ballot(far, of, elected)).ok(), Some(step), "{far} of {of}: no more than one step");
+        }
+    }
+    assert!(told(ballot(TERM_MAX + 1, 3, false)).is_err(), "no term is left after it");
+    let high = ballot(TERM_MAX - 1, 1, true);
+    assert_eq!(answered(high, ballot(TERM_MAX, 3, false), node(2)).ok(), Some(ballot(TERM_MAX, 3, false)));
+    assert!(answered(high, ballot(TERM_MAX + 1, 3, false), node(2)).is_err(), "though it is less than a step above");
 }
 
 #[test]

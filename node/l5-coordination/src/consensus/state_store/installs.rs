@@ -1,9 +1,11 @@
 //! A snapshot that was checked takes the place of the state only if that still holds.
 
-use althing_protocol::SecretKey;
+use althing_protocol::{PublisherId, SecretKey};
 use althing_store::MemoryStore;
+use futures::stream;
 
 use super::super::arriving::{Arriving, Room};
+use super::super::records::{EntryRecord, Payload as Record};
 use super::super::wire::{Ballot, SnapshotPart};
 use super::*;
 
@@ -26,16 +28,18 @@ fn arrived(epoch: u64) -> Arc<Image> {
     Image::checked(arrived.rows, group, arrived.share)
 }
 
+/// The description of a snapshot up to that entry.
+fn at(index: u64) -> SnapshotMeta {
+    let last_log_id = Some(LogId::from(Position { term: 1, index }));
+    SnapshotMeta { last_log_id, last_membership: StoredMembership::default() }
+}
+
 /// P-105, SG-1
 #[tokio::test]
 async fn a_snapshot_does_not_take_back_what_was_executed_since_it_was_checked() {
     let store = Arc::new(MemoryStore::new(&[RAFT_SNAPSHOTS]));
     let opened = StateStore::open(GroupId::from_digest(GROUP), "test", Pen::new(store), 1 << 20);
     let mut state = opened.expect("a state");
-    let at = |index| SnapshotMeta {
-        last_log_id: Some(LogId::from(Position { term: 1, index })),
-        last_membership: StoredMembership::default(),
-    };
     state.state.write().expect("no holder panics").group.epoch = 5;
     let refused = state.install_snapshot(&at(8), arrived(4)).await.expect_err("it is of an earlier epoch");
     assert!(refused.to_string().contains("older"), "{refused}");
@@ -44,4 +48,37 @@ async fn a_snapshot_does_not_take_back_what_was_executed_since_it_was_checked() 
     assert!(state.get_current_snapshot().await.expect("it can be read").is_none(), "nothing of it is on disk");
     state.install_snapshot(&at(9), arrived(5)).await.expect("nothing is taken back");
     assert_eq!(state.view().applied.map(|id| id.index), Some(9));
+}
+
+/// P-109, SG-1: who is told by a majority that it is no member deletes what it has.
+#[tokio::test]
+async fn who_is_none_by_a_snapshot_is_missing_also_after_a_restart_until_it_is_a_member_again() {
+    let store = Arc::new(MemoryStore::new(&[RAFT_SNAPSHOTS]));
+    let open = || {
+        let opened = StateStore::open(GroupId::from_digest(GROUP), "test", Pen::new(store.clone()), 1 << 20);
+        opened.expect("a state")
+    };
+    let node = SecretKey::from_seed(&[2; 32]).public();
+    let join = |state: &StateStore| {
+        let owner = PublisherId::from_digest([1; 32]);
+        let joined =
+            state.state.write().expect("no holder panics").group.members.join(node, owner, Vec::new(), None, 1);
+        joined.expect("there is room");
+    };
+    let mut state = open();
+    join(&state);
+    let rows = Group::new(state.id, "test").rows();
+    state.install_snapshot(&at(9), Image::new(rows)).await.expect("it can be read");
+    assert_eq!(state.view().missing, [node]);
+    let mut again = open();
+    assert_eq!(again.view().missing, [node]);
+    // With the next snapshot that it makes itself it knows it yet.
+    again.build_snapshot().await.expect("it is written");
+    let mut last = open();
+    assert_eq!(last.view().missing, [node]);
+    join(&last);
+    let record = EntryRecord { at: Position { term: 1, index: 10 }, payload: Record::Batch(1, vec![7u8].into()) };
+    let entry = record.into_entry().expect("an entry");
+    last.apply(stream::iter([Ok((entry, None))])).await.expect("it is executed");
+    assert!(last.view().missing.is_empty());
 }

@@ -140,6 +140,22 @@ async fn a_vote_is_told_to_nobody_before_it_is_on_disk() {
     assert_eq!(again.read_vote().await.expect("it can be read"), Some(vote));
 }
 
+/// SG-2: the replica stops there; what it acknowledged before is not for a leader to drop when it has started again.
+#[tokio::test]
+async fn what_is_committed_is_not_cut_off_and_known_to_be_committed_after_a_restart() {
+    let store = Held::new();
+    let mut log = LogStore::open(group(), Pen::new(store.clone())).expect("a log");
+    append(&mut log, 1, 0..9, 10).await.expect("it is added");
+    log.save_committed(Some(at(1, 6))).await.expect("the log has it");
+    log.truncate_after(Some(at(1, 4))).await.expect_err("it is committed");
+    assert_eq!(on_disk(&store).len(), 9);
+    let mut again = LogStore::open(group(), Pen::new(store.clone())).expect("a log");
+    assert_eq!(again.committed(), Some(at(1, 6)));
+    assert_eq!(again.read_committed().await.expect("it can be read"), Some(at(1, 6)));
+    again.truncate_after(Some(at(1, 6))).await.expect("the others are not");
+    assert_eq!(on_disk(&store).len(), 7);
+}
+
 /// SG-8: as openraft's replication asks for them.
 #[tokio::test]
 async fn who_lags_behind_is_sent_each_entry_that_is_read_for_it() {

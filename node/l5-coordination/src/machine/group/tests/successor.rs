@@ -1,7 +1,9 @@
 //! What a snapshot may not take back (P-105, SG-1). Each forged state is one that its rows give, so it is signed as it must be.
 
+use althing_protocol::limits::GROUP_MEMBERS_MAX;
+
 use super::*;
-use crate::machine::successor::{check, check_log};
+use crate::machine::successor::{check, check_log, missing};
 
 /// Four members, of whom three vote; another one was expelled, and an invitation used by one that left.
 fn world() -> World {
@@ -230,13 +232,41 @@ fn no_snapshot_takes_back_the_end_of_the_group() {
     assert!(judged(&forged, &world).is_err_and(|why| why.contains("end of the group that is known here")));
 }
 
+/// One of as many nodes as one likes, of which none is a member.
+fn numbered(number: usize) -> PublicKey {
+    let mut seed = [77; 32];
+    seed[..8].copy_from_slice(&number.to_be_bytes());
+    SecretKey::from_seed(&seed).public()
+}
+
+/// P-105, P-109: one of five can have the others take a snapshot without a fourth, since no row shows who signed that.
+#[test]
+fn whom_a_snapshot_lacks_nobody_knows_to_have_left() {
+    let mut world = World::new();
+    for seed in [2, 3, 4, 5] {
+        world.admit(&key(seed), seed);
+    }
+    assert_eq!(world.group.members().voters(), &nodes(&[1, 2, 3, 4, 5]));
+    let (lost, joined) = (key(3).public(), world.group.members().joined());
+    let forged = with(&world.group, &[1, 2, 4, 5], &[1, 2, 4], joined);
+    let expelled = BTreeMap::from([(lost, world.group.epoch)]);
+    for forged in [forged.clone(), Group { expelled, ..forged.clone() }] {
+        assert_eq!(judged(&forged, &world), Ok(()), "it may be the group's");
+        assert_eq!(missing(&[], &world.group, &forged), [lost], "though it says that it was expelled");
+    }
+    assert_eq!(missing(&[lost], &forged, &forged), [lost], "by the next one, too");
+    assert!(missing(&[lost], &forged, &world.group).is_empty(), "it is a member again");
+    let new = Group::new(world.group.id(), NETWORK);
+    assert!(missing(&[], &new, &forged).is_empty(), "who has just joined knew nobody");
+    // The last ones of many.
+    let many: Vec<PublicKey> = (0..GROUP_MEMBERS_MAX).map(numbered).collect();
+    let last = missing(&many, &world.group, &forged);
+    assert_eq!((last.len(), last.first(), last.last()), (GROUP_MEMBERS_MAX, many.get(1), Some(&lost)));
+}
+
 #[test]
 fn made_up_expulsions_push_out_none_that_is_known() {
-    let node = |number: usize| {
-        let mut seed = [77; 32];
-        seed[..8].copy_from_slice(&number.to_be_bytes());
-        SecretKey::from_seed(&seed).public()
-    };
+    let node = numbered;
     let mut world = world();
     let forged = Group {
         epoch: world.group.epoch + 9,
