@@ -166,27 +166,13 @@ impl Agents {
 
 #[cfg(test)]
 mod tests {
-    use althing_protocol::SecretKey;
     use althing_protocol::group::GroupId;
 
     use super::*;
-    use crate::machine::members::Members;
-
-    fn owner(number: u8) -> PublisherId {
-        PublisherId::from_digest([number; 32])
-    }
+    use crate::machine::shares::tests::{members, owner};
 
     fn deployment(by: u8, agent: &str, made_ms: u64) -> Deployment {
         Deployment::new(GroupId::from_digest([9; 32]), owner(by), agent, b"{}".to_vec(), made_ms)
-    }
-
-    fn members(owners: &[u8]) -> Members {
-        let mut members = Members::default();
-        for number in owners {
-            let node = SecretKey::from_seed(&[*number; 32]).public();
-            members.join(node, owner(*number), Vec::new(), None, 5).expect("another member");
-        }
-        members
     }
 
     /// The same, as a snapshot has it.

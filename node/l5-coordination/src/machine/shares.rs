@@ -134,18 +134,19 @@ impl Ledger {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use althing_protocol::SecretKey;
     use proptest::prelude::*;
 
     use super::*;
 
-    fn owner(number: u8) -> PublisherId {
+    /// The owner of that number.
+    pub fn owner(number: u8) -> PublisherId {
         PublisherId::from_digest([number; 32])
     }
 
     /// One member of each of these owners.
-    fn members(owners: &[u8]) -> Members {
+    pub fn members(owners: &[u8]) -> Members {
         let mut members = Members::default();
         for number in owners {
             let node = SecretKey::from_seed(&[*number; 32]).public();

@@ -128,24 +128,9 @@ pub(super) fn size(key: &str, bytes: &[u8]) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use althing_protocol::SecretKey;
-
     use super::*;
     use crate::machine::members::Members;
-
-    fn owner(number: u8) -> PublisherId {
-        PublisherId::from_digest([number; 32])
-    }
-
-    /// A group with one member of each of these owners.
-    fn members(owners: &[u8]) -> Members {
-        let mut members = Members::default();
-        for number in owners {
-            let node = SecretKey::from_seed(&[*number; 32]).public();
-            members.join(node, owner(*number), Vec::new(), None, 5).expect("another member");
-        }
-        members
-    }
+    use crate::machine::shares::tests::{members, owner};
 
     /// Writes in a group of one owner.
     fn write(values: &mut Values, set: &Set) -> Result<u64, Refusal> {
