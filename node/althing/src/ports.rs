@@ -273,3 +273,83 @@ fn join_lan(key: &SecretKey, network: &dyn Network, config: &Config) -> LanPort 
         None => LanPort::Failed("this node listens on no TCP port".to_owned()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use althing_execution::AgentState;
+    use althing_execution::tools::Fault;
+    use althing_node::{Adoption, Environment, adopted};
+    use althing_td::{Callers, Place};
+    use serde_json::json;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// A Thing of this machine, at an address with a name, and how often somebody connected to it.
+    async fn lamp() -> (String, Arc<AtomicUsize>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let url = format!("http://localhost:{}/lamp", listener.local_addr().expect("bound").port());
+        let td = json!({
+            "@context": "https://www.w3.org/2022/wot/td/v1.1",
+            "title": "Lamp",
+            "securityDefinitions": { "none": { "scheme": "nosec" } },
+            "security": "none",
+            "properties": { "level": { "type": "integer", "readOnly": true, "forms": [{ "href": "/level" }] } },
+        });
+        let connections = Arc::<AtomicUsize>::default();
+        let counted = connections.clone();
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                counted.fetch_add(1, Ordering::Relaxed);
+                let mut request = [0; 8_192];
+                let read = stream.read(&mut request).await.unwrap_or(0);
+                let body = if request[..read].starts_with(b"GET /lamp ") { td.to_string() } else { "7".to_owned() };
+                let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: ";
+                // Whoever asked may be gone.
+                let _ = stream.write_all(format!("{head}{}\r\n\r\n{body}", body.len()).as_bytes()).await;
+            }
+        });
+        (url, connections)
+    }
+
+    /// SR-4: where the name of a Thing leads is looked up when it is adopted, and what calls it follows the name nowhere else.
+    #[tokio::test]
+    async fn an_adopted_thing_is_not_called_where_its_name_did_not_lead_when_it_was_adopted() {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let (url, connections) = lamp().await;
+        let ports = althing_execution::Ports { connect: connect(), ..althing_execution::Ports::none() };
+        let host = Host::new(builtins(), ProcessConfig::default()).with_ports(ports);
+        let folder = Path::new("/");
+        let server = |spec: &ToolServerSpec| (host.ports.connect)("lamp", spec, folder, None);
+        let adoption = Adoption {
+            at: ToolServerSpec::Url { url, secret: None, leads_to: Vec::new() },
+            name: None,
+            callers: Callers::Own,
+            allow: Vec::new(),
+            environment: Environment::default(),
+        };
+        let mut file = adoption.draft(&host, folder).await.expect("a Thing").file;
+        assert_eq!(file.tools["thing"].leads_to(), [Place::ThisMachine]);
+        let near = server(&file.tools["thing"]);
+        assert_eq!(near.call("read_level", json!({})).await.expect("an answer")["content"][0]["text"], "7");
+        near.stop().await;
+
+        // What would have been kept had the name led to a server of the internet then: by now it leads to this machine.
+        let Some(ToolServerSpec::Thing { leads_to, .. }) = file.tools.get_mut("thing") else { panic!("a Thing") };
+        *leads_to = vec![Place::Internet];
+        let asked = connections.load(Ordering::Relaxed);
+        let moved = server(&file.tools["thing"]);
+        assert!(matches!(moved.call("read_level", json!({})).await, Err(Fault::Failed(_))), "it leads to this machine");
+        let state = moved.state();
+        assert!(matches!(&state, AgentState::Unreachable { why } if why.contains("not followed there")), "{state:?}");
+        moved.stop().await;
+        assert_eq!(connections.load(Ordering::Relaxed), asked, "nobody connected");
+
+        // Its owner looks at it again, and agrees to where it is now.
+        let again = adopted(&file).expect("it was adopted").draft(&host, folder).await.expect("a Thing").file;
+        assert_eq!(again.tools["thing"].leads_to(), [Place::ThisMachine]);
+    }
+}

@@ -26,5 +26,6 @@ mod strangers;
 mod support;
 mod things;
 mod totals;
+mod turns;
 mod twins;
 mod witness;

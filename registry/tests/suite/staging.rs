@@ -5,15 +5,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::party::{NETWORK, Party, client_at};
-use crate::support::{NOW, Rules, Served, open, problem};
+use crate::support::{FROM, NOW, Rules, Served, open, problem};
 use althing_fetch::{Fetch, SystemResolver};
 use althing_protocol::registry::{Audience, Role};
 use althing_protocol::{SecretKey, digest};
 use althing_registry::machine::Admission;
-use althing_registry::service::{FAMILIES, Registry, RegistryConfig, RequestError, Stage, StageError, Visitor};
+use althing_registry::service::{
+    FAMILIES, KEPT_BUNDLE_BYTES_MAX, Registry, RegistryConfig, RequestError, Stage, StageError, Visitor, hex,
+};
 use althing_registry_client::{BuildMachine, RegistryError};
 use althing_store::MemoryStore;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use reqwest::{Body, Method};
+use serde_json::json;
 use tokio::sync::oneshot::{self, error::TryRecvError};
 
 const BUNDLE: &[u8] = b"the files of a bundle";
@@ -30,6 +35,12 @@ fn stage(org: &Party, number: usize) -> Stage {
         bundle: BUNDLE.to_vec(),
         digest: digest(BUNDLE),
     }
+}
+
+/// The same, with a bundle of so many bytes.
+fn stage_of(org: &Party, number: usize, bytes: usize) -> Stage {
+    let bundle = vec![7; bytes];
+    Stage { digest: digest(&bundle), bundle, ..stage(org, number) }
 }
 
 /// A registry whose disk takes a second for each write, and its clock.
@@ -125,6 +136,46 @@ async fn who_may_not_publish_sends_no_bundle() {
         let request = served.request(Method::POST, "/staged").bearer_auth(session).body(endless);
         let (status, told) = problem(request.send().await.expect("an answer")).await;
         assert!(status == 403 && told["detail"].as_str().is_some_and(|why| why.contains("--publisher")), "{told}");
+    }
+}
+
+/// SR-2: keys cost nothing, so what waits is that of the address from which the request came.
+#[tokio::test]
+async fn whose_address_has_its_share_stages_nothing_more_and_others_do() {
+    const MIB: usize = 1 << 20;
+    let (org, other, served) = (Party::new(1), Party::new(2), Served::start(open()).await);
+    let (full, free) = ("198.51.100.1", "198.51.100.2");
+    // 63 MiB: of the share of 64 there is not quite one left.
+    for number in 0..21 {
+        let (visitor, largest) = (Visitor::Publisher(org.id()), stage_of(&org, number, KEPT_BUNDLE_BYTES_MAX));
+        let staging = served.registry.staging();
+        staging.stage(visitor, Some(full.to_owned()), largest, ()).await.expect("there is room");
+    }
+    let post = async |party: &Party, from: Option<&str>, number: usize, bytes: usize| {
+        let Stage { agent, version, description, bundle, digest } = stage_of(party, number, bytes);
+        let sent = json!({
+            "agent": agent.to_string(), "version": version.to_string(),
+            "description": String::from_utf8(description).expect("text"),
+            "bundle": STANDARD.encode(bundle), "digest": hex(&digest),
+        });
+        let request = served.request(Method::POST, "/staged").bearer_auth(party.session(&served));
+        let request = match from {
+            Some(from) => request.header(FROM, from),
+            None => request,
+        };
+        let answer = request.body(sent.to_string()).send().await.expect("an answer");
+        (answer.status().as_u16(), answer.text().await.expect("text"))
+    };
+    for party in [&org, &other] {
+        let (status, told) = post(party, Some(full), 100, MIB).await;
+        assert!(status == 507 && told.contains("from your network"), "{status}: {told}");
+    }
+    let (status, told) = post(&other, Some(full), 101, 1).await;
+    assert_eq!(status, 201, "there is room for a short one: {told}");
+    // From there, and through a proxy of this machine, which stands for many.
+    for (number, from) in [(102, Some(free)), (103, None)] {
+        let (status, told) = post(&org, from, number, MIB).await;
+        assert_eq!(status, 201, "{from:?}: {told}");
     }
 }
 

@@ -1,21 +1,15 @@
-//! What strangers make a registry do: nothing is verified for who may not publish here, nor of what would be left out; what is
-//! here is not taken again; and what they send and read takes turns.
+//! What strangers make a registry do: nothing is verified for who may not publish here, nor of what would be left out; and what
+//! is here is not taken again.
 
 use crate::party::{NETWORK, Party, client, refused};
-use crate::support::{NOW, Rules, Served, TD, anonymous, open, problem, thing};
+use crate::support::{NOW, Rules, Served, open, problem};
+use althing_protocol::SecretKey;
 use althing_protocol::limits::KEYLOG_EVENTS_MAX;
 use althing_protocol::object::{self, Grant};
 use althing_protocol::record::Contact;
 use althing_protocol::registry::{Audience, Presence, Role, SignIn, Submission};
-use althing_protocol::{SecretKey, digest};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use futures::FutureExt as _;
-use futures::future::join_all;
 use minicbor::bytes::ByteVec;
-use reqwest::{Body, Method, RequestBuilder};
-use serde_json::json;
-use tokio::task::unconstrained;
+use reqwest::{Body, Method};
 
 /// As many events as a key log may have, of which the first one alone is one: whoever verifies them says so.
 fn long(party: &Party) -> Vec<ByteVec> {
@@ -120,50 +114,4 @@ async fn a_bundle_that_is_here_is_neither_read_nor_written_again() {
     }
     assert_eq!(served.store.writes(), before + 1, "nothing more");
     assert_eq!(served.get(&path).await.text().await.expect("text"), "files");
-}
-
-/// SR-7
-#[tokio::test]
-async fn what_strangers_send_and_read_at_length_is_worked_on_in_turns() {
-    let (org, served) = (Party::new(1), Served::start(open()).await);
-    served.have("urn:a", "Lamp").await;
-    org.publishes(&served, org.release("echo", "1.0.0", Audience::public(), b"files")).await.expect("accepted");
-    let session = org.session(&served);
-    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-    let description = String::from_utf8(org.td("billing", "1.0.0")).expect("text");
-    let staged = json!({
-        "agent": org.agent("billing").to_string(), "version": "1.0.0", "description": description,
-        "bundle": STANDARD.encode(b"files"), "digest": hex(&digest(b"files")),
-    });
-    let asked = || {
-        let things = |method, path, kind, body: serde_json::Value| {
-            served.request(method, path).header("content-type", kind).body(body.to_string())
-        };
-        [
-            (204, served.request(Method::PUT, &format!("/agents/{}/1.0.0/bundle", org.agent("echo"))).body("files")),
-            (201, things(Method::POST, "/things", TD, anonymous("Lamp"))),
-            (201, things(Method::PUT, "/things/urn:b", TD, thing("urn:b", "Lamp"))),
-            (204, things(Method::PATCH, "/things/urn:a", "application/merge-patch+json", json!({ "title": "Bulb" }))),
-            (200, served.request(Method::GET, "/things?limit=2")),
-            (201, things(Method::POST, "/staged", "application/json", staged.clone()).bearer_auth(&session)),
-            (200, served.request(Method::GET, "/staged").bearer_auth(&session)),
-        ]
-    };
-    let (turns, mut held) = (served.registry.turns(), Vec::new());
-    while let Some(turn) = unconstrained(turns.short(None)).now_or_never() {
-        held.push(turn);
-    }
-    while let Some(turn) = unconstrained(turns.read(None)).now_or_never() {
-        held.push(turn);
-    }
-    for busy in join_all(asked().map(|(_, request)| request.send())).await {
-        let busy = busy.expect("an answer");
-        let path = busy.url().path().to_owned();
-        assert!(busy.status() == 503 && busy.headers()["retry-after"] == "1", "{path}: {}", busy.status());
-    }
-    drop(held);
-    let (expected, requests): (Vec<u16>, Vec<RequestBuilder>) = asked().into_iter().unzip();
-    let answers = join_all(requests.into_iter().map(RequestBuilder::send)).await;
-    let answered: Vec<u16> = answers.into_iter().map(|one| one.expect("an answer").status().as_u16()).collect();
-    assert_eq!(answered, expected);
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-use althing_edge::Limits;
+use althing_edge::{Limits, Peer};
 use althing_protocol::{PublisherId, SecretKey};
 use althing_registry::http::at_own_names;
 use althing_registry::machine::Admission;
@@ -12,6 +12,7 @@ use althing_registry::machine::things::Quotas;
 use althing_registry::service::{DirectoryConfig, FAMILIES, Registry, RegistryConfig, keep_indexed};
 use althing_registry::tokens::{Access, TokenScope, Tokens};
 use althing_store::{Batch, Durability, Family, MemoryStore, Range, ReadError, Rows, Snapshot, Store, WriteError};
+use axum::middleware::{Next, from_fn};
 use futures::future::BoxFuture;
 use reqwest::{Client, Method, RequestBuilder, Response, StatusCode};
 use serde_json::{Value, json};
@@ -21,6 +22,8 @@ pub const NOW: u64 = 1_700_000_000_000;
 pub const TD: &str = "application/td+json";
 /// The name by which the registry is asked, beside its address.
 pub const HOST: &str = "registry.example.org";
+/// The header that says from where a request comes, if not from this machine.
+pub const FROM: &str = "x-from";
 
 /// Who may do what.
 #[derive(Debug, Clone, Copy, Default)]
@@ -130,6 +133,7 @@ impl Served {
         let (url, stop) = (format!("http://{address}"), CancellationToken::new());
         let named = althing_edge::Access::at(address, vec![HOST.to_owned()]);
         let router = at_own_names(althing_registry::http::router(registry.clone()), named);
+        let router = router.layer(from_fn(from_elsewhere));
         tokio::spawn(althing_edge::serve(listener, router, Limits::default(), stop.clone()));
         let indexing = tokio::spawn(keep_indexed(registry.clone(), folder.path().join("search")));
         // Another test may have installed it.
@@ -216,6 +220,16 @@ impl Served {
         let request = self.request(Method::DELETE, &format!("/things/{}", escaped(id)));
         request.send().await.expect("an answer").status()
     }
+}
+
+/// Has a request come from where its header says: all that tests send comes from this machine, where a proxy may stand for
+/// many.
+async fn from_elsewhere(mut request: axum::extract::Request, next: Next) -> axum::response::Response {
+    let from = request.headers().get(FROM).map(|from| from.to_str().expect("text").parse().expect("an address"));
+    if let Some(from) = from {
+        request.extensions_mut().insert(Peer(from));
+    }
+    next.run(request).await
 }
 
 /// A text as a part of an address.

@@ -49,6 +49,7 @@ mod searching;
 mod slow_disks;
 mod standing_streams;
 mod strangers;
+mod strangers_tools;
 mod stream_limits;
 mod task_bounds;
 mod traces;

@@ -92,6 +92,31 @@ fn a_token_is_asked_for_where_one_is_set() {
     assert_eq!(get(&gateway, "/healthz", &[]).status, 200, "health is for watchdogs without secrets");
 }
 
+/// SR-6: what strangers are shown is shown under the node's own names, and to no other site's page.
+#[test]
+fn introductions_are_made_under_the_nodes_own_names_only() {
+    let machine = Machine::new();
+    let config = "[introduce]\nlisten = \"127.0.0.1:0\"\n[gateway]\nhosts = [\"lamp.example\"]\n";
+    machine.write("config/althing/althing.toml", config);
+    let node = machine.up_alone(&["--introduce"]);
+    machine.add("lamp", &cast::echo("lamp", "anyone"));
+    let address = node.said["introducing"][0].as_str().expect("an address").to_owned();
+    let (base, port) = (format!("http://{address}"), address.rsplit(':').next().expect("a port"));
+    let paths = ["/things/lamp", "/.well-known/wot", "/a2a/lamp/.well-known/agent-card.json"];
+    for host in [address.clone(), format!("localhost:{port}"), format!("lamp.example:{port}")] {
+        for path in paths {
+            let answer = get(&base, path, &[("Host", &host)]);
+            assert_eq!(answer.status, 200, "{host}{path}: {answer:?}");
+        }
+    }
+    for path in paths {
+        let rebound = get(&base, path, &[("Host", &format!("evil.example:{port}"))]);
+        assert!(rebound.status == 421 && !rebound.body.contains("lamp"), "{path}: {rebound:?}");
+        let page = get(&base, path, &[("Origin", &format!("http://evil.example:{port}"))]);
+        assert!(page.status == 403 && !page.body.contains("lamp"), "{path}: {page:?}");
+    }
+}
+
 #[test]
 fn who_stalls_is_let_go() {
     let machine = Machine::new();
