@@ -473,9 +473,9 @@ impl Replica {
             || self.raft.metrics().borrow_watched().membership_config.get_node(&NodeId(node)).is_some()
     }
 
-    /// Whether `node` was a member, and is none only because a snapshot that another member sent lacks it.
-    pub(crate) fn misses(&self, node: PublicKey) -> bool {
-        self.state.view().missing.contains(&node)
+    /// Whether an entry that was executed here removed `node`, which is no member since.
+    pub(crate) fn has_removed(&self, node: PublicKey) -> bool {
+        self.state.view().leavers.contains(&node)
     }
 
     /// Keeps the log short: has a snapshot made when much was executed since the last one, and those entries deleted that it

@@ -23,6 +23,7 @@ use super::types::{Applied, EntryPayload as Payload, LogId, NodeId, SnapshotMeta
 use super::watch;
 use crate::machine::group::Group;
 use crate::machine::group::comparison::{self, MARK_MS};
+use crate::machine::outcome::Reply;
 use crate::machine::rows::RowError;
 use crate::machine::successor;
 
@@ -48,8 +49,19 @@ pub(crate) struct State {
     pub group: Group,
     pub applied: Option<LogId>,
     pub members: StoredMembership,
-    /// The nodes that were members here and are none by a snapshot, the last ones last: no row shows who signed that.
-    pub missing: Vec<PublicKey>,
+    /// The nodes that are no members any more since an entry was executed here, the last ones last. A snapshot shows of nobody who
+    /// signed that.
+    pub leavers: Vec<PublicKey>,
+}
+
+impl State {
+    /// Executes a batch of the log, and keeps who left by it.
+    fn execute(&mut self, at_ms: u64, batch: &Result<Authored<CommandBatch>, ObjectError>) -> Reply {
+        let before: Vec<PublicKey> = self.group.members().iter().map(|(node, _)| *node).collect();
+        let reply = self.group.apply(at_ms, batch);
+        self.leavers = successor::leavers(&self.leavers, &before, &self.group);
+        reply
+    }
 }
 
 /// The state of one group, and its snapshots.
@@ -82,8 +94,8 @@ struct Description {
     #[n(3)]
     rows: u64,
     /// What is no part of the group's state.
-    #[n(4)]
-    missing: Option<Vec<PublicKey>>,
+    #[n(5)]
+    leavers: Option<Vec<PublicKey>>,
 }
 
 impl Description {
@@ -112,7 +124,7 @@ impl StateStore {
     /// The disk fails, or the snapshot is damaged.
     pub fn open(id: GroupId, network: &str, pen: Arc<Pen>, log_bytes: u64) -> io::Result<StateStore> {
         let (group, members) = (Group::new(id, network), StoredMembership::default());
-        let empty = State { group, applied: None, members, missing: Vec::new() };
+        let empty = State { group, applied: None, members, leavers: Vec::new() };
         let opened = StateStore {
             id,
             network: network.into(),
@@ -125,7 +137,7 @@ impl StateStore {
         };
         if let Some((description, rows)) = opened.read()? {
             let group = opened.restore(&rows).map_err(|error| damaged(&error))?;
-            opened.replace(&description.meta()?, group, description.missing.unwrap_or_default());
+            opened.replace(&description.meta()?, group, description.leavers.unwrap_or_default());
         }
         Ok(opened)
     }
@@ -173,8 +185,8 @@ impl StateStore {
         checked.map_err(|why| io::Error::other(format!("the snapshot is refused, since entries were executed: {why}")))
     }
 
-    fn replace(&self, meta: &SnapshotMeta, group: Group, missing: Vec<PublicKey>) {
-        let next = State { group, applied: meta.last_log_id, members: meta.last_membership.clone(), missing };
+    fn replace(&self, meta: &SnapshotMeta, group: Group, leavers: Vec<PublicKey>) {
+        let next = State { group, applied: meta.last_log_id, members: meta.last_membership.clone(), leavers };
         let before = {
             let mut state = self.state.write().expect("no holder of the state panics");
             self.tally().replaced();
@@ -212,7 +224,7 @@ impl StateStore {
     }
 
     /// Writes a snapshot, and deletes the one before, unless that is a later one.
-    async fn write(&self, meta: &SnapshotMeta, rows: &[Vec<u8>], missing: Vec<PublicKey>) -> io::Result<()> {
+    async fn write(&self, meta: &SnapshotMeta, rows: &[Vec<u8>], leavers: Vec<PublicKey>) -> io::Result<()> {
         let _writing = self.writing.lock().await;
         let before = self.description()?;
         let last = meta.last_log_id.map(Position::from);
@@ -231,8 +243,8 @@ impl StateStore {
             }
         }
         let members = (&meta.last_membership).into();
-        let missing = (!missing.is_empty()).then_some(missing);
-        let description = Description { number, last, members, rows: rows.len() as u64, missing };
+        let leavers = (!leavers.is_empty()).then_some(leavers);
+        let description = Description { number, last, members, rows: rows.len() as u64, leavers };
         batch.put(RAFT_SNAPSHOTS, description_key(self.id), encode(&description));
         self.pen.write(batch, Durability::Synced).await?;
         match before {
@@ -270,7 +282,8 @@ impl StateStore {
     }
 
     /// Executes one entry. The state is locked for the whole of it and no longer: whoever reads sees all of a batch that its author
-    /// signed, or nothing of it, and waits for one batch at most, whose cost is bounded ([`crate::machine::work::Steps`]).
+    /// signed, or nothing of it, and waits for one batch at most, whose cost is bounded ([`crate::machine::work::Steps`]), and for what time does
+    /// with it, which is never more than ending all tasks.
     fn apply_one(&self, id: LogId, payload: &Payload) -> Applied {
         // Signatures are verified before the lock is taken.
         let opened = match payload {
@@ -288,9 +301,7 @@ impl StateStore {
         if let Some(mark) = mark {
             comparison::keep_mark(&mut state.group, mark);
         }
-        let applied = opened.map(|(at_ms, batch)| state.group.apply(at_ms, &batch));
-        let State { group, missing, .. } = &mut *state;
-        missing.retain(|node| group.members().get(node).is_none());
+        let applied = opened.map(|(at_ms, batch)| state.execute(at_ms, &batch));
         Applied(applied)
     }
 
@@ -303,17 +314,17 @@ impl StateStore {
         comparison::mark_before(&self.view().group, at_ms)
     }
 
-    /// A snapshot of the state now, and who is missing in it.
+    /// A snapshot of the state now, and who left before it.
     fn picture(&self) -> (SnapshotMeta, Vec<Vec<u8>>, Vec<PublicKey>) {
         // Copied, since it takes much less than writing the rows: entries that are to be executed wait for whoever reads, and others
         // that read wait behind these.
-        let (meta, group, missing) = {
+        let (meta, group, leavers) = {
             let state = self.view();
             self.tally().covered();
             let meta = SnapshotMeta { last_log_id: state.applied, last_membership: state.members.clone() };
-            (meta, state.group.clone(), state.missing.clone())
+            (meta, state.group.clone(), state.leavers.clone())
         };
-        (meta, group.rows(), missing)
+        (meta, group.rows(), leavers)
     }
 }
 
@@ -383,12 +394,9 @@ impl RaftStateMachine<Types> for StateStore {
                 apart(move || store.restore(image.rows())).await?.map_err(|error| damaged(&error))?
             }
         };
-        let missing = {
-            let here = self.view();
-            successor::missing(&here.missing, &here.group, &group)
-        };
-        self.write(meta, image.rows(), missing.clone()).await?;
-        self.replace(meta, group, missing);
+        let leavers = successor::leavers(&self.view().leavers, &[], &group);
+        self.write(meta, image.rows(), leavers.clone()).await?;
+        self.replace(meta, group, leavers);
         Ok(())
     }
 
@@ -404,8 +412,8 @@ impl RaftSnapshotBuilder<Types> for StateStore {
 
     async fn build_snapshot(&mut self) -> io::Result<Snapshot> {
         let store = self.clone();
-        let (meta, rows, missing) = apart(move || store.picture()).await?;
-        self.write(&meta, &rows, missing).await?;
+        let (meta, rows, leavers) = apart(move || store.picture()).await?;
+        self.write(&meta, &rows, leavers).await?;
         Ok(Snapshot { meta, snapshot: Image::new(rows) })
     }
 }

@@ -494,6 +494,13 @@ pub enum Unserved {
     #[n(7)]
     #[error("the member is taking other snapshots; this one may be sent again later")]
     Busy,
+    /// The caller is no member by a state that began with another member's snapshot, or never was one.
+    #[n(8)]
+    #[error(
+        "the caller is no member of the group here, and this member did not see it leave; if the owners did expel it, run `althing \
+         group leave GROUP --forget` there, and let it join anew"
+    )]
+    Unshown,
 }
 
 /// The value in these bytes.

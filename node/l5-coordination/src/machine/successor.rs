@@ -163,13 +163,13 @@ fn has_majority(voters: &BTreeSet<PublicKey>, group: &Group) -> bool {
     before.intersection(voters).count() * 2 > before.len()
 }
 
-/// The nodes of which only snapshots say that they are no members any more: those that are `missing` so far, and those that are
-/// members here and none in `later`. Nothing shows who signed that, nor that they were expelled, so nobody is told. They are as
-/// many as a group has members at most, the last ones.
-pub fn missing(missing: &[PublicKey], earlier: &Group, later: &Group) -> Vec<PublicKey> {
-    let gone = earlier.members.iter().map(|(node, _)| node).filter(|node| !missing.contains(node));
+/// The nodes that entries removed which were executed here, the last ones: those `known` so far, and the members `before` the last
+/// one, unless they are members now. They are as many as a group has members at most. Of who is no member by a snapshot alone
+/// nothing shows who signed that, nor that it was expelled.
+pub fn leavers(known: &[PublicKey], before: &[PublicKey], group: &Group) -> Vec<PublicKey> {
+    let new = before.iter().filter(|node| !known.contains(node));
     let mut all: Vec<PublicKey> =
-        missing.iter().chain(gone).filter(|node| later.members.get(node).is_none()).copied().collect();
+        known.iter().chain(new).filter(|node| group.members.get(node).is_none()).copied().collect();
     all.drain(..all.len().saturating_sub(GROUP_MEMBERS_MAX));
     all
 }

@@ -53,9 +53,6 @@ impl Inbound for RaftService {
 /// How long the answer to heartbeats waits for a replica, so that a slow one does not hold up those of other groups.
 const BEAT_PATIENCE: Duration = Duration::from_millis(40);
 
-/// What is said to whom a snapshot left out: nothing here shows that it is no member any more.
-const UNSHOWN: &str = "the caller was a member, and a snapshot lacks it";
-
 /// A message of [`wire`], which names its group.
 trait ForGroup: minicbor::Encode<()> + for<'b> minicbor::Decode<'b, ()> {
     fn group(&self) -> GroupId;
@@ -259,8 +256,8 @@ impl RaftService {
         if member.admits(self.0.shared.here(), caller.node) {
             return Ok((member, replica, message));
         }
-        // From a majority it believes that, and deletes what it has.
-        Err(if replica.misses(caller.node) { Unserved::Stopped(UNSHOWN.to_owned()) } else { Unserved::NotAMember })
+        // From a majority it believes that it was removed, and deletes what it has.
+        Err(if replica.has_removed(caller.node) { Unserved::NotAMember } else { Unserved::Unshown })
     }
 
     fn find(&self, group: GroupId) -> Result<(Arc<Member>, Arc<Replica>), Unserved> {

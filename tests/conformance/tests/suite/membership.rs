@@ -158,7 +158,7 @@ impl World {
     async fn admits_the_stranger(&self) -> bool {
         match self.ask::<_, BarrierAnswer>(STRANGER, "barrier", &Barrier { group: self.id }).await {
             Ok(_) => true,
-            Err(Unserved::NotAMember) => false,
+            Err(Unserved::Unshown) => false,
             Err(other) => panic!("{other}"),
         }
     }
@@ -214,7 +214,7 @@ fn sorted(nodes: impl IntoIterator<Item = PublicKey>) -> Vec<PublicKey> {
 }
 
 /// The entries that a member has on disk.
-fn log(node: &GroupNode, id: GroupId) -> Vec<EntryRecord> {
+pub fn log(node: &GroupNode, id: GroupId) -> Vec<EntryRecord> {
     let rows = node.store.scan(RAFT_LOG, Range::prefix(id.as_bytes().as_slice(), 4_096)).expect("it can be read");
     rows.iter().map(|(_, entry)| minicbor::decode(entry).expect("an entry")).collect()
 }
@@ -393,6 +393,24 @@ fn forged(state: &Group, voters: &[PublicKey], without: Option<PublicKey>) -> Ve
     (head.epoch, head.voters) = (head.epoch + 1, voters.to_vec());
     rows[0] = minicbor::to_vec((kind, (head,))).expect("a row");
     rows
+}
+
+/// P-109, SG-1: from a majority of these answers it would delete what it has.
+#[tokio::test(start_paused = true)]
+async fn whom_a_snapshot_leaves_out_is_not_told_that_it_was_removed() {
+    let world = World::new().await;
+    let (all, stranger) = (world.all(), world.stranger());
+    let members = || Payload::Members(vec![all.clone()], vec![stranger]);
+    let before = world.state();
+    let joined = world.append([world.join(&[0, 1]), members()], true).await;
+    assert_eq!(joined, Ok(Appended::UpTo(Some(world.last()))));
+    assert_eq!(world.append([members()], true).await, Ok(Appended::All));
+    assert!(world.admits_the_stranger().await);
+    let without = forged(&world.state(), &sorted(before.members().voters().iter().copied()), Some(stranger));
+    let taken = world.snapshot(without, &[all], &[]).await;
+    assert!(matches!(taken, Ok(SnapshotTaken { ballot: Some(_) })), "nothing shows that it did not leave: {taken:?}");
+    until("it is installed", || world.state().members().get(&stranger).is_none()).await;
+    assert!(!world.admits_the_stranger().await, "though nothing shows that it was removed");
 }
 
 /// P-105, P-109, SG-1: each of these is signed as it must be, and takes back what the member knows.

@@ -1,5 +1,6 @@
 //! A snapshot that was checked takes the place of the state only if that still holds.
 
+use althing_protocol::group::{Author, Charter, Command, Policy};
 use althing_protocol::{PublisherId, SecretKey};
 use althing_store::MemoryStore;
 use futures::stream;
@@ -50,35 +51,45 @@ async fn a_snapshot_does_not_take_back_what_was_executed_since_it_was_checked() 
     assert_eq!(state.view().applied.map(|id| id.index), Some(9));
 }
 
-/// P-109, SG-1: who is told by a majority that it is no member deletes what it has.
+/// P-109, SG-1: who is told by a majority that it was removed deletes what it has, and no snapshot shows who signed that.
 #[tokio::test]
-async fn who_is_none_by_a_snapshot_is_missing_also_after_a_restart_until_it_is_a_member_again() {
+async fn who_left_by_an_entry_is_known_also_after_a_restart_and_who_left_by_a_snapshot_is_not() {
     let store = Arc::new(MemoryStore::new(&[RAFT_SNAPSHOTS]));
     let open = || {
         let opened = StateStore::open(GroupId::from_digest(GROUP), "test", Pen::new(store.clone()), 1 << 20);
         opened.expect("a state")
     };
-    let node = SecretKey::from_seed(&[2; 32]).public();
-    let join = |state: &StateStore| {
-        let owner = PublisherId::from_digest([1; 32]);
-        let joined =
-            state.state.write().expect("no holder panics").group.members.join(node, owner, Vec::new(), None, 1);
-        joined.expect("there is room");
+    let [stays, leaves] = [1, 2].map(|seed| SecretKey::from_seed(&[seed; 32]));
+    let owner = PublisherId::from_digest([1; 32]);
+    let join = |state: &StateStore, node: &SecretKey| {
+        let group = &mut state.state.write().expect("no holder panics").group;
+        group.members.join(node.public(), owner, Vec::new(), None, 1).expect("there is room");
+    };
+    let execute = |index: u64, author: &SecretKey| {
+        let (epoch, id) = (open().view().group.epoch, GroupId::from_digest(GROUP));
+        let leave = CommandBatch::new(epoch, Author::Node(author.public()), 1, 1, vec![Command::Leave]);
+        let signed = object::sign(leave, "test", &id.to_string(), author).expect("it is signed").bytes;
+        let record = EntryRecord { at: Position { term: 1, index }, payload: Record::Batch(1, signed.into()) };
+        stream::iter([Ok((record.into_entry().expect("an entry"), None))])
     };
     let mut state = open();
-    join(&state);
-    let rows = Group::new(state.id, "test").rows();
-    state.install_snapshot(&at(9), Image::new(rows)).await.expect("it can be read");
-    assert_eq!(state.view().missing, [node]);
+    let charter = Charter::first("team", [owner], 1, stays.public(), Policy::default(), 0, [0; 16]);
+    state.state.write().expect("no holder panics").group.charter = Some(charter);
+    [&stays, &leaves].into_iter().for_each(|node| join(&state, node));
+    state.apply(execute(1, &leaves)).await.expect("it is executed");
+    assert_eq!(state.view().leavers, [leaves.public()]);
+    // A snapshot of an empty group needs no invitations.
+    state.state.write().expect("no holder panics").group = Group::new(GroupId::from_digest(GROUP), "test");
+    // With the next snapshot that it makes itself it knows it yet, and with one of another member.
+    state.build_snapshot().await.expect("it is written");
     let mut again = open();
-    assert_eq!(again.view().missing, [node]);
-    // With the next snapshot that it makes itself it knows it yet.
-    again.build_snapshot().await.expect("it is written");
-    let mut last = open();
-    assert_eq!(last.view().missing, [node]);
-    join(&last);
-    let record = EntryRecord { at: Position { term: 1, index: 10 }, payload: Record::Batch(1, vec![7u8].into()) };
-    let entry = record.into_entry().expect("an entry");
-    last.apply(stream::iter([Ok((entry, None))])).await.expect("it is executed");
-    assert!(last.view().missing.is_empty());
+    assert_eq!(again.view().leavers, [leaves.public()]);
+    let rows = Group::new(again.id, "test").rows();
+    again.install_snapshot(&at(9), Image::new(rows)).await.expect("it can be read");
+    let last = open();
+    assert_eq!(last.view().leavers, [leaves.public()], "nobody has seen the other one leave");
+    join(&last, &leaves);
+    let mut last = last;
+    last.apply(execute(10, &stays)).await.expect("it is executed");
+    assert!(last.view().leavers.is_empty(), "it is a member again");
 }

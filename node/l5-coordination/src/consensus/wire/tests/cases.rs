@@ -378,7 +378,8 @@ fn answers() -> Vec<Case> {
         good("unserved", "the replica does not run", choice(4, &[tstr("why")])),
         good("unserved", "only owners read what is asked for", choice(6, &[])),
         good("unserved", "the node takes other snapshots", choice(7, &[])),
-        bad("unserved", "for a reason that this version does not know", choice(8, &[])),
+        good("unserved", "nothing here shows that the caller was removed", choice(8, &[])),
+        bad("unserved", "for a reason that this version does not know", choice(9, &[])),
         bad("unserved", "dissolved without a proof", choice(3, &[])),
     ]
 }

@@ -235,5 +235,6 @@ fn unserved(it: &Unserved) -> Value {
         Unserved::Equivocated => json!("equivocated"),
         Unserved::OnlyOwnersRead => json!("only owners read"),
         Unserved::Busy => json!("busy"),
+        Unserved::Unshown => json!("unshown"),
     }
 }
