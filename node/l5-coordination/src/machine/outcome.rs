@@ -215,4 +215,8 @@ pub enum Refusal {
     #[n(31)]
     #[error("the member {0} refused the task and does not get it again; another one can do it")]
     Excluded(#[n(0)] PublicKey),
+    /// What was before the command in its batch cost as much as one batch may (P-89).
+    #[n(32)]
+    #[error("the commands before it in its batch cost as much as one batch may; send it in another one")]
+    Costly,
 }

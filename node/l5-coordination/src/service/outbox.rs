@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Groups;
 use crate::error::GroupError;
-use crate::machine::outcome::Outcome;
+use crate::machine::outcome::{Outcome, Refusal};
 
 /// Commands that wait.
 const QUEUE: usize = 1_024;
@@ -132,19 +132,34 @@ async fn run(groups: Groups, group: GroupId, stop: CancellationToken, mut queue:
     }
 }
 
-async fn send(groups: &Groups, group: GroupId, batch: Vec<Waiting>) {
-    let (commands, waiting): (Vec<Command>, Vec<_>) = batch.into_iter().map(|one| (one.command, one.done)).unzip();
-    let author = Author::Node(groups.shared.here());
-    let outcomes: Vec<Executed> = match groups.submit(group, author, &groups.shared.key, commands).await {
-        Ok(Some(outcomes)) => outcomes.into_iter().map(executed).collect(),
-        // An earlier attempt was executed; only the state tells what became of the commands.
-        Ok(None) => waiting.iter().map(|_| Err(GroupError::InDoubt)).collect(),
-        Err(error) => waiting.iter().map(|_| Err(of_all(&error, group))).collect(),
-    };
-    for (done, outcome) in waiting.into_iter().zip(outcomes) {
-        // Whoever waited may have gone.
-        let _ = done.send(outcome);
+/// Sends a batch, and again what cost too much beside those before it: whoever waits for that did not choose them. The first
+/// command of a batch is never refused for that, so that each time there are fewer.
+async fn send(groups: &Groups, group: GroupId, mut batch: Vec<Waiting>) {
+    while !batch.is_empty() {
+        let commands = batch.iter().map(|one| one.command.clone()).collect();
+        let author = Author::Node(groups.shared.here());
+        let outcomes: Vec<Executed> = match groups.submit(group, author, &groups.shared.key, commands).await {
+            Ok(Some(outcomes)) => outcomes.into_iter().map(executed).collect(),
+            // An earlier attempt was executed; only the state tells what became of the commands.
+            Ok(None) => batch.iter().map(|_| Err(GroupError::InDoubt)).collect(),
+            Err(error) => batch.iter().map(|_| Err(of_all(&error, group))).collect(),
+        };
+        batch = rest(batch, outcomes);
     }
+}
+
+/// Tells those that wait what became of their commands; what is to be sent again.
+fn rest(batch: Vec<Waiting>, outcomes: Vec<Executed>) -> Vec<Waiting> {
+    let mut again = Vec::new();
+    for (at, (one, outcome)) in batch.into_iter().zip(outcomes).enumerate() {
+        if at > 0 && matches!(outcome, Err(GroupError::Refused(Refusal::Costly))) {
+            again.push(one);
+            continue;
+        }
+        // Whoever waited may have gone.
+        let _ = one.done.send(outcome);
+    }
+    again
 }
 
 fn executed(outcome: Outcome) -> Executed {
@@ -164,5 +179,35 @@ fn of_all(error: &GroupError, group: GroupId) -> GroupError {
         GroupError::NoSuchGroup(group) => GroupError::NoSuchGroup(*group),
         GroupError::Dissolved(group) => GroupError::Dissolved(*group),
         other => GroupError::Stopped { group, why: other.to_string() },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use althing_protocol::group::WorkId;
+
+    use super::*;
+
+    /// Whoever waits for a command did not choose what goes with it in one batch.
+    #[test]
+    fn what_cost_too_much_beside_others_is_sent_again_and_whoever_waits_hears_of_the_rest() {
+        let command = |number: u8| Command::Cancel(WorkId::from_bytes([number; 16]));
+        let (batch, mut waiting): (Vec<_>, Vec<_>) = (1..=4)
+            .map(|number| {
+                let (done, executed) = oneshot::channel();
+                (Waiting { command: command(number), done }, executed)
+            })
+            .unzip();
+        let costly = || Err(GroupError::Refused(Refusal::Costly));
+        let full = Err(GroupError::Refused(Refusal::Full("no room".to_owned())));
+        let again = rest(batch, vec![Ok(Some(7)), costly(), full, costly()]);
+        assert!(again.iter().map(|one| &one.command).eq(&[command(2), command(4)]));
+        assert!(matches!(waiting[0].try_recv(), Ok(Ok(Some(7)))));
+        assert!(matches!(waiting[2].try_recv(), Ok(Err(GroupError::Refused(Refusal::Full(_))))));
+        assert!(waiting[1].try_recv().is_err() && waiting[3].try_recv().is_err(), "they wait");
+        // None is sent for ever.
+        assert!(rest(again, vec![costly(), Ok(None)]).is_empty());
+        assert!(matches!(waiting[1].try_recv(), Ok(Err(GroupError::Refused(Refusal::Costly)))));
+        assert!(matches!(waiting[3].try_recv(), Ok(Ok(None))));
     }
 }

@@ -284,7 +284,7 @@ async fn attempt(groups: Groups, member: Arc<Member>, worker: Arc<dyn Worker>, t
     loop {
         match outbox.execute(command.clone()).await {
             Ok(_) => return,
-            // What went with it in one batch cost too much, or there is no room just now.
+            // There is no room just now.
             Err(GroupError::Refused(Refusal::Full(_))) => tokio::time::sleep(TICK).await,
             Err(refusal @ (GroupError::Refused(_) | GroupError::Object(_))) => {
                 tracing::info!(task = %id, %refusal, "the end of a task was not accepted");

@@ -49,8 +49,8 @@ pub(super) fn start(target: Target) -> BoxFuture<'static, ()> {
         for (what, commands) in batches.iter().cycle().take(ROUNDS * batches.len()) {
             tokio::time::sleep(EVERY).await;
             let outcomes = target.submit(target.author(), &target.key, commands.clone()).await;
-            let full = outcomes.iter().filter(|outcome| matches!(outcome, Outcome::Refused(Refusal::Full(_)))).count();
-            target.books.note(format_args!("{what}: {full} of {} cost too much", outcomes.len()));
+            let costly = outcomes.iter().filter(|outcome| matches!(outcome, Outcome::Refused(Refusal::Costly))).count();
+            target.books.note(format_args!("{what}: {costly} of {} cost too much", outcomes.len()));
         }
         // Also what was submitted long before it was executed.
         loop {

@@ -25,14 +25,9 @@ impl Steps {
     /// Whether anything is left for a command that costs something.
     ///
     /// # Errors
-    /// [`Refusal::Full`].
+    /// [`Refusal::Costly`].
     pub fn check(&self) -> Result<(), Refusal> {
-        if self.0.get() > 0 {
-            return Ok(());
-        }
-        Err(Refusal::Full(
-            "the commands before it in its batch cost as much as one batch may; send it in another".to_owned(),
-        ))
+        if self.0.get() > 0 { Ok(()) } else { Err(Refusal::Costly) }
     }
 
     /// So much was needed.

@@ -62,7 +62,7 @@ fn one_proposal_is_not_signed_hundreds_of_times_in_one_batch() {
     let outcomes: Vec<_> = (0..256).map(|_| world.group.execute_within(&steps, author, &propose)).collect();
     let (done, refused): (Vec<_>, Vec<_>) = outcomes.iter().partition(|outcome| outcome.is_ok());
     assert_eq!(done.len(), 56, "1,800 steps each");
-    assert!(refused.iter().all(|outcome| matches!(outcome, Err(Refusal::Full(_)))), "{:?}", refused[0]);
+    assert!(refused.iter().all(|outcome| matches!(outcome, Err(Refusal::Costly))), "{:?}", refused[0]);
     // What has no signatures goes on, and the next batch has its own.
     assert!(world.group.execute_within(&steps, author, &set("a")).is_ok());
     assert_eq!(cost(&mut world, &propose).1, Ok(None));

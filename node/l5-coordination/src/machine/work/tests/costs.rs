@@ -76,7 +76,7 @@ fn a_batch_ends_no_more_tasks_than_the_others_that_depend_on_them_permit() {
         claims.iter().map(|claim| group.execute_within(&steps, member(1), &complete(*claim))).collect();
     let done = outcomes.iter().take_while(|outcome| outcome.is_ok()).count();
     assert_eq!(done, 50, "2,001 steps each");
-    assert!(outcomes[done..].iter().all(|outcome| matches!(outcome, Err(Refusal::Full(_)))), "{:?}", outcomes[done]);
+    assert!(outcomes[done..].iter().all(|outcome| matches!(outcome, Err(Refusal::Costly))), "{:?}", outcomes[done]);
     // What costs nothing goes on.
     assert_eq!(group.execute_within(&steps, member(1), &Command::Renew(claims[63])), Ok(None));
     // Who had a snapshot meanwhile counts as the others do.
@@ -126,12 +126,12 @@ fn a_batch_costs_no_more_than_a_few_of_its_dearest_commands() {
     let second = Command::Assign(Assign { task: id(1), attempt: 1, member: node(1) });
     let outcomes: Vec<_> = (0..256).map(|_| group.execute_within(&steps, member(1), &second)).collect();
     let looked = outcomes.iter().filter(|outcome| matches!(outcome, Err(Refusal::Resource(_)))).count();
-    let refused = outcomes.iter().filter(|outcome| matches!(outcome, Err(Refusal::Full(_)))).count();
+    let refused = outcomes.iter().filter(|outcome| matches!(outcome, Err(Refusal::Costly))).count();
     assert!((1..=3).contains(&looked) && looked + refused == 256, "{looked} looked, {refused} did not");
     // What costs little goes on, and the next batch has its own.
     let depend = Command::Depend(Depend { task: id(2), on: id(3) });
-    assert!(matches!(group.execute_within(&steps, owner(), &depend), Err(Refusal::Full(_))));
-    assert!(matches!(group.execute_within(&steps, owner(), &Command::Cancel(id(4))), Err(Refusal::Full(_))));
+    assert!(matches!(group.execute_within(&steps, owner(), &depend), Err(Refusal::Costly)));
+    assert!(matches!(group.execute_within(&steps, owner(), &Command::Cancel(id(4))), Err(Refusal::Costly)));
     let define = Command::Define(Define { resource: "a".to_owned(), rule: ConflictRule::Priority });
     assert!(group.execute_within(&steps, owner(), &define).is_ok());
     assert!(group.execute(owner(), &depend).is_ok());
