@@ -14,6 +14,7 @@ mod policy;
 mod shares;
 mod shown_logs;
 mod signatures;
+mod size;
 mod strangers;
 mod successor;
 mod voters;
