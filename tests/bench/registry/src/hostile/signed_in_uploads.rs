@@ -11,7 +11,7 @@ use crate::http::Client;
 
 /// Publishers with fresh keys: these cost nothing.
 const PUBLISHERS: usize = 8;
-/// Releases of each: all together are more than one origin may let wait.
+/// Releases of each: all together are more than may wait of one origin, which attackers on loopback have none of.
 const RELEASES: usize = 3;
 /// Bytes of a bundle: as many as are kept.
 const BUNDLE_BYTES: usize = 3 << 20;
@@ -40,8 +40,8 @@ fn description(agent: &AgentId, version: &str) -> String {
     td.to_string()
 }
 
-/// Stages bundles of publishers that signed in beforehand: first until there is no room, then the same again and again, which
-/// the registry sees when it has read it.
+/// Stages bundles of publishers that signed in beforehand: first until all wait or their origin has no room, then the same again
+/// and again, which the registry sees when it has read it.
 pub async fn signed_in_uploads(attackers: &Attackers) {
     let (address, now_ms) = (attackers.address.as_str(), now_ms());
     let mut client = Client::new(address, None);
