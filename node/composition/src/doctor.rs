@@ -191,7 +191,6 @@ fn groups(status: &NodeStatus, findings: &mut Vec<Finding>) {
                 format!("the group {name:?} does not run here: {why}"),
                 format!("if its data is damaged, `althing group leave {name} --forget`, and have it invited again"),
             )),
-            // A leader that lost its majority still believes that it leads.
             None if group.is_led && reached * 2 > *voters => {
                 findings
                     .push(fine("L5", format!("the group {name:?} is led; {reached} of {voters} voters are reached")));

@@ -70,7 +70,7 @@ fn groups(node: &Node) -> Vec<GroupHealth> {
         let is_reached = |voter: &&PublicKey| **voter == network.local() || connected.contains(*voter);
         GroupHealth {
             differing: group.differing.iter().map(PublicKey::did).collect(),
-            is_led: group.replica.is_some_and(|replica| replica.leader.is_some()),
+            is_led: group.is_led(),
             reached: voters.iter().filter(is_reached).count(),
             voters: voters.len(),
             name: group.name,

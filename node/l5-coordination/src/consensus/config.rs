@@ -50,6 +50,8 @@ pub(super) fn raft_config(group: GroupId, config: &ReplicaConfig) -> Config {
         max_payload_entries: 256,
         install_snapshot_timeout: 60_000,
         enable_pre_vote: Some(true),
+        // Until somebody says that it may (`Replica::may_stand`).
+        enable_elect: false,
         // A leader that goes on in its old term after a restart knows of fewer entries that they are committed than it
         // acknowledged, and answers reads as of those. In a new term it commits an entry of its own before it answers.
         enable_leader_restore: Some(false),

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, RwLockReadGuard};
 use std::time::Duration;
 
@@ -116,6 +117,8 @@ pub struct Replica {
     pen: Arc<Pen>,
     snapshot_entries: u64,
     clock: WallClock,
+    /// Whether it stands for election.
+    stands: AtomicBool,
 }
 
 impl Replica {
@@ -143,7 +146,8 @@ impl Replica {
             // What it began to write must not come after what the next attempt writes.
             pen.put_down().await;
         }
-        Ok(Replica { group, network, raft: raft?, state, log, pen, snapshot_entries, clock })
+        let stands = AtomicBool::new(false);
+        Ok(Replica { group, network, raft: raft?, state, log, pen, snapshot_entries, clock, stands })
     }
 
     /// Begins the group with this node as its only voter. Once for each group.
@@ -307,8 +311,18 @@ impl Replica {
         tokio::time::timeout(TRANSFER, taken).await.map_err(|_| ReplicaError::NotTaken(node))
     }
 
-    /// Stands for election now, whoever leads.
+    /// From now on this member stands for election where no leader is heard. Whoever is on its way into the group must not: the log
+    /// begins with its founder as the only voter, who would elect itself there if it left later and joins anew.
+    pub(crate) fn may_stand(&self) {
+        self.stands.store(true, Ordering::Relaxed);
+        self.raft.runtime_config().elect(true);
+    }
+
+    /// Stands for election now, whoever leads, if it may.
     pub async fn stand(&self) {
+        if !self.stands.load(Ordering::Relaxed) {
+            return;
+        }
         if let Err(error) = self.raft.trigger().elect(false).await {
             tracing::debug!(group = %self.group, %error, "this member could not stand for election");
         }

@@ -125,7 +125,7 @@ fn is_same(group: &Group, node: &PublicKey, member: &Member) -> bool {
 }
 
 /// The invitation by which a member joined; none for the founder.
-fn invitation(group: &Group, member: &Member) -> Option<Invitation> {
+pub fn invitation(group: &Group, member: &Member) -> Option<Invitation> {
     member.admission.as_ref()?.invitation.read(&group.network, &group.id.to_string()).ok()
 }
 

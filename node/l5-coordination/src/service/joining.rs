@@ -28,7 +28,7 @@ pub(super) async fn join(groups: &Groups, ticket: &Ticket) -> Result<GroupId, Gr
     let proof = owner.proof.clone().ok_or(GroupError::NoOwner("it was withdrawn"))?;
     let sponsors = ticket.contacts.iter().map(|contact| contact.node).filter(|node| *node != here).collect();
     let signed = owners::countersigned(groups, ticket)?;
-    let member = groups.enter(id, Record::new(&ticket.name, sponsors, invitation.epoch)).await?;
+    let member = groups.enter(id, Record::guest(&ticket.name, sponsors, &invitation)).await?;
     let (log, addresses) = (events(&owner.log), shared.addresses());
     let (owner, rules) = (proof.as_ref().clone(), Some(RULES));
     let join = Join { invitation: signed, owner, log, addresses, rules };

@@ -141,6 +141,9 @@ impl Member {
         );
         match started.await {
             Ok(replica) => {
+                if !self.record.lock().expect("no panic").is_joining() {
+                    replica.may_stand();
+                }
                 let replica = Arc::new(replica);
                 *self.replica.write().expect("no panic") = Some(replica.clone());
                 *self.failure.lock().expect("no panic") = None;
@@ -256,24 +259,15 @@ impl Member {
         if replica.knows(peer) {
             return true;
         }
-        let (is_sponsor, since) = {
-            let record = self.record.lock().expect("no panic");
-            (record.sponsors.contains(&peer), record.since_epoch)
-        };
-        is_sponsor && believes(replica.view().group(), here, since, peer)
+        let record = self.record.lock().expect("no panic").clone();
+        record.sponsors.contains(&peer) && believes(replica.view().group(), here, &record, peer)
     }
 
     /// Forgets those of the ticket once this node, `here`, is a member by its own state: nothing that comes later, not even its
     /// own end, makes them count again.
     pub async fn forget_sponsors(&self, store: &dyn Store, here: PublicKey, at: &Replica) -> Result<(), GroupError> {
-        let since = {
-            let record = self.record.lock().expect("no panic");
-            if record.sponsors.is_empty() {
-                return Ok(());
-            }
-            record.since_epoch
-        };
-        if !has_joined(at.view().group(), here, since) {
+        let record = self.record.lock().expect("no panic").clone();
+        if !record.is_joining() || !record.has_joined(at.view().group(), here) {
             return Ok(());
         }
         // Whoever ends the membership has written so before, and has stopped it, or writes it afterwards.
@@ -281,9 +275,10 @@ impl Member {
         if self.stop.is_cancelled() {
             return Ok(());
         }
-        let record = Record { sponsors: Vec::new(), ..self.record.lock().expect("no panic").clone() };
+        let record = Record { sponsors: Vec::new(), ..record };
         record::write(store, self.id, &record).await?;
         self.record.lock().expect("no panic").sponsors.clear();
+        at.may_stand();
         Ok(())
     }
 
@@ -298,15 +293,10 @@ impl Member {
     }
 }
 
-/// Whether the state of `here` has come to where that joined, by an invitation of the epoch `since`.
-fn has_joined(group: &Group, here: PublicKey, since: u64) -> bool {
-    group.members().get(&here).is_some() && group.epoch() >= since
-}
-
-/// Whether `here`, which joins by an invitation of the epoch `since`, believes a node of its ticket. Who leads may have joined
-/// later than what is executed here says; but who was expelled since, in that epoch or later, is no member any more.
-fn believes(group: &Group, here: PublicKey, since: u64, sponsor: PublicKey) -> bool {
-    !has_joined(group, here, since) && group.expelled.get(&sponsor).is_none_or(|at| *at < since)
+/// Whether `here`, which joins as its record says, believes a node of its ticket. Who leads may have joined later than what is
+/// executed here says; but who was expelled in the epoch of the invitation or later is no member any more.
+fn believes(group: &Group, here: PublicKey, record: &Record, sponsor: PublicKey) -> bool {
+    !record.has_joined(group, here) && group.expelled.get(&sponsor).is_none_or(|at| *at < record.since_epoch)
 }
 
 #[cfg(test)]

@@ -148,6 +148,9 @@ pub(crate) struct Shared {
     members: RwLock<BTreeMap<GroupId, Arc<Member>>>,
 }
 
+/// Without a leader for as long, a group is said to have none: elections take a second.
+const LED_WITHIN: Duration = Duration::from_secs(5);
+
 /// A group as this node sees it.
 #[derive(Debug, Clone)]
 pub struct Overview {
@@ -175,6 +178,13 @@ impl Overview {
     #[must_use]
     pub fn is_here(&self) -> bool {
         matches!(self.standing, "member" | "joining")
+    }
+
+    /// Whether a leader is known, and was heard lately: one that lost its majority still believes that it leads.
+    #[must_use]
+    pub fn is_led(&self) -> bool {
+        let is_known = self.replica.as_ref().is_some_and(|replica| replica.leader.is_some());
+        is_known && self.silence.is_none_or(|silence| silence < LED_WITHIN)
     }
 }
 
@@ -298,7 +308,7 @@ impl Groups {
         let charter = shared.endorse(charter, "")?;
         let (logs, addresses) = (vec![events(&owner.log)], shared.addresses());
         let founding = Founding { charter, logs, owner: proof.as_ref().clone(), addresses };
-        let member = self.enter(id, Record::new(name, Vec::new(), 0)).await?;
+        let member = self.enter(id, Record::founder(name)).await?;
         member.replica()?.initialise().await?;
         let author = Author::Node(shared.here());
         let command = Command::Found(Box::new(founding));

@@ -2,12 +2,15 @@
 //! group's state.
 
 use althing_protocol::PublicKey;
-use althing_protocol::group::{Endorsed, GroupId, RULES};
+use althing_protocol::group::{Endorsed, GroupId, Invitation, RULES};
 use althing_store::{Batch, Durability, Family, Range, Store};
+use minicbor::bytes::ByteArray;
 use minicbor::{Decode, Encode};
 
 use crate::consensus::{RAFT_LOG, RAFT_SNAPSHOTS, RAFT_STATE};
 use crate::error::GroupError;
+use crate::machine::group::Group;
+use crate::machine::successor;
 
 /// The groups of a node: a group's 32 bytes.
 pub const GROUPS: Family = Family("althing.groups");
@@ -50,12 +53,45 @@ pub(crate) struct Record {
     /// the snapshots here are executed to another state by the rules of today.
     #[n(4)]
     pub rules: Option<u32>,
+    /// The random member of the invitation by which this node joins. Only the membership that came by it counts: the log may have
+    /// earlier ones of this node. None for a founder, and where an earlier build wrote it.
+    #[n(5)]
+    pub nonce: Option<ByteArray<16>>,
 }
 
 impl Record {
-    /// The record of a member.
-    pub fn new(name: &str, sponsors: Vec<PublicKey>, since_epoch: u64) -> Record {
-        Record { name: name.to_owned(), standing: Standing::Member, sponsors, since_epoch, rules: Some(RULES) }
+    /// The record of a founder.
+    pub fn founder(name: &str) -> Record {
+        let standing = Standing::Member;
+        Record {
+            name: name.to_owned(),
+            standing,
+            sponsors: Vec::new(),
+            since_epoch: 0,
+            rules: Some(RULES),
+            nonce: None,
+        }
+    }
+
+    /// The record of who joins by an invitation, and believes the nodes of its ticket.
+    pub fn guest(name: &str, sponsors: Vec<PublicKey>, invitation: &Invitation) -> Record {
+        let (since_epoch, nonce) = (invitation.epoch, Some(invitation.nonce.into()));
+        Record { sponsors, since_epoch, nonce, ..Record::founder(name) }
+    }
+
+    /// Whether the state has come to where `here` joined.
+    pub fn has_joined(&self, group: &Group, here: PublicKey) -> bool {
+        let Some(member) = group.members().get(&here) else { return false };
+        match &self.nonce {
+            Some(nonce) => successor::invitation(group, member).is_some_and(|invitation| invitation.nonce == **nonce),
+            None => group.epoch() >= self.since_epoch,
+        }
+    }
+
+    /// Whether this node is on its way into the group: what is executed here may be of an earlier membership, and the voters of the
+    /// log here may be those of a time when it was the only one.
+    pub fn is_joining(&self) -> bool {
+        !self.sponsors.is_empty()
     }
 }
 

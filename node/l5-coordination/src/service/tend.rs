@@ -238,18 +238,19 @@ async fn step(
 /// How this node stands to the group, if it has no part in it any more.
 async fn standing(shared: &Shared, member: &Arc<Member>, replica: &Arc<Replica>) -> Option<Standing> {
     let here = shared.here();
-    let since = member.record.lock().expect("no panic").since_epoch;
-    let (is_founded, is_ours, is_later, ended) = {
+    let record = member.record.lock().expect("no panic").clone();
+    let (is_founded, is_ours, has_joined, is_later, ended) = {
         let view = replica.view();
         let state = view.group();
-        let is_ours = state.members().get(&here).is_some();
-        (state.charter().is_some(), is_ours, state.epoch() > since, state.dissolution().cloned())
+        let (is_ours, is_later) = (state.members().get(&here).is_some(), state.epoch() > record.since_epoch);
+        let has_joined = record.has_joined(state, here);
+        (state.charter().is_some(), is_ours, has_joined, is_later, state.dissolution().cloned())
     };
     if let Some(proof) = ended {
         // The others hear it from the leader, or, asking later, from whoever knows it.
         return Some(Standing::Dissolved(proof));
     }
-    let was_ours = member.was_named(is_ours);
+    let was_ours = member.was_named(has_joined);
     // Not while it votes: until then the others may need it to go on.
     if was_ours && !is_ours && is_later && !replica.votes_in_log() {
         return Some(Standing::Gone);

@@ -3,14 +3,16 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
+use crate::membership::log;
 use althing_communication::{Answer, Caller, CommunicationConfig, Inbound, Request};
 use althing_conformance::groups::{GroupNode, Owner, group_of, store};
-use althing_conformance::world::Peer;
+use althing_conformance::world::{Peer, until};
 use althing_conformance::{NETWORK, NOW_MS, key};
-use althing_coordination::consensus::wire::{self, Submit, Submitted, Unserved};
+use althing_coordination::consensus::wire::{self, Append, Appended, Ballot, Submit, Submitted, Unserved};
 use althing_coordination::machine::outcome::{Outcome, Refusal, Reply};
-use althing_coordination::{Contact, GroupError, RAFT, RAFT_LIMITS, Ticket};
+use althing_coordination::{Contact, GroupError, RAFT, RAFT_LIMITS, Role, Ticket};
 use althing_protocol::group::{Batch, GroupId};
 use althing_protocol::object::{self, Authored};
 use althing_simnet::{LinkConfig, SimNet};
@@ -129,4 +131,35 @@ async fn who_may_have_been_admitted_by_one_member_forgets_nothing_when_the_next_
         let (first, second) = (lost.heard(), knows.heard());
         assert!(second.len() == 1 && first.iter().all(|batch| *batch == second[0]), "{first:?}, then {second:?}");
     }
+}
+
+/// P-101, P-142: the log begins with the founder as the only voter. Who founded the group, left it and is invited again comes by
+/// there once more, and must not elect itself by what was true then.
+#[tokio::test(start_paused = true)]
+async fn a_founder_that_joins_anew_does_not_lead_by_the_beginning_of_the_log() {
+    let net = net();
+    let (mut nodes, id) = group_of(&net, 1).await;
+    let founder = nodes.remove(0);
+    let (here, beginning) = (founder.id(), log(&founder, id));
+    let leader = Script::new([], Some(Submitted::Done(Reply::Executed(vec![Outcome::Done(None)])))).start(&net, 7);
+    // Of the epoch in which it is a member already.
+    let mut ticket = founder.groups.invite(id, here, 600_000).expect("an invitation");
+    ticket.contacts = vec![Contact { node: leader.id(), addresses: leader.network().listening() }];
+    let (secret, _) = founder.crash(&net).await;
+    let again = GroupNode::start(&net, &secret, &Owner::new(101), store()).await;
+    again.groups.join(&ticket).await.expect("it is admitted");
+    let ballot = Ballot { term: 2, node: leader.id(), elected: true };
+    let committed = beginning.last().map(|entry| entry.at);
+    let append = Append { group: id, leader: ballot, previous: None, committed, entries: beginning };
+    let sent = leader.communication.call(here, RAFT, Request::new("append", wire::write(&append))).await;
+    assert_eq!(wire::read(&sent.expect("it is served")), Ok(Appended::All));
+    let is_member = || again.groups.look(id, |state| state.members().get(&here).is_some()).unwrap_or_default();
+    until("it is a member by the beginning of the log", is_member).await;
+    // Longer than any election takes.
+    for _ in 0..300 {
+        assert!(!again.leads(id), "it leads a group of its own");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let role = again.groups.overview(id).expect("it is kept").replica.expect("it runs").role;
+    assert_ne!(role, Role::Candidate, "nor does it stand");
 }

@@ -14,7 +14,8 @@ fn the_nodes_of_a_ticket_are_believed_until_the_joining_one_is_a_member_or_they_
     const SINCE: u64 = 6;
     let (here, sponsor) = (node(1), node(2));
     let at = |epoch: u64| Group { epoch, ..Group::new(GroupId::from_digest([3; 32]), "test") };
-    let believed = |group: &Group| believes(group, here, SINCE, sponsor);
+    let record = Record { since_epoch: SINCE, ..Record::founder("team") };
+    let believed = |group: &Group| believes(group, here, &record, sponsor);
     assert!(believed(&at(0)) && believed(&at(SINCE)) && believed(&at(SINCE + 9)), "it has not joined yet");
     for (ended, is_believed) in [(SINCE - 1, true), (SINCE, false), (SINCE + 3, false)] {
         let mut group = at(ended + 1);
@@ -31,4 +32,7 @@ fn the_nodes_of_a_ticket_are_believed_until_the_joining_one_is_a_member_or_they_
     };
     assert!(believed(&joined(SINCE - 1)), "of an earlier membership");
     assert!(!believed(&joined(SINCE)) && !believed(&joined(SINCE + 1)));
+    // Where it is said by which invitation it joins, no other membership counts, of whatever epoch.
+    let guest = Record { nonce: Some([7; 16].into()), ..record.clone() };
+    assert!(believes(&joined(SINCE + 1), here, &guest, sponsor));
 }
