@@ -83,14 +83,19 @@ fn history(operations: &[Done], key: u8) -> Vec<Operation<One>> {
             _ => None,
         })
         .collect();
-    let refused = operations.iter().filter_map(|operation| match operation.deed {
-        Deed::Replace { key: of, done: Some(None), .. } if of == key => operation.returned,
-        _ => None,
-    });
-    let refused_at = refused.max().unwrap_or(i64::MIN);
+    let refused: Vec<i64> = operations
+        .iter()
+        .filter_map(|operation| match operation.deed {
+            Deed::Replace { key: of, done: Some(None), .. } if of == key => operation.returned,
+            _ => None,
+        })
+        .collect();
+    let refused_at = refused.iter().max().copied().unwrap_or(i64::MIN);
+    let unseen = unseen(operations, key, &read, &refused);
     let counts = |step: &Step, called: i64| match step {
         Step::Read(_) => true,
-        Step::Write(value) | Step::Replace { value, .. } => read.contains(value) || called < refused_at,
+        Step::Write(value) => read.contains(value) || unseen.contains(value),
+        Step::Replace { value, .. } => read.contains(value) || called < refused_at,
     };
     let operation = |one: &Done| {
         let op = step(&one.deed).filter(|step| one.returned.is_some() || counts(step, one.called))?;
@@ -98,6 +103,23 @@ fn history(operations: &[Done], key: u8) -> Vec<Operation<One>> {
         Some(Operation { client_id: Some(one.client), call_time, return_time, op, metadata: None })
     };
     operations.iter().filter_map(operation).collect()
+}
+
+/// The unanswered writes of values that nobody read which are worth trying. Each can only explain why a replacement found another
+/// value, and one explains one; so as many are enough as were refused, and those that began first can stand wherever later ones
+/// could. A crowd of them would have more orders than can be tried.
+fn unseen(operations: &[Done], key: u8, read: &BTreeSet<u64>, refused: &[i64]) -> BTreeSet<u64> {
+    let refused_at = refused.iter().max().copied().unwrap_or(i64::MIN);
+    let mut writes: Vec<(i64, u64)> = operations
+        .iter()
+        .filter(|one| one.returned.is_none() && one.called < refused_at)
+        .filter_map(|one| match one.deed {
+            Deed::Write { key: of, value, .. } if of == key && !read.contains(&value) => Some((one.called, value)),
+            _ => None,
+        })
+        .collect();
+    writes.sort_unstable();
+    writes.into_iter().take(refused.len()).map(|(_, value)| value).collect()
 }
 
 #[cfg(test)]
@@ -126,5 +148,29 @@ mod tests {
         assert!(check_operations(&[unknown(7), read(5, None), read(7, Some(7))]));
         assert!(check_operations(&[unknown(7), read(5, None)]));
         assert!(!check_operations(&[unknown(7), read(5, Some(7)), read(7, None)]));
+    }
+
+    /// A history of one client that floods, and of another one.
+    fn flooded(refused: bool) -> Vec<Done> {
+        let done =
+            |client: u32, called: i64, returned: Option<i64>, deed: Deed| Done { client, called, returned, deed };
+        let write = |value: u64| Deed::Write { key: 0, value, version: None };
+        let crowd = (100..160).map(|value| done(9, 5, None, write(value)));
+        let version = (!refused).then_some(3);
+        let replace = Deed::Replace { key: 0, expected: Some(1), value: 2, done: Some(version) };
+        let first = done(1, 1, Some(2), Deed::Write { key: 0, value: 1, version: Some(1) });
+        crowd.chain([first, done(1, 7, Some(8), replace)]).collect()
+    }
+
+    #[test]
+    fn of_many_unanswered_writes_as_many_are_tried_as_were_refused() {
+        assert_eq!(history(&flooded(true), 0).len(), 3, "one of them explains the refusal");
+        assert!(judge(&flooded(true), 0).is_ok());
+        assert_eq!(history(&flooded(false), 0).len(), 2);
+        assert!(judge(&flooded(false), 0).is_ok());
+        // Without any there is no order.
+        let mut alone = flooded(true);
+        alone.retain(|one| one.client != 9);
+        assert!(judge(&alone, 0).is_err());
     }
 }
