@@ -240,7 +240,7 @@ impl Replica {
             // Only the leader knows the present state.
             return if self.raft.is_leader() { Ok(Reply::Refused(refusal)) } else { Err(self.not_leader()) };
         }
-        if opened.as_ref().is_ok_and(|batch| self.is_too_early(&batch.body)) {
+        if opened.as_ref().is_ok_and(|batch| is_too_early(self, &batch.body)) {
             return Err(ReplicaError::Unknown(None));
         }
         let proposal = Proposal { at_ms: self.clock.now_ms(), batch: batch.into() };
@@ -255,13 +255,6 @@ impl Replica {
             Err(RaftError::APIError(error)) => Err(ReplicaError::Stopped(error.to_string())),
             Err(RaftError::Fatal(error)) => Err(error.into()),
         }
-    }
-
-    /// Whether a node joins anew that the log's members still include from before: what it had then, it may have lost.
-    fn is_too_early(&self, batch: &Batch) -> bool {
-        let (Author::Node(node), [Command::Join(_)]) = (batch.author, batch.commands.as_slice()) else { return false };
-        let is_present = self.raft.metrics().borrow_watched().membership_config.get_node(&NodeId(node)).is_some();
-        is_present && self.view().group().members().get(&node).is_none()
     }
 
     fn not_leader(&self) -> ReplicaError {
@@ -527,6 +520,13 @@ impl Replica {
         }
         self.pen.put_down().await;
     }
+}
+
+/// Whether a node joins anew that the log's members still include from before: what it had then, it may have lost.
+fn is_too_early(replica: &Replica, batch: &Batch) -> bool {
+    let (Author::Node(node), [Command::Join(_)]) = (batch.author, batch.commands.as_slice()) else { return false };
+    let is_present = replica.raft.metrics().borrow_watched().membership_config.get_node(&NodeId(node)).is_some();
+    is_present && replica.view().group().members().get(&node).is_none()
 }
 
 fn index(id: &Option<LogId>) -> Option<u64> {
