@@ -118,7 +118,7 @@ pub struct Replica {
     snapshot_entries: u64,
     clock: WallClock,
     /// Whether it stands for election.
-    stands: AtomicBool,
+    pub(super) stands: AtomicBool,
 }
 
 impl Replica {

@@ -1,6 +1,7 @@
 //! The receiving side of `/althing/raft/1`: what other members ask of a replica.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use althing_protocol::PublicKey;
@@ -110,6 +111,10 @@ pub(crate) async fn elect(replica: &Replica, elect: Elect, is_rehearsal: bool) -
 /// Serves [`Transfer`].
 pub(crate) async fn transfer(replica: &Replica, transfer: Transfer) -> Result<Transferred, ReplicaError> {
     transfer.check().map_err(ReplicaError::Malformed)?;
+    // openraft's own switch does not hold for this.
+    if !replica.stands.load(Ordering::Relaxed) {
+        return Err(ReplicaError::Malformed("this node is joining, and does not take over the lead".to_owned()));
+    }
     let last = transfer.last.map(LogId::from);
     let request = TransferLeaderRequest::<Types>::new(transfer.leader.into(), NodeId(transfer.to), last);
     Ok(match replica.raft().handle_transfer_leader(request).await? {

@@ -167,9 +167,10 @@ fn has_majority(voters: &BTreeSet<PublicKey>, group: &Group) -> bool {
 /// one, unless they are members now. They are as many as a group has members at most. Of who is no member by a snapshot alone
 /// nothing shows who signed that, nor that it was expelled.
 pub fn leavers(known: &[PublicKey], before: &[PublicKey], group: &Group) -> Vec<PublicKey> {
-    let new = before.iter().filter(|node| !known.contains(node));
-    let mut all: Vec<PublicKey> =
-        known.iter().chain(new).filter(|node| group.members.get(node).is_none()).copied().collect();
+    // Mostly nobody: asked of each entry, and of up to as many members as there can be.
+    let is_gone = |node: &&PublicKey| group.members.get(node).is_none();
+    let new = before.iter().filter(is_gone).filter(|node| !known.contains(node));
+    let mut all: Vec<PublicKey> = known.iter().filter(is_gone).chain(new).copied().collect();
     all.drain(..all.len().saturating_sub(GROUP_MEMBERS_MAX));
     all
 }

@@ -275,7 +275,7 @@ impl Member {
         if self.stop.is_cancelled() {
             return Ok(());
         }
-        let record = Record { sponsors: Vec::new(), ..record };
+        let record = Record { sponsors: Vec::new(), ..self.record.lock().expect("no panic").clone() };
         record::write(store, self.id, &record).await?;
         self.record.lock().expect("no panic").sponsors.clear();
         at.may_stand();

@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::membership::log;
-use althing_communication::{Answer, Caller, CommunicationConfig, Inbound, Request};
+use althing_communication::{Answer, CallError, Caller, CommunicationConfig, Inbound, Request};
 use althing_conformance::groups::{GroupNode, Owner, group_of, store};
 use althing_conformance::world::{Peer, until};
 use althing_conformance::{NETWORK, NOW_MS, key};
-use althing_coordination::consensus::wire::{self, Append, Appended, Ballot, Submit, Submitted, Unserved};
+use althing_coordination::consensus::wire::{self, Append, Appended, Ballot, Submit, Submitted, Transfer, Unserved};
 use althing_coordination::machine::outcome::{Outcome, Refusal, Reply};
 use althing_coordination::{Contact, GroupError, RAFT, RAFT_LIMITS, Role, Ticket};
 use althing_protocol::group::{Batch, GroupId};
@@ -155,6 +155,10 @@ async fn a_founder_that_joins_anew_does_not_lead_by_the_beginning_of_the_log() {
     assert_eq!(wire::read(&sent.expect("it is served")), Ok(Appended::All));
     let is_member = || again.groups.look(id, |state| state.members().get(&here).is_some()).unwrap_or_default();
     until("it is a member by the beginning of the log", is_member).await;
+    let last = log(&again, id).last().map(|entry| entry.at);
+    let transfer = wire::write(&Transfer { group: id, leader: ballot, to: here, last });
+    let sent = leader.communication.call(here, RAFT, Request::new("transfer", transfer)).await;
+    assert!(matches!(sent, Err(CallError::Refused { .. })), "nor is it handed the lead: {sent:?}");
     // Longer than any election takes.
     for _ in 0..300 {
         assert!(!again.leads(id), "it leads a group of its own");

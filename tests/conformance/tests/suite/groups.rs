@@ -217,8 +217,11 @@ async fn a_leader_that_is_cut_off_says_since_when() {
     until("a majority acknowledges it", || silence().is_some_and(|time| time < Duration::from_secs(1))).await;
     cut_off(&net, &nodes, at);
     until("no majority does", || silence().is_some_and(|time| time > Duration::from_secs(3))).await;
+    let is_led = || nodes[at].groups.overview(id).expect("the group").is_led();
+    until("it is not led", || !is_led()).await;
     net.heal_all();
     until("one is heard again", || silence().is_some_and(|time| time < Duration::from_secs(1))).await;
+    assert!(is_led());
 }
 
 /// A leader hands over the lead.
