@@ -4,7 +4,7 @@
 ARG BASE=debian:bookworm-slim
 FROM ${BASE}
 COPY ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
-COPY start althing althing-registry /usr/local/bin/
+COPY start althing althing-keeper althing-registry /usr/local/bin/
 # The folders belong to the user: a new volume takes that over.
 RUN useradd --uid 10001 --create-home --shell /usr/sbin/nologin althing \
  && install -d -o althing -g althing -m 0700 /data /home/althing/.config/althing \

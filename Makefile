@@ -29,7 +29,7 @@ setup:
 # Only the programs, with the features that the whole workspace gives its libraries: `make test` compiles none of them again.
 demo:
 	@scripts/setup.sh build
-	@$(CARGO) build --workspace --bin althing --bin althing-registry
+	@$(CARGO) build --workspace --bin althing --bin althing-keeper --bin althing-registry
 	@"$(CARGO_TARGET_DIR)/debug/althing" demo $(DEMO)
 
 # TEST=… hands it to cargo instead: make test TEST="--test suite a2a_tck".
@@ -69,13 +69,14 @@ bench: setup
 install:
 	@scripts/setup.sh build
 	@$(RELEASE) install --path node/althing --locked --features jemalloc
+	@$(RELEASE) install --path node/l1-execution/keeper --locked
 	@$(RELEASE) install --path simulations --locked --features jemalloc
 	@$(RELEASE) install --path registry --locked --features jemalloc
 
 # Of programs that this machine builds: nothing is compiled in the image.
 image:
 	@scripts/setup.sh build
-	@$(if $(DEBUG),$(CARGO),$(RELEASE)) build $(if $(DEBUG),,--release --features jemalloc) --workspace --bin althing --bin althing-registry
+	@$(if $(DEBUG),$(CARGO),$(RELEASE)) build $(if $(DEBUG),,--release --features jemalloc) --workspace --bin althing --bin althing-keeper --bin althing-registry
 	@scripts/image.sh "$(CARGO_TARGET_DIR)/$(if $(DEBUG),debug,release)"
 
 fuzz: setup

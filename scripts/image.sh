@@ -11,7 +11,7 @@ image=${2:-localhost/althing}
 engine=
 containers=$(scripts/containers.sh)
 eval "$containers"
-for program in althing althing-registry; do
+for program in althing althing-keeper althing-registry; do
   [ -x "$programs/$program" ] || { echo "image.sh: there is no $programs/$program: make image builds it" >&2; exit 1; }
 done
 
@@ -41,7 +41,7 @@ trial=$("$engine" run --rm "$BASE" true 2>&1) || { echo "image.sh: no container 
 
 context=$(mktemp -d)
 trap 'rm -rf "$context"' EXIT
-for program in althing althing-registry; do
+for program in althing althing-keeper althing-registry; do
   # Without what only debuggers read: of a debug build that is most of it.
   strip -o "$context/$program" "$programs/$program"
 done

@@ -29,6 +29,10 @@ use exit::Failure;
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
+    // A node starts this program again to keep an agent's program, where no `althing-keeper` is beside it.
+    if let Some(ended) = althing_keeper::keep_here() {
+        return ended;
+    }
     // A node starts this program again to compile one module.
     if let Some(ended) = althing_wasm::compile_here() {
         return ExitCode::from(ended);

@@ -329,7 +329,7 @@ impl ToolServer for Server {
             drop(client);
             if let Some(mut program) = program {
                 // Closing its input asks it to end (MCP); dropping the program kills the rest.
-                let _ = timeout(GRACE, program.shell.wait()).await;
+                let _ = timeout(GRACE, program.wait()).await;
             }
         })
     }
@@ -337,13 +337,9 @@ impl ToolServer for Server {
 
 #[cfg(test)]
 mod tests {
-    use std::process::Stdio;
-    use std::time::Duration;
-
     use rmcp::model::RequestMetaObject;
     use serde_json::json;
 
-    use super::program::SUPERVISOR_SCRIPT;
     use super::{META, told};
 
     #[test]
@@ -356,38 +352,5 @@ mod tests {
         assert_eq!(told(None, Some(task.clone())).map(|told| json!(told)), Some(json!({ META: task })));
         assert_eq!(told(Some(trace.clone()), None), Some(trace));
         assert_eq!(told(None, None), None);
-    }
-
-    /// A process that is no zombie has that id.
-    fn runs(pid: &str) -> bool {
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
-    }
-
-    /// A program that ignores SIGTERM and the end of its input, as its child does; prints both ids.
-    const STUBBORN: &str = "trap '' TERM; sleep 300 & echo $$ $!; while :; do wait; done";
-
-    #[tokio::test]
-    async fn a_program_that_ignores_everything_ends_with_its_children_when_the_nodes_end_closes() {
-        let mut command = tokio::process::Command::new("sh");
-        command.args(["-c", SUPERVISOR_SCRIPT, "althing-tools", "sh", "-c", STUBBORN]).process_group(0);
-        let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
-        let mut shell = command.spawn().expect("a shell");
-        let mut lines =
-            tokio::io::AsyncBufReadExt::lines(tokio::io::BufReader::new(shell.stdout.take().expect("a pipe")));
-        let ids = lines.next_line().await.expect("it reads").expect("its ids");
-        assert!(ids.split(' ').all(runs), "{ids}");
-        drop(shell.stdin.take());
-        // The shell may be seen to have ended while the others, killed by the same signal, have yet to run to their end.
-        let ended = tokio::time::timeout(Duration::from_secs(30), async {
-            let _ = shell.wait().await;
-            while ids.split(' ').any(runs) {
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
-        });
-        let ended = ended.await;
-        let alive: Vec<&str> = ids.split(' ').filter(|pid| runs(pid)).collect();
-        alive.iter().for_each(|pid| drop(std::process::Command::new("kill").args(["-KILL", pid]).status()));
-        assert!(ended.is_ok() && alive.is_empty(), "{alive:?} live on");
     }
 }

@@ -1,31 +1,23 @@
-//! The program of a tool server: started in a process group of its own, watched on its standard error, and killed with its
-//! children.
+//! The program of a tool server: kept by a keeper, watched on its standard error, and killed with its children.
 
 use std::io::Write as _;
+use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::time::Duration;
 
-use althing_execution::process::environment;
+use althing_execution::process::{self, End, variables};
 use althing_execution::tools::Fault;
+use althing_keeper::job::{Descriptor, Job, Limits};
 use althing_td::{ToolServerSpec, is_hidden};
-use nix::sys::signal::{Signal, killpg};
-use nix::unistd::Pid;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
-use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::net::unix::pipe::{self, Receiver, Sender};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-/// The supervisor script: runs the program in a process group of its own, with the node's pipe as its standard input. When the
-/// node's end closes, which happens however the node ends, the program has 2 s to end by itself; then the group is killed,
-/// as it is when the program ends first. How it ended is told on standard error, by a shell of its own: who writes there when
-/// the node is gone is ended for it.
-pub const SUPERVISOR_SCRIPT: &str =
-    r#"(cat; exec >&-; sleep 2; kill -KILL 0) | ("$@"; (echo "$0: ended $?" >&2); kill -KILL 0)"#;
-/// The name of the script, with which the line begins that tells how the program ended.
-const SUPERVISOR: &str = "althing-tools";
-/// How long is waited for that line after the program's output ended.
+/// How long it is waited for how a program ended, once its output ended.
 const TOLD: Duration = Duration::from_millis(500);
+/// How long a program may take to end by itself when the node is gone, as when its input is closed: milliseconds.
+const ORPHAN_MS: u64 = 2_000;
 /// The longest line of standard error that is passed on at once, bytes.
 const LINE_BYTES_MAX: u64 = 4 << 10;
 /// Characters of a line that are shown.
@@ -35,28 +27,13 @@ const PATH_DEFAULT: &str = "/usr/bin:/bin";
 
 /// A started program.
 pub struct Program {
-    pub shell: Child,
-    group: Pid,
-    errors: JoinHandle<Ended>,
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        // An error means that the group is gone.
-        let _ = killpg(self.group, Signal::SIGKILL);
-    }
-}
-
-/// How a program ended, and what it said last.
-#[derive(Default)]
-struct Ended {
-    status: Option<i32>,
-    said: String,
+    kept: process::Program,
+    errors: JoinHandle<String>,
 }
 
 impl Program {
     /// Starts the command of a tool server; gives its output and its input.
-    pub fn start(spec: &ToolServerSpec, folder: &Path) -> Result<(Program, ChildStdout, ChildStdin), Fault> {
+    pub fn start(spec: &ToolServerSpec, folder: &Path) -> Result<(Program, Receiver, Sender), Fault> {
         let ToolServerSpec::Command { command, cwd, env, .. } = spec else {
             return Err(Fault::Unreachable("it is no program".to_owned()));
         };
@@ -65,32 +42,39 @@ impl Program {
         if let Some(name) = command.first().filter(|name| !is_there(name, &folder, path)) {
             return Err(Fault::NoProgram(name.clone()));
         }
-        let mut shell = Command::new("/bin/sh")
-            .args(["-c", SUPERVISOR_SCRIPT, SUPERVISOR])
-            .args(command)
-            .current_dir(folder)
-            .env_clear()
-            .envs(environment())
-            .envs(env)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .process_group(0)
-            .kill_on_drop(true)
-            .spawn()
-            .map_err(|error| Fault::Unreachable(error.to_string()))?;
-        let group = shell.id().and_then(|id| i32::try_from(id).ok()).map(Pid::from_raw);
-        let pipes = (shell.stdout.take(), shell.stdin.take(), shell.stderr.take());
-        let (Some(group), (Some(read), Some(write), Some(errors))) = (group, pipes) else {
-            return Err(Fault::Unreachable("its program has no input or output".to_owned()));
+        let failed = |error: std::io::Error| Fault::Unreachable(error.to_string());
+        let job = Job {
+            command: command.clone(),
+            folder: std::path::absolute(folder).map_err(failed)?,
+            environment: variables(env),
+            descriptors: vec![Descriptor::Input, Descriptor::Output, Descriptor::Error],
+            orphan_ms: ORPHAN_MS,
+            limits: Limits::default(),
+            enclosure: None,
         };
-        Ok((Program { shell, group, errors: tokio::spawn(passed_on(errors)) }, read, write))
+        let (write, input) = pipe::pipe().map_err(failed)?;
+        let (output, read) = pipe::pipe().map_err(failed)?;
+        let (error, errors) = pipe::pipe().map_err(failed)?;
+        let input = input.into_blocking_fd().map_err(failed)?;
+        let (output, error) = (output.into_blocking_fd().map_err(failed)?, error.into_blocking_fd().map_err(failed)?);
+        let kept = process::Program::start(&job, &[input.as_fd(), output.as_fd(), error.as_fd()]).map_err(failed)?;
+        Ok((Program { kept, errors: tokio::spawn(passed_on(errors)) }, read, write))
+    }
+
+    /// Waits until it ended by itself.
+    pub async fn wait(&mut self) {
+        self.kept.ended().await;
     }
 
     /// That the program ended, if that is why its connection was closed.
     pub async fn ended(mut self) -> Option<Fault> {
-        let Ended { status, said } = timeout(TOLD, &mut self.errors).await.ok()?.ok()?;
-        status.map(|status| Fault::Ended { status, said })
+        let end = timeout(TOLD, self.kept.ended()).await.ok()?;
+        let said = timeout(TOLD, &mut self.errors).await.ok()?.ok()?;
+        Some(match end {
+            End::Failed(failure) => Fault::Unreachable(failure.to_string()),
+            // A signal ended its keeper.
+            End::Ended(status) => Fault::Ended { status: status.code().unwrap_or(-1), said },
+        })
     }
 }
 
@@ -103,24 +87,18 @@ fn is_there(name: &str, folder: &Path, path: Option<PathBuf>) -> bool {
     std::env::split_paths(&path).any(|at| folder.join(at).join(name).is_file())
 }
 
-/// Passes what a program says on standard error on to the node's, until both ended.
-async fn passed_on(errors: ChildStderr) -> Ended {
-    let (mut errors, mut ended) = (BufReader::new(errors), Ended::default());
+/// Passes what a program says on standard error on to the node's, until it is closed; gives the last that it said.
+async fn passed_on(errors: Receiver) -> String {
+    let (mut errors, mut last) = (BufReader::new(errors), String::new());
     loop {
         let mut line = Vec::new();
         let read = (&mut errors).take(LINE_BYTES_MAX).read_until(b'\n', &mut line).await;
         if !matches!(read, Ok(1..)) {
-            return ended;
+            return last;
         }
-        let text = String::from_utf8_lossy(&line);
-        let status = text.trim_end().strip_prefix(SUPERVISOR).and_then(|told| told.strip_prefix(": ended "));
-        if let Some(status) = status.and_then(|status| status.parse().ok()) {
-            ended.status = Some(status);
-            continue;
-        }
-        let said = shown(&text);
+        let said = shown(&String::from_utf8_lossy(&line));
         if !said.is_empty() {
-            ended.said = said;
+            last = said;
         }
         // An error means that nobody reads it.
         let _ = std::io::stderr().write_all(&line);

@@ -7,25 +7,25 @@ mod calls;
 mod client;
 mod environment;
 mod interface;
+mod program;
 pub(crate) mod remote;
 mod seen;
 mod socket;
 
 pub use calls::{CallRefused, ProgramCalls, ServeCalls, ServeSocket, TURN_HEADER};
 pub use client::ShownCard;
+pub use program::{Enclosed, End, Program, variables};
 
-use std::os::fd::OwnedFd;
+use std::collections::BTreeMap;
+use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use a2a::Message;
+use althing_keeper::job::{Descriptor, Job, Limits};
 use althing_td::{AgentFile, ProgramPort, RuntimeSpec};
 use futures::future::BoxFuture;
-use nix::sys::signal::{Signal, killpg};
-use nix::unistd::Pid;
-use tokio::process::{Child, ChildStdin, Command};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -35,35 +35,6 @@ use althing_protocol::contract::Class;
 use client::{Client, ProgramAddress};
 pub use environment::environment;
 use socket::Folder;
-
-/// The supervisor script: runs the program in a process group of its own, and kills the group when the node's end of standard
-/// input closes, which happens however the node ends, `kill -9` included. The node kills what the program leaves behind.
-///
-/// Its arguments before the program: the KiB of memory that each process may write to (0: any; `RLIMIT_DATA`); `idle` for
-/// the idle scheduling class (the highest nice value if the system lacks it); `socket` if standard output is the listening
-/// socket, which the program gets as descriptor 3, with its output going to standard error.
-const SUPERVISOR_SCRIPT: &str = r#"exec 3<&0
-[ "$3" = socket ] && exec 4<&1 1>&2
-(
-    [ "$1" = 0 ] || ulimit -d "$1" || exit 126
-    idle=$2
-    socket=$3
-    shift 3
-    if [ "$socket" = socket ]; then
-        exec 3<&4 4<&-
-        set -- /bin/sh -c 'LISTEN_PID=$$; export LISTEN_PID; exec "$@"' althing-agent "$@"
-    fi
-    [ "$idle" = idle ] || exec "$@"
-    chrt -i 0 true 2>/dev/null && exec chrt -i 0 "$@"
-    exec nice -n 19 "$@"
-) </dev/null 3<&- &
-child=$!
-(cat <&3 >/dev/null; kill -KILL 0) 4<&- &
-exec 3<&- 4<&-
-wait "$child""#;
-
-/// How long a killed program may take to end.
-const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How programs are restarted and stopped, and how servers elsewhere are followed.
 #[derive(Debug, Clone)]
@@ -123,7 +94,8 @@ struct Shared {
     name: String,
     command: Vec<String>,
     cwd: PathBuf,
-    env: Vec<(String, String)>,
+    /// What its file adds to its environment.
+    env: BTreeMap<String, String>,
     /// KiB of memory that each of its processes may write to; 0 for any.
     memory_kib: u64,
     delay_tolerant: bool,
@@ -203,7 +175,7 @@ impl ProcessAgent {
             name: file.name.clone(),
             command: command.clone(),
             cwd: cwd.as_ref().map_or_else(|| folder.to_owned(), |cwd| folder.join(cwd)),
-            env: env.iter().map(|(key, value)| (key.clone(), value.clone())).collect(),
+            env: env.clone(),
             memory_kib: contract.compute.memory_bytes.unwrap_or_default() / 1_024,
             delay_tolerant: matches!(contract.class, Class::Dt(_)),
             port: *port,
@@ -225,7 +197,7 @@ impl ProcessAgent {
         self.stop.cancel();
         let supervisor = self.supervisor.lock().expect("no holder of the supervisor panics").take();
         if let Some(supervisor) = supervisor {
-            // An error means that the supervisor panicked; then the supervisor script ends the program.
+            // An error means that the supervisor panicked; then the keeper ends the program.
             let _ = supervisor.await;
         }
     }
@@ -263,12 +235,9 @@ impl Drop for ProcessAgent {
     }
 }
 
-/// A started program: the shell, and where the program listens.
-struct Program {
-    shell: Child,
-    /// Open for as long as the program shall run. Not left in `shell`: waiting for a child closes its standard input.
-    _alive: ChildStdin,
-    group: Pid,
+/// A started program, and where it listens.
+struct Listening {
+    program: Program,
     address: ProgramAddress,
 }
 
@@ -295,7 +264,7 @@ impl Shared {
         }
     }
 
-    fn spawn(&self) -> Result<Program, SpawnError> {
+    fn spawn(&self) -> Result<Listening, SpawnError> {
         let program = self.command.first().cloned().unwrap_or_default();
         let failed = |reason| SpawnError::System { program: program.clone(), reason };
         if !self.cwd.is_dir() {
@@ -303,46 +272,60 @@ impl Shared {
             return Err(failed(std::io::Error::new(std::io::ErrorKind::NotFound, reason)));
         }
         check_program(&program, &self.cwd).map_err(failed)?;
-        let mut shell = Command::new("/bin/sh");
-        shell.args(["-c", SUPERVISOR_SCRIPT, "althing-agent", &self.memory_kib.to_string()]);
-        shell.arg(if self.delay_tolerant { "idle" } else { "" });
-        shell.env_clear().envs(environment()).envs(self.env.iter().map(|(key, value)| (key, value)));
+        let mut variables = variables(&self.env);
+        let mut set = |name: &str, value: &str| drop(variables.insert(name.to_owned(), value.to_owned()));
         if let Some((_, path)) = &self.calls {
-            shell.env("ALTHING_MCP_SOCKET", path);
+            set("ALTHING_MCP_SOCKET", &path.to_string_lossy());
         }
+        let (mut command, mut socket) = (self.command.clone(), None);
         let address = match self.port {
             None => {
                 let (listener, path) = self.folder.listen(socket::AGENT).map_err(failed)?;
-                shell.arg("socket").args(&self.command).stdout(Stdio::from(OwnedFd::from(listener)));
-                shell.env("ALTHING_SOCKET", &path).env("LISTEN_FDS", "1").env("LISTEN_FDNAMES", "a2a");
+                socket = Some(listener);
+                set("ALTHING_SOCKET", &path.to_string_lossy());
+                set("LISTEN_FDS", "1");
+                set("LISTEN_FDNAMES", "a2a");
                 ProgramAddress::Socket(path)
             }
             Some(ProgramPort::Tcp) => {
                 // A port that is free now; if another program takes it first, the restart uses another.
                 let free = std::net::TcpListener::bind(("127.0.0.1", 0)).and_then(|free| free.local_addr());
                 let port = free.map_err(failed)?.port();
-                shell.arg("port").env("PORT", port.to_string());
-                shell.args(self.command.iter().map(|argument| argument.replace("{port}", &port.to_string())));
+                set("PORT", &port.to_string());
+                command.iter_mut().for_each(|word| *word = word.replace("{port}", &port.to_string()));
                 ProgramAddress::Port(port)
             }
         };
-        shell.current_dir(&self.cwd).stdin(Stdio::piped()).process_group(0).kill_on_drop(true);
-        let mut shell = shell.spawn().map_err(failed)?;
-        let id = shell.id().and_then(|id| i32::try_from(id).ok()).expect("a started child has an id");
-        let alive = shell.stdin.take().expect("standard input is piped");
-        Ok(Program { shell, _alive: alive, group: Pid::from_raw(id), address })
+        let job = Job {
+            command,
+            folder: std::path::absolute(&self.cwd).map_err(failed)?,
+            environment: variables,
+            // What it says goes where the node's messages go.
+            descriptors: [Descriptor::Output, Descriptor::Error]
+                .into_iter()
+                .chain(socket.as_ref().map(|_| Descriptor::Socket))
+                .collect(),
+            orphan_ms: 0,
+            limits: Limits { memory_kib: self.memory_kib, idle: self.delay_tolerant },
+            enclosure: None,
+        };
+        let said = std::io::stderr();
+        let descriptors: Vec<_> =
+            [said.as_fd(), said.as_fd()].into_iter().chain(socket.as_ref().map(|socket| socket.as_fd())).collect();
+        let program = Program::start(&job, &descriptors).map_err(failed)?;
+        Ok(Listening { program, address })
     }
 
-    async fn supervise(self: Arc<Self>, first: Program, stop: CancellationToken) {
-        let mut next: Result<Program, SpawnError> = Ok(first);
+    async fn supervise(self: Arc<Self>, first: Listening, stop: CancellationToken) {
+        let mut next: Result<Listening, SpawnError> = Ok(first);
         let mut backoff = self.config.backoff_min;
         let mut restarts = 0;
         loop {
             let begun = tokio::time::Instant::now();
             let why = match next {
-                Ok(mut program) => {
+                Ok(mut started) => {
                     let ended = tokio::select! {
-                        why = self.watch(&mut program) => Some(why),
+                        why = self.watch(&mut started) => Some(why),
                         () = stop.cancelled() => None,
                     };
                     // Calls end now, and whoever asks for its state is told why until it is ready again.
@@ -351,7 +334,7 @@ impl Shared {
                         None,
                         None,
                     );
-                    program.end(self.config.stop_grace).await;
+                    started.program.end(self.config.stop_grace).await;
                     let Some(why) = ended else { return };
                     why
                 }
@@ -373,31 +356,30 @@ impl Shared {
     }
 
     /// Follows a program until it ends; gives the reason.
-    async fn watch(&self, program: &mut Program) -> String {
-        let pid = program.shell.id();
+    async fn watch(&self, started: &mut Listening) -> String {
+        let Listening { program, address } = started;
+        let pid = program.pid();
         let ready = async {
-            let client = timeout(self.startup_timeout, Client::connect(&program.address)).await;
+            let client = timeout(self.startup_timeout, Client::connect(address)).await;
             match client {
                 Ok(client) => {
                     self.set(AgentState::Ready, pid, Some(client));
                     std::future::pending().await
                 }
-                Err(_) => format!(
-                    "it showed no agent card on {} within {} ms",
-                    program.address,
-                    self.startup_timeout.as_millis()
-                ),
+                Err(_) => {
+                    format!("it showed no agent card on {address} within {} ms", self.startup_timeout.as_millis())
+                }
             }
         };
         tokio::select! {
             why = ready => why,
-            status = program.shell.wait() => match status {
-                Ok(status) if self.memory_kib > 0 => format!(
+            end = program.ended() => match end {
+                End::Failed(failure) => failure.to_string(),
+                End::Ended(status) if self.memory_kib > 0 => format!(
                     "it ended with {status}; it may write to {} KiB of memory (compute.memory_bytes)",
                     self.memory_kib
                 ),
-                Ok(status) => format!("it ended with {status}"),
-                Err(error) => format!("it cannot be watched: {error}"),
+                End::Ended(status) => format!("it ended with {status}"),
             },
         }
     }
@@ -407,47 +389,7 @@ fn restarting(why: String, restarts: u32) -> AgentState {
     AgentState::Restarting { why, restarts }
 }
 
-impl Program {
-    /// Terminates the process group, and kills it after `grace`.
-    async fn end(mut self, grace: Duration) {
-        // Errors mean that the group is gone.
-        let _ = killpg(self.group, Signal::SIGTERM);
-        let gone = async {
-            let _ = self.shell.wait().await;
-            group_ended(self.group).await;
-        };
-        if timeout(grace, gone).await.is_err() {
-            let _ = killpg(self.group, Signal::SIGKILL);
-            let _ = self.shell.wait().await;
-            // Killed processes take a moment to end; the timeout covers one that hangs in a device.
-            let _ = timeout(KILL_TIMEOUT, group_ended(self.group)).await;
-        }
-    }
-}
-
-/// Waits until a process group has ended. The program's children are not children of this process, so only the existence of
-/// the group can be polled.
-async fn group_ended(group: Pid) {
-    while killpg(group, None).is_ok() && has_live_members(group) {
-        sleep(Duration::from_millis(10)).await;
-    }
-}
-
-/// Whether the group has a process that is not a zombie; true if the system does not tell.
-fn has_live_members(group: Pid) -> bool {
-    let Ok(processes) = std::fs::read_dir("/proc") else { return true };
-    let stats = processes.flatten().filter_map(|process| std::fs::read_to_string(process.path().join("stat")).ok());
-    // `PID (NAME) STATE PARENT GROUP …`, where the name may hold anything (proc_pid_stat(5)).
-    let mut members = stats.filter_map(|stat| {
-        let mut rest = stat.rsplit_once(") ")?.1.split(' ');
-        let (state, group) = (rest.next()?.to_owned(), rest.nth(1)?.parse::<i32>().ok()?);
-        Some((state, group))
-    });
-    !Path::new("/proc/self/stat").exists()
-        || members.any(|(state, member_of)| member_of == group.as_raw() && state != "Z" && state != "X")
-}
-
-/// Checks that the program exists: `sh` would only report it in an exit code.
+/// Checks that the program exists: who adds the agent hears it at once.
 fn check_program(program: &str, cwd: &Path) -> std::io::Result<()> {
     let found = if program.contains('/') {
         cwd.join(program).is_file()

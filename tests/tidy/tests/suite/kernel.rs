@@ -18,6 +18,7 @@ const CORE: &[(&str, usize)] = &[
 const DEPENDENCIES: &[&str] = &[
     "a2a-lf",
     "althing-fetch",
+    "althing-keeper",
     "althing-protocol",
     "althing-store",
     "althing-td",

@@ -1,0 +1,111 @@
+//! What a keeper is given to keep: a program, how it ends, and what it may reach.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::machine::grants::Grants;
+
+/// The longest job, bytes as JSON: the longest arguments and environment that Linux takes, and as much again.
+pub const JOB_BYTES_MAX: usize = 4 << 20;
+
+/// A program that is started once.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Job {
+    /// The program and its arguments; never a shell line. The program is looked for in the `PATH` of `environment` where it
+    /// is no path.
+    pub command: Vec<String>,
+    /// The directory that it starts in; absolute.
+    pub folder: PathBuf,
+    /// All variables of its environment.
+    pub environment: BTreeMap<String, String>,
+    /// Which descriptors come with the job, in this order.
+    pub descriptors: Vec<Descriptor>,
+    /// How long it has to end once the node is gone, milliseconds; 0: it is killed at once.
+    pub orphan_ms: u64,
+    /// What it may take of the machine.
+    pub limits: Limits,
+    /// What it may reach. None: whatever the account may (`sandbox: none`).
+    pub enclosure: Option<Enclosure>,
+}
+
+/// What a descriptor is for the program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Descriptor {
+    /// Its standard input.
+    Input,
+    /// Its standard output.
+    Output,
+    /// Its standard error.
+    Error,
+    /// A listening socket, which it gets as descriptor 3, with `LISTEN_PID`.
+    Socket,
+}
+
+/// What a program may take of the machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Limits {
+    /// KiB that each process may write to (`RLIMIT_DATA`); 0: any.
+    pub memory_kib: u64,
+    /// In the idle class of the scheduler, or with the highest nice value.
+    pub idle: bool,
+}
+
+/// What a program is enclosed in: by the strongest level that this machine has, at most `most`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Enclosure {
+    /// What it may read and write.
+    pub grants: Grants,
+    /// Ports of its own loopback that lead to it: what comes by the socket at the path is sent to the port.
+    pub ports: Vec<u16>,
+}
+
+/// How strongly a program is enclosed; the later, the stronger.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Level {
+    /// It reaches whatever the account reaches.
+    None,
+    /// Landlock and seccomp: files, TCP ports, signals; the machine's network for nothing else.
+    Landlock,
+    /// Namespaces of its own (files, processes, network), and what `Landlock` has.
+    Namespaces,
+}
+
+/// What a node tells a keeper, one line of JSON.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Order {
+    /// The program shall end: it is asked to (`SIGTERM`), and killed after this time.
+    End {
+        /// Milliseconds.
+        grace_ms: u64,
+    },
+}
+
+/// What a keeper tells the node, one line of JSON each.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Told {
+    /// The program runs.
+    Started {
+        /// How it is enclosed.
+        level: Level,
+        /// Why no level is stronger, as a person reads it; empty where it is the strongest.
+        why: String,
+    },
+    /// It could not be started.
+    Failed {
+        /// What could not be done.
+        step: String,
+        /// The system's reason.
+        why: String,
+    },
+    /// It ended, and nothing of it is left.
+    Ended {
+        /// Its exit code, or 128 and the signal.
+        status: i32,
+    },
+}

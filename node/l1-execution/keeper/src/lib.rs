@@ -1,0 +1,26 @@
+//! The keeper of an agent's program: it starts the program, and ends it with all that it started, when the node says so and however
+//! the node ends, `kill -9` included.
+//!
+//! **Inputs**: a [`job::Job`] with descriptors, by the channel that is its standard input; then orders of the node. **Outputs**: the
+//! running program, and what the node is told of it ([`job::Told`]).
+//!
+//! **Invariants**
+//! - A keeper has one thread, and no runtime: it forks.
+//! - The program gets the descriptors of its job, and no others.
+//! - When the channel closes, the program ends; when the keeper is killed, the kernel kills the program.
+//!
+//! **Never knows**: agents, contracts, what a program is for.
+
+pub mod channel;
+mod descendants;
+mod failure;
+pub mod job;
+mod keep;
+pub mod machine;
+mod program;
+mod start;
+mod sys;
+
+pub use failure::Failure;
+pub use keep::{NAME, keep, keep_here};
+pub use start::{executable, order};

@@ -1,0 +1,3 @@
+//! What is decided of a program's enclosure, without I/O.
+
+pub mod grants;

@@ -1,0 +1,125 @@
+//! From a keeper's child to the program.
+
+use std::ffi::CString;
+use std::fs::OpenOptions;
+use std::os::fd::{OwnedFd, RawFd};
+use std::path::{Path, PathBuf};
+
+use nix::errno::Errno;
+use nix::sys::resource::{Resource, setrlimit};
+use nix::sys::signal::{SigSet, SigmaskHow, sigprocmask};
+use nix::unistd::{chdir, execve, getpid};
+
+use crate::failure::Failure;
+use crate::job::{Descriptor, Job};
+use crate::sys;
+
+/// Where programs are looked for without a `PATH`.
+const PATH_DEFAULT: &str = "/usr/local/bin:/usr/bin:/bin";
+/// What executes a script that does not name its interpreter, as every shell does it.
+const SHELL: &str = "/bin/sh";
+/// The first descriptor after the standard ones, which a handed socket gets (sd_listen_fds(3)).
+const FIRST_SOCKET: RawFd = 3;
+/// Which process a handed socket is meant for.
+const LISTEN_PID: &str = "LISTEN_PID";
+
+/// Becomes the program; comes back only with what went wrong. `lock` is the last step before it.
+pub(crate) fn become_program(
+    job: &Job,
+    descriptors: &[OwnedFd],
+    lock: impl FnOnce() -> Result<(), Failure>,
+) -> Failure {
+    match prepare(job, descriptors, lock) {
+        Ok((arguments, variables)) => execute(job, &arguments, &variables),
+        Err(failure) => failure,
+    }
+}
+
+/// Everything before the program is executed: gives its arguments and its environment.
+fn prepare(
+    job: &Job,
+    descriptors: &[OwnedFd],
+    lock: impl FnOnce() -> Result<(), Failure>,
+) -> Result<(Vec<CString>, Vec<CString>), Failure> {
+    let text = |text: &str| CString::new(text).map_err(|error| Failure::of("read its command", error));
+    let arguments = job.command.iter().map(|word| text(word)).collect::<Result<Vec<_>, _>>()?;
+    let is_handed = job.descriptors.contains(&Descriptor::Socket);
+    let mut variables = job.environment.clone();
+    if is_handed {
+        variables.insert(LISTEN_PID.to_owned(), getpid().to_string());
+    }
+    let variables = variables.iter().map(|(name, value)| text(&format!("{name}={value}")));
+    let variables = variables.collect::<Result<Vec<_>, _>>()?;
+    let step = |step: &'static str| move |error: Errno| Failure::of(step, error.desc());
+    place(job, descriptors).map_err(step("hand it its descriptors"))?;
+    chdir(&job.folder).map_err(|error| Failure::of(format!("enter {}", job.folder.display()), error.desc()))?;
+    if job.limits.memory_kib > 0 {
+        let bytes = job.limits.memory_kib.saturating_mul(1_024);
+        setrlimit(Resource::RLIMIT_DATA, bytes, bytes).map_err(step("limit its memory"))?;
+    }
+    if job.limits.idle {
+        sys::run_idle();
+    }
+    lock()?;
+    sys::default_signals();
+    sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::empty()), None).map_err(step("let it have its signals"))?;
+    sys::close_at_exec(if is_handed { FIRST_SOCKET + 1 } else { FIRST_SOCKET }).map_err(step("close descriptors"))?;
+    Ok((arguments, variables))
+}
+
+/// Gives each descriptor its number; what is standard and not given is nothing (`/dev/null`).
+fn place(job: &Job, descriptors: &[OwnedFd]) -> Result<(), Errno> {
+    let nothing = OpenOptions::new().read(true).write(true).open("/dev/null");
+    let nothing = nothing.map_err(|error| Errno::from_raw(error.raw_os_error().unwrap_or_default()))?;
+    let nothing = OwnedFd::from(nothing);
+    let given = |wanted| job.descriptors.iter().zip(descriptors).find(|(what, _)| **what == wanted).map(|(_, fd)| fd);
+    for (wanted, number) in [(Descriptor::Input, 0), (Descriptor::Output, 1), (Descriptor::Error, 2)] {
+        sys::place(given(wanted).unwrap_or(&nothing), number)?;
+    }
+    given(Descriptor::Socket).map_or(Ok(()), |socket| sys::place(socket, FIRST_SOCKET))
+}
+
+/// Executes the program, where the `PATH` of its environment finds it.
+fn execute(job: &Job, arguments: &[CString], variables: &[CString]) -> Failure {
+    let name = job.command.first().cloned().unwrap_or_default();
+    let path = job.environment.get("PATH").map_or(PATH_DEFAULT, String::as_str);
+    let mut why = Errno::ENOENT;
+    for candidate in candidates(&name, path) {
+        let Some(program) = candidate.to_str().and_then(|program| CString::new(program).ok()) else { continue };
+        let Err(error) = execve(&program, arguments, variables);
+        match error {
+            Errno::ENOENT | Errno::ENOTDIR => {}
+            Errno::ENOEXEC => {
+                let shell = CString::new(SHELL).expect("it holds no zero");
+                let mut script = vec![shell.clone(), program];
+                script.extend(arguments.iter().skip(1).cloned());
+                let Err(error) = execve(&shell, &script, variables);
+                why = error;
+            }
+            // Another folder may have one that it may execute.
+            error => why = error,
+        }
+    }
+    Failure::of(format!("start {name:?}"), why.desc())
+}
+
+/// Where a program may be: as it is named, or in each folder of a `PATH`.
+fn candidates(name: &str, path: &str) -> Vec<PathBuf> {
+    if name.contains('/') {
+        return vec![PathBuf::from(name)];
+    }
+    // An empty entry is the current folder (execvp(3)).
+    path.split(':').map(|folder| Path::new(if folder.is_empty() { "." } else { folder }).join(name)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_looked_for_where_its_path_says() {
+        let found = |name, path| candidates(name, path).into_iter().map(|found| found.display().to_string());
+        assert_eq!(found("a/b", "/x").collect::<Vec<_>>(), ["a/b"]);
+        assert_eq!(found("b", "/x::/y z").collect::<Vec<_>>(), ["/x/b", "./b", "/y z/b"]);
+    }
+}

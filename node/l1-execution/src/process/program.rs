@@ -1,0 +1,151 @@
+//! A program that a keeper keeps: it ends with this value, and with the node, with all that it started.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use althing_keeper::channel::send_job;
+use althing_keeper::job::{Job, Level, Order, Told};
+use althing_keeper::{Failure, NAME, executable, order};
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::process::{Child, Command};
+use tokio::time::timeout;
+
+use super::environment::environment;
+
+/// The longest line of a keeper, bytes.
+const LINE_BYTES_MAX: usize = 64 << 10;
+/// How long a keeper may take to end what it has killed: the rest hangs in a device.
+const KILL_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A program that is started or runs.
+pub struct Program {
+    keeper: Child,
+    /// Leads the keeper's process group, in which the program begins.
+    group: Pid,
+    /// Both ends of the channel that are this node's: one to write, one to read. The program ends when they are closed.
+    orders: UnixStream,
+    told: BufReader<tokio::net::UnixStream>,
+    line: Vec<u8>,
+}
+
+/// How a program ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum End {
+    /// It could not be started.
+    Failed(Failure),
+    /// It ran. Where a signal ended it, its exit code is 128 and the signal's number.
+    Ended(ExitStatus),
+}
+
+/// How a program is enclosed, and why not more strongly; empty where nothing is stronger.
+pub type Enclosed = (Level, String);
+
+impl Program {
+    /// Gives a job to a keeper. Descriptors stay open here.
+    ///
+    /// # Errors
+    /// When no keeper can be started, or it does not take the job.
+    pub fn start(job: &Job, descriptors: &[BorrowedFd<'_>]) -> io::Result<Program> {
+        let (orders, theirs) = UnixStream::pair()?;
+        let keeper = Command::new(executable())
+            .arg0(NAME)
+            .env_clear()
+            .stdin(Stdio::from(OwnedFd::from(theirs)))
+            .stdout(Stdio::null())
+            .spawn()?;
+        let group = keeper.id().and_then(|id| i32::try_from(id).ok()).map(Pid::from_raw);
+        let group = group.ok_or_else(|| io::Error::other("its keeper ended at once"))?;
+        send_job(&orders, job, descriptors)?;
+        let told = orders.try_clone()?;
+        told.set_nonblocking(true)?;
+        let told = BufReader::new(tokio::net::UnixStream::from_std(told)?);
+        Ok(Program { keeper, group, orders, told, line: Vec::new() })
+    }
+
+    /// Its keeper.
+    #[must_use]
+    pub fn pid(&self) -> Option<u32> {
+        self.keeper.id()
+    }
+
+    /// Waits until it runs. May be given up and asked again.
+    ///
+    /// # Errors
+    /// How it ended instead.
+    pub async fn started(&mut self) -> Result<Enclosed, End> {
+        match self.heard().await {
+            Some(Told::Started { level, why }) => Ok((level, why)),
+            Some(Told::Failed { step, why }) => Err(End::Failed(Failure { step, why })),
+            Some(Told::Ended { .. }) | None => Err(self.end_of_keeper().await),
+        }
+    }
+
+    /// Waits until nothing of it is left. May be given up and asked again.
+    pub async fn ended(&mut self) -> End {
+        while let Some(told) = self.heard().await {
+            if let Told::Failed { step, why } = told {
+                return End::Failed(Failure { step, why });
+            }
+        }
+        self.end_of_keeper().await
+    }
+
+    /// Asks it to end, kills what is left after `grace`, and waits until nothing is.
+    pub async fn end(&mut self, grace: Duration) {
+        let grace_ms = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
+        // An error means that the keeper is gone, and what it kept with it.
+        let _ = order(&self.orders, &Order::End { grace_ms });
+        if timeout(grace + KILL_TIMEOUT, self.keeper.wait()).await.is_err() {
+            tracing::warn!(pid = self.group.as_raw(), "a program was killed and does not end");
+        }
+        self.end_group();
+    }
+
+    async fn end_of_keeper(&mut self) -> End {
+        let status = self.keeper.wait().await;
+        self.end_group();
+        // Its keeper is a child of this process, so its status is known.
+        End::Ended(status.unwrap_or_default())
+    }
+
+    /// Ends what a keeper that was killed could not end.
+    fn end_group(&self) {
+        // An error means that nothing is left.
+        let _ = killpg(self.group, Signal::SIGKILL);
+    }
+
+    /// What the keeper tells next; none if it is gone.
+    async fn heard(&mut self) -> Option<Told> {
+        // What was read stays in `line` where this is given up.
+        let read = self.told.read_until(b'\n', &mut self.line).await;
+        if !matches!(read, Ok(1..=LINE_BYTES_MAX)) {
+            return None;
+        }
+        let told = serde_json::from_slice(&self.line).ok();
+        self.line.clear();
+        told
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // Also what was given up is killed at once. An error means that the keeper is gone.
+        let _ = order(&self.orders, &Order::End { grace_ms: 0 });
+    }
+}
+
+/// All variables of a program: those of [`environment`], and those of its file, which come first.
+#[must_use]
+pub fn variables(named: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let inherited = environment().into_iter();
+    let inherited = inherited.filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    let mut all: BTreeMap<String, String> = inherited.collect();
+    all.extend(named.clone());
+    all
+}
