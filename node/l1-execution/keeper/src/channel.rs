@@ -1,6 +1,7 @@
 //! The channel between a node and a keeper: the job with its descriptors one way, lines of JSON the other.
 
 use std::io::{self, IoSlice, IoSliceMut, Read as _, Write as _};
+use std::net::TcpListener;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
@@ -9,10 +10,10 @@ use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, recvmsg, s
 use serde::Serialize;
 
 use crate::job::{JOB_BYTES_MAX, Job};
-use crate::sys;
+use crate::linux::sys;
 
 /// Descriptors of one message.
-pub const DESCRIPTORS_MAX: usize = 8;
+pub const DESCRIPTORS_MAX: usize = 64;
 /// How long the other end may take to read a message.
 const READ_MAX: Duration = Duration::from_secs(10);
 /// Before a job: its length.
@@ -55,6 +56,26 @@ pub fn read_job(mut channel: &UnixStream) -> io::Result<Option<(Job, Vec<OwnedFd
         return Err(wrong(format!("{} of {} descriptors", descriptors.len(), job.descriptors.len())));
     }
     Ok(Some((job, descriptors)))
+}
+
+/// Hands listening sockets to the node.
+pub(crate) fn give_listeners(stream: BorrowedFd<'_>, listeners: &[TcpListener]) -> io::Result<()> {
+    let numbers: Vec<RawFd> = listeners.iter().map(|listener| listener.as_raw_fd()).collect();
+    give(stream, &[0], &numbers)
+}
+
+/// Takes the listening sockets that a program's keeper hands to the node once the program runs; none are there if it has no
+/// loopback of its own.
+///
+/// # Errors
+/// Those of the stream.
+pub fn take_listeners(stream: &UnixStream) -> io::Result<Vec<TcpListener>> {
+    stream.set_nonblocking(true)?;
+    match take(stream.as_fd(), &mut [0]) {
+        Ok((_, descriptors)) => Ok(descriptors.into_iter().map(TcpListener::from).collect()),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(Vec::new()),
+        Err(error) => Err(error),
+    }
 }
 
 /// Writes one line of JSON.
@@ -101,6 +122,7 @@ mod tests {
             descriptors,
             orphan_ms: 7,
             limits: Limits::default(),
+            bridge: None,
             enclosure: None,
         }
     }

@@ -26,11 +26,13 @@ pub struct Job {
     pub orphan_ms: u64,
     /// What it may take of the machine.
     pub limits: Limits,
+    /// The port of its loopback to which connections of [`Descriptor::Bridge`] are led.
+    pub bridge: Option<u16>,
     /// What it may reach. None: whatever the account may (`sandbox: none`).
     pub enclosure: Option<Enclosure>,
 }
 
-/// What a descriptor is for the program.
+/// What a descriptor is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Descriptor {
@@ -42,6 +44,10 @@ pub enum Descriptor {
     Error,
     /// A listening socket, which it gets as descriptor 3, with `LISTEN_PID`.
     Socket,
+    /// Not for the program: a listening socket whose connections are led to [`Job::bridge`].
+    Bridge,
+    /// Not for the program: a stream by which the node is handed listening sockets of the program's own loopback.
+    Listeners,
 }
 
 /// What a program may take of the machine.
@@ -53,13 +59,20 @@ pub struct Limits {
     pub idle: bool,
 }
 
-/// What a program is enclosed in: by the strongest level that this machine has, at most `most`.
+/// What a program may reach; it is enclosed by the strongest level that this machine has.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Enclosure {
+    /// It is not started where nothing encloses it.
+    pub required: bool,
     /// What it may read and write.
     pub grants: Grants,
-    /// Ports of its own loopback that lead to it: what comes by the socket at the path is sent to the port.
+    /// The folder for its temporary files where it shares the machine's folders; where it has its own, that is `/tmp`.
+    pub temporary: PathBuf,
+    /// Ports of loopback that it may listen on and connect to where the loopback is the machine's.
     pub ports: Vec<u16>,
+    /// Ports of its own loopback, where it has one, at which the node listens: the sockets are handed to it by
+    /// [`Descriptor::Listeners`], in this order.
+    pub listen: Vec<u16>,
 }
 
 /// How strongly a program is enclosed; the later, the stronger.

@@ -1,9 +1,11 @@
 //! Keeps one program: starts it, tells the node of it, and ends it with all that it started, when the node says so and however
 //! the node ends.
 
+use std::fs::File;
 use std::io::{self, Read as _};
-use std::os::fd::{AsFd as _, OwnedFd};
-use std::os::unix::net::UnixStream;
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd, RawFd};
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -11,22 +13,26 @@ use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sched::CloneFlags;
-use nix::sys::prctl::{set_child_subreaper, set_pdeathsig};
+use nix::sys::prctl::{set_child_subreaper, set_dumpable, set_pdeathsig};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::time::{ClockId, clock_gettime};
-use nix::unistd::{Pid, dup2_stdin, getpid, pipe2, setsid};
+use nix::unistd::{Gid, Pid, Uid, dup2_stdin, getegid, geteuid, getpid, pipe2, setsid};
 
-use crate::channel::{read_job, tell};
+use crate::bridge::lead;
+use crate::channel::{give_listeners, read_job, tell};
 use crate::descendants::signal_all;
 use crate::failure::Failure;
-use crate::job::{Job, Level, Order, Told};
-use crate::program::become_program;
-use crate::sys;
+use crate::job::{Descriptor, Enclosure, Job, Level, Order, Told};
+use crate::linux::namespaces::{NAMESPACES, enter};
+use crate::linux::sys;
+use crate::program::{Obstacle, become_program};
 
 /// The name by which a node starts a keeper, whatever file it is in.
 pub const NAME: &str = "althing-keeper";
+/// The descriptor of the bridge in the first process of namespaces, which has no others but the standard ones.
+const BRIDGE: RawFd = 3;
 /// The exit code of a keeper that keeps nothing.
 const USAGE: u8 = 2;
 /// The longest order of a node, bytes.
@@ -63,6 +69,13 @@ struct Keeper {
     descriptors: Vec<OwnedFd>,
 }
 
+/// A program that runs: the process whose end is its own, how it is enclosed, and why not more strongly.
+struct Running {
+    first: Pid,
+    level: Level,
+    why: String,
+}
+
 /// Why a program is ended, and until when it may end by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ending {
@@ -78,7 +91,7 @@ impl Keeper {
         let channel = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
         let Some((job, descriptors)) = read_job(&channel)? else { return Ok(None) };
         let descriptors = descriptors.iter().map(sys::raise).collect::<nix::Result<Vec<_>>>()?;
-        dup2_stdin(std::fs::File::open("/dev/null")?)?;
+        dup2_stdin(File::open("/dev/null")?)?;
         // Signals of the node's terminal are the node's, and what is killed as a group is this one. An error means that it
         // leads a group already.
         let _ = setsid();
@@ -93,44 +106,138 @@ impl Keeper {
 
     /// Keeps the program until it ended; gives its exit code.
     fn run(mut self) -> io::Result<i32> {
-        let program = match self.start() {
-            Ok(program) => program,
+        let Running { first, level, why } = match self.start() {
+            Ok(running) => running,
             Err(Failure { step, why }) => {
                 tell(&self.channel, &Told::Failed { step, why })?;
                 return Ok(0);
             }
         };
+        // In namespaces of its own only the first process there reaches the program's loopback.
+        if level != Level::Namespaces
+            && let Some(bridge) = self.descriptor(Descriptor::Bridge)
+        {
+            self.bridge(bridge.try_clone()?);
+        }
+        set_dumpable(false)?;
         // The program's ends of its pipes are its own: who reads them shall see when it closes them.
         self.descriptors.clear();
         // Who does not hear it is gone, which the next look at the channel shows.
-        let _ = tell(&self.channel, &Told::Started { level: Level::None, why: String::new() });
-        let status = self.watch(program)?;
+        let _ = tell(&self.channel, &Told::Started { level, why });
+        let status = self.watch(first)?;
         end_all();
         let _ = tell(&self.channel, &Told::Ended { status });
         Ok(status)
     }
 
-    /// Starts the program.
-    fn start(&self) -> Result<Pid, Failure> {
+    /// Starts the program, enclosed as strongly as this machine can do it.
+    fn start(&self) -> Result<Running, Failure> {
+        let plain = |why: String| match self.attempt(Level::None) {
+            Ok(first) => Ok(Running { first, level: Level::None, why }),
+            Err(Obstacle::Enclosure(failure) | Obstacle::Program(failure)) => Err(failure),
+        };
+        let Some(enclosure) = &self.job.enclosure else { return plain(String::new()) };
+        let mut obstacles = Vec::new();
+        for level in [Level::Namespaces, Level::Landlock] {
+            match self.attempt(level) {
+                Ok(first) => return Ok(Running { first, level, why: obstacles.join("; ") }),
+                Err(Obstacle::Enclosure(failure)) => obstacles.push(failure.to_string()),
+                Err(Obstacle::Program(failure)) => return Err(failure),
+            }
+        }
+        let why = obstacles.join("; ");
+        if enclosure.required { Err(Failure::of("contain it", why)) } else { plain(why) }
+    }
+
+    /// Starts the program, enclosed by that level; gives the process whose end is the program's.
+    fn attempt(&self, level: Level) -> Result<Pid, Obstacle> {
         let step = |error: Errno| Failure::of("start a process", error.desc());
         let (read, write) = pipe2(OFlag::O_CLOEXEC).map_err(step)?;
-        let keeper = getpid();
-        let Some(program) = sys::fork(CloneFlags::empty()).map_err(step)? else {
-            let failure = match ends_with(keeper) {
-                Ok(()) => become_program(&self.job, &self.descriptors, || Ok(())),
-                Err(failure) => failure,
+        let (keeper, account) = (getpid(), (geteuid(), getegid()));
+        let namespaces = if level == Level::Namespaces { NAMESPACES } else { CloneFlags::empty() };
+        let forked = sys::fork(namespaces).map_err(|error| match level {
+            Level::Namespaces => Obstacle::Enclosure(Failure::of("make namespaces", error.desc())),
+            _ => step(error).into(),
+        })?;
+        let Some(first) = forked else {
+            let obstacle = match (level, &self.job.enclosure) {
+                (Level::Namespaces, Some(enclosure)) => self.be_first(enclosure, account, write.as_fd()),
+                (level, _) => match ends_with(keeper) {
+                    Ok(()) => become_program(&self.job, &self.descriptors, level),
+                    Err(failure) => failure.into(),
+                },
             };
-            let _ = tell(std::fs::File::from(write), &failure);
-            std::process::exit(1);
+            let _ = tell(File::from(write), &obstacle);
+            sys::leave(1);
         };
         drop(write);
         // Nothing comes, and the pipe is closed, when the program is executed.
         let mut told = String::new();
-        std::fs::File::from(read).read_to_string(&mut told).map_err(|error| Failure::of("hear of it", error))?;
-        match serde_json::from_str(&told) {
-            Ok(failure) => Err(failure),
-            Err(_) => Ok(program),
+        File::from(read).read_to_string(&mut told).map_err(|error| Failure::of("hear of it", error))?;
+        let Ok(obstacle) = serde_json::from_str(&told) else { return Ok(first) };
+        // It ends by itself.
+        let _ = waitpid(first, None);
+        Err(obstacle)
+    }
+
+    /// The first process of the program's namespaces: all others end with it. Comes back only with why there is no program.
+    fn be_first(&self, enclosure: &Enclosure, account: (Uid, Gid), pipe: BorrowedFd<'_>) -> Obstacle {
+        let program = match self.start_inside(enclosure, account, pipe) {
+            Ok(program) => program,
+            Err(obstacle) => return obstacle,
+        };
+        // Whoever waits at the other ends of these shall see when the program closes them. Nothing here uses one again.
+        match self.descriptor(Descriptor::Bridge).filter(|bridge| sys::place(bridge, BRIDGE).is_ok()) {
+            None => sys::close_from(BRIDGE),
+            Some(_) => {
+                sys::close_from(BRIDGE + 1);
+                self.bridge(sys::own(BRIDGE));
+            }
         }
+        loop {
+            match waitpid(None, None) {
+                Ok(WaitStatus::Exited(pid, code)) if pid == program => sys::leave(code),
+                Ok(WaitStatus::Signaled(pid, signal, _)) if pid == program => sys::leave(BY_SIGNAL + signal as i32),
+                Err(Errno::ECHILD) => sys::leave(1),
+                _ => {}
+            }
+        }
+    }
+
+    /// Makes the program's surroundings, hands the node its sockets there, and starts the program.
+    fn start_inside(&self, enclosure: &Enclosure, account: (Uid, Gid), pipe: BorrowedFd<'_>) -> Result<Pid, Obstacle> {
+        let step = |error: Errno| Obstacle::Enclosure(Failure::of("start a process in its namespaces", error.desc()));
+        set_pdeathsig(Signal::SIGKILL).map_err(step)?;
+        // The keeper reads this pipe: nobody reads it if the keeper ended before.
+        let mut reader = [PollFd::new(pipe, PollFlags::empty())];
+        if poll(&mut reader, PollTimeout::ZERO).map_err(step)? > 0 {
+            sys::leave(1);
+        }
+        enter(&enclosure.grants, account).map_err(Obstacle::Enclosure)?;
+        // What this process has of the machine is not for the program to read; the program begins anew.
+        set_dumpable(false).map_err(step)?;
+        if let Some(stream) = self.descriptor(Descriptor::Listeners) {
+            let listen = |port: &u16| TcpListener::bind((Ipv4Addr::LOCALHOST, *port));
+            let listeners = enclosure.listen.iter().map(listen).collect::<io::Result<Vec<_>>>();
+            let given = listeners.and_then(|listeners| give_listeners(stream.as_fd(), &listeners));
+            given.map_err(|error| Obstacle::Enclosure(Failure::of("listen on its loopback", error)))?;
+        }
+        match sys::fork(CloneFlags::empty()).map_err(step)? {
+            Some(program) => Ok(program),
+            None => Err(become_program(&self.job, &self.descriptors, Level::Namespaces)),
+        }
+    }
+
+    /// Leads connections of the node to the program's port, where it has one.
+    fn bridge(&self, listener: OwnedFd) {
+        if let Some(port) = self.job.bridge {
+            lead(UnixListener::from(listener), port);
+        }
+    }
+
+    fn descriptor(&self, wanted: Descriptor) -> Option<&OwnedFd> {
+        let mut all = self.job.descriptors.iter().zip(&self.descriptors);
+        all.find(|(what, _)| **what == wanted).map(|(_, descriptor)| descriptor)
     }
 
     /// Waits until the program has ended, or is ended; gives its exit code.

@@ -11,16 +11,19 @@
 //!
 //! **Never knows**: agents, contracts, what a program is for.
 
+mod bridge;
 pub mod channel;
 mod descendants;
 mod failure;
 pub mod job;
 mod keep;
+mod linux;
 pub mod machine;
 mod program;
 mod start;
-mod sys;
 
 pub use failure::Failure;
+pub use job::Level;
 pub use keep::{NAME, keep, keep_here};
+pub use machine::grants::Grants;
 pub use start::{executable, order};

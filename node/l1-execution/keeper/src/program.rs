@@ -10,9 +10,11 @@ use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::{SigSet, SigmaskHow, sigprocmask};
 use nix::unistd::{chdir, execve, getpid};
 
+use serde::{Deserialize, Serialize};
+
 use crate::failure::Failure;
-use crate::job::{Descriptor, Job};
-use crate::sys;
+use crate::job::{Descriptor, Job, Level};
+use crate::linux::{lock, sys};
 
 /// Where programs are looked for without a `PATH`.
 const PATH_DEFAULT: &str = "/usr/local/bin:/usr/bin:/bin";
@@ -23,30 +25,40 @@ const FIRST_SOCKET: RawFd = 3;
 /// Which process a handed socket is meant for.
 const LISTEN_PID: &str = "LISTEN_PID";
 
-/// Becomes the program; comes back only with what went wrong. `lock` is the last step before it.
-pub(crate) fn become_program(
-    job: &Job,
-    descriptors: &[OwnedFd],
-    lock: impl FnOnce() -> Result<(), Failure>,
-) -> Failure {
-    match prepare(job, descriptors, lock) {
-        Ok((arguments, variables)) => execute(job, &arguments, &variables),
-        Err(failure) => failure,
+/// Becomes the program, locked in by a level; comes back only with what went wrong.
+pub(crate) fn become_program(job: &Job, descriptors: &[OwnedFd], level: Level) -> Obstacle {
+    match prepare(job, descriptors, level) {
+        Ok((arguments, variables)) => Obstacle::Program(execute(job, &arguments, &variables)),
+        Err(obstacle) => obstacle,
+    }
+}
+
+/// Why a program does not run.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Obstacle {
+    /// It cannot be enclosed so.
+    Enclosure(Failure),
+    /// It cannot be started, however it is enclosed.
+    Program(Failure),
+}
+
+impl From<Failure> for Obstacle {
+    fn from(failure: Failure) -> Obstacle {
+        Obstacle::Program(failure)
     }
 }
 
 /// Everything before the program is executed: gives its arguments and its environment.
-fn prepare(
-    job: &Job,
-    descriptors: &[OwnedFd],
-    lock: impl FnOnce() -> Result<(), Failure>,
-) -> Result<(Vec<CString>, Vec<CString>), Failure> {
+fn prepare(job: &Job, descriptors: &[OwnedFd], level: Level) -> Result<(Vec<CString>, Vec<CString>), Obstacle> {
     let text = |text: &str| CString::new(text).map_err(|error| Failure::of("read its command", error));
     let arguments = job.command.iter().map(|word| text(word)).collect::<Result<Vec<_>, _>>()?;
     let is_handed = job.descriptors.contains(&Descriptor::Socket);
     let mut variables = job.environment.clone();
     if is_handed {
         variables.insert(LISTEN_PID.to_owned(), getpid().to_string());
+    }
+    if let Some(temporary) = temporary(job, level) {
+        variables.insert("TMPDIR".to_owned(), temporary);
     }
     let variables = variables.iter().map(|(name, value)| text(&format!("{name}={value}")));
     let variables = variables.collect::<Result<Vec<_>, _>>()?;
@@ -60,11 +72,31 @@ fn prepare(
     if job.limits.idle {
         sys::run_idle();
     }
-    lock()?;
     sys::default_signals();
     sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::empty()), None).map_err(step("let it have its signals"))?;
     sys::close_at_exec(if is_handed { FIRST_SOCKET + 1 } else { FIRST_SOCKET }).map_err(step("close descriptors"))?;
+    enclose(job, level).map_err(Obstacle::Enclosure)?;
     Ok((arguments, variables))
+}
+
+/// Where the program puts temporary files; none if it shares those of the account.
+fn temporary(job: &Job, level: Level) -> Option<String> {
+    let enclosure = job.enclosure.as_ref()?;
+    match level {
+        Level::None => None,
+        Level::Landlock => Some(enclosure.temporary.to_string_lossy().into_owned()),
+        Level::Namespaces => Some("/tmp".to_owned()),
+    }
+}
+
+/// Encloses this process by a level, as far as the process does that itself.
+fn enclose(job: &Job, level: Level) -> Result<(), Failure> {
+    let Some(enclosure) = job.enclosure.as_ref().filter(|_| level != Level::None) else { return Ok(()) };
+    let mut grants = enclosure.grants.clone();
+    if level == Level::Landlock {
+        grants.write.push(enclosure.temporary.clone());
+    }
+    lock(level, &grants, &enclosure.ports).map(drop)
 }
 
 /// Gives each descriptor its number; what is standard and not given is nothing (`/dev/null`).

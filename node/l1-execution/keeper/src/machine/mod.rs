@@ -1,3 +1,8 @@
-//! What is decided of a program's enclosure, without I/O.
+//! What is decided about a program: pure.
 
+pub mod facts;
+#[cfg(target_os = "linux")]
+pub mod filter;
 pub mod grants;
+pub mod plan;
+pub mod rules;

@@ -1,70 +1,17 @@
-//! Keepers as processes of their own.
+//! Programs are started, and end with all that they started.
 
-use std::collections::BTreeMap;
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{BufReader, Read as _};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt as _;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use althing_keeper::channel::send_job;
-use althing_keeper::job::{Descriptor, Job, Level, Limits, Order, Told};
+use althing_keeper::job::{Descriptor, Job, Level, Order, Told};
 use althing_keeper::{NAME, order};
 
-/// A keeper, the node's end of its channel, and what its program writes.
-struct Kept {
-    keeper: Child,
-    channel: UnixStream,
-    told: BufReader<UnixStream>,
-    output: BufReader<std::io::PipeReader>,
-}
-
-fn job(words: &[&str]) -> Job {
-    Job {
-        command: words.iter().map(|word| (*word).to_owned()).collect(),
-        folder: "/".into(),
-        environment: BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]),
-        descriptors: vec![Descriptor::Output],
-        orphan_ms: 0,
-        limits: Limits::default(),
-        enclosure: None,
-    }
-}
-
-fn kept(job: &Job) -> Kept {
-    let (channel, theirs) = UnixStream::pair().expect("a channel");
-    let (read, write) = std::io::pipe().expect("a pipe");
-    let keeper = Command::new(env!("CARGO_BIN_EXE_althing-keeper"))
-        .arg0(NAME)
-        .stdin(Stdio::from(OwnedFd::from(theirs)))
-        .stdout(Stdio::null())
-        .spawn()
-        .expect("a keeper");
-    send_job(&channel, job, &[write.as_fd()]).expect("it takes the job");
-    let told = BufReader::new(channel.try_clone().expect("a second end"));
-    Kept { keeper, channel, told, output: BufReader::new(read) }
-}
-
-impl Kept {
-    fn told(&mut self) -> Told {
-        let mut line = String::new();
-        self.told.read_line(&mut line).expect("a line");
-        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{line:?}: {error}"))
-    }
-
-    fn line(&mut self) -> String {
-        let mut line = String::new();
-        self.output.read_line(&mut line).expect("a line");
-        line.trim_end().to_owned()
-    }
-}
-
-/// A process that is no zombie has that id.
-fn runs(pid: &str) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
-}
+use crate::support::{Kept, job, kept, runs};
 
 /// A program that ignores SIGTERM, as its child does, which leaves its session; prints both ids.
 const STUBBORN: &str = "trap '' TERM; setsid sleep 300 & echo $$ $!; while :; do wait; done";

@@ -1,0 +1,49 @@
+//! Namespaces of a program's own: users, files, processes, names, and a network with nothing but loopback.
+
+use std::fs;
+
+use nix::sched::CloneFlags;
+use nix::unistd::{Gid, Uid, sethostname};
+
+use super::mounts;
+use super::sys;
+use crate::failure::Failure;
+use crate::machine::grants::Grants;
+
+/// The namespaces that [`sys::fork`] makes for [`enter`].
+pub const NAMESPACES: CloneFlags = CloneFlags::CLONE_NEWUSER
+    .union(CloneFlags::CLONE_NEWNS)
+    .union(CloneFlags::CLONE_NEWPID)
+    .union(CloneFlags::CLONE_NEWIPC)
+    .union(CloneFlags::CLONE_NEWUTS)
+    .union(CloneFlags::CLONE_NEWNET);
+
+/// The name of the host: the one that leads to its own loopback wherever there is an `/etc/hosts`, and that says
+/// nothing about the machine.
+const HOST: &str = "localhost";
+
+/// In the first process of new [`NAMESPACES`]: maps the account to itself, names the host, brings loopback up, builds
+/// the root of its own from the grants, and enters it; the folder that it is in is then the root. `account` is what the
+/// process ran as before it had them.
+///
+/// # Errors
+/// What this machine does not allow; the process is then of no use any more.
+pub fn enter(grants: &Grants, account: (Uid, Gid)) -> Result<(), Failure> {
+    map(account)?;
+    sethostname(HOST).map_err(|why| Failure::of("name the host", why))?;
+    sys::raise_loopback().map_err(|why| Failure::of("bring up loopback", why))?;
+    mounts::enter(grants)
+}
+
+/// Outside it is the account that it was, and inside it has no other: files are owned as before, and root is root of
+/// nothing.
+fn map((uid, gid): (Uid, Gid)) -> Result<(), Failure> {
+    let same = |id: u32| format!("{id} {id} 1");
+    // Without a privilege outside, groups are mapped only once they cannot be left any more.
+    let groups = ("setgroups", "deny".to_owned());
+    for (file, text) in [groups, ("uid_map", same(uid.as_raw())), ("gid_map", same(gid.as_raw()))] {
+        let file = format!("/proc/self/{file}");
+        fs::write(&file, text).map_err(|why| Failure::of(format!("write {file}"), why))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,220 @@
+//! Which system calls an enclosed program may not make.
+//!
+//! **Input**: the level. **Output**: programs of the kernel's filter (seccomp), all of which are installed: each of
+//! them can answer with one error.
+//!
+//! **Invariants**
+//! - What is refused is answered with an error that programs know; nothing is killed but what calls the kernel as a
+//!   program of another architecture (of 32 bits), whose numbers mean something else.
+//! - A number that is not in the lists is allowed: the filter takes away what leads out of an enclosure, or what few
+//!   programs need and many holes of kernels were in.
+//!
+//! **Never knows**: which program it is for.
+
+use std::collections::BTreeMap;
+
+use nix::libc;
+use seccompiler::SeccompCmpOp::{Eq, MaskedEq, Ne};
+use seccompiler::{
+    BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule, TargetArch, sock_filter,
+};
+
+use crate::job::Level;
+
+/// Refused with `EPERM`, as to whoever lacks a privilege.
+const REFUSED: &[i64] = &[
+    // -- other processes
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_kcmp,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_perf_event_open,
+    // -- keys of the account
+    libc::SYS_keyctl,
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    // -- mounts and namespaces
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_pivot_root,
+    libc::SYS_chroot,
+    libc::SYS_open_tree,
+    OPEN_TREE_ATTR,
+    libc::SYS_move_mount,
+    libc::SYS_fsopen,
+    libc::SYS_fsconfig,
+    libc::SYS_fsmount,
+    libc::SYS_fspick,
+    libc::SYS_mount_setattr,
+    libc::SYS_setns,
+    // -- files by other ways than their paths
+    libc::SYS_open_by_handle_at,
+    libc::SYS_name_to_handle_at,
+    libc::SYS_fanotify_init,
+    libc::SYS_fanotify_mark,
+    libc::SYS_io_uring_setup,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+    // -- the kernel
+    libc::SYS_bpf,
+    libc::SYS_userfaultfd,
+    libc::SYS_kexec_load,
+    libc::SYS_kexec_file_load,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_syslog,
+    // -- the machine
+    libc::SYS_acct,
+    libc::SYS_quotactl,
+    libc::SYS_quotactl_fd,
+    libc::SYS_swapon,
+    libc::SYS_swapoff,
+    libc::SYS_reboot,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_iopl,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_ioperm,
+];
+
+/// `open_tree_attr` of Linux 6.15, which libc does not name; the number is the same on all architectures.
+const OPEN_TREE_ATTR: i64 = 467;
+
+/// Flags of `clone` and `unshare` that make namespaces: in one of its own, a program has every capability.
+const NAMESPACES: [libc::c_int; 7] = [
+    libc::CLONE_NEWNS,
+    libc::CLONE_NEWCGROUP,
+    libc::CLONE_NEWUTS,
+    libc::CLONE_NEWIPC,
+    libc::CLONE_NEWUSER,
+    libc::CLONE_NEWPID,
+    libc::CLONE_NEWNET,
+];
+
+/// Requests of `ioctl` that type for the person at the terminal (`TIOCSTI`, `TIOCLINUX`).
+const TYPING: [u64; 2] = [0x5412, 0x541c];
+
+/// The bits of a socket's type that are no flags.
+const SOCKET_TYPE: u64 = 0xf;
+/// Types of IPv4 and IPv6 sockets that are neither streams nor datagrams; the last is `SOCK_PACKET`.
+const OTHER_TYPES: [u64; 5] =
+    [value(libc::SOCK_RAW), value(libc::SOCK_RDM), value(libc::SOCK_SEQPACKET), value(libc::SOCK_DCCP), 10];
+
+/// The first number of the calls of x32: the same calls under other numbers, with the architecture of x86-64.
+const X32: u32 = 0x4000_0000;
+// Instructions of the filter, as linux/bpf_common.h composes them.
+const LOAD_WORD: u16 = 0x20;
+const JUMP_IF_AT_LEAST: u16 = 0x35;
+const RETURN: u16 = 0x06;
+
+/// The filter of a level; empty for [`Level::None`].
+///
+/// # Errors
+/// The architecture is neither x86-64 nor aarch64.
+pub fn filter(level: Level) -> Result<Vec<BpfProgram>, BackendError> {
+    if level == Level::None {
+        return Ok(Vec::new());
+    }
+    let sockets = BTreeMap::from([(libc::SYS_socket, sockets(level)?), (libc::SYS_socketpair, pairs()?)]);
+    // Programs try `clone3` first, whose flags a filter cannot see, and `clone` where it is not there.
+    let absent = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
+    let mut programs = vec![
+        compiled(refused(level)?, libc::EPERM)?,
+        compiled(sockets, libc::EAFNOSUPPORT)?,
+        compiled(absent, libc::ENOSYS)?,
+    ];
+    if cfg!(target_arch = "x86_64") {
+        programs.push(without_x32());
+    }
+    Ok(programs)
+}
+
+fn compiled(rules: BTreeMap<i64, Vec<SeccompRule>>, errno: libc::c_int) -> Result<BpfProgram, BackendError> {
+    let answer = SeccompAction::Errno(errno.unsigned_abs());
+    let target = TargetArch::try_from(std::env::consts::ARCH)?;
+    SeccompFilter::new(rules, SeccompAction::Allow, answer, target)?.try_into()
+}
+
+/// What is refused as a privilege is.
+fn refused(level: Level) -> Result<BTreeMap<i64, Vec<SeccompRule>>, BackendError> {
+    let mut rules: BTreeMap<i64, Vec<SeccompRule>> = REFUSED.iter().map(|number| (*number, Vec::new())).collect();
+    let has = |flag: libc::c_int| rule(vec![argument(0, MaskedEq(value(flag)), value(flag))]);
+    let namespaces: Vec<SeccompRule> = NAMESPACES.into_iter().map(has).collect::<Result<_, _>>()?;
+    let mut unshared = namespaces.clone();
+    // In `clone` this bit belongs to the signal.
+    unshared.push(has(libc::CLONE_NEWTIME)?);
+    rules.insert(libc::SYS_clone, namespaces);
+    rules.insert(libc::SYS_unshare, unshared);
+    let typing = TYPING.into_iter().map(|request| rule(vec![argument(1, Eq, request)]));
+    rules.insert(libc::SYS_ioctl, typing.collect::<Result<_, _>>()?);
+    if level == Level::Landlock {
+        // Landlock asks who connects, and this connects without asking.
+        let flag = value(libc::MSG_FASTOPEN);
+        for (number, place) in [(libc::SYS_sendto, 3), (libc::SYS_sendmsg, 2), (libc::SYS_sendmmsg, 3)] {
+            rules.insert(number, vec![rule(vec![argument(place, MaskedEq(flag), flag)])?]);
+        }
+    }
+    Ok(rules)
+}
+
+/// Which sockets are refused: all but Unix sockets, and TCP and UDP over IPv4 and IPv6. With a network of its own a
+/// program may also ask for its addresses (netlink, the protocol of routes); without, it has no UDP, of which Landlock
+/// knows nothing.
+fn sockets(level: Level) -> Result<Vec<SeccompRule>, BackendError> {
+    let of_its_own = level == Level::Namespaces;
+    let mut families = vec![libc::AF_UNIX, libc::AF_INET, libc::AF_INET6];
+    if of_its_own {
+        families.push(libc::AF_NETLINK);
+    }
+    let mut rules = vec![rule(families.into_iter().map(|family| argument(0, Ne, value(family))).collect())?];
+    rules.push(rule(vec![argument(0, Eq, value(libc::AF_NETLINK)), argument(2, Ne, 0)])?);
+    let datagrams = (!of_its_own).then_some(value(libc::SOCK_DGRAM));
+    for family in [libc::AF_INET, libc::AF_INET6].map(value) {
+        for kind in OTHER_TYPES.into_iter().chain(datagrams) {
+            rules.push(rule(vec![argument(0, Eq, family), argument(1, MaskedEq(SOCKET_TYPE), kind)])?);
+        }
+        // Multipath TCP, for one, is a stream that Landlock does not take for TCP.
+        let protocols = [0, value(libc::IPPROTO_TCP), value(libc::IPPROTO_UDP)];
+        let others = protocols.into_iter().map(|protocol| argument(2, Ne, protocol));
+        rules.push(rule([argument(0, Eq, family)].into_iter().chain(others).collect())?);
+    }
+    Ok(rules)
+}
+
+/// Pairs are Unix sockets.
+fn pairs() -> Result<Vec<SeccompRule>, BackendError> {
+    Ok(vec![rule(vec![argument(0, Ne, value(libc::AF_UNIX))])?])
+}
+
+/// All conditions at once.
+fn rule(conditions: Vec<Result<SeccompCondition, BackendError>>) -> Result<SeccompRule, BackendError> {
+    SeccompRule::new(conditions.into_iter().collect::<Result<_, _>>()?)
+}
+
+/// A condition of an argument, by its place. The kernel reads 32 bits of each of those that are asked here.
+fn argument(place: u8, operator: SeccompCmpOp, value: u64) -> Result<SeccompCondition, BackendError> {
+    SeccompCondition::new(place, SeccompCmpArgLen::Dword, operator, value)
+}
+
+/// A constant of libc, none of which is negative here.
+const fn value(constant: libc::c_int) -> u64 {
+    constant.unsigned_abs() as u64
+}
+
+/// Answers every call of x32 with `ENOSYS`, as kernels do that have none.
+fn without_x32() -> BpfProgram {
+    let instruction = |code, jf, k| sock_filter { code, jt: 0, jf, k };
+    vec![
+        // The number is the first word of what a filter is given.
+        instruction(LOAD_WORD, 0, 0),
+        instruction(JUMP_IF_AT_LEAST, 1, X32),
+        instruction(RETURN, 0, libc::SECCOMP_RET_ERRNO | libc::ENOSYS.unsigned_abs()),
+        instruction(RETURN, 0, libc::SECCOMP_RET_ALLOW),
+    ]
+}
+
+#[cfg(test)]
+#[path = "filter_tests.rs"]
+mod tests;

@@ -1,0 +1,186 @@
+//! What the filters answer, by running their instructions as the kernel does.
+
+use super::*;
+
+const THIS: u32 = if cfg!(target_arch = "x86_64") { 0xc000_003e } else { 0xc000_00b7 };
+const I386: u32 = 0x4000_0003;
+
+/// What one filter answers to a call.
+fn answer(program: &[sock_filter], call: &[u8; 64]) -> u32 {
+    let (mut at, mut accumulator) = (0, 0);
+    loop {
+        let sock_filter { code, jt, jf, k } = program[at].clone();
+        at += 1;
+        let jump = |holds: bool| usize::from(if holds { jt } else { jf });
+        match code {
+            LOAD_WORD => {
+                let from = k as usize;
+                accumulator = u32::from_le_bytes(call[from..from + 4].try_into().expect("four bytes"));
+            }
+            0x54 => accumulator &= k,
+            0x05 => at += k as usize,
+            0x15 => at += jump(accumulator == k),
+            0x25 => at += jump(accumulator > k),
+            JUMP_IF_AT_LEAST => at += jump(accumulator >= k),
+            RETURN => return k,
+            other => panic!("an instruction {other:#x}"),
+        }
+    }
+}
+
+/// The error that a call is answered with; `None`: it is made.
+fn refusal(level: Level, architecture: u32, number: i64, arguments: &[u64]) -> Option<u32> {
+    let mut call = [0; 64];
+    call[..4].copy_from_slice(&u32::try_from(number).expect("a number").to_le_bytes());
+    call[4..8].copy_from_slice(&architecture.to_le_bytes());
+    for (place, argument) in arguments.iter().enumerate() {
+        call[16 + 8 * place..24 + 8 * place].copy_from_slice(&argument.to_le_bytes());
+    }
+    let programs = filter(level).expect("of this architecture");
+    let mut answers = programs.iter().map(|program| answer(program, &call)).filter(|it| *it != libc::SECCOMP_RET_ALLOW);
+    let first = answers.next()?;
+    assert_eq!(answers.next(), None, "two filters refuse {number}");
+    Some(first)
+}
+
+#[track_caller]
+fn refuses(level: Level, errno: libc::c_int, number: i64, arguments: &[u64]) {
+    let expected = libc::SECCOMP_RET_ERRNO | errno.unsigned_abs();
+    assert_eq!(refusal(level, THIS, number, arguments), Some(expected), "{number} {arguments:x?}, {level:?}");
+}
+
+#[track_caller]
+fn allows(level: Level, number: i64, arguments: &[u64]) {
+    assert_eq!(refusal(level, THIS, number, arguments), None, "{number} {arguments:x?}, {level:?}");
+}
+
+const BOTH: [Level; 2] = [Level::Landlock, Level::Namespaces];
+
+fn socket(family: libc::c_int, kind: libc::c_int, protocol: libc::c_int) -> [u64; 3] {
+    [value(family), value(kind | libc::SOCK_CLOEXEC), value(protocol)]
+}
+
+#[test]
+fn what_leads_out_is_refused_whatever_its_arguments() {
+    for level in BOTH {
+        for number in REFUSED {
+            refuses(level, libc::EPERM, *number, &[]);
+            refuses(level, libc::EPERM, *number, &[u64::MAX; 6]);
+        }
+        refuses(level, libc::ENOSYS, libc::SYS_clone3, &[0x1000, 88]);
+    }
+}
+
+#[test]
+fn what_programs_do_all_day_is_allowed() {
+    let everyday = [
+        libc::SYS_read,
+        libc::SYS_openat,
+        libc::SYS_execve,
+        libc::SYS_exit_group,
+        libc::SYS_futex,
+        libc::SYS_wait4,
+        libc::SYS_connect,
+        libc::SYS_accept4,
+        libc::SYS_memfd_create,
+        libc::SYS_kill,
+        libc::SYS_seccomp,
+        libc::SYS_landlock_restrict_self,
+    ];
+    for level in BOTH {
+        everyday.into_iter().for_each(|number| allows(level, number, &[3, 0x1000, 4_096]));
+        // A thread, a child, and a child of vfork.
+        for flags in [0x003d_0f00, value(libc::SIGCHLD), value(libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD)] {
+            allows(level, libc::SYS_clone, &[flags]);
+        }
+        allows(level, libc::SYS_unshare, &[value(libc::CLONE_FS | libc::CLONE_FILES)]);
+        // TCGETS, and what is no request of terminals.
+        for request in [0x5401, 0x5421] {
+            allows(level, libc::SYS_ioctl, &[0, request]);
+        }
+    }
+}
+
+#[test]
+fn namespaces_and_typing_are_refused_among_other_flags_and_with_bits_that_the_kernel_does_not_read() {
+    for level in BOTH {
+        for flag in NAMESPACES {
+            refuses(level, libc::EPERM, libc::SYS_clone, &[value(flag | libc::SIGCHLD)]);
+            refuses(level, libc::EPERM, libc::SYS_unshare, &[value(flag | libc::CLONE_FS) | 1 << 40]);
+        }
+        refuses(level, libc::EPERM, libc::SYS_unshare, &[value(libc::CLONE_NEWTIME)]);
+        for request in TYPING {
+            refuses(level, libc::EPERM, libc::SYS_ioctl, &[0, request]);
+            refuses(level, libc::EPERM, libc::SYS_ioctl, &[0, request | 1 << 32]);
+        }
+    }
+}
+
+#[test]
+fn sockets_are_of_the_families_that_are_enclosed() {
+    for level in BOTH {
+        for kind in [libc::SOCK_STREAM, libc::SOCK_DGRAM, libc::SOCK_SEQPACKET] {
+            allows(level, libc::SYS_socket, &socket(libc::AF_UNIX, kind, 0));
+            allows(level, libc::SYS_socketpair, &socket(libc::AF_UNIX, kind | libc::SOCK_NONBLOCK, 0));
+        }
+        for family in [libc::AF_PACKET, libc::AF_VSOCK, libc::AF_ALG, libc::AF_BLUETOOTH, libc::AF_UNSPEC] {
+            refuses(level, libc::EAFNOSUPPORT, libc::SYS_socket, &socket(family, libc::SOCK_STREAM, 0));
+            refuses(level, libc::EAFNOSUPPORT, libc::SYS_socketpair, &socket(family, libc::SOCK_STREAM, 0));
+        }
+        for family in [libc::AF_INET, libc::AF_INET6] {
+            for protocol in [0, libc::IPPROTO_TCP] {
+                allows(level, libc::SYS_socket, &socket(family, libc::SOCK_STREAM | libc::SOCK_NONBLOCK, protocol));
+            }
+            for protocol in [libc::IPPROTO_SCTP, 262] {
+                refuses(level, libc::EAFNOSUPPORT, libc::SYS_socket, &socket(family, libc::SOCK_STREAM, protocol));
+            }
+            for kind in [libc::SOCK_RAW, libc::SOCK_SEQPACKET, 10] {
+                refuses(level, libc::EAFNOSUPPORT, libc::SYS_socket, &socket(family, kind, 0));
+            }
+        }
+        let audit = socket(libc::AF_NETLINK, libc::SOCK_RAW, 9);
+        refuses(level, libc::EAFNOSUPPORT, libc::SYS_socket, &audit);
+    }
+}
+
+#[test]
+fn without_a_network_of_its_own_a_program_has_no_udp_no_netlink_and_no_fast_open() {
+    let datagram = socket(libc::AF_INET, libc::SOCK_DGRAM, 0);
+    let routes = socket(libc::AF_NETLINK, libc::SOCK_RAW, 0);
+    for call in [datagram, routes] {
+        allows(Level::Namespaces, libc::SYS_socket, &call);
+        refuses(Level::Landlock, libc::EAFNOSUPPORT, libc::SYS_socket, &call);
+    }
+    for (number, place) in [(libc::SYS_sendto, 3), (libc::SYS_sendmsg, 2), (libc::SYS_sendmmsg, 3)] {
+        let mut arguments = [0; 6];
+        arguments[place] = value(libc::MSG_NOSIGNAL);
+        allows(Level::Landlock, number, &arguments);
+        arguments[place] |= value(libc::MSG_FASTOPEN);
+        refuses(Level::Landlock, libc::EPERM, number, &arguments);
+        allows(Level::Namespaces, number, &arguments);
+    }
+}
+
+#[test]
+fn calls_under_other_numbers_are_no_way_around() {
+    for level in BOTH {
+        if cfg!(target_arch = "x86_64") {
+            let hidden = i64::from(X32) + libc::SYS_getpid;
+            refuses(level, libc::ENOSYS, hidden, &[]);
+        }
+        assert_eq!(refusal_of_i386(level), [libc::SECCOMP_RET_KILL_PROCESS; 3]);
+    }
+}
+
+/// What the filters answer that know an architecture.
+fn refusal_of_i386(level: Level) -> Vec<u32> {
+    let mut call = [0; 64];
+    call[4..8].copy_from_slice(&I386.to_le_bytes());
+    let programs = filter(level).expect("of this architecture");
+    programs.iter().take(3).map(|program| answer(program, &call)).collect()
+}
+
+#[test]
+fn whoever_is_not_enclosed_has_no_filter() {
+    assert!(filter(Level::None).expect("of this architecture").is_empty());
+}

@@ -1,0 +1,181 @@
+//! How the root of a program's own is built from what it is granted.
+//!
+//! **Input**: the grants, and what is at their paths. **Output**: steps, in their order.
+//!
+//! **Invariants**
+//! - What is most specific holds: each path is as the innermost grant says that it lies in. At the same path hidden
+//!   holds over write, write over read, and read over private.
+//! - What a step needs comes before it: parents before what lies in them.
+//! - Nothing is made but in folders of the program's own memory, never in one of the machine's.
+//!
+//! **Never knows**: how a step is done.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use super::facts::{Facts, Kind, placed, resolved, spread};
+use super::grants::Grants;
+
+/// What is read of the root where the root itself is granted.
+const ROOT_MAX: usize = 1_024;
+/// Folders in memory that are everybody's where they are the machine's, so that programs expect it.
+const SHARED: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
+
+/// One step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    /// An empty folder, in memory; it may be there.
+    Folder {
+        /// Its path.
+        at: PathBuf,
+    },
+    /// An empty file, in memory, which something is bound over.
+    File {
+        /// Its path.
+        at: PathBuf,
+    },
+    /// A symbolic link, in memory.
+    Link {
+        /// Its path.
+        at: PathBuf,
+        /// Where it leads.
+        to: PathBuf,
+    },
+    /// What the machine has at the path, at the same path, with all below it.
+    Bind {
+        /// The path.
+        at: PathBuf,
+        /// A folder, or anything else.
+        is_folder: bool,
+        /// May it be written?
+        writable: bool,
+        /// May devices be opened? Only what is granted below `/dev`.
+        devices: bool,
+    },
+    /// A folder of the program's own, in memory, which lasts as long as the program.
+    Private {
+        /// Its path.
+        at: PathBuf,
+        /// Its mode.
+        mode: u32,
+    },
+    /// Over something that is bound: an empty folder, or a file that nobody can open. No more is written to the folder
+    /// once all steps are done.
+    Hidden {
+        /// Its path.
+        at: PathBuf,
+        /// A folder, or anything else.
+        is_folder: bool,
+    },
+}
+
+/// What is to be at a path; of two at one path, the later holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Use {
+    Private,
+    Read,
+    Write,
+    Hidden,
+}
+
+/// The steps that build what is granted, in an empty root that has `/dev` and `/proc`.
+#[must_use]
+pub fn plan(grants: &Grants, facts: &impl Facts) -> Vec<Step> {
+    let mut plan = Plan::default();
+    for (at, (used, kind)) in wanted(grants, facts) {
+        plan.add(at, used, kind);
+    }
+    plan.steps
+}
+
+/// What is to be where, in the order of paths: what contains something comes before it.
+fn wanted(grants: &Grants, facts: &impl Facts) -> BTreeMap<PathBuf, (Use, Kind)> {
+    let mut wanted = BTreeMap::new();
+    // What is granted with the whole root is granted less than what is named.
+    for (paths, used) in [(&grants.read, Use::Read), (&grants.write, Use::Write)] {
+        let found = spread(paths, facts, ROOT_MAX).into_iter().filter_map(|path| placed(&path, facts));
+        wanted.extend(found.map(|(at, kind)| (at, (used, kind))));
+    }
+    for (paths, used) in [(&grants.private, Use::Private), (&grants.read, Use::Read), (&grants.write, Use::Write)] {
+        let found = paths.iter().filter_map(|path| placed(path, facts));
+        wanted.extend(found.map(|(at, kind)| (at, (used, kind))));
+    }
+    let hidden = grants.hidden.iter().filter_map(|path| resolved(path, facts));
+    wanted.extend(hidden.map(|(at, kind)| (at, (Use::Hidden, kind))));
+    wanted
+}
+
+/// The steps so far.
+#[derive(Default)]
+struct Plan {
+    steps: Vec<Step>,
+    /// What the next path lies in, the innermost last.
+    around: Vec<(PathBuf, Use)>,
+    /// Folders that were made.
+    made: BTreeSet<PathBuf>,
+}
+
+impl Plan {
+    fn add(&mut self, at: PathBuf, used: Use, kind: Kind) {
+        while self.around.last().is_some_and(|(around, _)| !at.starts_with(around)) {
+            self.around.pop();
+        }
+        let around = self.around.last().map(|(_, used)| *used);
+        let bound = matches!(around, Some(Use::Read | Use::Write));
+        match (used, kind) {
+            // What is bound has its links; elsewhere only grants are made.
+            (Use::Private | Use::Read | Use::Write, Kind::Link(to)) if !bound => {
+                self.ground(&at);
+                self.steps.push(Step::Link { at, to });
+            }
+            (Use::Read | Use::Write, kind @ (Kind::Folder | Kind::File)) if around != Some(used) => {
+                let is_folder = kind == Kind::Folder;
+                self.point(&at, is_folder, bound);
+                let devices = at.starts_with("/dev");
+                self.steps.push(Step::Bind { at: at.clone(), is_folder, writable: used == Use::Write, devices });
+                self.around.push((at, used));
+            }
+            // Within what is private or hidden there is nothing yet that it would be in place of.
+            (Use::Private, Kind::Folder) if bound || around.is_none() => self.private(at, bound),
+            (Use::Private, Kind::Missing) if around.is_none() => self.private(at, bound),
+            (Use::Hidden, kind) if bound => {
+                self.steps.push(Step::Hidden { at: at.clone(), is_folder: kind == Kind::Folder });
+                self.around.push((at, used));
+            }
+            _ => {}
+        }
+    }
+
+    fn private(&mut self, at: PathBuf, bound: bool) {
+        self.point(&at, true, bound);
+        let mode = if SHARED.iter().any(|shared| at.as_path() == Path::new(shared)) { 0o1777 } else { 0o700 };
+        self.steps.push(Step::Private { at: at.clone(), mode });
+        self.around.push((at, Use::Private));
+    }
+
+    /// Something to mount over; what is bound has it.
+    fn point(&mut self, at: &Path, is_folder: bool, bound: bool) {
+        if bound {
+            return;
+        }
+        self.ground(at);
+        let at = at.to_owned();
+        self.steps.push(if is_folder { Step::Folder { at } } else { Step::File { at } });
+    }
+
+    /// The folders above a path, up to what it lies in.
+    fn ground(&mut self, at: &Path) {
+        let floor = self.around.last().map_or(Path::new("/"), |(around, _)| around.as_path());
+        let mut above: Vec<&Path> = at.ancestors().skip(1).take_while(|folder| *folder != floor).collect();
+        above.reverse();
+        for folder in above {
+            if self.made.insert(folder.to_owned()) {
+                self.steps.push(Step::Folder { at: folder.to_owned() });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "plan_tests.rs"]
+mod tests;

@@ -1,0 +1,171 @@
+//! Programs reach what their jobs grant, by the strongest level that the machine has.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::os::fd::AsFd as _;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use althing_keeper::channel::take_listeners;
+use althing_keeper::job::{Descriptor, Enclosure, Job, Level, Order, Told};
+use althing_keeper::{Grants, NAME, order};
+use althing_testing::{remedy, skip};
+
+use crate::support::{KEEPER, Kept, job, kept, kept_by, kept_with, runs};
+
+/// What programs of any machine are made of.
+fn base() -> Vec<PathBuf> {
+    let all = ["/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/alternatives"].map(PathBuf::from);
+    all.into_iter().filter(|path| path.exists()).collect()
+}
+
+/// A program that may write one folder, and read what programs are made of.
+fn enclosed(words: &[&str], folder: &Path) -> Job {
+    let grants =
+        Grants { read: base(), write: vec![folder.to_owned()], private: vec!["/tmp".into()], hidden: Vec::new() };
+    let temporary = folder.join("temporary");
+    fs::create_dir_all(&temporary).expect("a folder");
+    let (ports, listen) = (Vec::new(), Vec::new());
+    let enclosure = Enclosure { required: false, grants, temporary, ports, listen };
+    Job { folder: folder.to_owned(), enclosure: Some(enclosure), ..job(words) }
+}
+
+/// A folder outside `/tmp`, of which programs have their own.
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder")
+}
+
+/// A keeper where nobody makes namespaces: in a namespace of users that allows no further one.
+fn without_namespaces() -> Command {
+    let mut keeper = Command::new("unshare");
+    let script = "echo 0 >/proc/sys/user/max_user_namespaces && exec \"$0\"";
+    keeper.args(["-Ur", "sh", "-c", script, KEEPER]);
+    keeper
+}
+
+/// How it is enclosed; none, and a word about it, if this machine does not have that level.
+fn level(kept: &mut Kept, wanted: Level) -> Option<String> {
+    match kept.told() {
+        Told::Started { level, why } if level == wanted => Some(why),
+        Told::Started { level, why } => {
+            skip(&format!("programs are enclosed by {level:?} here: {why}"), remedy::ROOT);
+            None
+        }
+        told => panic!("{told:?}"),
+    }
+}
+
+#[test]
+fn a_program_reaches_its_folder_and_nothing_else() {
+    let (own, other) = (folder(), folder());
+    fs::write(own.path().join("mine"), "mine").expect("a file");
+    let secret = other.path().join("secret");
+    fs::write(&secret, "of somebody else").expect("a file");
+    let says = "cat mine; echo; cat $0 2>/dev/null || echo refused; echo written >made; echo t >/tmp/t && cat /tmp/t; echo $TMPDIR; \
+                ls /proc | grep -c '^[0-9]'; cat /proc/net/dev | grep -c :; echo $$";
+    let mut kept = kept(&enclosed(&["sh", "-c", says, &secret.to_string_lossy()], own.path()));
+    let Some(why) = level(&mut kept, Level::Namespaces) else { return };
+    assert_eq!(why, "");
+    let mut said = String::new();
+    kept.output.read_to_string(&mut said).expect("it is read");
+    // Itself, the first process, `ls` and `grep`; `lo`; and its number there.
+    assert_eq!(said, "mine\nrefused\nt\n/tmp\n4\n1\n2\n");
+    assert_eq!(kept.told(), Told::Ended { status: 0 });
+    assert_eq!(fs::read_to_string(own.path().join("made")).expect("it was written"), "written\n");
+    assert!(!Path::new("/tmp/t").exists(), "its temporary files are its own");
+}
+
+#[test]
+fn where_there_are_no_namespaces_landlock_holds_it() {
+    let (own, other) = (folder(), folder());
+    let secret = other.path().join("secret");
+    fs::write(&secret, "of somebody else").expect("a file");
+    let says = "cat $0 2>/dev/null || echo refused; echo written >made; echo t >$TMPDIR/t && cat $TMPDIR/t";
+    let mut kept =
+        kept_by(&enclosed(&["sh", "-c", says, &secret.to_string_lossy()], own.path()), &mut without_namespaces());
+    let Some(why) = level(&mut kept, Level::Landlock) else { return };
+    assert!(why.starts_with("cannot make namespaces: "), "{why}");
+    let mut said = String::new();
+    kept.output.read_to_string(&mut said).expect("it is read");
+    assert_eq!(said, "refused\nt\n");
+    assert!(own.path().join("made").exists());
+}
+
+#[test]
+fn what_is_enclosed_ends_with_all_that_it_started() {
+    let own = folder();
+    let stubborn = "trap '' TERM; setsid sleep 300 & echo started; while :; do wait; done";
+    let mut kept = kept(&enclosed(&["sh", "-c", stubborn], own.path()));
+    if level(&mut kept, Level::Namespaces).is_none() {
+        return;
+    }
+    assert_eq!(kept.line(), "started");
+    let keeper = kept.keeper.id().to_string();
+    let children = fs::read_to_string(format!("/proc/{keeper}/task/{keeper}/children")).expect("it has one");
+    let first = children.trim().to_owned();
+    assert!(runs(&first), "{first}");
+    order(&kept.channel, &Order::End { grace_ms: 50 }).expect("the keeper hears it");
+    assert_eq!(kept.told(), Told::Ended { status: 137 });
+    assert!(!runs(&first));
+    // All holders of its output are gone.
+    kept.output.read_to_string(&mut String::new()).expect("the end");
+}
+
+#[test]
+fn a_program_that_cannot_be_started_is_told_as_such_and_not_as_a_matter_of_its_enclosure() {
+    let own = folder();
+    let told = kept(&enclosed(&["no-such-program"], own.path())).told();
+    let Told::Failed { step, why } = told else { panic!("{told:?}") };
+    assert_eq!(format!("{step}: {why}"), "start \"no-such-program\": No such file or directory");
+}
+
+#[test]
+fn who_requires_to_be_contained_is_not_started_where_nothing_contains() {
+    let own = folder();
+    let mut required = enclosed(&["true"], own.path());
+    let enclosure = required.enclosure.as_mut().expect("it is enclosed");
+    enclosure.required = true;
+    // More rules than Landlock is given: a folder with as many children beside a hidden one.
+    let wide = own.path().join("wide");
+    for n in 0..5_000 {
+        fs::create_dir_all(wide.join(n.to_string())).expect("a folder");
+    }
+    enclosure.grants.write.push(wide.clone());
+    enclosure.grants.hidden.push(wide.join("0"));
+    let told = kept_by(&required, &mut without_namespaces()).told();
+    let Told::Failed { step, why } = told else { panic!("{told:?}") };
+    assert_eq!(step, "contain it");
+    assert!(why.contains("cannot make namespaces") && why.contains("4096 rules"), "{why}");
+}
+
+#[test]
+fn the_node_listens_in_the_loopback_of_a_program_and_reaches_its_port() {
+    let own = folder();
+    let (ours, theirs) = UnixStream::pair().expect("a stream");
+    let bridge = own.path().join("bridge");
+    let listener = UnixListener::bind(&bridge).expect("a socket");
+    let serve = "import socket, sys\n\
+        s = socket.create_server(('127.0.0.1', 7000))\n\
+        print('listens', flush=True)\n\
+        c, _ = s.accept()\n\
+        out = socket.create_connection(('127.0.0.1', 9000))\n\
+        out.sendall(c.recv(100).upper())\n";
+    let mut job = enclosed(&["/usr/bin/python3", "-c", serve], own.path());
+    job.descriptors.extend([Descriptor::Bridge, Descriptor::Listeners]);
+    job.bridge = Some(7000);
+    let enclosure = job.enclosure.as_mut().expect("it is enclosed");
+    (enclosure.ports, enclosure.listen) = (vec![7000], vec![9000]);
+    let mut kept = kept_with(&job, Command::new(KEEPER).arg0(NAME), &[listener.as_fd(), theirs.as_fd()]);
+    if level(&mut kept, Level::Namespaces).is_none() {
+        return;
+    }
+    let listeners = take_listeners(&ours).expect("they are handed over");
+    let [inside] = listeners.as_slice() else { panic!("{listeners:?}") };
+    assert_eq!(kept.line(), "listens");
+    UnixStream::connect(&bridge).expect("it is led there").write_all(b"asked").expect("it is taken");
+    let mut said = String::new();
+    inside.accept().expect("a connection").0.read_to_string(&mut said).expect("until the end");
+    assert_eq!(said, "ASKED");
+}

@@ -1,0 +1,5 @@
+//! The keeper as a process of its own.
+
+mod enclosing;
+mod keeping;
+mod support;
