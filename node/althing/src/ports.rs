@@ -2,7 +2,7 @@
 //! `althing_node` assembles them.
 #![expect(clippy::disallowed_methods, reason = "shell: hands the real clock and randomness to the layers")]
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -15,7 +15,7 @@ use althing_execution::ToolAgent;
 use althing_execution::groups::GroupAgent;
 use althing_execution::kernel::Kernel;
 use althing_execution::memory::{self, Memories};
-use althing_execution::process::{ProcessConfig, ServeCalls};
+use althing_execution::process::{Guarded, ProcessConfig, ServeCalls};
 use althing_execution::tools::contract_gates;
 use althing_execution::{Builtins, Connect, Echo, Host, Scheduling};
 use althing_knowledge::Knowledge;
@@ -113,7 +113,7 @@ fn described(at: &Paths, config: &Config) -> NodeConfig {
 }
 
 /// Connects to tool servers: Things are asked over HTTP, all others speak MCP.
-fn connect() -> Connect {
+fn connect(processes: ProcessConfig) -> Connect {
     let web = Web::default();
     Arc::new(move |agent, spec, folder, secret| match spec {
         ToolServerSpec::Thing { thing, allow, td, leads_to, .. } if let Ok(url) = thing.parse() => {
@@ -121,7 +121,7 @@ fn connect() -> Connect {
             let web = if leads_to.is_empty() { web.clone() } else { Web::leading_to(leads_to) };
             Arc::new(ThingServer::new(agent, web, url, secret, terms, td.clone()))
         }
-        _ => althing_mcp::server(spec, folder, secret),
+        _ => althing_mcp::server(spec, folder, secret, &processes),
     })
 }
 
@@ -131,7 +131,17 @@ fn processes(at: &Paths, config: &Config) -> ProcessConfig {
     let sockets = at.data.join("run");
     // Removes what a killed node left; an error would show when the first socket is made.
     let _ = std::fs::remove_dir_all(&sockets);
-    ProcessConfig { sockets: Some(sockets), check: config.adopt.check_every(), ..ProcessConfig::default() }
+    // Also what belongs to the account's other nodes.
+    let nodes = at.data.parent().filter(|_| !at.data_named);
+    let hidden = [Some(at.data.as_path()), nodes, Some(&at.owner), Some(&at.config)];
+    let guarded = Guarded { hidden: hidden.into_iter().flatten().map(absolute).collect() };
+    ProcessConfig { sockets: Some(sockets), guarded, check: config.adopt.check_every(), ..ProcessConfig::default() }
+}
+
+/// From the current folder, which is where the command line's paths begin.
+fn absolute(path: &Path) -> PathBuf {
+    // An error means that the path is empty, or that there is no current folder: then nothing is there to be hidden.
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
 /// Modules are compiled by this program, started again with limits. Compiled modules are authenticated with a key of their
@@ -177,7 +187,7 @@ fn execute(
     let group_orders = Arc::<GroupOrders>::default();
     let ports = althing_execution::Ports {
         secrets,
-        connect: connect(),
+        connect: connect(processes(at, config)),
         memories: Some(memories.clone()),
         models: config.models.clone(),
         labels: config.node.labels.clone(),
@@ -320,7 +330,8 @@ mod tests {
     async fn an_adopted_thing_is_not_called_where_its_name_did_not_lead_when_it_was_adopted() {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let (url, connections) = lamp().await;
-        let ports = althing_execution::Ports { connect: connect(), ..althing_execution::Ports::none() };
+        let ports =
+            althing_execution::Ports { connect: connect(ProcessConfig::default()), ..althing_execution::Ports::none() };
         let host = Host::new(builtins(), ProcessConfig::default()).with_ports(ports);
         let folder = Path::new("/");
         let server = |spec: &ToolServerSpec| (host.ports.connect)("lamp", spec, folder, None);

@@ -8,6 +8,7 @@ mod registries;
 
 use std::collections::BTreeSet;
 
+use althing_execution::{Containment, Level};
 pub use call::{CallPath, diagnose_call, examine_call};
 pub use gather::{examine, refused_tools, short};
 pub use overhead::overhead;
@@ -57,6 +58,8 @@ pub struct NodeStatus {
     pub unauthorised: Vec<(String, String)>,
     /// Agents whose programs listen on a port.
     pub open_ports: Vec<String>,
+    /// Programs that run, as `AGENT (runtime)` or `AGENT (tools.NAME)`, and how they are contained.
+    pub containment: Vec<(String, Containment)>,
     /// Agents that run, and who may find them: `public`, `trusted`, `own` or `hidden`.
     pub agents: Vec<(String, String)>,
     /// Why the data directory cannot be written, if so.
@@ -246,6 +249,7 @@ fn runtime(status: &NodeStatus, findings: &mut Vec<Finding>) {
              or let nobody else use this machine",
         ));
     }
+    contained(status, findings);
     match &status.unwritable {
         Some(why) => findings.push(wrong(
             "L1",
@@ -254,6 +258,24 @@ fn runtime(status: &NodeStatus, findings: &mut Vec<Finding>) {
         )),
         None => findings
             .push(fine("L1", format!("{} agents run, and the data directory can be written", status.agents.len()))),
+    }
+}
+
+/// What programs reach.
+fn contained(status: &NodeStatus, findings: &mut Vec<Finding>) {
+    for (program, how) in &status.containment {
+        let what = format!("the program of {program} is {how}");
+        findings.push(match (how.is_off, how.level) {
+            (true, _) => fine("L1", format!("the sandbox of {program} is {how}: it reaches whatever this account does")),
+            (false, Level::None) => wrong(
+                "L1",
+                format!("{what}; it reads whatever this account reads, the node's keys too"),
+                "let this account make user namespaces (a container: --security-opt seccomp=unconfined, or its equal), or \
+                 use a kernel with Landlock (5.13 or later); `sandbox: required` in an agent file keeps its program from \
+                 starting until then",
+            ),
+            (false, _) => fine("L1", what),
+        });
     }
 }
 
@@ -412,6 +434,10 @@ mod tests {
         GroupHealth { name: "team".to_owned(), failure, voters: 3, reached, ..GroupHealth::default() }
     }
 
+    fn bare() -> Containment {
+        Containment { level: Level::None, why: "no reason".to_owned(), is_off: false }
+    }
+
     fn well() -> NodeStatus {
         NodeStatus {
             agents: vec![("echo".to_owned(), "public".to_owned())],
@@ -479,6 +505,11 @@ mod tests {
         let cases = [
             (NodeStatus { failed: named("no such model"), ..well() }, "L1", "no such model"),
             (NodeStatus { tools: named("TOOL_CHANGED"), ..well() }, "L1", "TOOL_CHANGED"),
+            (
+                NodeStatus { containment: vec![("slow (runtime)".to_owned(), bare())], ..well() },
+                "L1",
+                "not contained: no reason; it reads",
+            ),
             (NodeStatus { open_ports: vec!["slow".to_owned()], ..well() }, "L1", "every account here can call it"),
             (NodeStatus { unwritable: Some("no space left".to_owned()), ..well() }, "L1", "no space left"),
             (NodeStatus { owner_keys: "outdated".to_owned(), ..well() }, "L2", "rotated away"),

@@ -31,6 +31,7 @@ mod node;
 pub mod owner;
 pub mod publish;
 mod push;
+mod reach;
 pub mod registries;
 mod routing;
 mod secrets;
@@ -50,6 +51,7 @@ pub use identity::Identity;
 pub use lan::{IntroductionPaths, Introductions, LanPresence};
 pub use node::{FAMILIES, Node};
 pub use owner::{Owner, OwnerError};
+pub use reach::reach;
 pub use routing::{
     ChannelNeed, Choice, Embedded, EmbeddingsError, EvalReport, NodeRouter, Resolved, RouteMode, Routed, RouterAgent,
     Routing, RoutingError,

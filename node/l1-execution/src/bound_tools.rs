@@ -7,8 +7,9 @@ use althing_protocol::binding;
 use tokio::runtime::Handle;
 
 use crate::agent::AgentState;
+use crate::containment::Containment;
 use crate::definition::{Definition, Pins};
-use crate::tools::Tools;
+use crate::tools::{ToolServer, Tools};
 
 /// A tool that an agent was bound to.
 #[derive(Debug, Clone, PartialEq)]
@@ -72,6 +73,14 @@ impl Tools {
     pub fn state(&self) -> AgentState {
         let mut states = self.servers.values().map(|server| server.state());
         states.find(|state| *state != AgentState::Ready).unwrap_or(AgentState::Ready)
+    }
+
+    /// How an agent's programs are contained, as far as they run: its own (`runtime`), and those of its servers (`tools.NAME`).
+    pub(crate) fn containment(&self, own: Option<Containment>) -> BTreeMap<String, Containment> {
+        let one =
+            |(name, server): (&String, &Arc<dyn ToolServer>)| Some((format!("tools.{name}"), server.containment()?));
+        let own = own.map(|containment| ("runtime".to_owned(), containment));
+        self.servers.iter().filter_map(one).chain(own).collect()
     }
 
     /// The tools that the agent was bound to, as the last listings of their servers had them. A server that does not answer

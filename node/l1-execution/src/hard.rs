@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::agent::{AgentError, Output, Turn};
+use crate::agent::{AgentError, AgentState, Output, Turn};
 use crate::control::{inputs, put_outputs};
-use crate::hrt::{JobRecord, Outcome, Values};
+use crate::hrt::{JobRecord, Outcome, RunState, Values};
 use crate::kernel::{HardAgent, Kernel};
 use crate::realtime::now_ns;
 
@@ -16,6 +16,15 @@ use crate::realtime::now_ns;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How often to check that the agent still runs.
 const LOOK: Duration = Duration::from_millis(200);
+
+/// The state of the agent, for people.
+pub(crate) fn state(hard: &HardAgent) -> AgentState {
+    match hard.cell.run_state() {
+        (RunState::Running, _) => AgentState::Ready,
+        (RunState::Degraded, why) => AgentState::Degraded { why },
+        (RunState::Suspended | RunState::Broken, why) => AgentState::Suspended { why },
+    }
+}
 
 /// One message, answered by one job.
 pub(crate) async fn turn(kernel: &Kernel, hard: &Arc<HardAgent>, turn: &Turn, out: &Output) -> Result<(), AgentError> {

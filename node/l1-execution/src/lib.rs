@@ -13,6 +13,7 @@ pub mod agent;
 pub mod agents;
 pub mod binding;
 mod bound_tools;
+mod containment;
 mod context;
 mod control;
 pub mod cost_budget;
@@ -42,7 +43,9 @@ mod tool_agent;
 pub mod tools;
 
 pub use agent::{Agent, AgentError, AgentState, Output, Outputs, Turn};
+pub use althing_keeper::Level;
 pub use bound_tools::{BoundTool, BoundTools};
+pub use containment::Containment;
 pub use context::current_lease;
 pub use control::Control;
 pub use echo::Echo;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use althing_protocol::Contract;
-use althing_td::ToolServerSpec;
+use althing_td::{Sandbox, ToolServerSpec};
 
 /// Looks up a secret of the node by its name; the error says why a secret exists and is not used.
 pub type SecretLookup = Arc<dyn Fn(&str) -> Result<Option<String>, String> + Send + Sync>;
@@ -36,7 +36,8 @@ pub fn lookup(secrets: &SecretLookup, name: &str) -> Result<String, SecretLookup
     secret.ok_or_else(|| SecretLookupError::Missing(name.to_owned()))
 }
 
-/// A server of tools with the secrets of its program as values in its environment; each is looked up by `secret`.
+/// A server of tools with the secrets of its program as values in its environment; each is looked up by `secret`, and so are
+/// those that the node adds to what the program asks, of which the program has no value.
 ///
 /// # Errors
 /// Those of `secret`.
@@ -45,12 +46,25 @@ pub fn with_environment(
     secret: impl Fn(&str) -> Result<String, SecretLookupError>,
 ) -> Result<ToolServerSpec, SecretLookupError> {
     let mut server = server.clone();
-    if let ToolServerSpec::Command { env, env_secrets, .. } = &mut server {
+    if let ToolServerSpec::Command { env, env_secrets, sandbox, .. } = &mut server {
         for (variable, name) in std::mem::take(env_secrets) {
             env.insert(variable, secret(&name)?);
         }
+        check_sandbox(sandbox, secret)?;
     }
     Ok(server)
+}
+
+/// Looks up, by `secret`, each secret that the node adds to what a program asks: a program whose requests would lack one is not
+/// started.
+///
+/// # Errors
+/// Those of `secret`.
+pub(crate) fn check_sandbox(
+    sandbox: &Sandbox,
+    secret: impl Fn(&str) -> Result<String, SecretLookupError>,
+) -> Result<(), SecretLookupError> {
+    sandbox.secrets().into_iter().try_for_each(|name| secret(name).map(drop))
 }
 
 /// Looks up a secret that the contract must grant.
@@ -78,6 +92,24 @@ mod tests {
         assert!(env_secrets.is_empty());
         let missing = with_environment(&server, |name| Err(SecretLookupError::Missing(name.to_owned())));
         assert_eq!(missing, Err(SecretLookupError::Missing("box.KEY".to_owned())));
+    }
+
+    #[test]
+    fn a_program_whose_requests_would_lack_a_secret_is_not_started() {
+        let headers = serde_json::json!({ "Authorization": "Bearer {KEY}", "X-Team": "{TEAM}" });
+        let server: ToolServerSpec = serde_json::from_value(serde_json::json!({
+            "command": ["a"],
+            "sandbox": { "egress": [{ "host": "api.example.org", "variable": "URL", "headers": headers }] },
+        }))
+        .expect("a program");
+        let with = |known: &'static [&'static str]| {
+            let secrets: SecretLookup =
+                Arc::new(move |name: &str| Ok(known.contains(&name).then(|| "hush".to_owned())));
+            with_environment(&server, |name| lookup(&secrets, name))
+        };
+        assert_eq!(with(&["KEY"]), Err(SecretLookupError::Missing("TEAM".to_owned())));
+        let ready = with(&["KEY", "TEAM"]).expect("both are there");
+        assert!(!format!("{ready:?}").contains("hush"), "no value is handed to the program: {ready:?}");
     }
 
     fn owned((name, value): (&str, &str)) -> (String, String) {

@@ -100,6 +100,7 @@ pub fn free_port() -> u16 {
 /// A user's account on a machine: home, keys and data of its own; perhaps a network of its own.
 pub struct Machine {
     home: TempDir,
+    folder: PathBuf,
     namespace: Option<String>,
 }
 
@@ -127,14 +128,21 @@ impl Machine {
     fn at(namespace: Option<String>) -> Machine {
         // Paths of Unix sockets are short.
         let home = tempfile::Builder::new().prefix("alt").tempdir_in("/tmp").expect("/tmp takes a folder");
-        for folder in ["config/althing", "data", "cache"] {
+        for folder in ["config/althing", "data", "cache", "work"] {
             std::fs::create_dir_all(home.path().join(folder)).expect("a new folder");
         }
-        Machine { home, namespace }
+        let folder = home.path().join("work");
+        Machine { home, folder, namespace }
     }
 
+    /// The home of the account.
     pub fn home(&self) -> &Path {
         self.home.path()
+    }
+
+    /// Where commands are run, and agents' files are.
+    pub fn folder(&self) -> &Path {
+        &self.folder
     }
 
     /// Where the node keeps its data.
@@ -147,10 +155,17 @@ impl Machine {
         self.home().join("config/althing")
     }
 
-    /// Writes a file into the home.
+    /// Writes a file into the folder.
     pub fn write(&self, name: &str, content: &str) -> PathBuf {
-        let path = self.home().join(name);
-        std::fs::write(&path, content).expect("the home takes files");
+        let path = self.folder().join(name);
+        std::fs::write(&path, content).expect("the folder takes files");
+        path
+    }
+
+    /// Writes the node's configuration.
+    pub fn configure(&self, content: &str) -> PathBuf {
+        let path = self.config().join("althing.toml");
+        std::fs::write(&path, content).expect("the folder takes files");
         path
     }
 
@@ -181,7 +196,7 @@ impl Machine {
             // piece was freed, for all that are as large: what grows would not be seen.
             .env("MALLOC_ARENA_MAX", "2")
             .env("MALLOC_MMAP_THRESHOLD_", "131072")
-            .current_dir(home)
+            .current_dir(self.folder())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

@@ -1,5 +1,7 @@
 //! Checks the values of an agent file: bounded, well-formed, distinct.
 
+mod sandbox;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -11,7 +13,7 @@ use crate::card::SignerKey;
 use crate::confusable::disguised;
 use crate::hidden::is_hidden;
 use crate::json::excerpt;
-use crate::reader::{FileProblem, is_name, is_word};
+use crate::reader::{FileProblem, is_name, is_secret_name, is_word};
 
 /// What an agent may learn of the mesh, as `mesh/…` in its capabilities.
 const MESH_TOOLS: [&str; 3] = ["find_agents", "describe_agent", "*"];
@@ -245,8 +247,7 @@ impl Check {
     }
 
     fn secret(&mut self, field: String, secret: Option<&str>) {
-        let word = |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c);
-        if secret.is_some_and(|secret| !(1..=64).contains(&secret.len()) || !secret.chars().all(word)) {
+        if secret.is_some_and(|secret| !is_secret_name(secret)) {
             let message = "this is not the name of a secret".to_owned();
             self.refuse(field, "name-form", message, "Write its name; `althing secret set NAME` keeps it");
         }
@@ -341,9 +342,10 @@ impl Check {
             }
             let field = |key: &str| format!("{at}.{key}");
             match server {
-                ToolServerSpec::Command { command, cwd, env, env_secrets } => {
+                ToolServerSpec::Command { command, cwd, env, env_secrets, sandbox } => {
                     self.program(&field, command, cwd.as_deref(), env);
                     self.env_secrets(&field, env, env_secrets);
+                    sandbox::sandbox(self, &field("sandbox"), sandbox, &[env, env_secrets]);
                 }
                 ToolServerSpec::Thing { thing, secret, allow, td, .. } => {
                     self.line(field("thing"), thing, TEXT_BYTES_MAX);
@@ -379,9 +381,10 @@ impl Check {
     }
 
     fn process(&mut self, runtime: &RuntimeSpec) {
-        let RuntimeSpec::Process { command, cwd, env, startup_timeout_ms, port } = runtime else { return };
+        let RuntimeSpec::Process { command, cwd, env, startup_timeout_ms, port, sandbox } = runtime else { return };
         let field = |key: &str| format!("runtime.process.{key}");
         self.program(&field, command, cwd.as_deref(), env);
+        sandbox::sandbox(self, &field("sandbox"), sandbox, &[env]);
         if port.is_none() && command.iter().any(|item| item.contains("{port}")) {
             let message = "it is handed a Unix socket, and no port".to_owned();
             let fix = "Let it listen on the socket (LISTEN_FDS, or the path in ALTHING_SOCKET), or write `port: tcp`; \

@@ -6,6 +6,7 @@
 mod check;
 mod place;
 mod read;
+mod sandbox;
 #[cfg(test)]
 mod tests;
 
@@ -27,6 +28,7 @@ pub use check::{
     STARTUP_TIMEOUT_MS_MIN, TAG_CHARS_MAX, TAGS_MAX, TEXT_BYTES_MAX, TITLE_CHARS_MAX,
 };
 pub use place::Place;
+pub use sandbox::{Demand, Egress, NoHost, Sandbox};
 
 /// The longest agent file, in bytes.
 pub const AGENT_FILE_BYTES_MAX: usize = 256 * 1024;
@@ -161,6 +163,9 @@ pub enum RuntimeSpec {
         /// reach it there. None: the socket.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         port: Option<ProgramPort>,
+        /// What it may read, write and reach beside its folder.
+        #[serde(default, skip_serializing_if = "Sandbox::is_default")]
+        sandbox: Sandbox,
     },
     /// A server elsewhere that speaks A2A over HTTP; the node passes messages on.
     Remote {
@@ -230,6 +235,9 @@ pub enum ToolServerSpec {
         /// Variables added to its environment whose values are secrets of the node, by the secrets' names.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         env_secrets: BTreeMap<String, String>,
+        /// What it may read, write and reach beside its folder.
+        #[serde(default, skip_serializing_if = "Sandbox::is_default")]
+        sandbox: Sandbox,
     },
     /// A Thing, whose affordances are its tools.
     Thing {
@@ -281,11 +289,14 @@ impl ToolServerSpec {
         }
     }
 
-    /// The names of all secrets of the node that it uses: the one that is sent there, and those in its program's environment.
+    /// The names of all secrets of the node that it uses: the one that is sent there, or those in its program's environment and
+    /// those that the node adds to what its program asks.
     #[must_use]
     pub fn secrets(&self) -> Vec<&str> {
         match self {
-            ToolServerSpec::Command { env_secrets, .. } => env_secrets.values().map(String::as_str).collect(),
+            ToolServerSpec::Command { env_secrets, sandbox, .. } => {
+                env_secrets.values().map(String::as_str).chain(sandbox.secrets()).collect()
+            }
             _ => self.secret().into_iter().collect(),
         }
     }

@@ -1,5 +1,7 @@
 //! From the YAML tree to an agent file: known and required keys, types and defaults. The values are checked in `check`.
 
+mod sandbox;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -36,14 +38,14 @@ const FILE_KEYS: [&str; 16] = [
 const SKILL_KEYS: [&str; 8] = ["id", "name", "description", "action", "target", "tags", "examples", "version"];
 const RUNTIME_KEYS: [&str; 5] = ["native", "process", "wasm", "model", "remote"];
 const MODEL_KEYS: [&str; 3] = ["prompt", "endpoints", "temperature"];
-const TOOLS_KEYS: [&str; 10] =
-    ["command", "cwd", "env", "env_secrets", "url", "leads_to", "thing", "secret", "allow", "td"];
+const TOOLS_KEYS: [&str; 11] =
+    ["command", "cwd", "env", "env_secrets", "sandbox", "url", "leads_to", "thing", "secret", "allow", "td"];
 const ENDPOINT_KEYS: [&str; 10] =
     ["url", "model", "secret", "name", "version", "context_tokens", "quantisation", "ttft_ms", "cost", "clearance"];
 const NATIVE_KEYS: [&str; 2] = ["builtin", "config"];
 const WASM_KEYS: [&str; 1] = ["module"];
 const REMOTE_KEYS: [&str; 5] = ["url", "secret", "card", "signed_by", "leads_to"];
-const PROCESS_KEYS: [&str; 5] = ["command", "cwd", "env", "startup_timeout_ms", "port"];
+const PROCESS_KEYS: [&str; 6] = ["command", "cwd", "env", "startup_timeout_ms", "port", "sandbox"];
 
 /// The file as far as its shape is right, and the problems. A file with problems is returned only so that its values can be
 /// checked in the same run.
@@ -173,12 +175,17 @@ fn tools(reader: &mut Reader, fields: &Fields<'_>) -> Option<BTreeMap<String, To
 fn tool_server(reader: &mut Reader, name: &str, at: &At) -> Option<ToolServerSpec> {
     let path = format!("tools.{}", excerpt(name, 80));
     let fields = reader.fields(at, &path, &TOOLS_KEYS)?;
+    if fields.has("sandbox") && !fields.has("command") {
+        let message = "only a program runs in a sandbox".to_owned();
+        reader.refuse(&fields, "sandbox", "no-program", message, "Remove it, or write `command`".to_owned());
+    }
     match (fields.value("command"), fields.value("url"), fields.value("thing")) {
         (Some(_), None, None) => {
             let command = reader.list(&fields, "command", Reader::argument)?;
             let cwd = reader.text(&fields, "cwd").map(PathBuf::from);
             let (env, env_secrets) = (variables(reader, &fields, "env"), variables(reader, &fields, "env_secrets"));
-            Some(ToolServerSpec::Command { command, cwd, env: env?, env_secrets: env_secrets? })
+            let sandbox = sandbox::sandbox(reader, &fields)?;
+            Some(ToolServerSpec::Command { command, cwd, env: env?, env_secrets: env_secrets?, sandbox })
         }
         (None, Some(_), None) => {
             let (secret, leads_to) = (reader.text(&fields, "secret"), places(reader, &fields));
@@ -283,13 +290,14 @@ fn process(reader: &mut Reader, at: &At) -> Option<RuntimeSpec> {
     let cwd = reader.text(&fields, "cwd").map(PathBuf::from);
     let env = variables(reader, &fields, "env");
     let startup_timeout_ms = milliseconds(reader, &fields, "startup_timeout_ms");
-    let port = port(reader, &fields);
+    let (port, sandbox) = (port(reader, &fields), sandbox::sandbox(reader, &fields));
     Some(RuntimeSpec::Process {
         command: command?,
         cwd,
         env: env?,
         startup_timeout_ms: startup_timeout_ms?,
         port: port?,
+        sandbox: sandbox?,
     })
 }
 

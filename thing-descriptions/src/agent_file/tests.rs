@@ -1,3 +1,5 @@
+mod sandbox;
+
 use serde_json::json;
 
 use super::*;
@@ -43,7 +45,7 @@ fn a_large_file_is_read_in_full() {
     assert_eq!(file.skills[0].version.as_deref(), Some("3.0.0"));
     assert_eq!(file.callers, Callers::Listed(vec![DID.to_owned()]));
     assert_eq!((file.exposure, file.asks_as), (Exposure::Hidden, AsksAs::Itself));
-    let RuntimeSpec::Process { command, cwd, env, startup_timeout_ms, port } = &file.runtime else {
+    let RuntimeSpec::Process { command, cwd, env, startup_timeout_ms, port, .. } = &file.runtime else {
         panic!("a process")
     };
     assert_eq!(command.last().map(String::as_str), Some("2"));

@@ -16,6 +16,8 @@ use crate::json::excerpt;
 
 /// Characters of a file's text that are quoted in a message.
 const EXCERPT_CHARS: usize = 80;
+/// The longest name of a secret of the node, in characters.
+const SECRET_NAME_CHARS_MAX: usize = 64;
 
 /// One thing to change in a file that a person wrote.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,6 +52,12 @@ pub(crate) fn lines(problems: &[FileProblem]) -> String {
 /// Whether a text can be the name of an agent, a workflow, a schedule or an app.
 pub(crate) fn is_name(text: &str) -> bool {
     is_word(text, AGENT_NAME_MAX, "-") && !text.starts_with('-') && !text.ends_with('-')
+}
+
+/// Whether a text can be the name of a secret of the node.
+pub(crate) fn is_secret_name(text: &str) -> bool {
+    (1..=SECRET_NAME_CHARS_MAX).contains(&text.len())
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || "_.-".contains(c))
 }
 
 /// Whether a text has 1 to `chars_max` of a-z, 0-9 and `marks`.

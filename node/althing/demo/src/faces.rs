@@ -10,7 +10,7 @@ use std::time::Duration;
 use althing_client::{NodeProcess, agent_file, rows, text};
 use althing_control::AdoptRequest;
 use althing_discovery::Query;
-use althing_td::{Callers, ToolServerSpec};
+use althing_td::{Callers, Demand, Sandbox, ToolServerSpec};
 use serde_json::{Value, json};
 use tokio::process::{Child, Command};
 
@@ -115,21 +115,24 @@ async fn python_has(line: &str, folder: &Path) -> bool {
 
 /// A server of tools: the Python example, or the third node as one; its tool that repeats a text, and of what it is made.
 async fn tools(program: &Path, folder: &Path) -> Result<(ToolServerSpec, &'static str, &'static str), DemoError> {
-    let spec = |command| ToolServerSpec::Command {
+    let spec = |command, sandbox| ToolServerSpec::Command {
         command,
         cwd: None,
         env: Default::default(),
         env_secrets: Default::default(),
+        sandbox,
     };
     if python_has(TOOLS_NEED, folder).await {
         let path: PathBuf = folder.join("server.py");
         std::fs::write(&path, PYTHON_TOOLS).map_err(|error| DemoError::Write { path: path.clone(), error })?;
         let command = vec!["python3".to_owned(), path.display().to_string()];
-        return Ok((spec(command), "repeat", "made in Python with mcp"));
+        return Ok((spec(command, Sandbox::default()), "repeat", "made in Python with mcp"));
     }
     let data = folder.join("outside").display().to_string();
     let command = vec![program.display().to_string(), "--data".to_owned(), data, "mcp".to_owned()];
-    Ok((spec(command), "bell_bell_ring", "of the third node, for Python has no mcp here"))
+    // It asks the third node by its control socket, which no contained program reaches.
+    let off = Sandbox { demand: Demand::None, ..Sandbox::default() };
+    Ok((spec(command, off), "bell_bell_ring", "of the third node, for Python has no mcp here"))
 }
 
 /// Starts the example, if Python has what it needs.

@@ -222,6 +222,7 @@ async fn install(node: &NodeProcess, agent: &str, name: &str) -> Result<((), Str
         name: Some(name.to_owned()),
         callers: Callers::ThisNode,
         young: true,
+        uncontained: false,
         publisher: None,
         registry: None,
         agreed: None,

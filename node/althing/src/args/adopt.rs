@@ -1,8 +1,10 @@
 //! `althing adopt`
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use althing_fetch::Url;
+use althing_td::Egress;
 use clap::error::ErrorKind;
 use clap::{CommandFactory as _, Parser as _};
 
@@ -24,7 +26,10 @@ pub struct Adopt {
     #[arg(
         long,
         value_name = "AGENT[@DIGEST]",
-        conflicts_with_all = ["what", "as", "callers", "secret", "env", "allow", "thing", "all", "dry_run"]
+        conflicts_with_all = [
+            "what", "as", "callers", "secret", "env", "read", "write", "reach", "sandbox", "allow", "thing", "all",
+            "dry_run",
+        ]
     )]
     pub accept: Option<String>,
     /// The agent's name here [default: from its card, its title, its address or its program].
@@ -41,6 +46,20 @@ pub struct Adopt {
     /// processes; may be given more than once. The node stores the value as a secret.
     #[arg(long, value_name = "NAME[=VALUE]")]
     pub env: Vec<String>,
+    /// A file or folder that the program may read, beside the folder that it starts in; may be given more than once.
+    #[arg(long, value_name = "PATH")]
+    pub read: Vec<PathBuf>,
+    /// A file or folder that the program may write too; may be given more than once.
+    #[arg(long, value_name = "PATH")]
+    pub write: Vec<PathBuf>,
+    /// A host that the program may reach, such as api.example.org, api.example.org:8443 or *.example.org; may be given more than
+    /// once.
+    #[arg(long, value_name = "HOST")]
+    pub reach: Vec<Egress>,
+    /// Whether the program is contained: none, or required, so that it does not start where this machine cannot contain it
+    /// [default: as well as this machine can].
+    #[arg(long, value_name = "none | required", value_parser = ["none", "required"])]
+    pub sandbox: Option<String>,
     /// Another address that the forms of a Thing may lead to, such as http://192.0.2.7:8080; may be given more than once.
     #[arg(long, value_name = "ORIGIN", value_parser = origin)]
     pub allow: Vec<String>,
@@ -156,6 +175,8 @@ mod tests {
         };
         for option in
             ["--dry-run", "--callers own", "--callers=own", "--as x", "--secret k", "--env A=b", "--thing t", "--all"]
+                .into_iter()
+                .chain(["--read x", "--write x", "--reach a.b", "--sandbox none"])
         {
             let found = misplaced(&format!("althing adopt server arg {option}"));
             assert_eq!(found.as_deref(), option.split(' ').next(), "{option}");
@@ -179,6 +200,20 @@ mod tests {
         assert_eq!(asked("althing --json adopt server --dry-run"), (true, true));
         assert_eq!(asked("althing fnid"), (true, false));
         assert_eq!(asked("althing adopt -- server --json"), (false, false));
+    }
+
+    #[test]
+    fn what_a_program_may_reach_stands_before_it() {
+        let flags = "--read . --read /srv --write ~/x --reach *.a.b:8443 --sandbox required";
+        let adopt = adopt(&format!("althing adopt {flags} server arg"));
+        assert_eq!((adopt.read.len(), adopt.write.len(), adopt.what.len()), (2, 1, 2));
+        assert_eq!((adopt.reach[0].name(), adopt.reach[0].port()), ("*.a.b", Some(8443)));
+        assert_eq!(adopt.sandbox.as_deref(), Some("required"));
+        for wrong in ["--reach https://a.b server", "--reach * server", "--sandbox best server", "--accept x --read y"]
+        {
+            let words = format!("althing adopt {wrong}");
+            assert!(Args::try_parse_from(words.split(' ')).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -131,6 +131,9 @@ pub struct Install {
     /// A release younger than 72 hours will do, although its publisher is not trusted.
     #[arg(long)]
     pub young: bool,
+    /// Let its programs run without a sandbox, or outside of the release's folder, if the release asks for that.
+    #[arg(long, value_name = "none", value_parser = ["none"])]
+    pub sandbox: Option<String>,
     /// Whose it must be (urn:althing:z…): needed where the name led to another publisher when something was installed by it.
     #[arg(long, value_name = "URN")]
     pub publisher: Option<String>,
@@ -152,6 +155,9 @@ pub struct Update {
     /// A release younger than 72 hours will do, although its publisher is not trusted.
     #[arg(long)]
     pub young: bool,
+    /// Let its programs run without a sandbox, or outside of the release's folder, if the release asks for that.
+    #[arg(long, value_name = "none", value_parser = ["none"])]
+    pub sandbox: Option<String>,
     /// Go over to this publisher (urn:althing:z…), to whom the name leads by now that it was installed by.
     #[arg(long, value_name = "URN")]
     pub publisher: Option<String>,

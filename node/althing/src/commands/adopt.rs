@@ -2,10 +2,11 @@
 
 use std::env::VarError;
 use std::io::IsTerminal as _;
+use std::path::{Component, Path, PathBuf};
 
 use althing_control::{AcceptRequest, AdoptRequest};
 use althing_node::Environment;
-use althing_td::{Callers, ToolServerSpec};
+use althing_td::{Callers, Demand, Sandbox, ToolServerSpec};
 use serde_json::Value;
 
 use crate::args::{Adopt, is_address};
@@ -21,7 +22,7 @@ pub async fn run(at: &Paths, adopt: &Adopt, out: &Out) -> Result<(), Failure> {
     }
     let folder = std::env::current_dir().map_err(|error| Failure::failed(format!("the current folder: {error}")))?;
     let request = AdoptRequest {
-        at: source(adopt)?,
+        at: source(adopt, &folder)?,
         folder,
         name: adopt.agent.clone(),
         callers: callers(&adopt.callers),
@@ -82,10 +83,14 @@ fn changed(offer: &Value) -> String {
     format!("{all}{}{}", requests(offer), signed(offer))
 }
 
-fn source(adopt: &Adopt) -> Result<ToolServerSpec, Failure> {
+fn source(adopt: &Adopt, folder: &Path) -> Result<ToolServerSpec, Failure> {
+    let sandbox = sandbox(adopt, folder)?;
     match adopt.what.as_slice() {
         [url] if is_address(url) && !adopt.env.is_empty() => {
             Err(Failure::usage("--env is for a program; what is sent to an address is named by --secret"))
+        }
+        [url] if is_address(url) && !sandbox.is_default() => {
+            Err(Failure::usage("--read, --write, --reach and --sandbox are for a program"))
         }
         [url] if is_address(url) => {
             // Where its name leads, the node finds out.
@@ -104,8 +109,39 @@ fn source(adopt: &Adopt) -> Result<ToolServerSpec, Failure> {
             cwd: None,
             env: Default::default(),
             env_secrets: Default::default(),
+            sandbox,
         }),
     }
+}
+
+/// What a program may reach.
+fn sandbox(adopt: &Adopt, folder: &Path) -> Result<Sandbox, Failure> {
+    let demand = match adopt.sandbox.as_deref() {
+        Some("none") => Demand::None,
+        Some(_) => Demand::Required,
+        None => Demand::Best,
+    };
+    let names_any = !adopt.read.is_empty() || !adopt.write.is_empty() || !adopt.reach.is_empty();
+    if demand == Demand::None && names_any {
+        return Err(Failure::usage("without a sandbox it reaches everything: leave out --read, --write and --reach"));
+    }
+    let all = |paths: &[PathBuf]| -> Result<Vec<PathBuf>, Failure> {
+        paths.iter().map(|path| absolute(path, folder)).collect()
+    };
+    Ok(Sandbox { demand, read: all(&adopt.read)?, write: all(&adopt.write)?, egress: adopt.reach.clone() })
+}
+
+/// A path as the agent file names it, wherever the program starts. `~/` stays, for the node knows the home.
+fn absolute(path: &Path, folder: &Path) -> Result<PathBuf, Failure> {
+    if path.starts_with("~") {
+        return Ok(path.to_owned());
+    }
+    let whole = folder.join(path);
+    if whole.components().any(|part| part == Component::ParentDir) {
+        // Only the system knows what lies above a link.
+        return whole.canonicalize().map_err(|error| Failure::usage(format!("{}: {error}", path.display())));
+    }
+    Ok(whole.components().collect())
 }
 
 /// The variables of a program. No message shows a value.
@@ -158,12 +194,13 @@ fn shown(adopted: &Value) -> String {
         Some(added) => format!("{} runs as {}", text(added, "name"), text(added, "id")),
     };
     format!(
-        "found    {} \"{}\"\nagent    {}, version {}\ncallers  {who}{}{}{}\n\n{}{left_out}\n\n{outcome}",
+        "found    {} \"{}\"\nagent    {}, version {}\ncallers  {who}{}{}{}{}\n\n{}{left_out}\n\n{outcome}",
         text(adopted, "kind"),
         text(file, "title"),
         text(file, "name"),
         text(file, "version"),
         led(file),
+        reached(adopted),
         signed(adopted),
         requests(adopted),
         table(&["skill", "what it does"], &skills),
@@ -185,6 +222,12 @@ fn led(file: &Value) -> String {
         return String::new();
     }
     format!("\nleads    to {} by its name, which is followed nowhere else", words.join(", "))
+}
+
+/// What its program asks to reach.
+fn reached(adopted: &Value) -> String {
+    let all = rows(adopted, "reaches").iter().filter_map(Value::as_str);
+    all.map(|one| format!("\nreaches  {one}")).collect()
 }
 
 /// Who signed the card of an A2A agent.
@@ -232,4 +275,29 @@ pub fn who(callers: &str) -> String {
 fn first_line(skill: &Value) -> String {
     let description = text(skill, "description");
     description.lines().next().unwrap_or_default().chars().take(80).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_named_so_that_they_mean_the_same_wherever_the_program_starts() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let here = folder.path().canonicalize().expect("its path");
+        std::fs::create_dir_all(here.join("a/b")).expect("folders");
+        for (written, named) in [
+            ("~/models", PathBuf::from("~/models")),
+            ("/srv/maps", PathBuf::from("/srv/maps")),
+            ("a", here.join("a")),
+            ("./a/./b", here.join("a/b")),
+            (".", here.clone()),
+            ("../a", here.join("a")),
+        ] {
+            let from = if written.starts_with("..") { here.join("a") } else { here.clone() };
+            assert_eq!(absolute(Path::new(written), &from).expect(written), named, "{written}");
+        }
+        let missing = absolute(Path::new("../none"), &here.join("a")).expect_err("nothing is there");
+        assert!(missing.message.contains("../none"), "{}", missing.message);
+    }
 }

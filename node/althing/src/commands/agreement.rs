@@ -38,7 +38,7 @@ const SHOWN_CHARS: usize = 100;
 /// What a release brings: how an agent runs, or what a workflow does.
 pub fn of_release(offer: &Value) -> String {
     match &offer["workflow"] {
-        Value::Null => of_file(&offer["file"]),
+        Value::Null => of_file(offer),
         workflow => of_workflow(workflow),
     }
 }
@@ -97,7 +97,8 @@ fn conditions(step: &Value) -> String {
 }
 
 /// How an agent runs and what it may do, each on one line: a text of its publisher's cannot look like another line.
-fn of_file(file: &Value) -> String {
+fn of_file(offer: &Value) -> String {
+    let file = &offer["file"];
     if file.is_null() {
         return "its files cannot be read here: look at them elsewhere, by their digest".to_owned();
     }
@@ -107,9 +108,11 @@ fn of_file(file: &Value) -> String {
         if words.is_empty() { "none".to_owned() } else { words.join(" ") }
     };
     let line = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let reaches = rows(offer, "reaches").iter().filter_map(Value::as_str);
+    let reaches: String = reaches.map(|program| format!("\nreaches   {program}")).collect();
     let or_none = |value: &Value| if value.is_null() { "none".to_owned() } else { value.to_string() };
     format!(
-        "what      {}\nruns      {}\ntools     {}\nmemory    embeddings by {}\nmay call  {}\nsecrets   {}\nclass     {}",
+        "what      {}\nruns      {}\ntools     {}{reaches}\nmemory    embeddings by {}\nmay call  {}\nsecrets   {}\nclass     {}",
         line(text(file, "description")),
         file["runtime"],
         or_none(&file["tools"]),

@@ -28,7 +28,8 @@ const HARD: [&str; 14] = [
     "bound µs",
     "why",
 ];
-const TURNS: [&str; 9] = ["runtime", "state", "pid", "turns", "total", "first p50 us", "p99 us", "late", "why"];
+const TURNS: [&str; 10] =
+    ["runtime", "state", "sandbox", "pid", "turns", "total", "first p50 us", "p99 us", "late", "why"];
 
 const GROUPS: [&str; 10] =
     ["group", "role", "leader", "term", "lag", "waiting", "working", "done again", "asking", "alarms"];
@@ -75,6 +76,18 @@ fn base(agent: &Value) -> Vec<String> {
     ["name", "runtime", "state"].map(|name| text(agent, name)).to_vec()
 }
 
+/// How an agent's programs are contained: in one way, or each in its own.
+fn sandbox(agent: &Value) -> String {
+    let programs = rows(agent, "containment");
+    let mut ways: Vec<String> = programs.iter().map(|program| text(program, "how")).collect();
+    ways.dedup();
+    if ways.len() < 2 {
+        return ways.pop().unwrap_or_default();
+    }
+    let each = programs.iter().map(|program| format!("{}: {}", text(program, "program"), text(program, "how")));
+    each.collect::<Vec<_>>().join(", ")
+}
+
 fn hard(agent: &Value) -> Vec<String> {
     let hard = &agent["hrt"];
     let mut row = base(agent);
@@ -89,6 +102,7 @@ fn hard(agent: &Value) -> Vec<String> {
 fn turns(agent: &Value) -> Vec<String> {
     let first = &agent["firstOutputUs"];
     let mut row = base(agent);
+    row.push(sandbox(agent));
     row.extend(["pid", "turns", "turnsTotal"].map(|name| text(agent, name)));
     row.extend([number(&first["p50"]), number(&first["p99"]), text(first, "late"), text(agent, "why")]);
     row

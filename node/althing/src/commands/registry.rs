@@ -169,6 +169,7 @@ pub async fn install(at: &Paths, install: &Install, out: &Out) -> Result<(), Fai
         name: install.agent.clone(),
         callers: callers(&install.callers),
         young: install.young,
+        uncontained: install.sandbox.is_some(),
         publisher: install.publisher.clone(),
         registry: install.registry.clone(),
         agreed: None,
@@ -185,7 +186,8 @@ pub async fn install(at: &Paths, install: &Install, out: &Out) -> Result<(), Fai
 /// Updates what was installed.
 pub async fn update(at: &Paths, update: &Update, out: &Out) -> Result<(), Failure> {
     let (name, publisher) = (update.agent.clone(), update.publisher.clone());
-    let mut request = UpdateRequest { name, young: update.young, publisher, agreed: None };
+    let (young, uncontained) = (update.young, update.sandbox.is_some());
+    let mut request = UpdateRequest { name, young, uncontained, publisher, agreed: None };
     let offer = at.connect().await?.post("/update", &request).await?;
     if offer["before"] == offer["version"] && offer["beforeAgent"] == offer["agent"] {
         out.show(&offer, |offer| unchanged(&update.agent, offer));

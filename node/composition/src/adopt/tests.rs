@@ -4,7 +4,8 @@ use super::*;
 
 fn command(words: &[&str]) -> ToolServerSpec {
     let command = words.iter().map(|word| (*word).to_owned()).collect();
-    ToolServerSpec::Command { command, cwd: None, env: Default::default(), env_secrets: Default::default() }
+    let (env, env_secrets) = Default::default();
+    ToolServerSpec::Command { command, cwd: None, env, env_secrets, sandbox: Default::default() }
 }
 
 fn url(url: &str) -> ToolServerSpec {
@@ -172,4 +173,18 @@ fn the_variables_of_a_program_are_named_by_secrets_that_the_contract_grants() {
     let again = adopted(&draft.file).expect("it was adopted");
     assert!(again.environment.is_empty());
     assert_eq!(again.write(&again.at, tools()).expect("a draft").file, draft.file);
+}
+
+#[test]
+fn what_a_program_may_reach_is_the_same_when_it_is_adopted_again() {
+    let mut at = command(&["box-server"]);
+    let ToolServerSpec::Command { sandbox, .. } = &mut at else { panic!("a program") };
+    sandbox.read.push("/srv/maps".into());
+    sandbox.egress.push("api.example.org".parse().expect("a host"));
+    let tools = || Found::Tools(vec![tool("a", "b", json!({}))], Vec::new());
+    let file = adoption(&at, Callers::Own).write(&at, tools()).expect("a draft").file;
+    file.check().expect("an agent file");
+    let again = adopted(&file).expect("it was adopted");
+    assert_eq!(again.at, at);
+    assert_eq!(again.write(&again.at, tools()).expect("a draft").file, file);
 }

@@ -93,7 +93,9 @@ fn agent(name: &str, rest: serde_json::Value) -> AgentFile {
 pub(crate) fn program(name: &str, on_port: bool) -> AgentFile {
     let mut process = json!({ "command": ["/bin/sleep", "60"] });
     if on_port {
+        // A port of the machine: what is contained has its own.
         process["port"] = json!("tcp");
+        process["sandbox"] = json!("none");
     }
     agent(name, json!({ "runtime": { "process": process } }))
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use althing_execution::definition::{Difference, Unfit};
-use althing_execution::{AgentState, AgentStatus};
+use althing_execution::{AgentState, AgentStatus, Level};
 use althing_protocol::PublicKey;
 use althing_td::RuntimeSpec;
 use serde_json::Value;
@@ -145,7 +145,19 @@ async fn gather(node: &Node, dialled_back: Vec<DialBack>) -> NodeStatus {
     let adopted = names(&agents, |added| crate::adopted(&added.file).is_some());
     let revoked = names(&agents, |added| is_revoked_install(&node.agents, added));
     agents.retain(|added| running.iter().any(|agent| agent.name == added.file.name));
-    let open = |added: &&StoredAgent| matches!(added.file.runtime, RuntimeSpec::Process { port: Some(_), .. });
+    let is_apart = |name: &str| {
+        let one = running.iter().find(|agent| agent.name == name).and_then(|agent| agent.containment.get("runtime"));
+        // Its port is one of its own loopback.
+        one.is_some_and(|containment| containment.level == Level::Namespaces)
+    };
+    let open = |added: &&StoredAgent| {
+        matches!(added.file.runtime, RuntimeSpec::Process { port: Some(_), .. }) && !is_apart(&added.file.name)
+    };
+    let of = |agent: &AgentStatus| {
+        let name = agent.name.clone();
+        agent.containment.clone().into_iter().map(move |(program, how)| (format!("{name} ({program})"), how))
+    };
+    let containment = running.iter().flat_map(of).collect();
     let open_ports = agents.iter().filter(open).map(|added| added.file.name.clone()).collect();
     let runs = |name: &str| !failed.iter().any(|(failed, _)| failed == name);
     let agents = agents.into_iter().filter(|added| runs(&added.file.name));
@@ -158,6 +170,7 @@ async fn gather(node: &Node, dialled_back: Vec<DialBack>) -> NodeStatus {
         tools,
         unauthorised,
         open_ports,
+        containment,
         unwritable: unwritable(node).await,
         owner_keys: text(&node.identity.key_state()["state"]),
         refused_by: troubles.refused_by.into_iter().map(|(peer, why)| (short(&peer.did()), why)).collect(),

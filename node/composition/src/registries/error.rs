@@ -296,6 +296,18 @@ pub enum RegistriesError {
         /// The age from which it is installed.
         min: u64,
     },
+    /// A program of the release is not kept to its folder and to what the agent file names.
+    #[error(
+        "{agent} {version} is not installed: {what}. Only you can allow that: look at the release, and say --sandbox none"
+    )]
+    Uncontained {
+        /// The agent.
+        agent: AgentId,
+        /// The version.
+        version: Version,
+        /// Which program, and what it reaches.
+        what: String,
+    },
     /// The description of a Thing is wrong.
     #[error("{}: {why}", .file.display())]
     Thing {
@@ -435,6 +447,7 @@ impl RegistriesError {
             | RegistriesError::FullOfWorkflows(_)
             | RegistriesError::Staged { .. }
             | RegistriesError::Young { .. }
+            | RegistriesError::Uncontained { .. }
             | RegistriesError::NotAttested { .. }
             | RegistriesError::Changed
             | RegistriesError::OtherContent { .. }

@@ -7,7 +7,7 @@ use althing_protocol::{AgentId, CallerId, Digest, PublisherId, near};
 use althing_registry_client::{
     ListedVersion, Reference, RegistryClient, RegistryError, Resolved, check_approved, chosen, passed_over,
 };
-use althing_td::{AsksAs, Callers, SharedFile};
+use althing_td::{AgentFile, AsksAs, Callers, SharedFile};
 
 use super::attesting::twins;
 use super::contents::{file_name, of_release};
@@ -18,6 +18,7 @@ use super::rows::InstalledRow;
 use super::{Registries, RegistriesError};
 use crate::agents::Agents;
 use crate::error::NodeError;
+use crate::reach::uncontained;
 
 /// The age from which releases of publishers that are not trusted are installed: takeovers of accounts are noticed by then.
 const AGE_MIN_MS: u64 = 72 * HOUR_MS;
@@ -34,10 +35,23 @@ pub struct Installation {
     pub callers: Callers,
     /// Whether a young release of a publisher that is not trusted will do.
     pub young: bool,
+    /// Whether its programs may run without a sandbox, or in a folder outside of the release.
+    pub uncontained: bool,
     /// Whose it must be. What was installed by a name is replaced by that of another publisher only if that one is said.
     pub publisher: Option<PublisherId>,
     /// Which registry; the only one if none is named.
     pub registry: Option<String>,
+}
+
+/// What an update may bring.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct UpdateTerms {
+    /// Whether a young release of a publisher that is not trusted will do.
+    pub young: bool,
+    /// Whether its programs may run without a sandbox, or in a folder outside of the release.
+    pub uncontained: bool,
+    /// Whose it must be, if not the publisher's of now.
+    pub publisher: Option<PublisherId>,
 }
 
 /// A name that a release was found by.
@@ -123,6 +137,17 @@ fn in_clear(absent: RegistriesError, why: &RegistryError) -> RegistriesError {
     }
 }
 
+/// Makes an agent the owner's: with its name here, and open to those whom the owner chose.
+fn settle(file: &mut AgentFile, name: &str, callers: &Callers) {
+    file.name = name.to_owned();
+    file.callers = callers.clone();
+    file.exposure = callers.exposure();
+    // Whoever is called by it sees who asked.
+    file.asks_as = AsksAs::Caller;
+    // Which of its tools others may call is for whoever runs it to say.
+    file.expose.clear();
+}
+
 /// Installs what others published.
 pub struct Installing<'a>(pub(super) &'a Registries);
 
@@ -186,13 +211,10 @@ impl Installing<'_> {
         let name = wanted.name.clone().unwrap_or_else(|| agent.name().to_owned());
         match &mut file {
             SharedFile::Agent(file) => {
-                file.name.clone_from(&name);
-                file.callers = wanted.callers.clone();
-                // Whoever is called by it sees who asked.
-                file.asks_as = AsksAs::Caller;
-                // Which of its tools others may call is for whoever runs it to say.
-                file.expose.clear();
-                file.exposure = wanted.callers.exposure();
+                if let Some(what) = uncontained(file).filter(|_| !wanted.uncontained) {
+                    return Err(RegistriesError::Uncontained { agent, version, what });
+                }
+                settle(file, &name, &wanted.callers);
             }
             // It has neither rights nor callers: what runs it is a group of this node, with agents of the group's members.
             SharedFile::Workflow(_) => drop(AgentId::new(agent.publisher(), &name)?),
@@ -332,7 +354,7 @@ impl Installing<'_> {
         &self,
         agents: &Agents,
         name: &str,
-        (young, publisher): (bool, Option<PublisherId>),
+        UpdateTerms { young, uncontained, publisher }: UpdateTerms,
         trusts: impl Fn(CallerId) -> bool,
     ) -> Result<Offer, RegistriesError> {
         let (row, is_agent) = self.installed(name)?;
@@ -341,6 +363,7 @@ impl Installing<'_> {
             name: Some(name.to_owned()),
             callers: if is_agent { agents.file(name)?.0.callers } else { Callers::ThisNode },
             young,
+            uncontained,
             publisher,
             registry: Some(row.registry),
         };

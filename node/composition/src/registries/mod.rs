@@ -49,7 +49,7 @@ pub use build::{BuildStage, BuiltStage};
 pub use error::RegistriesError;
 pub(crate) use follow::Following;
 pub use holder::HolderError;
-pub use install::{Installation, Installing, NamedBy, Offer};
+pub use install::{Installation, Installing, NamedBy, Offer, UpdateTerms};
 pub use keeping::{FoundReceipt, Keeping, KeptReceipt, KeptReceipts, ReceiptError, WantedReceipts};
 pub use organisation::{MemberRow, ORGANISATIONS, OrganisationRow, Organising, Proof, WatchedLog};
 pub use outdated::Outdated;

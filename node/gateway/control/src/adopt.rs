@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use althing_node::{AdoptError, Adoption, Draft, Environment, Node, NodeError, Offer, adopted, changes};
+use althing_node::{AdoptError, Adoption, Draft, Environment, Node, NodeError, Offer, adopted, changes, reach};
 use althing_td::ToolServerSpec;
 use althing_things::Entry;
 use axum::Json;
@@ -168,6 +168,7 @@ fn shown(draft: &Draft) -> Value {
     json!({
         "kind": draft.kind,
         "file": draft.file,
+        "reaches": reach(&draft.file),
         "leftOut": left_out.collect::<Vec<_>>(),
         "digest": draft.digest(),
         "signature": draft.signature,

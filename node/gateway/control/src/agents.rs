@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use althing_execution::realtime::{HardwareProfile, Privilege};
-use althing_execution::{AgentState, AgentStatus};
+use althing_execution::{AgentState, AgentStatus, Level};
 use althing_node::doctor::refused_tools;
 use althing_node::{Node, agent_statuses};
 use althing_protocol::AgentId;
@@ -75,6 +75,11 @@ fn row(agent: &AgentStatus) -> Value {
         "state": state,
         "why": why,
         "pid": agent.pid,
+        "containment": agent.containment.iter().map(|(program, how)| json!({
+            "program": program,
+            "contained": how.level != Level::None,
+            "how": how.to_string(),
+        })).collect::<Vec<_>>(),
         "turns": agent.turns.running,
         "turnsTotal": agent.turns.total,
         "firstOutputUs": {

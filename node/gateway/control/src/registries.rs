@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use althing_node::Node;
 use althing_node::registries::{
-    Installation, Mark, Offer, Outdated, Publication, Published, RegistriesError, RegistryRow, Witnesses, read_audience,
+    Installation, Mark, Offer, Outdated, Publication, Published, RegistriesError, RegistryRow, UpdateTerms, Witnesses,
+    read_audience,
 };
 use althing_protocol::registry::Standing;
 use althing_protocol::{AgentId, CallerId, PublisherId, hex};
@@ -178,9 +179,9 @@ fn agreed(offer: &Offer, digest: &str) -> Result<(), Problem> {
 
 /// `POST /install`: shows what would be installed; installs it when its digest is agreed to.
 pub async fn install(State(node): State<Arc<Node>>, Json(request): Json<InstallRequest>) -> Answer {
-    let InstallRequest { reference, name, callers, young, publisher, registry, agreed: digest } = request;
+    let InstallRequest { reference, name, callers, young, uncontained, publisher, registry, agreed: digest } = request;
     let publisher = meant(publisher)?;
-    let wanted = Installation { reference, name, callers, young, publisher, registry };
+    let wanted = Installation { reference, name, callers, young, uncontained, publisher, registry };
     let offer = node.registries.installing().look(&wanted, trusts(&node)).await?;
     let mut answer = offered(&node, &offer);
     let Some(digest) = digest else {
@@ -198,7 +199,7 @@ pub async fn install(State(node): State<Arc<Node>>, Json(request): Json<InstallR
 
 /// `POST /update`: shows what an installed agent would be updated to; updates it when its digest is agreed to.
 pub async fn update(State(node): State<Arc<Node>>, Json(request): Json<UpdateRequest>) -> Answer {
-    let UpdateRequest { name, young, publisher, agreed: digest } = request;
+    let UpdateRequest { name, young, uncontained, publisher, agreed: digest } = request;
     let publisher = meant(publisher)?;
     // What somebody else publishes is no newer version.
     if publisher.is_none()
@@ -212,8 +213,8 @@ pub async fn update(State(node): State<Arc<Node>>, Json(request): Json<UpdateReq
         answer["beforeAgent"] = answer["agent"].clone();
         return Ok(Json(answer));
     }
-    let wanted = (young, publisher);
-    let offer = node.registries.installing().look_for_update(&node.agents, &name, wanted, trusts(&node)).await?;
+    let terms = UpdateTerms { young, uncontained, publisher };
+    let offer = node.registries.installing().look_for_update(&node.agents, &name, terms, trusts(&node)).await?;
     let mut answer = offered(&node, &offer);
     let (agent, version) = node.registries.installing().release_of(&name)?;
     (answer["before"], answer["beforeAgent"]) = (json!(version), json!(agent));

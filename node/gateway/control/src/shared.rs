@@ -3,15 +3,18 @@
 use std::collections::BTreeMap;
 
 use althing_discovery::Query;
-use althing_node::Node;
+use althing_node::{Node, reach};
 use althing_protocol::group::{Action, Repeat, Target, Test};
 use althing_td::{SharedFile, WorkflowFile, needs};
 use serde_json::{Value, json};
 
-/// Writes it into an answer: as `file` for an agent, and as `workflow`.
+/// Writes it into an answer: as `file` for an agent, with what its programs ask to reach, and as `workflow`.
 pub fn put(answer: &mut Value, node: &Node, shared: &SharedFile) {
     match shared {
-        SharedFile::Agent(file) => answer["file"] = json!(file),
+        SharedFile::Agent(file) => {
+            answer["file"] = json!(file);
+            answer["reaches"] = json!(reach(file));
+        }
         SharedFile::Workflow(file) => answer["workflow"] = workflow(node, file),
     }
 }

@@ -22,11 +22,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use althing_execution::AgentState;
 use althing_execution::http::{client_to, elsewhere};
 use althing_execution::lease::META;
+use althing_execution::process::ProcessConfig;
 use althing_execution::relayed::Relayed;
 use althing_execution::tools::{Definition, Fault, ToolServer};
+use althing_execution::{AgentState, Containment};
 use althing_td::ToolServerSpec;
 use futures::future::BoxFuture;
 use health::Health;
@@ -70,7 +71,10 @@ struct Server {
     spec: ToolServerSpec,
     folder: PathBuf,
     secret: Option<String>,
+    config: ProcessConfig,
     connection: Mutex<Option<Connection>>,
+    /// How its program is contained, or was when it ran last.
+    containment: std::sync::Mutex<Option<Containment>>,
     /// Incremented whenever its tools may have changed: with each connection and each notification.
     epoch: Arc<AtomicU64>,
     told: Told,
@@ -82,14 +86,21 @@ struct Connection {
     program: Option<Program>,
 }
 
-/// The tool server of an agent file; relative paths start at `folder`.
+/// The tool server of an agent file; relative paths start at `folder`. Programs are kept as `config` says.
 #[must_use]
-pub fn server(spec: &ToolServerSpec, folder: &Path, secret: Option<String>) -> Arc<dyn ToolServer> {
+pub fn server(
+    spec: &ToolServerSpec,
+    folder: &Path,
+    secret: Option<String>,
+    config: &ProcessConfig,
+) -> Arc<dyn ToolServer> {
     Arc::new(Server {
         spec: spec.clone(),
         folder: folder.to_owned(),
         secret,
+        config: config.clone(),
         connection: Mutex::new(None),
+        containment: std::sync::Mutex::new(None),
         epoch: Arc::default(),
         told: relayed::told(),
         health: Health::new(spec),
@@ -131,7 +142,9 @@ impl Server {
     async fn connect(&self) -> Result<Connection, Fault> {
         match &self.spec {
             ToolServerSpec::Command { .. } => {
-                let (program, read, write) = Program::start(&self.spec, &self.folder)?;
+                let (mut program, read, write) = Program::start(&self.spec, &self.folder, &self.config)?;
+                program.started().await?;
+                self.contained().clone_from(&program.containment().cloned());
                 let transport =
                     AsyncRwTransport::<RoleClient, _, _>::new(read, write).with_max_line_length(MESSAGE_BYTES_MAX);
                 match self.initialise(transport).await {
@@ -162,6 +175,10 @@ impl Server {
                 Ok(Connection { client, program: None })
             }
         }
+    }
+
+    fn contained(&self) -> std::sync::MutexGuard<'_, Option<Containment>> {
+        self.containment.lock().expect("no holder of how it is contained panics")
     }
 
     async fn initialise<T>(&self, transport: T) -> Result<Arc<Client>, Fault>
@@ -321,6 +338,10 @@ impl ToolServer for Server {
 
     fn state(&self) -> AgentState {
         self.health.state()
+    }
+
+    fn containment(&self) -> Option<Containment> {
+        self.contained().clone()
     }
 
     fn stop(&self) -> BoxFuture<'_, ()> {

@@ -5,10 +5,11 @@ use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use althing_execution::process::{self, End, variables};
+use althing_execution::Containment;
+use althing_execution::process::{self, End, Folder, ProcessConfig, ProgramSpec, variables};
 use althing_execution::tools::Fault;
-use althing_keeper::job::{Descriptor, Job, Limits};
-use althing_td::{ToolServerSpec, is_hidden};
+use althing_keeper::job::Descriptor;
+use althing_td::{Sandbox, ToolServerSpec, is_hidden};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use tokio::net::unix::pipe::{self, Receiver, Sender};
 use tokio::task::JoinHandle;
@@ -29,36 +30,65 @@ const PATH_DEFAULT: &str = "/usr/bin:/bin";
 pub struct Program {
     kept: process::Program,
     errors: JoinHandle<String>,
+    sandbox: Sandbox,
+    containment: Option<Containment>,
+    /// Its temporary files, where it has no place of its own for them.
+    _own: Folder,
 }
 
 impl Program {
     /// Starts the command of a tool server; gives its output and its input.
-    pub fn start(spec: &ToolServerSpec, folder: &Path) -> Result<(Program, Receiver, Sender), Fault> {
-        let ToolServerSpec::Command { command, cwd, env, .. } = spec else {
+    pub fn start(
+        spec: &ToolServerSpec,
+        home: &Path,
+        config: &ProcessConfig,
+    ) -> Result<(Program, Receiver, Sender), Fault> {
+        let ToolServerSpec::Command { command, cwd, env, sandbox, .. } = spec else {
             return Err(Fault::Unreachable("it is no program".to_owned()));
         };
-        let folder = cwd.as_ref().map_or_else(|| folder.to_owned(), |cwd| folder.join(cwd));
+        let failed = |error: std::io::Error| Fault::Unreachable(error.to_string());
+        let home = std::path::absolute(home).map_err(failed)?;
+        let folder = cwd.as_ref().map_or_else(|| home.clone(), |cwd| home.join(cwd));
         let path = env.get("PATH").map(PathBuf::from).or_else(|| std::env::var_os("PATH").map(PathBuf::from));
         if let Some(name) = command.first().filter(|name| !is_there(name, &folder, path)) {
             return Err(Fault::NoProgram(name.clone()));
         }
-        let failed = |error: std::io::Error| Fault::Unreachable(error.to_string());
-        let job = Job {
-            command: command.clone(),
-            folder: std::path::absolute(folder).map_err(failed)?,
-            environment: variables(env),
-            descriptors: vec![Descriptor::Input, Descriptor::Output, Descriptor::Error],
-            orphan_ms: ORPHAN_MS,
-            limits: Limits::default(),
-            enclosure: None,
-        };
+        let own = Folder::new(config.sockets.as_deref()).map_err(failed)?;
+        let program =
+            ProgramSpec { command, folder: &home, cwd: &folder, environment: &variables(env), sandbox, sockets: &[] };
+        let job = process::job(&program, &config.guarded, &own);
+        let mut job = job.map_err(|error| Fault::Unreachable(error.to_string()))?;
+        job.descriptors = vec![Descriptor::Input, Descriptor::Output, Descriptor::Error];
+        job.orphan_ms = ORPHAN_MS;
         let (write, input) = pipe::pipe().map_err(failed)?;
         let (output, read) = pipe::pipe().map_err(failed)?;
         let (error, errors) = pipe::pipe().map_err(failed)?;
         let input = input.into_blocking_fd().map_err(failed)?;
         let (output, error) = (output.into_blocking_fd().map_err(failed)?, error.into_blocking_fd().map_err(failed)?);
         let kept = process::Program::start(&job, &[input.as_fd(), output.as_fd(), error.as_fd()]).map_err(failed)?;
-        Ok((Program { kept, errors: tokio::spawn(passed_on(errors)) }, read, write))
+        let errors = tokio::spawn(passed_on(errors));
+        let (sandbox, containment) = (sandbox.clone(), None);
+        Ok((Program { kept, errors, sandbox, containment, _own: own }, read, write))
+    }
+
+    /// Waits until it runs.
+    ///
+    /// # Errors
+    /// Why it does not.
+    pub async fn started(&mut self) -> Result<(), Fault> {
+        match self.kept.started().await {
+            Ok((level, why)) => {
+                self.containment = Some(Containment::of(&self.sandbox, level, why));
+                Ok(())
+            }
+            Err(End::Failed(failure)) => Err(Fault::Unreachable(failure.to_string())),
+            Err(End::Ended(status)) => Err(Fault::Unreachable(format!("its keeper ended with {status}"))),
+        }
+    }
+
+    /// How it is contained, once it runs.
+    pub fn containment(&self) -> Option<&Containment> {
+        self.containment.as_ref()
     }
 
     /// Waits until it ended by itself.
@@ -117,18 +147,20 @@ mod tests {
 
     fn command(words: &[&str]) -> ToolServerSpec {
         let command = words.iter().map(|word| (*word).to_owned()).collect();
-        ToolServerSpec::Command { command, cwd: None, env: Default::default(), env_secrets: Default::default() }
+        let (env, env_secrets) = Default::default();
+        ToolServerSpec::Command { command, cwd: None, env, env_secrets, sandbox: Default::default() }
     }
 
     #[tokio::test]
     async fn a_program_that_is_missing_or_ends_says_so() {
         let folder = Path::new("/");
         for missing in ["no-such-program-anywhere", "./nowhere/tools.py"] {
-            let refused = Program::start(&command(&[missing]), folder).map(drop);
+            let refused = Program::start(&command(&[missing]), folder, &ProcessConfig::default()).map(drop);
             assert_eq!(refused, Err(Fault::NoProgram(missing.to_owned())));
         }
         let says = "echo first >&2; printf 'no\\033[1mmodule\\n\\n' >&2; exit 3";
-        let (program, read, write) = Program::start(&command(&["sh", "-c", says]), folder).expect("it starts");
+        let (program, read, write) =
+            Program::start(&command(&["sh", "-c", says]), folder, &ProcessConfig::default()).expect("it starts");
         let ended = program.ended().await;
         assert_eq!(ended, Some(Fault::Ended { status: 3, said: "no[1mmodule".to_owned() }));
         drop((read, write));

@@ -19,7 +19,7 @@ use crate::memory::{self, Embedder, EmbedderError, Memory, MemoryServer};
 use crate::model::Model;
 use crate::process::ProcessAgent;
 use crate::process::remote::{Agreed, RemoteAgent};
-use crate::secrets::{granted, with_environment};
+use crate::secrets::{check_sandbox, granted, with_environment};
 use crate::syscalls::SystemCalls;
 use crate::tools::{ToolServer, Tools};
 
@@ -98,6 +98,7 @@ impl Host {
         bound: &Bound,
     ) -> Result<Runtime, StartError> {
         let class = |why| StartError::Class { name: file.name.clone(), class: contract.class.name(), why };
+        let without = |reason| StartError::Secret { name: file.name.clone(), reason };
         let is_hard = matches!(contract.class, Class::Hrt(_));
         match &file.runtime {
             RuntimeSpec::Native { .. }
@@ -116,15 +117,14 @@ impl Host {
                 let refused = |reason| StartError::Config { name: file.name.clone(), reason };
                 Ok(Runtime::Native(build(config, folder, calls).map_err(refused)?))
             }
-            RuntimeSpec::Process { .. } => {
+            RuntimeSpec::Process { sandbox, .. } => {
+                check_sandbox(sandbox, |name| granted(contract, &self.ports.secrets, name)).map_err(without)?;
                 let offered = self.ports.program_calls(&calls.tools, contract);
-                let program = ProcessAgent::start(file, folder, contract, &self.process, offered)?;
-                Ok(Runtime::Process(Arc::new(program)))
+                Ok(Runtime::Process(Arc::new(ProcessAgent::start(file, folder, contract, &self.process, offered)?)))
             }
             RuntimeSpec::Remote { url, secret, card, signed_by, leads_to } => {
-                let failed = |reason| StartError::Secret { name: file.name.clone(), reason };
                 let secret = secret.as_deref().map(|secret| granted(contract, &self.ports.secrets, secret));
-                let secret = secret.transpose().map_err(failed)?;
+                let secret = secret.transpose().map_err(without)?;
                 let refused = |reason| StartError::Config { name: file.name.clone(), reason };
                 let key = signed_by.as_ref().map(|key| key.parse()).transpose();
                 let key = key.map_err(|error: althing_td::NoSignerKey| refused(error.to_string()))?;

@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::*;
+use crate::containment::Containment;
 use crate::definition::Unfit;
-use crate::hrt::RunState;
 
 /// The status of an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,6 +19,8 @@ pub struct AgentStatus {
     pub state: AgentState,
     /// The process id of its program.
     pub pid: Option<u32>,
+    /// How its programs are contained, as far as they run: its own (`runtime`), and those of its tools (`tools.NAME`).
+    pub containment: BTreeMap<String, Containment>,
     /// Its turns.
     pub turns: TurnStatus,
     /// Its jobs, if it is a hard real-time agent.
@@ -55,8 +57,9 @@ impl RunningAgent {
             Runtime::Remote(remote) => ("remote", remote.state(), None),
             Runtime::Wasm(_) => ("wasm", AgentState::Ready, None),
             Runtime::Model(_) => ("model", AgentState::Ready, None),
-            Runtime::Hard(hard) => ("wasm", run_state(hard), None),
+            Runtime::Hard(hard) => ("wasm", crate::hard::state(hard), None),
         };
+        let own = if let Runtime::Process(process) = &self.runtime { process.containment() } else { None };
         let hard = match (&self.runtime, scheduling) {
             (Runtime::Hard(hard), Some(scheduling)) => Some(crate::hard::status(&scheduling.kernel, hard)),
             _ => None,
@@ -67,6 +70,7 @@ impl RunningAgent {
             runtime,
             state,
             pid,
+            containment: self.calls.tools.containment(own),
             turns: TurnStatus {
                 running: read(&self.turns),
                 total: read(&self.total),
@@ -82,13 +86,5 @@ impl RunningAgent {
                 _ => Vec::new(),
             },
         }
-    }
-}
-
-fn run_state(hard: &HardAgent) -> AgentState {
-    match hard.cell.run_state() {
-        (RunState::Running, _) => AgentState::Ready,
-        (RunState::Degraded, why) => AgentState::Degraded { why },
-        (RunState::Suspended | RunState::Broken, why) => AgentState::Suspended { why },
     }
 }

@@ -5,8 +5,10 @@
 
 mod calls;
 mod client;
+mod containment;
 mod environment;
 mod interface;
+mod machine;
 mod program;
 pub(crate) mod remote;
 mod seen;
@@ -14,6 +16,7 @@ mod socket;
 
 pub use calls::{CallRefused, ProgramCalls, ServeCalls, ServeSocket, TURN_HEADER};
 pub use client::ShownCard;
+pub use containment::{ContainmentError, Guarded, JobError, ProgramSpec, job};
 pub use program::{Enclosed, End, Program, variables};
 
 use std::collections::BTreeMap;
@@ -24,17 +27,18 @@ use std::time::Duration;
 
 use a2a::Message;
 use althing_keeper::job::{Descriptor, Job, Limits};
-use althing_td::{AgentFile, ProgramPort, RuntimeSpec};
+use althing_td::{AgentFile, ProgramPort, RuntimeSpec, Sandbox};
 use futures::future::BoxFuture;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::{Agent, AgentError, AgentState, Output, OwnCard, Parameters, Turn};
+use crate::containment::Containment;
 use althing_protocol::Contract;
 use althing_protocol::contract::Class;
 use client::{Client, ProgramAddress};
 pub use environment::environment;
-use socket::Folder;
+pub use socket::Folder;
 
 /// How programs are restarted and stopped, and how servers elsewhere are followed.
 #[derive(Debug, Clone)]
@@ -52,6 +56,8 @@ pub struct ProcessConfig {
     pub check: Duration,
     /// Where folders for the sockets of programs are made; the system's address for such where there is none.
     pub sockets: Option<PathBuf>,
+    /// What no program reaches.
+    pub guarded: Guarded,
 }
 
 impl Default for ProcessConfig {
@@ -63,6 +69,7 @@ impl Default for ProcessConfig {
             stop_grace: Duration::from_secs(3),
             check: Duration::from_secs(30),
             sockets: None,
+            guarded: Guarded::default(),
         }
     }
 }
@@ -81,6 +88,14 @@ pub enum SpawnError {
         /// The system's reason.
         reason: std::io::Error,
     },
+    /// It cannot be contained as its file says.
+    #[error("cannot start {program:?}: {reason}")]
+    Job {
+        /// What was to be run.
+        program: String,
+        /// Why.
+        reason: JobError,
+    },
 }
 
 /// An agent that is a program.
@@ -96,6 +111,9 @@ struct Shared {
     cwd: PathBuf,
     /// What its file adds to its environment.
     env: BTreeMap<String, String>,
+    /// The folder of its file.
+    home: PathBuf,
+    sandbox: Sandbox,
     /// KiB of memory that each of its processes may write to; 0 for any.
     memory_kib: u64,
     delay_tolerant: bool,
@@ -113,7 +131,15 @@ struct Shared {
 struct ProgramState {
     state: AgentState,
     pid: Option<u32>,
+    containment: Option<Containment>,
     client: Option<Client>,
+}
+
+impl ProgramState {
+    /// Of an agent whose program takes no turns now.
+    fn of(state: AgentState) -> ProgramState {
+        ProgramState { state, pid: None, containment: None, client: None }
+    }
 }
 
 impl Agent for ProcessAgent {
@@ -154,11 +180,12 @@ impl ProcessAgent {
         config: &ProcessConfig,
         offered: Option<(ServeCalls, ProgramCalls)>,
     ) -> Result<ProcessAgent, SpawnError> {
-        let RuntimeSpec::Process { command, cwd, env, startup_timeout_ms, port } = &file.runtime else {
+        let RuntimeSpec::Process { command, cwd, env, startup_timeout_ms, port, sandbox } = &file.runtime else {
             return Err(SpawnError::NoProgram(file.name.clone()));
         };
         let program = || command.first().cloned().unwrap_or_default();
         let system = |reason| SpawnError::System { program: program(), reason };
+        let home = std::path::absolute(folder).map_err(system)?;
         let folder_for_socket = Folder::new(config.sockets.as_deref()).map_err(system)?;
         let stop = CancellationToken::new();
         let calls = match offered {
@@ -174,8 +201,10 @@ impl ProcessAgent {
         let shared = Arc::new(Shared {
             name: file.name.clone(),
             command: command.clone(),
-            cwd: cwd.as_ref().map_or_else(|| folder.to_owned(), |cwd| folder.join(cwd)),
+            cwd: cwd.as_ref().map_or_else(|| home.clone(), |cwd| home.join(cwd)),
             env: env.clone(),
+            home,
+            sandbox: sandbox.clone(),
             memory_kib: contract.compute.memory_bytes.unwrap_or_default() / 1_024,
             delay_tolerant: matches!(contract.class, Class::Dt(_)),
             port: *port,
@@ -183,7 +212,7 @@ impl ProcessAgent {
             calls,
             startup_timeout: Duration::from_millis(*startup_timeout_ms),
             config: config.clone(),
-            now: Mutex::new(ProgramState { state: AgentState::Starting, pid: None, client: None }),
+            now: Mutex::new(ProgramState::of(AgentState::Starting)),
             changed: tokio::sync::Notify::new(),
         });
         // Fails at once if the command itself is wrong.
@@ -208,6 +237,11 @@ impl ProcessAgent {
 
     pub fn pid(&self) -> Option<u32> {
         self.shared.now().pid
+    }
+
+    /// How its program is contained, while it runs.
+    pub fn containment(&self) -> Option<Containment> {
+        self.shared.now().containment.clone()
     }
 
     /// Gives the turn to the program; waits for it while it is being started.
@@ -246,8 +280,8 @@ impl Shared {
         self.now.lock().expect("no holder of the program's state panics")
     }
 
-    fn set(&self, state: AgentState, pid: Option<u32>, client: Option<Client>) {
-        *self.now() = ProgramState { state, pid, client };
+    fn set(&self, now: ProgramState) {
+        *self.now() = now;
         self.changed.notify_waiters();
     }
 
@@ -277,15 +311,12 @@ impl Shared {
         if let Some((_, path)) = &self.calls {
             set("ALTHING_MCP_SOCKET", &path.to_string_lossy());
         }
-        let (mut command, mut socket) = (self.command.clone(), None);
-        let address = match self.port {
+        let (mut command, mut given_port) = (self.command.clone(), None);
+        match self.port {
             None => {
-                let (listener, path) = self.folder.listen(socket::AGENT).map_err(failed)?;
-                socket = Some(listener);
-                set("ALTHING_SOCKET", &path.to_string_lossy());
+                set("ALTHING_SOCKET", &self.folder.place(socket::AGENT).to_string_lossy());
                 set("LISTEN_FDS", "1");
                 set("LISTEN_FDNAMES", "a2a");
-                ProgramAddress::Socket(path)
             }
             Some(ProgramPort::Tcp) => {
                 // A port that is free now; if another program takes it first, the restart uses another.
@@ -293,26 +324,49 @@ impl Shared {
                 let port = free.map_err(failed)?.port();
                 set("PORT", &port.to_string());
                 command.iter_mut().for_each(|word| *word = word.replace("{port}", &port.to_string()));
-                ProgramAddress::Port(port)
+                given_port = Some(port);
+            }
+        }
+        let spec = ProgramSpec {
+            command: &command,
+            folder: &self.home,
+            cwd: &self.cwd,
+            environment: &variables,
+            sandbox: &self.sandbox,
+            sockets: &[],
+        };
+        let job = job(&spec, &self.config.guarded, &self.folder);
+        let mut job = job.map_err(|reason| SpawnError::Job { program: program.clone(), reason })?;
+        job.limits = Limits { memory_kib: self.memory_kib, idle: self.delay_tolerant };
+        self.start_listening(job, given_port).map_err(failed)
+    }
+
+    /// Starts the program with its socket. What listens on a port of its own loopback is reached by a socket too.
+    fn start_listening(&self, mut job: Job, port: Option<u16>) -> std::io::Result<Listening> {
+        // What it says goes where the node's messages go.
+        job.descriptors = vec![Descriptor::Output, Descriptor::Error];
+        let (mut listener, mut address) = (None, None);
+        match (port, &mut job.enclosure) {
+            (Some(port), None) => address = Some(ProgramAddress::Port(port)),
+            (Some(port), Some(enclosure)) => {
+                enclosure.ports.push(port);
+                job.bridge = Some(port);
+                job.descriptors.push(Descriptor::Bridge);
+            }
+            (None, _) => job.descriptors.push(Descriptor::Socket),
+        }
+        let address = match address {
+            Some(address) => address,
+            None => {
+                let (socket, path) = self.folder.listen(socket::AGENT)?;
+                listener = Some(socket);
+                ProgramAddress::Socket(path)
             }
         };
-        let job = Job {
-            command,
-            folder: std::path::absolute(&self.cwd).map_err(failed)?,
-            environment: variables,
-            // What it says goes where the node's messages go.
-            descriptors: [Descriptor::Output, Descriptor::Error]
-                .into_iter()
-                .chain(socket.as_ref().map(|_| Descriptor::Socket))
-                .collect(),
-            orphan_ms: 0,
-            limits: Limits { memory_kib: self.memory_kib, idle: self.delay_tolerant },
-            enclosure: None,
-        };
         let said = std::io::stderr();
-        let descriptors: Vec<_> =
-            [said.as_fd(), said.as_fd()].into_iter().chain(socket.as_ref().map(|socket| socket.as_fd())).collect();
-        let program = Program::start(&job, &descriptors).map_err(failed)?;
+        let mut descriptors = vec![said.as_fd(), said.as_fd()];
+        descriptors.extend(listener.as_ref().map(|listener| listener.as_fd()));
+        let program = Program::start(&job, &descriptors)?;
         Ok(Listening { program, address })
     }
 
@@ -329,11 +383,8 @@ impl Shared {
                         () = stop.cancelled() => None,
                     };
                     // Calls end now, and whoever asks for its state is told why until it is ready again.
-                    self.set(
-                        ended.clone().map_or(AgentState::Starting, |why| restarting(why, restarts + 1)),
-                        None,
-                        None,
-                    );
+                    let state = ended.clone().map_or(AgentState::Starting, |why| restarting(why, restarts + 1));
+                    self.set(ProgramState::of(state));
                     started.program.end(self.config.stop_grace).await;
                     let Some(why) = ended else { return };
                     why
@@ -345,7 +396,7 @@ impl Shared {
             }
             restarts += 1;
             tracing::warn!(agent = self.name, why, restarts, after = ?backoff, "an agent's program is restarted");
-            self.set(restarting(why, restarts), None, None);
+            self.set(ProgramState::of(restarting(why, restarts)));
             tokio::select! {
                 () = sleep(backoff) => {}
                 () = stop.cancelled() => return,
@@ -359,11 +410,18 @@ impl Shared {
     async fn watch(&self, started: &mut Listening) -> String {
         let Listening { program, address } = started;
         let pid = program.pid();
+        let (level, why) = match program.started().await {
+            Ok(enclosed) => enclosed,
+            Err(end) => return self.ended(end),
+        };
+        let containment = Containment::of(&self.sandbox, level, why);
+        self.now().containment = Some(containment.clone());
         let ready = async {
             let client = timeout(self.startup_timeout, Client::connect(address)).await;
             match client {
                 Ok(client) => {
-                    self.set(AgentState::Ready, pid, Some(client));
+                    let containment = Some(containment);
+                    self.set(ProgramState { state: AgentState::Ready, pid, containment, client: Some(client) });
                     std::future::pending().await
                 }
                 Err(_) => {
@@ -373,14 +431,19 @@ impl Shared {
         };
         tokio::select! {
             why = ready => why,
-            end = program.ended() => match end {
-                End::Failed(failure) => failure.to_string(),
-                End::Ended(status) if self.memory_kib > 0 => format!(
-                    "it ended with {status}; it may write to {} KiB of memory (compute.memory_bytes)",
-                    self.memory_kib
-                ),
-                End::Ended(status) => format!("it ended with {status}"),
-            },
+            end = program.ended() => self.ended(end),
+        }
+    }
+
+    /// Why its program does not run any more, for people.
+    fn ended(&self, end: End) -> String {
+        match end {
+            End::Failed(failure) => failure.to_string(),
+            End::Ended(status) if self.memory_kib > 0 => {
+                let most = self.memory_kib;
+                format!("it ended with {status}; it may write to {most} KiB of memory (compute.memory_bytes)")
+            }
+            End::Ended(status) => format!("it ended with {status}"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The socket of a program: in a folder that only this account can enter, so that no other account can connect to it or
+//! The folder of a program's sockets, which only this account can enter, so that no other account can connect to one or
 //! replace it.
 
 use std::fs;
@@ -17,11 +17,17 @@ pub(super) const CALLS: &str = "calls.sock";
 /// Attempts to find a free name for the folder.
 const TRIES_MAX: u64 = 1_000;
 
+/// Its temporary files, where it shares the machine's folders.
+const TEMPORARY: &str = "tmp";
+
 /// A folder with mode 0700 that is removed with its content on drop.
-pub(super) struct Folder(PathBuf);
+pub struct Folder(PathBuf);
 
 impl Folder {
     /// A new folder in `place`, or in the system's runtime folder.
+    ///
+    /// # Errors
+    /// Those of the system.
     pub fn new(place: Option<&Path>) -> io::Result<Folder> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let place = place.filter(|place| place.as_os_str().len() <= FOLDER_BYTES_MAX).map(Path::to_owned);
@@ -43,8 +49,29 @@ impl Folder {
         Err(io::Error::other(format!("no name is free for a folder in {}", place.display())))
     }
 
+    /// Where it is.
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Where a socket of that name is, or will be.
+    pub(super) fn place(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// A folder in it for temporary files, with none of an earlier program.
+    pub(super) fn temporary(&self) -> io::Result<PathBuf> {
+        let path = self.0.join(TEMPORARY);
+        match fs::remove_dir_all(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        fs::DirBuilder::new().mode(0o700).create(&path)?;
+        Ok(path)
+    }
+
     /// A new listening socket of that name, replacing the previous one.
-    pub fn listen(&self, name: &str) -> io::Result<(UnixListener, PathBuf)> {
+    pub(super) fn listen(&self, name: &str) -> io::Result<(UnixListener, PathBuf)> {
         let path = self.0.join(name);
         match fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

@@ -18,6 +18,7 @@ use tokio::time::{Instant, timeout};
 use tracing::Instrument as _;
 
 use crate::agent::AgentState;
+use crate::containment::Containment;
 use crate::context;
 use crate::definition::{Pins, Unfit, hash};
 use crate::known::{Known, model_name, real_name};
@@ -75,6 +76,11 @@ pub trait ToolServer: Send + Sync + 'static {
     /// Its state, where it is watched.
     fn state(&self) -> AgentState {
         AgentState::Ready
+    }
+
+    /// How its program is contained, if it is one that runs.
+    fn containment(&self) -> Option<Containment> {
+        None
     }
 
     /// Ends the connection, and the program behind it.

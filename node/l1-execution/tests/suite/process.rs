@@ -53,7 +53,7 @@ fn program() {
         let handed = std::fs::read_link("/proc/self/fd/3").expect("descriptor 3");
         note(&format!("descriptor 3 is {}", handed.display()));
     }
-    if behaviour.contains("with a child") {
+    if behaviour.contains(WITH_CHILD) {
         let mut child = std::process::Command::new("sleep").arg("1000").spawn().expect("sleep");
         note(&format!("child {}", child.id()));
         std::thread::spawn(move || child.wait());
@@ -265,8 +265,13 @@ struct Scene {
     host: Host,
 }
 
+/// A program that starts another.
+const WITH_CHILD: &str = "with a child";
+
 fn file(folder: &Path, behaviour: &str, startup_timeout_ms: u64) -> AgentFile {
     let program = std::env::current_exe().expect("a test knows where it is");
+    // Whose processes are counted has the machine's numbers of them, and no namespace of its own.
+    let sandbox = if behaviour == WITH_CHILD { json!("none") } else { json!({}) };
     let yaml = json!({
         "name": "program",
         "description": "runs a program",
@@ -276,6 +281,7 @@ fn file(folder: &Path, behaviour: &str, startup_timeout_ms: u64) -> AgentFile {
             "command": [program, "--exact", "process::program", "--nocapture"],
             "env": { BEHAVIOUR: behaviour, NOTES: folder.join("notes") },
             "startup_timeout_ms": startup_timeout_ms,
+            "sandbox": sandbox,
         } },
     });
     AgentFile::parse(&yaml.to_string()).expect("an agent file")
@@ -588,7 +594,7 @@ async fn a_program_that_shows_no_card_is_down_and_why_is_said() {
 
 #[tokio::test]
 async fn stopping_ends_the_program_and_its_children() {
-    let scene = scene("with a child");
+    let scene = scene(WITH_CHILD);
     until("it is ready", || scene.host.status()[0].state == AgentState::Ready).await;
     let notes = scene.notes();
     let pids: Vec<&str> = notes.lines().filter_map(|line| line.split(' ').nth(1)).collect();
@@ -749,7 +755,7 @@ async fn nothing_survives_a_killed_keeper_though_program_and_child_ignore_to_be_
     let folder = tempfile::tempdir().expect("a folder");
     provide();
     let config = ProcessConfig { stop_grace: Duration::from_millis(200), ..ProcessConfig::default() };
-    let mut stubborn = file(folder.path(), "with a child", 20_000);
+    let mut stubborn = file(folder.path(), WITH_CHILD, 20_000);
     if let althing_td::RuntimeSpec::Process { command, .. } = &mut stubborn.runtime {
         // What is ignored stays ignored over exec, and in children.
         let ignoring = ["/bin/sh", "-c", "trap '' TERM; exec \"$@\"", "ignores"].map(str::to_owned);

@@ -68,7 +68,7 @@ impl Reader {
     fn shell(&self, command: &str) -> Command {
         let mut shell = self.machine.command(Path::new("/bin/sh"));
         let path =
-            format!("{}:{}", self.machine.home().join("bin").display(), std::env::var("PATH").unwrap_or_default());
+            format!("{}:{}", self.machine.folder().join("bin").display(), std::env::var("PATH").unwrap_or_default());
         shell.args(["-c", command]).env("PATH", path);
         shell
     }
@@ -138,16 +138,16 @@ fn the_demo_shows_the_main_job_and_leaves_nothing_behind() {
     let _alone = crate::alone();
     let Some(mut world) = World::new(1, althing_e2e::world::Multicast::Carried) else { return };
     let machine = world.machines.remove(0);
-    std::fs::create_dir(machine.home().join("notes")).expect("a folder");
+    std::fs::create_dir(machine.folder().join("notes")).expect("a folder");
     machine.write("notes/boats.md", "# Boats\n\nThe keel of the Argo was cut from oaks of Dodona.\n");
-    let folder = machine.home().join("notes");
+    let folder = machine.folder().join("notes");
     let folder = folder.to_str().expect("a plain path");
     let arguments = ["demo", "--docs", folder, "--question", "Where does the keel of the Argo come from?"];
     let demo = Running::start(machine.command(&binary()).args(arguments).current_dir(root())).end(DEMO_MAX);
     assert_eq!(demo.code, 0, "{demo:?}");
     assert!(demo.stdout.contains("boats.md:3"), "the answer is cited: {}", demo.stdout);
     assert_eq!(world.processes(0), "", "nothing is left running");
-    let empty = machine.home().join("empty");
+    let empty = machine.folder().join("empty");
     std::fs::create_dir(&empty).expect("a folder");
     let arguments = ["demo", "--docs", empty.to_str().expect("a plain path")];
     let failed = Running::start(machine.command(&binary()).args(arguments).current_dir(root())).end(DEMO_MAX);
@@ -178,17 +178,17 @@ fn every_command_of_the_documentation_does_what_it_says() {
     let Some(mut world) = World::new(1, althing_e2e::world::Multicast::Carried) else { return };
     let machine = world.machines.remove(0);
     // What a reader has: a clone of the project, and its programs on the path.
-    std::fs::create_dir(machine.home().join("bin")).expect("a folder");
-    std::os::unix::fs::symlink(binary(), machine.home().join("bin/althing")).expect("a link");
-    std::os::unix::fs::symlink(root().join("thing-descriptions"), machine.home().join("thing-descriptions"))
+    std::fs::create_dir(machine.folder().join("bin")).expect("a folder");
+    std::os::unix::fs::symlink(binary(), machine.folder().join("bin/althing")).expect("a link");
+    std::os::unix::fs::symlink(root().join("thing-descriptions"), machine.folder().join("thing-descriptions"))
         .expect("a link");
     for program in ["althing-sim", "althing-registry"] {
-        let link = machine.home().join("bin").join(program);
+        let link = machine.folder().join("bin").join(program);
         std::os::unix::fs::symlink(binary().with_file_name(program), link).expect("a link");
     }
-    std::os::unix::fs::symlink(root().join("simulations"), machine.home().join("simulations")).expect("a link");
-    std::os::unix::fs::symlink(root().join("docs"), machine.home().join("docs")).expect("a link");
-    std::os::unix::fs::symlink(root().join("examples"), machine.home().join("examples")).expect("a link");
+    std::os::unix::fs::symlink(root().join("simulations"), machine.folder().join("simulations")).expect("a link");
+    std::os::unix::fs::symlink(root().join("docs"), machine.folder().join("docs")).expect("a link");
+    std::os::unix::fs::symlink(root().join("examples"), machine.folder().join("examples")).expect("a link");
     machine.write("question.txt", "What is this?\n");
     let mut reader = Reader { machine, nodes: Vec::new(), registries: Vec::new() };
     let mut done = 0;

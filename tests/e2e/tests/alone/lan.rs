@@ -116,7 +116,7 @@ fn without_multicast_one_address_is_enough() {
     let (one, two, alone) = (&world.machines[0], &world.machines[1], &world.machines[2]);
     let nodes = up([one, alone], &[]);
     one.add("ping", &cast::echo("ping", "trusted"));
-    two.write("config/althing/althing.toml", "peers = [\"/ip4/10.77.0.1/tcp/7421\"]\n");
+    two.configure("peers = [\"/ip4/10.77.0.1/tcp/7421\"]\n");
     let joined = two.up(&[]);
     two.add("pong", &cast::echo("pong", "trusted"));
     until(PATIENCE, "each finds the other's agent", || one.finds("pong") && two.finds("ping"));

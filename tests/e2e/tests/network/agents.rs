@@ -86,7 +86,7 @@ fn a_model_asks_the_agents_that_its_contract_names() {
     let denied = scene.says("helper", r#"call agents__other {"message": "hi"}"#);
     assert!(denied.contains("does not name \"agents/other\""), "{denied}");
     // What it was told of is what it may ask.
-    let asked = std::fs::read_to_string(scene.here.home().join("asked")).expect("what the endpoint was asked");
+    let asked = std::fs::read_to_string(scene.here.folder().join("asked")).expect("what the endpoint was asked");
     assert!(asked.contains("agents__far") && !asked.contains(r#""name": "agents__other", "description""#), "{asked}");
     // The other node's word stands in the way of none of it: it was asked as a stranger asks.
     let tasks = scene.there.json(&["ps"]);

@@ -92,7 +92,7 @@ fn avahi(machine: &Machine) -> Option<Avahi> {
     }
     // A system bus of its own: nothing of this machine's is touched.
     let bus = "<busconfig><type>system</type><listen>unix:path=SOCKET</listen><auth>EXTERNAL</auth><policy context=\"default\"><allow send_destination=\"*\" eavesdrop=\"true\"/><allow eavesdrop=\"true\"/><allow own=\"*\"/></policy></busconfig>";
-    let socket = machine.home().join("bus");
+    let socket = machine.folder().join("bus");
     let config = machine.write("bus.conf", &bus.replace("SOCKET", &socket.display().to_string()));
     let mut dbus = machine.command(Path::new("dbus-daemon"));
     let running = Running::start(dbus.arg("--nofork").arg(format!("--config-file={}", config.display())));
@@ -115,7 +115,7 @@ fn a_stock_browser_sees_public_agents() {
     let browse = |service: &str| {
         let mut browse = two.command(Path::new("avahi-browse"));
         browse.args(["--resolve", "--terminate", "--parsable", service]);
-        let bus = two.home().join("bus");
+        let bus = two.folder().join("bus");
         browse.env("DBUS_SYSTEM_BUS_ADDRESS", format!("unix:path={}", bus.display()));
         Running::start(&mut browse).end(SOON).stdout
     };
@@ -145,10 +145,10 @@ fn things_of_strangers_on_the_lan_are_found_where_that_is_wanted() {
     let Some(world) = World::new(3, Multicast::Carried) else { return };
     let [one, two, three] = &world.machines[..] else { panic!("three machines") };
     // A node of another network is no peer: what it introduces is somebody else's Thing.
-    one.write("config/althing/althing.toml", "network = \"elsewhere\"\n");
+    one.configure("network = \"elsewhere\"\n");
     let stranger = one.up(&["--introduce"]);
     one.add("lamp", &cast::echo("lamp", "anyone"));
-    two.write("config/althing/althing.toml", "[things]\nlan = true\n");
+    two.configure("[things]\nlan = true\n");
     let (_wants, _does_not) = (two.up(&[]), three.up(&[]));
     until(SOON, "it is found", || things(two, &["lamp"]) == ["Agent lamp"]);
     assert_eq!(things(two, &["--cap", "lamp.say"]), ["Agent lamp"]);
@@ -193,7 +193,7 @@ fn descriptions_links_and_directories_are_read_where_the_configuration_says() {
     let urls = ["plain.json", "link.json", "directory.json", "missing.json"]
         .map(|name| format!("http://127.0.0.1:{port}/{name}"));
     let config = format!("[things]\nurls = {}\n", serde_json::to_string(&urls).expect("a list"));
-    machine.write("config/althing/althing.toml", &config);
+    machine.configure(&config);
     let _node = machine.up_alone(&[]);
     let mut found = Vec::new();
     until(SOON, "all are read", || {

@@ -116,7 +116,7 @@ impl Scene {
     fn without_a_program(&self) {
         let (one, two) = (self.one(), self.two());
         assert_eq!(two.run(&["call", "--anyone", "beside", "quick"]).code, 0);
-        std::fs::remove_file(one.home().join("slow.py")).expect("it was there");
+        std::fs::remove_file(one.folder().join("slow.py")).expect("it was there");
         let ps = one.json(&["ps"]);
         let agents = ps["agents"].as_array().expect("agents");
         let beside = agents.iter().find(|agent| agent["name"] == "beside").expect("it is there");

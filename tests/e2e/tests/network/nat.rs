@@ -94,8 +94,8 @@ fn a_port_that_the_operator_names_is_where_others_dial() {
     // On a port other than the node's, and without a relay, so that no other path leads there.
     const NAMED: &str = "/ip4/5.0.1.1/tcp/9000";
     world.forward(1, 9_000, 7_421);
-    internet.write("config/althing/althing.toml", "[node]\nrelay = false\n");
-    one.write("config/althing/althing.toml", &format!("[node]\nannounce = [\"{NAMED}\"]\n"));
+    internet.configure("[node]\nrelay = false\n");
+    one.configure(&format!("[node]\nannounce = [\"{NAMED}\"]\n"));
     let _middle = internet.up(&["--no-lan"]);
     let node = one.up(&["--no-lan", "--peer", VPS]);
     one.add("behind", &cast::echo("behind", "anyone"));
@@ -115,7 +115,7 @@ fn the_doctor_says_why_nobody_sees_a_node() {
     let [internet, one] = &world.machines[..] else { panic!("two machines") };
     let alone = one.up(&["--no-lan", "--peer", VPS]);
     until(SOON, "the address that does not answer is named", || names(one, "L3", VPS));
-    internet.write("config/althing/althing.toml", "[node]\nrelay = false\n");
+    internet.configure("[node]\nrelay = false\n");
     let _middle = internet.up(&["--no-lan"]);
     until(SOON, "it is connected", || !names(one, "L3", VPS));
     until(SOON, "nobody can dial it, and nobody passes connections on", || {

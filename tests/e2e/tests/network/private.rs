@@ -11,11 +11,11 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Makes a key on `machine`, and copies it to the others.
 fn share(machine: &Machine, with: &[&Machine]) -> String {
-    let file = machine.home().join("mesh.key");
+    let file = machine.folder().join("mesh.key");
     let made = machine.json(&["network-key", "new", file.to_str().expect("a path")]);
     assert_eq!(std::fs::metadata(&file).expect("a file").permissions().mode() & 0o777, 0o600);
     for other in with {
-        let copy = other.home().join("mesh.key");
+        let copy = other.folder().join("mesh.key");
         std::fs::copy(&file, &copy).expect("a copy");
         let copy = other.json(&["network-key", "show", copy.to_str().expect("a path")]);
         assert_eq!(copy["mark"], made["mark"]);
@@ -33,11 +33,11 @@ fn the_key_lets_in_and_nothing_else_does() {
     let [one, two, open, other] = &world.machines[..] else { panic!("four machines") };
     let mark = share(one, &[two]);
     share(other, &[]);
-    let with = |machine: &Machine| machine.home().join("mesh.key").to_str().expect("a path").to_owned();
+    let with = |machine: &Machine| machine.folder().join("mesh.key").to_str().expect("a path").to_owned();
     let first = one.up(&["--network-key", &with(one)]);
     // In the configuration: beside it, wherever the node is started.
-    std::fs::rename(two.home().join("mesh.key"), two.config().join("mesh.key")).expect("moved");
-    two.write("config/althing/althing.toml", "network_key = \"mesh.key\"\n");
+    std::fs::rename(two.folder().join("mesh.key"), two.config().join("mesh.key")).expect("moved");
+    two.configure("network_key = \"mesh.key\"\n");
     let second = two.up(&[]);
     let address = first.address("/ip4/10.");
     let stranger = open.up(&["--peer", &address]);
@@ -74,7 +74,7 @@ fn the_key_lets_in_and_nothing_else_does() {
 #[test]
 fn a_key_that_cannot_be_used_is_refused_with_the_reason() {
     let machine = Machine::new();
-    let file = machine.home().join("mesh.key");
+    let file = machine.folder().join("mesh.key");
     let path = file.to_str().expect("a path");
     let refused = |arguments: &[&str], code: i32, reason: &str| {
         let ended = Running::start(&mut machine.althing(arguments)).end(COMMAND_MAX);
@@ -102,7 +102,7 @@ fn agents_stay_when_the_network_gets_a_key_and_another() {
     machine.add("stays", &cast::echo("stays", "anyone"));
     node.running.kill();
     for name in ["first.key", "second.key"] {
-        let (file, copy) = (machine.home().join(name), other.home().join(name));
+        let (file, copy) = (machine.folder().join(name), other.folder().join(name));
         let (file, path) = (file.to_str().expect("a path"), copy.to_str().expect("a path"));
         machine.json(&["network-key", "new", file]);
         std::fs::copy(file, path).expect("a copy");

@@ -26,7 +26,7 @@ fn a_domain_is_proven_by_its_txt_record() {
     std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).expect("it is ours");
     let node = machine.up_alone(&[]);
     let owner = node.owner();
-    let data = machine.home().join("registry");
+    let data = machine.folder().join("registry");
     let registry = RegistryProcess::start_as(&machine, &script, &data, &["--publisher", &owner]);
     machine.json(&["registry", "add", &registry.at, "--key", &registry.key]);
 

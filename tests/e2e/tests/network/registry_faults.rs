@@ -43,7 +43,7 @@ fn open(crowd: &mut [TcpStream]) -> usize {
 #[test]
 fn a_crowd_from_one_address_keeps_nobody_out() {
     let Some(world) = World::new(3, Multicast::Carried) else { return };
-    let data = world.machines[0].home().join("registry");
+    let data = world.machines[0].folder().join("registry");
     let registry = RegistryProcess::start(&world.machines[0], &data, &["--listen", "10.77.0.1:0", "--things-anyone"]);
     let at = registry.at.clone();
     world.inside(2, || assert_eq!(get(&at, "/things", &[]).status, 200));
@@ -102,7 +102,7 @@ fn fill_up(registry: &RegistryProcess, disk: &Disk) -> (Vec<usize>, std::path::P
 #[test]
 fn a_full_disk_loses_nothing_and_makes_no_second_history() {
     let (machine, publisher) = (Machine::new(), Machine::new());
-    let data = machine.home().join("registry");
+    let data = machine.folder().join("registry");
     let Some(disk) = Disk::mount(&data) else { return };
     let node = publisher.up_alone(&[]);
     let owner = node.owner();

@@ -75,11 +75,11 @@ struct Bench {
 impl Bench {
     fn run(&self, agent: &str) -> Outcomes {
         self.machine.write("a2a_tck.py", PLUGIN);
-        let outcomes = self.machine.home().join("outcomes.json");
+        let outcomes = self.machine.folder().join("outcomes.json");
         let mut pytest = self.machine.command(&self.suite.join(".venv/bin/python"));
         pytest.args(["-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "a2a_tck", "tests/compatibility"]);
         pytest.args(["--webhook-host", "127.0.0.1", "--sut-host", agent]).current_dir(&self.suite);
-        pytest.env("PYTHONPATH", self.machine.home()).env("PYTHONDONTWRITEBYTECODE", "1").env("OUTCOMES", &outcomes);
+        pytest.env("PYTHONPATH", self.machine.folder()).env("PYTHONDONTWRITEBYTECODE", "1").env("OUTCOMES", &outcomes);
         let said = Running::start(&mut pytest).end(RUN_MAX);
         let written = std::fs::read(&outcomes).unwrap_or_else(|error| panic!("{agent}: {error}: {said:?}"));
         std::fs::remove_file(&outcomes).expect("it is there");
@@ -107,7 +107,7 @@ impl Bench {
 fn mesh(bench: &Bench, url: &str) -> (Machine, [Node; 2]) {
     let two = Machine::new();
     // The suite receives notifications on this machine.
-    two.write("config/althing/althing.toml", "[push]\nnets = [\"127.0.0.0/8\"]\n");
+    two.configure("[push]\nnets = [\"127.0.0.0/8\"]\n");
     let caller = bench.machine.up_alone(&[]);
     let host = two.up_alone(&["--peer", &caller.address("/ip4/127.0.0.1/")]);
     two.json(&["trust", &caller.owner()]);

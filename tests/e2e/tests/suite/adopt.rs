@@ -27,7 +27,7 @@ impl Pair {
     fn start() -> Pair {
         let (one, two) = (Machine::new(), Machine::new());
         let caller = one.up_alone(&[]);
-        two.write("config/althing/althing.toml", OFTEN);
+        two.configure(OFTEN);
         let host = two.up_alone(&["--peer", &caller.address("/ip4/127.0.0.1/")]);
         two.json(&["trust", &caller.owner()]);
         one.json(&["trust", &host.owner()]);

@@ -61,7 +61,7 @@ fn a_card_that_is_no_longer_signed_by_the_same_key_suspends_its_agent() {
     let card = signed(&Machine::new());
     let other = signed(&Machine::new());
     let machine = Machine::new();
-    machine.write("config/althing/althing.toml", OFTEN);
+    machine.configure(OFTEN);
     let _node = machine.up_alone(&[]);
     let server = Shows::start(&card);
     let shown = machine.run(&["adopt", "--dry-run", &server.at]);

@@ -33,7 +33,7 @@ impl Pair {
     fn start() -> Pair {
         let (one, two) = (Machine::new(), Machine::new());
         let caller = one.up_alone(&[]);
-        two.write("config/althing/althing.toml", OFTEN);
+        two.configure(OFTEN);
         let host = two.up_alone(&["--peer", &caller.address("/ip4/127.0.0.1/")]);
         two.json(&["trust", &caller.owner()]);
         one.json(&["trust", &host.owner()]);
@@ -179,7 +179,7 @@ fn changes(pair: &Pair, lamp: &Running) {
 fn a_thing_gets_the_secret_that_its_description_asks_for() {
     let Some(packages) = node::packages() else { return };
     let machine = Machine::new();
-    machine.write("config/althing/althing.toml", OFTEN);
+    machine.configure(OFTEN);
     let _node = machine.up_alone(&[]);
     let (lamp, url) = lamp(&machine, packages, Some("owner:sesame"));
     let refused = machine.run(&["adopt", &url]);
@@ -206,7 +206,7 @@ fn a_directory_lists_its_things_and_those_that_are_chosen_join() {
     let site = Site::start();
     let machine = Machine::new();
     let _node = machine.up_alone(&[]);
-    let data = machine.home().join("registry");
+    let data = machine.folder().join("registry");
     let registry = RegistryProcess::start(&machine, &data, &[]);
     let mut command = machine.command(&program());
     let token = Running::start(command.args(["token", "add", "things", "--data"]).arg(&data)).end(DONE);

@@ -20,7 +20,7 @@ fn model(machine: &Machine) -> (Running, String) {
 /// A node whose owner offers two versions of a model, has a policy, a role and a label.
 fn configured(machine: &Machine, url: &str, versions: &[&str]) {
     machine.write("tenant.yaml", "compute: { calls_per_turn: 3, tokens_per_turn: 5000 }\n");
-    std::fs::create_dir_all(machine.home().join("roles")).expect("a folder");
+    std::fs::create_dir_all(machine.folder().join("roles")).expect("a folder");
     machine.write("roles/support.yaml", "class: { latency: srt, ttft_ms: 100 }\ncompute: { calls_per_turn: 5 }\n");
     let models: String = versions
         .iter()
@@ -28,7 +28,7 @@ fn configured(machine: &Machine, url: &str, versions: &[&str]) {
             format!("[[models]]\nname = \"small\"\nmodel = \"stub\"\nurl = \"{url}\"\nversion = \"{version}\"\n")
         })
         .collect();
-    let home = machine.home().display();
+    let home = machine.folder().display();
     machine.write(
         "althing.toml",
         &format!(
@@ -60,7 +60,7 @@ fn a_contract_is_made_whole_bound_and_sealed() {
     let machine = Machine::new();
     let (_model, url) = model(&machine);
     configured(&machine, &url, &["1.2.0", "1.3.0", "2.0.0"]);
-    let config = machine.home().join("althing.toml");
+    let config = machine.folder().join("althing.toml");
     let up = ["--config", config.to_str().expect("a plain path")];
     let _node = machine.up_alone(&up);
     machine.write("clerk.yaml", &clerk(&json!({})));
@@ -105,7 +105,7 @@ fn a_contract_is_made_whole_bound_and_sealed() {
     assert_eq!(machine.run(&["bind", "--running", "clerk", "--output", "clerk.sealed"]).code, 0);
     let verified = machine.json(&["bind", "--verify", "clerk.sealed"]);
     assert_eq!((verified["hash"].as_str(), &verified["holds"]), (Some(hash(&bound).as_str()), &json!(true)));
-    let sealed = std::fs::read_to_string(machine.home().join("clerk.sealed")).expect("the seal");
+    let sealed = std::fs::read_to_string(machine.folder().join("clerk.sealed")).expect("the seal");
     let mut file: Value = serde_json::from_str(&sealed).expect("JSON");
     let text = file["sealed"].as_str().expect("base64").to_owned();
     for at in (0..text.len() - 2).step_by(97) {
@@ -123,7 +123,7 @@ fn a_clause_that_nothing_satisfies_is_named() {
     let machine = Machine::new();
     let (_model, url) = model(&machine);
     configured(&machine, &url, &["1.2.0"]);
-    let config = machine.home().join("althing.toml");
+    let config = machine.folder().join("althing.toml");
     let _node = machine.up_alone(&["--config", config.to_str().expect("a plain path")]);
     for (more, clause, adding) in [
         (json!({ "placement": { "labels": ["moon"] } }), "placement.labels[0]", 5),
@@ -156,7 +156,7 @@ fn the_same_contract_gives_the_same_hash_elsewhere() {
         .iter()
         .map(|machine| {
             configured(machine, &url, &["1.2.0", "1.3.0"]);
-            let config = machine.home().join("althing.toml");
+            let config = machine.folder().join("althing.toml");
             let _node = machine.up_alone(&["--config", config.to_str().expect("a plain path")]);
             machine.write("clerk.yaml", &clerk(&json!({})));
             machine.json(&["bind", "clerk.yaml"])["hash"].as_str().expect("a hash").to_owned()

@@ -92,11 +92,11 @@ fn mistakes_are_named_and_mended() {
         assert!(outcome.code == 0 && outcome.stdout.starts_with(&none), "{outcome:?}");
     }
 
-    machine.write("config/althing/althing.toml", "[gateway]\nlisten_on = \"127.0.0.1:0\"\n");
+    machine.configure("[gateway]\nlisten_on = \"127.0.0.1:0\"\n");
     let outcome = machine.run(&["up"]);
     assert_eq!(outcome.code, 2);
     assert!(outcome.stderr.contains("did you mean `gateway.listen`?"), "{outcome:?}");
-    machine.write("config/althing/althing.toml", "");
+    machine.configure("");
 
     let _node = machine.up_alone(&[]);
     machine.write("bad.yaml", "name: bad\ntitel: A typo\n");
@@ -124,8 +124,8 @@ fn mistakes_are_named_and_mended() {
 fn a_node_that_can_read_no_keys_of_its_issuer_does_not_start() {
     let machine = Machine::new();
     let config = "[gateway.oauth]\nissuer = \"https://id.example\"\naudience = \"https://mesh.example\"\n";
-    machine.write("config/althing/althing.toml", config);
-    let no_certificates = machine.home().join("none");
+    machine.configure(config);
+    let no_certificates = machine.folder().join("none");
     std::fs::create_dir(&no_certificates).expect("a new folder");
     let mut up = machine.althing(&["up", "--no-lan", "--gateway", "127.0.0.1:0", "--listen", "/ip4/127.0.0.1/tcp/0"]);
     up.env("SSL_CERT_FILE", "/nonexistent").env("SSL_CERT_DIR", no_certificates);
@@ -178,7 +178,7 @@ fn taken_ports_and_a_taken_folder() {
     let named = machine.run(&["up", "--no-lan", "--gateway", "127.0.0.1:0", "--listen", &listen_p2p]);
     assert_eq!(named.code, 1, "{named:?}");
     let file = format!("[gateway]\nlisten = {listen_http:?}\n[node]\nlisten = [{listen_p2p:?}]\n");
-    machine.write("config/althing/althing.toml", &file);
+    machine.configure(&file);
     let node = machine.up(&["--no-lan"]);
     let notes = node.said["notes"].to_string();
     for port in [gateway, nodes] {
@@ -294,7 +294,7 @@ fn control_c_cancels_and_remove_ends_the_program() {
     assert_eq!((quick.code, quick.stdout.as_str()), (0, "0 \n"), "{quick:?}");
 
     interrupted(&machine, &node, "take your time", |lines| lines.iter().any(|line| line.contains("artifactUpdate")));
-    until(SOON, "the program is told", || machine.home().join("cancelled").exists());
+    until(SOON, "the program is told", || machine.folder().join("cancelled").exists());
 
     let pid = pid_of(&machine, "slow").expect("it runs");
     let all = family(pid);
@@ -305,11 +305,11 @@ fn control_c_cancels_and_remove_ends_the_program() {
     assert_eq!(machine.json(&["ps"]), json!({ "agents": [] }));
 
     // Cancelled before the program said a word, and so before it named its task.
-    std::fs::remove_file(machine.home().join("cancelled")).expect("it was told");
+    std::fs::remove_file(machine.folder().join("cancelled")).expect("it was told");
     machine.add("slow", &slow(&machine));
     until(COMMAND_MAX, "the program is up", || pid_of(&machine, "slow").is_some());
-    interrupted(&machine, &node, "late", |_| machine.home().join("asked").exists());
-    until(SOON, "the program is told all the same", || machine.home().join("cancelled").exists());
+    interrupted(&machine, &node, "late", |_| machine.folder().join("asked").exists());
+    until(SOON, "the program is told all the same", || machine.folder().join("cancelled").exists());
 
     let all = family(pid_of(&machine, "slow").expect("it runs"));
     node.running.kill();

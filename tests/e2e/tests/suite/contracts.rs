@@ -268,7 +268,7 @@ fn contracts_are_checked_without_a_node() {
 fn what_is_no_regular_file_holds_up_neither_a_command_nor_the_node() {
     let machine = machine();
     let node = machine.up_alone(&[]);
-    nix::unistd::mkfifo(&machine.home().join("pipe"), nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
+    nix::unistd::mkfifo(&machine.folder().join("pipe"), nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
     machine.write("contract.json", &hrt(10_000, 500).to_string());
     let agent = |contract: &str, module: &str| {
         format!("name: adder\ndescription: Adds.\nruntime: {{ wasm: {{ module: {module} }} }}\ncontract: {contract}\n")
@@ -278,7 +278,7 @@ fn what_is_no_regular_file_holds_up_neither_a_command_nor_the_node() {
         assert_eq!(refused.code, 2, "{refused:?}");
         assert!(refused.stderr.contains("only regular files are read"), "{refused:?}");
     }
-    let folder = machine.home().join("notes");
+    let folder = machine.folder().join("notes");
     std::fs::create_dir(&folder).expect("a folder");
     machine.write("notes/a.md", "The heron fishes.\n");
     nix::unistd::mkfifo(&folder.join("pipe.md"), nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
@@ -297,8 +297,8 @@ fn what_is_no_regular_file_holds_up_neither_a_command_nor_the_node() {
     }
     // A module that becomes a pipe later prevents neither the node nor its other agents from starting.
     drop(node);
-    std::fs::remove_file(machine.home().join("add.wat")).expect("removed");
-    nix::unistd::mkfifo(&machine.home().join("add.wat"), nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
+    std::fs::remove_file(machine.folder().join("add.wat")).expect("removed");
+    nix::unistd::mkfifo(&machine.folder().join("add.wat"), nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
     let _node = machine.up_alone(&[]);
     until(SOON, "the module is refused", || row(&machine, "adder")["why"].to_string().contains("only regular files"));
     assert!(machine.run(&["call", "notes", "heron"]).stdout.contains("a.md:1"));

@@ -42,7 +42,7 @@ fn compare(joined: Joined) {
     let Some(python) = python() else { return };
     let (one, two) = (Machine::new(), Machine::new());
     // The receiver of notifications is on this machine.
-    two.write("config/althing/althing.toml", "[push]\nnets = [\"127.0.0.0/8\"]\n");
+    two.configure("[push]\nnets = [\"127.0.0.0/8\"]\n");
     let caller = one.up_alone(&[]);
     let host = two.up_alone(&["--peer", &caller.address("/ip4/127.0.0.1/")]);
     two.json(&["trust", &caller.owner()]);

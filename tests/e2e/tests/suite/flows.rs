@@ -45,7 +45,7 @@ fn leader(desk: &Desk) -> usize {
 #[test]
 fn an_app_is_brought_up_survives_a_member_and_is_removed() {
     let (desk, mut nodes) = team();
-    let file = desk.0.home().join("app.yaml");
+    let file = desk.0.folder().join("app.yaml");
     let file = file.to_str().expect("a plain path");
     let planned = desk.json("one", &["app", "apply", "--dry-run", file]);
     assert_eq!(planned["changes"][0]["change"], "added", "{planned}");
@@ -53,7 +53,7 @@ fn an_app_is_brought_up_survives_a_member_and_is_removed() {
     // A group whose name is mistyped is not formed unless somebody says so.
     let mistyped = std::fs::read_to_string(file).expect("the file").replace("group: team", "group: taem");
     desk.0.write("mistyped.yaml", &mistyped);
-    let mistyped = desk.0.home().join("mistyped.yaml");
+    let mistyped = desk.0.folder().join("mistyped.yaml");
     let asked = desk.run("one", &["app", "apply", mistyped.to_str().expect("a plain path")]);
     assert!(asked.code == 5 && asked.stderr.contains("its groups: team"), "{asked:?}");
     assert_eq!(desk.run("one", &["group", "status", "taem"]).code, 4, "nothing was formed");
@@ -97,7 +97,7 @@ fn an_app_is_brought_up_survives_a_member_and_is_removed() {
 #[test]
 fn a_run_waits_for_its_approval_while_the_leader_is_killed() {
     let (desk, mut nodes) = team();
-    let file = desk.0.home().join("app.yaml");
+    let file = desk.0.folder().join("app.yaml");
     desk.json("one", &["app", "apply", file.to_str().expect("a plain path")]);
     let begun = desk.json("two", &["workflow", "run", "team", "asked", "a", "letter"]);
     let run = text(&begun["run"]);
@@ -124,7 +124,7 @@ fn a_run_waits_for_its_approval_while_the_leader_is_killed() {
 fn the_official_client_drives_a_group_through_a_change_of_its_leader() {
     let Some(python) = python() else { return };
     let (desk, mut nodes) = team();
-    let file = desk.0.home().join("app.yaml");
+    let file = desk.0.folder().join("app.yaml");
     desk.0.write("app.yaml", &APP.replace("instances: 2", "instances: 3"));
     desk.json("one", &["app", "apply", file.to_str().expect("a plain path")]);
     desk.json("one", &["group", "serve", "team", "--cap", "echo.say", "--as", "team-echo", "--callers", "anyone"]);
@@ -158,7 +158,7 @@ fn what_cannot_run_is_refused_with_what_to_write() {
     }
     machine.write("echo.yaml", ECHO);
     machine.write("asked.yaml", ASKED);
-    let at = |file: &str| machine.home().join(file).to_str().expect("a plain path").to_owned();
+    let at = |file: &str| machine.folder().join(file).to_str().expect("a plain path").to_owned();
     for (arguments, told) in [
         (vec!["workflow", "run", "team", &at("circle.yaml")], "wait for each other: a → b → a"),
         (vec!["workflow", "run", "team", &at("circle.yaml")], "circle.yaml: the workflow file"),

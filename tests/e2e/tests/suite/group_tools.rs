@@ -28,7 +28,7 @@ done
 
 /// The calls that reached the server: their parameters.
 fn calls(machine: &Machine) -> Vec<Value> {
-    let kept = std::fs::read_to_string(machine.home().join("calls")).unwrap_or_default();
+    let kept = std::fs::read_to_string(machine.folder().join("calls")).unwrap_or_default();
     kept.lines().map(|line| serde_json::from_str::<Value>(line).expect("a message")["params"].clone()).collect()
 }
 

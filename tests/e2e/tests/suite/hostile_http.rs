@@ -60,7 +60,7 @@ fn thousands_of_malformed_requests() {
 #[test]
 fn a_token_is_asked_for_where_one_is_set() {
     let machine = Machine::new();
-    machine.write("config/althing/althing.toml", &format!("[gateway]\ntoken = {TOKEN:?}\n"));
+    machine.configure(&format!("[gateway]\ntoken = {TOKEN:?}\n"));
     let config = machine.config().join("althing.toml");
     let mode = |mode| std::fs::set_permissions(&config, std::fs::Permissions::from_mode(mode)).expect("its mode");
     mode(0o644);
@@ -97,7 +97,7 @@ fn a_token_is_asked_for_where_one_is_set() {
 fn introductions_are_made_under_the_nodes_own_names_only() {
     let machine = Machine::new();
     let config = "[introduce]\nlisten = \"127.0.0.1:0\"\n[gateway]\nhosts = [\"lamp.example\"]\n";
-    machine.write("config/althing/althing.toml", config);
+    machine.configure(config);
     let node = machine.up_alone(&["--introduce"]);
     machine.add("lamp", &cast::echo("lamp", "anyone"));
     let address = node.said["introducing"][0].as_str().expect("an address").to_owned();

@@ -66,7 +66,7 @@ fn a_step_starts_more_instances_within_the_bound_which_are_found_used_and_gone_a
     for (name, content) in [("echo.yaml", ECHO), ("waits.yaml", WAITS), ("spreads.yaml", SPREADS), ("app.yaml", APP)] {
         desk.0.write(name, content);
     }
-    let file = desk.0.home().join("app.yaml");
+    let file = desk.0.folder().join("app.yaml");
     desk.json("one", &["app", "apply", file.to_str().expect("a plain path")]);
     runs_on(&desk, 1);
     let waits = text(&desk.json("two", &["workflow", "run", "team", "waits"])["run"]);

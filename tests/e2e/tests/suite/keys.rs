@@ -169,7 +169,7 @@ fn keys_are_kept_elsewhere_and_come_back() {
     // The machine is lost; another takes the owner over from a newer copy.
     assert_eq!(with(&["key", "export", "newer.keys"], "correct horse\n").code, 0);
     let other = Machine::new();
-    std::fs::copy(machine.home().join("newer.keys"), other.home().join("newer.keys")).expect("copied");
+    std::fs::copy(machine.folder().join("newer.keys"), other.folder().join("newer.keys")).expect("copied");
     let file = other.write("passphrase", "correct horse\n");
     let mut command = other.althing(&["key", "import", "newer.keys"]);
     command.stdin(std::fs::File::open(file).expect("just written"));

@@ -10,6 +10,7 @@ mod adopt_things;
 mod binding;
 mod cli;
 mod components;
+mod contained;
 mod containers;
 mod contracts;
 mod doctor;

@@ -110,7 +110,7 @@ fn embeddings_of_a_model_and_a_key_that_changes() {
     assert!(listed.stdout.contains("KEY") && listed.stdout.contains("letters"), "{listed:?}");
     assert_eq!(machine.run(&["agent", "remove", "clerk"]).code, 0);
     secret(&machine, "another-horse");
-    let file = machine.home().join("clerk.yaml");
+    let file = machine.folder().join("clerk.yaml");
     let wrong = machine.run(&["agent".as_ref(), "add".as_ref(), file.as_os_str()]);
     assert!(wrong.code == 2 && wrong.stderr.contains("does not open"), "{wrong:?}");
     assert!(machine.run(&["memory", "list", "clerk"]).stderr.contains("does not open"));

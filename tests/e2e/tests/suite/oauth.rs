@@ -70,7 +70,7 @@ fn tokens_of_an_issuer_open_what_their_scopes_say() {
     let machine = Machine::new();
     let mut issuer = Issuer::start(&machine, packages);
     let config = format!("[gateway.oauth]\nissuer = {:?}\naudience = {AUDIENCE:?}\n", issuer.url);
-    machine.write("config/althing/althing.toml", &config);
+    machine.configure(&config);
     let node = machine.up_alone(&[]);
     machine.add("echo", &cast::echo("echo", "trusted"));
     let gateway = node.gateway();

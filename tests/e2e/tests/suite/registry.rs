@@ -23,7 +23,7 @@ fn scene() -> Scene {
     let (publisher, user) = (Machine::new(), Machine::new());
     let nodes = [publisher.up_alone(&[]), user.up_alone(&[])];
     let owner = nodes[0].owner();
-    let registry = RegistryProcess::start(&publisher, &publisher.home().join("registry"), &["--publisher", &owner]);
+    let registry = RegistryProcess::start(&publisher, &publisher.folder().join("registry"), &["--publisher", &owner]);
     for machine in [&publisher, &user] {
         let added = machine.json(&["registry", "add", &registry.at, "--key", &registry.key]);
         assert_eq!(added["key"], registry.key.as_str());
@@ -182,7 +182,7 @@ fn a_revoked_agent_is_not_called_where_its_host_does_not_know() {
     let (host, user) = (publisher.of_same_owner(), Machine::new());
     let hosting = host.up_alone(&[]);
     let calling = user.up_alone(&["--peer", &hosting.address("/ip4/127.0.0.1")]);
-    let data = publisher.home().join("registry");
+    let data = publisher.folder().join("registry");
     let registry = RegistryProcess::start(&publisher, &data, &["--publisher", &node.owner()]);
     for machine in [&publisher, &user] {
         machine.json(&["registry", "add", &registry.at, "--key", &registry.key]);
@@ -201,6 +201,31 @@ fn a_revoked_agent_is_not_called_where_its_host_does_not_know() {
     drop(hosting);
 }
 
+/// What a release's programs ask for is said before anybody is asked, and without a sandbox none is installed by itself.
+#[test]
+fn a_release_says_what_its_programs_reach_and_only_its_owner_lets_one_out() {
+    let scene = scene();
+    let publish = |version: &str, sandbox: &str| {
+        let file = cast::echo("echo", "anyone").replace("version: 1.0.0", &format!("version: {version}"));
+        let file = format!("{file}tools: {{ box: {{ command: [cat], sandbox: {sandbox} }} }}\n");
+        let path = scene.publisher.write("echo.yaml", &file);
+        scene.publisher.json(&["publish", path.to_str().expect("a path")]);
+        format!("{}@{version}", scene.agent())
+    };
+    let open = publish("1.0.0", "none");
+    let refused = scene.install(&open, &["--young", "--yes"]);
+    let said_so = said(&refused);
+    assert!(refused.code == 5 && said_so.contains("cat (tools.box) runs without a sandbox"), "{refused:?}");
+    assert!(said_so.contains("--sandbox none"), "{refused:?}");
+    let asked = scene.install(&open, &["--young", "--sandbox", "none"]);
+    assert!(asked.code == 5 && said(&asked).contains("nothing was changed"), "{asked:?}");
+    assert!(said(&asked).contains("reaches   the program cat (tools.box) runs without a sandbox"), "{asked:?}");
+
+    let named = publish("1.1.0", "{ read: [~/models], egress: [api.example.org] }");
+    let asked = scene.install(&named, &["--young"]);
+    assert!(asked.code == 5 && said(&asked).contains("reads ~/models; reaches api.example.org"), "{asked:?}");
+}
+
 #[test]
 fn a_registry_with_two_histories_is_asked_nothing_more() {
     let scene = scene();
@@ -211,7 +236,7 @@ fn a_registry_with_two_histories_is_asked_nothing_more() {
     let (listen, key, owner) = (registry.listens().to_owned(), registry.key.clone(), nodes[0].owner());
     registry.running.kill();
     // The same key and name, and a log that begins anew: what was published is not in it.
-    let (before, after) = (publisher.home().join("registry"), publisher.home().join("forked"));
+    let (before, after) = (publisher.folder().join("registry"), publisher.folder().join("forked"));
     std::fs::create_dir_all(&after).expect("a folder");
     std::fs::copy(before.join("registry.key"), after.join("registry.key")).expect("copied");
     let name = key.split('+').next().expect("a name");
@@ -282,14 +307,14 @@ fn what_is_no_registry_or_no_release_is_refused_with_what_to_do() {
     let none =
         machine.run(&["publish", machine.write("echo.yaml", &cast::echo("echo", "own")).to_str().expect("a path")]);
     assert!(none.code == 4 && said(&none).contains("althing registry add"), "{none:?}");
-    let registry = RegistryProcess::start(&machine, &machine.home().join("registry"), &[]);
+    let registry = RegistryProcess::start(&machine, &machine.folder().join("registry"), &[]);
     let wrong = machine.run(&["registry", "add", &registry.at, "--key", "nonsense"]);
     assert!(wrong.code == 2 && said(&wrong).contains("key"), "{wrong:?}");
     let gateway = machine.run(&["registry", "add", &node.gateway(), "--key", &registry.key]);
     assert_ne!(gateway.code, 0, "a gateway is no registry: {gateway:?}");
     let nobody = machine.run(&["registry", "add", "http://127.0.0.1:1", "--key", &registry.key]);
     assert!(nobody.code == 6 && said(&nobody).contains("cannot be reached"), "{nobody:?}");
-    let elsewhere = RegistryProcess::start(&machine, &machine.home().join("elsewhere"), &["--network", "other"]);
+    let elsewhere = RegistryProcess::start(&machine, &machine.folder().join("elsewhere"), &["--network", "other"]);
     let other = machine.run(&["registry", "add", &elsewhere.at, "--key", &elsewhere.key]);
     assert!(other.code == 5 && said(&other).contains("--network"), "{other:?}");
     assert_eq!(machine.run(&["registry", "add", &registry.at, "--key", &registry.key]).code, 0);
@@ -315,7 +340,7 @@ fn a_quarantine_is_the_operators_word_and_stops_no_call() {
     let installed = scene.install(&exact, &["--young", "--yes"]);
     assert_eq!(installed.code, 0, "{installed:?}");
     let Scene { registry, publisher, user, nodes } = scene;
-    let data = publisher.home().join("registry");
+    let data = publisher.folder().join("registry");
     let at = registry.listens().to_owned();
     let quarantine = |words: &[&str]| {
         let mut command = publisher.command(&althing_e2e::registry::program());

@@ -22,7 +22,7 @@ struct Scene {
 fn scene() -> Scene {
     let (publisher, auditor) = (Machine::new(), Machine::new());
     let nodes = [publisher.up_alone(&[]), auditor.up_alone(&[])];
-    let registry = RegistryProcess::start(&publisher, &publisher.home().join("registry"), &["--anyone"]);
+    let registry = RegistryProcess::start(&publisher, &publisher.folder().join("registry"), &["--anyone"]);
     for machine in [&publisher, &auditor] {
         machine.json(&["registry", "add", &registry.at, "--key", &registry.key]);
     }
@@ -46,7 +46,7 @@ impl Scene {
         let demand = format!(
             "[[install]]\nagents = \"urn:althing:*\"\nattestations = [\"audit\"]\nby = [\"{auditor}\"]\n{more}"
         );
-        user.write("config/althing/althing.toml", &demand);
+        user.configure(&demand);
         let node = user.up_alone(&[]);
         user.json(&["registry", "add", &self.registry.at, "--key", &self.registry.key]);
         (user, node)
@@ -116,7 +116,7 @@ fn once_something_is_demanded_nothing_else_is_installed() {
     let scene = scene();
     scene.publish();
     let user = Machine::new();
-    user.write("config/althing/althing.toml", "[[install]]\nagents = \"example.org/*\"\n");
+    user.configure("[[install]]\nagents = \"example.org/*\"\n");
     let _node = user.up_alone(&[]);
     user.json(&["registry", "add", &scene.registry.at, "--key", &scene.registry.key]);
     let refused = user.run(&["install", &format!("{}@1.0.0", scene.agent()), "--young", "--yes"]);
@@ -191,7 +191,7 @@ fn a_model_is_measured_here_and_suggested_to_others() {
     let (_model, url) = model(&measurer);
     let elsewhere = "[[models]]\nmodel = \"far\"\nurl = \"http://192.0.2.1/v1\"\n";
     let config = format!("[[models]]\nname = \"small\"\nmodel = \"stub\"\nurl = \"{url}\"\n{elsewhere}");
-    measurer.write("config/althing/althing.toml", &config);
+    measurer.configure(&config);
     let node = measurer.up_alone(&[]);
     measurer.json(&["registry", "add", &scene.registry.at, "--key", &scene.registry.key]);
     let several = measurer.run(&["blueprint", "measure"]);

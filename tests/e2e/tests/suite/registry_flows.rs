@@ -29,7 +29,7 @@ struct Scene {
 fn scene() -> Scene {
     let (publisher, user) = (Machine::new(), Machine::new());
     let nodes = [publisher.up_alone(&[]), user.up_alone(&[])];
-    let registry = RegistryProcess::start(&publisher, &publisher.home().join("registry"), &["--anyone"]);
+    let registry = RegistryProcess::start(&publisher, &publisher.folder().join("registry"), &["--anyone"]);
     for machine in [&publisher, &user] {
         machine.json(&["registry", "add", &registry.at, "--key", &registry.key]);
     }
@@ -139,7 +139,7 @@ fn an_installed_workflow_brings_no_rights_and_no_agents() {
 fn a_build_machine_stages_a_workflow_and_its_publisher_approves_it() {
     let scene = scene();
     let Scene { registry, publisher, nodes, .. } = scene;
-    let (owner, data) = (nodes[0].owner(), publisher.home().join("registry"));
+    let (owner, data) = (nodes[0].owner(), publisher.folder().join("registry"));
     let mut command = publisher.command(&althing_e2e::registry::program());
     let flags = ["token", "add", "ci", "--scope", "releases:stage", "--publisher", &owner, "--data"];
     let token = command.args(flags).arg(&data).output().expect("it runs");

@@ -20,7 +20,7 @@ fn scene() -> Scene {
     let (organisation, member) = (Machine::new(), Machine::new());
     let nodes = [organisation.up_alone(&[]), member.up_alone(&[])];
     let owner = nodes[0].owner();
-    let data = organisation.home().join("registry");
+    let data = organisation.folder().join("registry");
     let mut command = organisation.command(&program());
     command.args(["domain", "add", "example.org", &owner, "--data"]).arg(&data);
     let said = command.output().expect("it runs");
@@ -208,7 +208,7 @@ fn a_build_machine_stages_what_a_person_approves_or_rejects() {
     let (org, owner) = (&scene.organisation, scene.nodes[0].owner());
     let mut command = org.command(&program());
     command.args(["token", "add", "ci", "--scope", "releases:stage", "--publisher", &owner, "--data"]);
-    let made = command.arg(org.home().join("registry")).output().expect("it runs");
+    let made = command.arg(org.folder().join("registry")).output().expect("it runs");
     let token = String::from_utf8(made.stdout).expect("text").trim().to_owned();
     assert!(token.starts_with("althing_registry_"), "{token}");
     let stage = |version: &str, description: Option<String>, token: &str| {

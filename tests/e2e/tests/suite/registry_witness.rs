@@ -58,7 +58,7 @@ fn a_node_that_wants_a_witness_takes_nothing_without_its_signature() {
     let (publisher, user) = (Machine::new(), Machine::new());
     let nodes = [publisher.up_alone(&[]), user.up_alone(&[])];
     let owner = nodes[0].owner();
-    let (data, watching) = (publisher.home().join("registry"), publisher.home().join("witness"));
+    let (data, watching) = (publisher.folder().join("registry"), publisher.folder().join("witness"));
     // It makes its key at its first start; the witness is told it.
     let first = RegistryProcess::start(&publisher, &data, &["--publisher", &owner]);
     let key = first.key.clone();
@@ -99,7 +99,7 @@ fn a_node_that_wants_a_witness_takes_nothing_without_its_signature() {
 
     // An older copy of the folder would be a second history: the witness knows.
     registry.running.kill();
-    let copy = publisher.home().join("copy");
+    let copy = publisher.folder().join("copy");
     let copied = std::process::Command::new("cp").arg("-r").args([&data, &copy]).status().expect("cp runs");
     assert!(copied.success());
     let registry =

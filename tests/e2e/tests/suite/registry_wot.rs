@@ -14,7 +14,7 @@ const DONE: Duration = Duration::from_secs(90);
 fn a_stock_consumer_uses_the_directory_by_its_own_description() {
     let Some(packages) = node::packages() else { return };
     let machine = Machine::new();
-    let data = machine.home().join("registry");
+    let data = machine.folder().join("registry");
     let registry = RegistryProcess::start(&machine, &data, &[]);
     let mut command = machine.command(&program());
     let made = Running::start(command.args(["token", "add", "consumer", "--data"]).arg(&data)).end(DONE);

@@ -242,7 +242,7 @@ fn a_tool_that_changes_is_no_thing_until_that_is_accepted() {
     // In one step: the server reads it at any time.
     let write = |tools: &[Value]| {
         let new = pair.two.write("tools.new", &json!(tools).to_string());
-        std::fs::rename(&new, pair.two.home().join("tools.json")).expect("it is renamed");
+        std::fs::rename(&new, pair.two.folder().join("tools.json")).expect("it is renamed");
     };
     let (say, sing) = (tool("say", "Says it."), tool("sing", "Sings it."));
     write(&[say.clone(), sing.clone()]);

@@ -87,7 +87,7 @@ fn a_model_calls_the_tools_of_an_official_server_and_no_others() {
     let (said, tools) = scene.ask("call calc__forbidden {}");
     assert!(said.contains("denied"), "{said}");
     assert_eq!(tools[0]["outcome"], "denied");
-    assert!(!scene.machine.home().join("forbidden-was-called").exists(), "a denied tool is not called");
+    assert!(!scene.machine.folder().join("forbidden-was-called").exists(), "a denied tool is not called");
     let (said, tools) = scene.ask("call calc__fails {}");
     assert!(said.starts_with("heard: ") && said.len() > "heard: ".len(), "what went wrong is told: {said}");
     assert_eq!(tools[0]["outcome"], "error");
@@ -95,7 +95,7 @@ fn a_model_calls_the_tools_of_an_official_server_and_no_others() {
     assert_eq!(tools[0]["definition"], json!(definition), "the same tool has the same hash");
 
     // The secret reached the endpoint, and no output that an agent or a user sees.
-    let asked = std::fs::read_to_string(scene.machine.home().join("asked")).expect("what the endpoint was asked");
+    let asked = std::fs::read_to_string(scene.machine.folder().join("asked")).expect("what the endpoint was asked");
     let (mut shown, mut bodies) = (0, String::new());
     for line in asked.lines() {
         let asked: Value = serde_json::from_str(line).expect("a line of JSON");

@@ -25,7 +25,7 @@ struct Pair {
 impl Pair {
     fn start(config: &str) -> Pair {
         let (one, two) = (Machine::new(), Machine::new());
-        let config = one.write("config/althing/althing.toml", config);
+        let config = one.configure(config);
         // A token that others may read is refused.
         std::fs::set_permissions(config, std::fs::Permissions::from_mode(0o600)).expect("our own file");
         let gateway = one.up_alone(&[]);
@@ -80,7 +80,7 @@ fn a_generated_client_works() {
     let script = pair.one.write("generated.py", GENERATED);
     for agent in ["near", "far"] {
         let mut program = pair.one.command(python);
-        program.arg(&script).arg(pair.gateway.gateway()).arg(agent).current_dir(pair.one.home());
+        program.arg(&script).arg(pair.gateway.gateway()).arg(agent).current_dir(pair.one.folder());
         let outcome = Running::start(&mut program).end(Duration::from_secs(90));
         assert!(outcome.code == 0 && outcome.stdout.ends_with("GENERATED OK\n"), "{agent}: {outcome:?}");
     }

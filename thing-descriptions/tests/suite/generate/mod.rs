@@ -1,9 +1,9 @@
 //! Random agent files that are good.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use althing_td::{AgentFile, AsksAs, Callers, Exposure, ProgramPort, RuntimeSpec, Skill};
+use althing_td::{AgentFile, AsksAs, Callers, Demand, Egress, Exposure, ProgramPort, RuntimeSpec, Sandbox, Skill};
 use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option;
 use proptest::prelude::*;
@@ -29,18 +29,48 @@ fn skills() -> impl Strategy<Value = Vec<Skill>> {
         .prop_flat_map(|ids| ids.into_iter().map(|id| skill(id).boxed()).collect::<Vec<_>>())
 }
 
+fn egress(n: usize) -> impl Strategy<Value = Egress> {
+    let host = "[a-z][a-z0-9]{0,8}\\.[a-z]{2,5}(:[1-9][0-9]{0,3})?";
+    let headers = btree_map("[A-Z][a-z-]{0,8}", "[a-z]{1,5}( \\{[A-Z_]{1,9}\\})?", 0..3);
+    let headers = headers.prop_map(|mut headers: BTreeMap<String, String>| {
+        headers.retain(|name, _| !["Expect", "Host", "Te", "Trailer", "Upgrade"].contains(&name.as_str()));
+        headers
+    });
+    let told = (Just(format!("URL_OF_{n}")), option::of("/[a-z0-9]{0,5}"), headers);
+    (host, option::of(told)).prop_map(|(host, told)| match told {
+        None => Egress { host, variable: None, path: None, headers: BTreeMap::new() },
+        Some((variable, path, headers)) => Egress { host, variable: Some(variable), path, headers },
+    })
+}
+
+fn listed(written: BTreeSet<String>) -> Vec<PathBuf> {
+    written.into_iter().map(PathBuf::from).collect()
+}
+
+fn sandbox() -> impl Strategy<Value = Sandbox> {
+    let paths = || btree_set("(/|~/)?[a-z][a-z0-9]{0,10}", 0..3).prop_map(listed);
+    let demand = prop_oneof![Just(Demand::Best), Just(Demand::Required)];
+    let rules = (demand, paths(), paths(), egress(1), egress(2), 0_usize..=2);
+    let rules = rules.prop_map(|(demand, read, write, one, two, hosts)| {
+        let egress = [one, two].into_iter().take(hosts).collect();
+        Sandbox { demand, read, write, egress }
+    });
+    prop_oneof![Just(Sandbox { demand: Demand::None, ..Sandbox::default() }), rules]
+}
+
 fn runtime() -> impl Strategy<Value = RuntimeSpec> {
     let native = ("[a-z]{1,10}", any::<i32>())
         .prop_map(|(builtin, n)| RuntimeSpec::Native { builtin, config: serde_json::json!({ "n": [n, null, "x"] }) });
     let env = btree_map("[A-OQ-Z_][A-Z0-9_]{0,8}", "[ -~ä漢]{0,10}", 0..3);
     let process = (vec("[a-z./{}-]{1,12}", 1..4), option::of("[a-z/.]{1,10}"), env, 100_u64..=600_000);
-    let process = (process, option::of(Just(ProgramPort::Tcp)));
-    let process = process.prop_map(|((command, cwd, env, startup_timeout_ms), port)| RuntimeSpec::Process {
+    let process = (process, option::of(Just(ProgramPort::Tcp)), sandbox());
+    let process = process.prop_map(|((command, cwd, env, startup_timeout_ms), port, sandbox)| RuntimeSpec::Process {
         command,
         cwd: cwd.map(PathBuf::from),
         env: env as BTreeMap<String, String>,
         startup_timeout_ms,
         port,
+        sandbox,
     });
     let remote = (
         "https://[a-z]{1,10}(:[1-9][0-9]{0,3})?(/[a-z]{0,5})?",

@@ -139,6 +139,9 @@ pub struct InstallRequest {
     /// Whether a young release of a publisher that is not trusted will do.
     #[serde(default)]
     pub young: bool,
+    /// Whether its programs may run without a sandbox, or in a folder outside of the release.
+    #[serde(default)]
+    pub uncontained: bool,
     /// The id of the publisher whose it must be: where a name led to another one's before, that one must be said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub publisher: Option<String>,
@@ -158,6 +161,9 @@ pub struct UpdateRequest {
     /// Whether a young release of a publisher that is not trusted will do.
     #[serde(default)]
     pub young: bool,
+    /// Whether its programs may run without a sandbox, or in a folder outside of the release.
+    #[serde(default)]
+    pub uncontained: bool,
     /// The id of the publisher whose it must be, if its name leads to another one by now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub publisher: Option<String>,

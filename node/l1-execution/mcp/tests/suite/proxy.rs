@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
+use althing_execution::process::ProcessConfig;
 use althing_td::ToolServerSpec;
 
 /// Where the server on loopback is.
@@ -24,7 +25,7 @@ async fn node() {
     let _ = rustls::crypto::ring::default_provider().install_default();
     for url in [near.as_str(), FAR] {
         let spec = ToolServerSpec::Url { url: url.to_owned(), secret: Some("KEY".to_owned()), leads_to: Vec::new() };
-        let server = althing_mcp::server(&spec, Path::new("."), Some(SECRET.to_owned()));
+        let server = althing_mcp::server(&spec, Path::new("."), Some(SECRET.to_owned()), &ProcessConfig::default());
         server.tools().await.expect_err("nobody answers");
     }
 }

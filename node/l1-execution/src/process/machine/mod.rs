@@ -1,0 +1,165 @@
+//! What a program may reach of the machine's files: pure, from the agent file and from what the file system answers.
+
+pub mod grant;
+pub mod interpreter;
+pub mod package;
+pub mod scope;
+#[cfg(test)]
+mod tests;
+pub mod way;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use althing_td::Sandbox;
+
+/// The most that is read of a file, bytes: the line of its interpreter, or the settings of a Python environment.
+pub const HEAD_BYTES_MAX: usize = 4 << 10;
+/// The most names that are read of a folder.
+pub const NAMES_MAX: usize = 4_096;
+/// The most paths that one program is granted.
+pub const PATHS_MAX: usize = 1_024;
+
+/// What is at a path; links are not followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Nothing, or nothing that this account sees.
+    Missing,
+    /// A file.
+    File,
+    /// A folder.
+    Folder,
+    /// A symbolic link.
+    Link,
+    /// A device, a socket, a pipe.
+    Other,
+}
+
+/// The file system, as far as it is asked.
+pub trait Files {
+    /// What is at the path itself.
+    fn kind(&self, path: &Path) -> Kind;
+    /// Where the link at the path leads, as it is written there.
+    fn target(&self, path: &Path) -> Option<PathBuf>;
+    /// The start of a file, [`HEAD_BYTES_MAX`] at most; empty if it cannot be read.
+    fn head(&self, path: &Path) -> Vec<u8>;
+    /// The names in a folder, [`NAMES_MAX`] at most; none if it cannot be read.
+    fn names(&self, folder: &Path) -> Vec<String>;
+}
+
+/// Where the node keeps what no program may reach.
+#[derive(Debug, Clone, Default)]
+pub struct Guarded {
+    /// The node's data, the owner's keys, the sockets; absolute.
+    pub hidden: Vec<PathBuf>,
+}
+
+/// A program as an agent file names it.
+#[derive(Debug, Clone, Copy)]
+pub struct ProgramSpec<'a> {
+    /// The program and its arguments.
+    pub command: &'a [String],
+    /// The folder of the agent file; absolute.
+    pub folder: &'a Path,
+    /// Where it starts; absolute.
+    pub cwd: &'a Path,
+    /// All variables of its environment.
+    pub environment: &'a BTreeMap<String, String>,
+    /// What its file says of its sandbox.
+    pub sandbox: &'a Sandbox,
+    /// Folders of its own sockets, which it may write although they lie in what is hidden; absolute.
+    pub sockets: &'a [PathBuf],
+}
+
+/// What a program may reach; absolute paths without links, in order.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Reach {
+    /// What it may read and execute, with all below.
+    pub read: Vec<PathBuf>,
+    /// What it may also write.
+    pub write: Vec<PathBuf>,
+    /// Empty folders of its own.
+    pub private: Vec<PathBuf>,
+    /// What it never reaches, but for what is granted within.
+    pub hidden: Vec<PathBuf>,
+    /// Links on the way to what is granted. A link grants nothing of what it leads to.
+    pub links: Vec<PathBuf>,
+}
+
+/// Why it cannot be said what a program may reach.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ContainmentError {
+    /// The agent file names no program.
+    #[error("its `command` is empty: name the program there")]
+    NoCommand,
+    /// The program is not there.
+    #[error(
+        "there is no program {name:?} in {}: install it, or write its whole path into `command`",
+        .looked.display()
+    )]
+    NoProgram {
+        /// As the agent file names it.
+        name: String,
+        /// The folders of `PATH`, or where it starts.
+        looked: PathBuf,
+    },
+    /// The program is a script whose interpreter is not there.
+    #[error(
+        "{} is run by {interpreter:?}, which is not there: install that, or put its folder into `PATH` under `env`",
+        .script.display()
+    )]
+    NoInterpreter {
+        /// The script.
+        script: PathBuf,
+        /// As its first line names it.
+        interpreter: String,
+    },
+    /// Scripts that are run by scripts, without end.
+    #[error("{} is run by a script, that by another, and so on: name the interpreter in `command`", .0.display())]
+    Scripts(PathBuf),
+    /// A snap is started by a program that takes rights of its own, which no contained program gets.
+    #[error(
+        "{name:?} is a snap, which cannot be started within a sandbox: install it otherwise, or write the program \
+         itself into `command` (/snap/NAME/current/bin/NAME) and /snap/NAME under `sandbox: read`"
+    )]
+    Snap {
+        /// As the agent file names it.
+        name: String,
+    },
+    /// It starts in a folder that is not there.
+    #[error("there is no folder {}, in which it is to start: make it, or change `cwd`", .0.display())]
+    NoFolder(PathBuf),
+    /// The agent file grants what is not there.
+    #[error("`sandbox: {key}` names {}, which is not there: make it, or take it out", .path.display())]
+    NotThere {
+        /// `read` or `write`.
+        key: &'static str,
+        /// What it names.
+        path: PathBuf,
+    },
+    /// The agent file names what is the node's own.
+    #[error("`{key}` names {}, which holds the node's keys or data: no program reaches those", .path.display())]
+    NodesOwn {
+        /// The key of the agent file.
+        key: &'static str,
+        /// What it names.
+        path: PathBuf,
+    },
+    /// A link that the program itself may change would decide what it is granted.
+    #[error(
+        "`sandbox: {key}` names {}, which leads through the link {}, which the program may change: name what \
+         the link leads to",
+        .path.display(), .link.display()
+    )]
+    OwnLink {
+        /// `read` or `write`.
+        key: &'static str,
+        /// What it names.
+        path: PathBuf,
+        /// The link on its way.
+        link: PathBuf,
+    },
+    /// More than [`PATHS_MAX`] paths.
+    #[error("it would be granted {0} paths, and {most} is the most: name folders instead of files", most = PATHS_MAX)]
+    TooMany(usize),
+}
