@@ -1,6 +1,7 @@
 //! Checks a URL before any connection is made.
 
-use std::net::IpAddr;
+use std::borrow::Cow;
+use std::net::{IpAddr, Ipv6Addr};
 
 use reqwest::Url;
 
@@ -49,5 +50,63 @@ pub fn host_of(url: &Url) -> Result<Host, FetchError> {
     match bare.parse() {
         Ok(address) => Ok(Host::Address(address)),
         Err(_) => Ok(Host::Name(host.to_owned())),
+    }
+}
+
+/// The URL of a host and port, so that what is checked of URLs is checked of them.
+///
+/// # Errors
+/// [`FetchError::Url`] where that is no host.
+pub(crate) fn url_of(host: &str, port: u16) -> Result<Url, FetchError> {
+    const NO_HOST: FetchError = FetchError::Url("it names no host");
+    let host = match host.parse::<Ipv6Addr>() {
+        Ok(address) => Cow::Owned(format!("[{address}]")),
+        Err(_) => Cow::Borrowed(host),
+    };
+    // What follows a colon would be left out silently.
+    if host.contains(':') && !(host.starts_with('[') && host.ends_with(']')) {
+        return Err(NO_HOST);
+    }
+    let mut url = Url::parse("https://host.invalid/").map_err(|_| NO_HOST)?;
+    url.set_host(Some(&*host)).map_err(|_| NO_HOST)?;
+    url.set_port(Some(port)).map_err(|()| NO_HOST)?;
+    Ok(url)
+}
+
+/// A host as URLs spell it: a name in lower case and in ASCII (IDNA), without a dot at its end; an address in its usual
+/// notation, without brackets, whatever notation it came in. Two spellings of one host are equal after this.
+///
+/// # Errors
+/// [`FetchError::Url`] where that is no host.
+pub fn spelling(host: &str) -> Result<String, FetchError> {
+    match host_of(&url_of(host, 443)?)? {
+        Host::Address(address) => Ok(address.to_string()),
+        Host::Name(name) => match name.strip_suffix('.').unwrap_or(&name) {
+            "" => Err(FetchError::Url("it names no host")),
+            bare => Ok(bare.to_owned()),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_has_one_spelling() {
+        for (spelled, written) in [
+            ("api.example.org", &["api.example.org", "API.Example.ORG", "api.example.org.", "ap%69.example.org"][..]),
+            ("xn--bcher-kva.example", &["bücher.example", "BÜCHER.example", "xn--bcher-kva.example"]),
+            ("127.0.0.1", &["127.0.0.1", "127.1", "0x7f.1", "2130706433", "127.0.0.1."]),
+            ("::1", &["::1", "[::1]", "0:0:0:0:0:0:0:1"]),
+            ("::ffff:127.0.0.1", &["::ffff:127.0.0.1", "[::ffff:7f00:1]"]),
+        ] {
+            for one in written {
+                assert_eq!(spelling(one).as_deref(), Ok(spelled), "{one}");
+            }
+        }
+        for wrong in ["", ".", "a:80", "[::1", "::1]", "a/b", "a@b", "a b", "a?b", "a#b", "a\\b", "[::1]:80"] {
+            assert!(spelling(wrong).is_err(), "{wrong}");
+        }
     }
 }

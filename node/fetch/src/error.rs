@@ -31,6 +31,9 @@ pub enum FetchError {
     /// The answer is too long.
     #[error("it answers with more than {0} bytes")]
     TooLong(usize),
+    /// More was to be sent than may be.
+    #[error("more than {0} bytes were to be sent to it")]
+    TooMuch(usize),
     /// It took too long.
     #[error("it took more than {0} ms")]
     TooLate(u128),

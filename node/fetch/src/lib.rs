@@ -1,13 +1,17 @@
 //! The one guarded fetch: every request to an address from outside goes through it.
 //!
-//! **Input**: a URL, its source, and limits of size and time. **Output**: the body, or an error. A body can also be posted.
+//! **Input**: a URL, its source, and limits of size and time. **Output**: the body, or an error. A body can also be posted,
+//! and both bodies can be streams ([`Fetch::open`]). Who speaks something else than HTTP is given a connection
+//! ([`Fetch::dial`]).
 //!
 //! **Invariants**
 //! - A URL from a stranger connects only to addresses that are routed on the internet and to the operator's exceptions. The
 //!   name is resolved once, and the checked address is the one that is connected to.
 //! - A redirect counts as a URL from a stranger, whatever the source of the first URL.
 //! - Only http and https, no credentials, no ports of other protocols, no proxy, no cookies.
-//! - Size and time are bounded.
+//! - Size and time are bounded; of a stream in both directions, and also how long nothing moves.
+//! - A connection that is dialled leads where a URL of that host and port would: the address that was checked is the one that
+//!   is connected to. What is said on it is nobody's business here, nor is how much, or for how long.
 //! - A client of somebody else's ([`bound`]), and a fetch that is bound ([`Fetch::leading_to`]), follow the operator's names only
 //!   to the places that they are given.
 //!
@@ -15,8 +19,10 @@
 
 mod address;
 mod ask;
+mod dial;
 mod error;
 mod nets;
+mod open;
 mod places;
 mod resolve;
 
@@ -30,13 +36,14 @@ use futures::StreamExt as _;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, LOCATION};
 use reqwest::{Client, Response};
 
-pub use address::URL_BYTES_MAX;
+pub use address::{URL_BYTES_MAX, spelling};
 pub use ask::{Reply, Request};
 pub use error::FetchError;
 pub use nets::{Net, NoNet, blocked};
+pub use open::{ReplyBody, StreamLimits, StreamReply, StreamRequest};
 pub use places::{Place, bound, places, refusal};
 pub use reqwest::header;
-pub use reqwest::{Method, Url};
+pub use reqwest::{Body, Method, StatusCode, Url};
 pub use resolve::{Resolve, SystemResolver};
 
 use address::{Host, host_of};
@@ -74,6 +81,10 @@ pub struct Fetch {
     guarded: Client,
     /// The client for URLs of the operator.
     free: Client,
+    /// The resolver of `guarded`.
+    guarded_names: Arc<dyn reqwest::dns::Resolve>,
+    /// The resolver of `free`.
+    free_names: Arc<dyn reqwest::dns::Resolve>,
     exceptions: Arc<[Net]>,
     resolver: Arc<dyn Resolve>,
 }
@@ -124,7 +135,15 @@ impl Fetch {
                 .map_err(why)
         };
         let guarded = Guarded { resolver: resolver.clone(), exceptions: Some(exceptions.clone()) };
-        Ok(Fetch { guarded: client(Arc::new(guarded))?, free: client(free)?, exceptions, resolver })
+        let guarded: Arc<dyn reqwest::dns::Resolve> = Arc::new(guarded);
+        Ok(Fetch {
+            guarded: client(guarded.clone())?,
+            free: client(free.clone())?,
+            guarded_names: guarded,
+            free_names: free,
+            exceptions,
+            resolver,
+        })
     }
 
     /// Gets what is at `url`.

@@ -1,89 +1,17 @@
 //! Strangers' URLs lead to the internet and nowhere else, however they are written; what is connected to is counted.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use althing_fetch::header::HeaderMap;
-use althing_fetch::{
-    Fetch, FetchError, Given, Limits, Method, Net, Place, Request, Resolve, Url, blocked, bound, places, refusal,
-};
-use futures::FutureExt as _;
-use futures::future::BoxFuture;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpListener;
+use althing_fetch::{Fetch, FetchError, Given, Limits, Method, Place, Request, Url, blocked, bound, places, refusal};
+
+use crate::support::{Names, ONE, Site, TWO, fetch, url};
 
 const LIMITS: Limits = Limits { bytes: 1_000, time: Duration::from_secs(20) };
-
-/// A name server that answers as it is told, and differently the next time; the last answer stays.
-#[derive(Default)]
-struct Names {
-    answers: Mutex<BTreeMap<String, VecDeque<Vec<IpAddr>>>>,
-    asked: AtomicUsize,
-}
-
-impl Names {
-    fn answer(&self, name: &str, answers: &[&[&str]]) {
-        let read = |all: &&[&str]| all.iter().map(|one| one.parse().expect("an address")).collect();
-        let answers = answers.iter().map(read).collect();
-        self.answers.lock().expect("whole").insert(name.to_owned(), answers);
-    }
-}
-
-impl Resolve for Names {
-    fn resolve<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Vec<IpAddr>, String>> {
-        self.asked.fetch_add(1, Ordering::Relaxed);
-        let mut all = self.answers.lock().expect("whole");
-        let answer = match all.get_mut(name.trim_end_matches('.')) {
-            Some(answers) if answers.len() > 1 => answers.pop_front().ok_or("none"),
-            Some(answers) => answers.front().cloned().ok_or("none"),
-            None => Err("no such name"),
-        };
-        async move { answer.map_err(str::to_owned) }.boxed()
-    }
-}
-
-/// A web server that counts who connects.
-struct Site {
-    address: SocketAddr,
-    connections: Arc<AtomicUsize>,
-}
-
-impl Site {
-    /// Answers each path as `answer` says; nothing at all where it says nothing.
-    async fn at(ip: Ipv4Addr, answer: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Site {
-        let listener = TcpListener::bind((ip, 0)).await.expect("a port of loopback");
-        let (address, connections) = (listener.local_addr().expect("bound"), Arc::<AtomicUsize>::default());
-        let (counted, answer) = (connections.clone(), Arc::new(answer));
-        tokio::spawn(async move {
-            while let Ok((mut stream, _)) = listener.accept().await {
-                counted.fetch_add(1, Ordering::Relaxed);
-                let answer = answer.clone();
-                tokio::spawn(async move {
-                    let mut request = [0; 2_048];
-                    let read = stream.read(&mut request).await.unwrap_or(0);
-                    let request = String::from_utf8_lossy(&request[..read]).into_owned();
-                    match answer(request.split(' ').nth(1).unwrap_or_default()) {
-                        // Whoever asked may have gone.
-                        Some(answer) => drop(stream.write_all(answer.as_bytes()).await),
-                        None => std::future::pending().await,
-                    }
-                });
-            }
-        });
-        Site { address, connections }
-    }
-
-    fn seen(&self) -> usize {
-        self.connections.load(Ordering::Relaxed)
-    }
-
-    fn url(&self, path: &str) -> Url {
-        url(&format!("http://{}{path}", self.address))
-    }
-}
 
 fn ok(body: &str) -> String {
     format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}", body.len())
@@ -92,20 +20,6 @@ fn ok(body: &str) -> String {
 fn to(location: &str) -> String {
     format!("HTTP/1.1 302 Found\r\nlocation: {location}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
 }
-
-fn url(text: &str) -> Url {
-    Url::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"))
-}
-
-fn fetch(exceptions: &[&str], names: &Arc<Names>) -> Fetch {
-    // Another test may have chosen it already.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let nets = exceptions.iter().map(|net| net.parse::<Net>().expect("a net")).collect();
-    Fetch::new(nets, names.clone()).expect("a client")
-}
-
-const ONE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 1);
-const TWO: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 
 /// One address in every spelling that some parser of URLs takes.
 fn spellings(address: Ipv4Addr) -> Vec<String> {
