@@ -17,6 +17,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("althing-keeper", &[]),
     ("althing-execution", &["althing-fetch", "althing-keeper", "althing-protocol", "althing-store", "althing-td"]),
     ("althing-things", &["althing-execution", "althing-fetch", "althing-protocol", "althing-td"]),
+    ("althing-egress", &["althing-fetch"]),
     ("althing-knowledge", &["althing-execution", "althing-store"]),
     ("althing-mcp", &["althing-execution", "althing-keeper", "althing-td"]),
     ("althing-wasm", &["althing-execution", "althing-protocol"]),

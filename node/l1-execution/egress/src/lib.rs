@@ -1,0 +1,42 @@
+//! How a program that has no network of its own reaches the hosts that its agent file names, and asks them with secrets
+//! that it never has.
+//!
+//! **Input**: listeners that only the program reaches, what its agent file names, the guarded fetch. **Output**: what
+//! the hosts answer, and an [`Event`] and a span (`egress`) for each connection.
+//!
+//! A *proxy* ([`Egress::serve`]) serves `CONNECT` and requests of the form `GET http://HOST/PATH`, to the hosts of
+//! [`Rules`]. A *local address* ([`Egress::serve_host`]) is one host: what the program asks there by plain HTTP, the
+//! node asks the host by TLS, with headers that hold secrets ([`Target`]).
+//!
+//! **Invariants**
+//! - A host that the agent file does not name is not even looked up.
+//! - A host leads where a stranger's URL may lead, by the guarded fetch: to what the internet routes and to the
+//!   operator's exceptions, on ports of no other protocol. The address that was checked is the one that is connected
+//!   to.
+//! - Nobody's TLS is broken open: of a tunnel the node sees the host, the port and how many bytes pass.
+//! - A secret is in no header that passes to the program, and its bytes are replaced in bodies, wherever their chunks
+//!   end. A body that a host compresses although it was asked not to, or encodes in another way, is not searched: a
+//!   secret is given only to hosts that the owner trusts with it. No event, span, error or line of the log has it.
+//! - Streams pass as they come, in both directions. Redirects are the program's to follow.
+//! - Connections, heads, bodies and times are bounded ([`Bounds`]).
+//!
+//! **Never knows**: agents, contracts, where secrets are kept.
+
+mod answers;
+mod egress;
+mod forward;
+mod local;
+mod machine;
+mod proxy;
+mod secret;
+mod serve;
+mod target;
+mod told;
+mod traffic;
+mod tunnel;
+
+pub use egress::{Bounds, Egress};
+pub use machine::rules::{RULES_MAX, RuleError, Rules, Verdict, place};
+pub use secret::{NoHeaderValue, SecretValue};
+pub use target::{Scheme, Target, TargetError};
+pub use told::{Event, Outcome, Told};
