@@ -60,7 +60,9 @@ pub struct Config {
     /// Agents that others serve.
     pub adopt: Adopt,
     /// Push notifications of tasks.
-    pub push: Push,
+    pub push: PrivateNets,
+    /// Where programs may reach hosts that their files name.
+    pub sandbox: PrivateNets,
     /// The HTTP gateway.
     pub gateway: Gateway,
     /// Scheduling agents.
@@ -204,15 +206,15 @@ impl Adopt {
     }
 }
 
-/// `[push]`
+/// `[push]` and `[sandbox]`: private nets that may be reached, besides what the internet routes.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Push {
-    /// Nets (192.168.7.0/24) that push notifications may be sent into, besides what the internet routes.
+pub struct PrivateNets {
+    /// Each as `192.168.7.0/24`.
     pub nets: Vec<String>,
 }
 
-impl Push {
+impl PrivateNets {
     /// Its networks; invalid ones were refused when the configuration was read.
     pub fn nets(&self) -> Vec<Net> {
         self.nets.iter().filter_map(|net| net.parse().ok()).collect()
@@ -355,7 +357,8 @@ impl Default for Config {
             introduce: Introduce::default(),
             things: Things::default(),
             adopt: Adopt::default(),
-            push: Push::default(),
+            push: PrivateNets::default(),
+            sandbox: PrivateNets::default(),
             gateway: Gateway::default(),
             execution: Execution::default(),
             binding: Binding::default(),
@@ -527,7 +530,9 @@ impl Config {
         if let Some(wrong) = self.things.urls.iter().find(web) {
             return Err(format!("`things.urls` has {wrong:?}; a URL begins with http:// or https://"));
         }
-        for (key, nets) in [("things.nets", &self.things.nets), ("push.nets", &self.push.nets)] {
+        for (key, nets) in
+            [("things.nets", &self.things.nets), ("push.nets", &self.push.nets), ("sandbox.nets", &self.sandbox.nets)]
+        {
             if let Some(wrong) = nets.iter().find_map(|net| net.parse::<Net>().err()) {
                 return Err(format!("`{key}`: {wrong}"));
             }

@@ -4,6 +4,7 @@ mod args;
 mod commands;
 mod config;
 mod control_socket;
+mod egress;
 mod exit;
 mod faces;
 mod issuer;

@@ -19,6 +19,8 @@ pub struct Paths {
     pub data: PathBuf,
     /// True when the folder was named on the command line.
     pub data_named: bool,
+    /// The data of this account's nodes, but for those whose folders are named.
+    pub nodes: PathBuf,
     /// The owner's keys, and by default the configuration file.
     pub owner: PathBuf,
     /// The configuration file.
@@ -37,6 +39,7 @@ impl Paths {
             name: args.name.clone(),
             data: args.data.clone().unwrap_or_else(|| dirs.data_dir().join(&args.name)),
             data_named: args.data.is_some(),
+            nodes: dirs.data_dir().to_owned(),
             config: args.config.clone().unwrap_or_else(|| owner.join("althing.toml")),
             config_named: args.config.is_some(),
             owner,

@@ -15,7 +15,7 @@ use althing_execution::ToolAgent;
 use althing_execution::groups::GroupAgent;
 use althing_execution::kernel::Kernel;
 use althing_execution::memory::{self, Memories};
-use althing_execution::process::{Guarded, ProcessConfig, ServeCalls};
+use althing_execution::process::{Guarded, ProcessConfig, ServeCalls, remove_all};
 use althing_execution::tools::contract_gates;
 use althing_execution::{Builtins, Connect, Echo, Host, Scheduling};
 use althing_knowledge::Knowledge;
@@ -33,6 +33,7 @@ use rand::Rng as _;
 use tokio::sync::watch;
 
 use crate::config::Config;
+use crate::egress;
 use crate::exit::Failure;
 use crate::faces::Faces;
 use crate::paths::Paths;
@@ -115,13 +116,13 @@ fn described(at: &Paths, config: &Config) -> NodeConfig {
 /// Connects to tool servers: Things are asked over HTTP, all others speak MCP.
 fn connect(processes: ProcessConfig) -> Connect {
     let web = Web::default();
-    Arc::new(move |agent, spec, folder, secret| match spec {
+    Arc::new(move |agent, spec, folder, secrets| match spec {
         ToolServerSpec::Thing { thing, allow, td, leads_to, .. } if let Ok(url) = thing.parse() => {
-            let terms = Terms { allowed: allow.iter().cloned().collect(), has_secret: secret.is_some() };
+            let terms = Terms { allowed: allow.iter().cloned().collect(), has_secret: secrets.bearer.is_some() };
             let web = if leads_to.is_empty() { web.clone() } else { Web::leading_to(leads_to) };
-            Arc::new(ThingServer::new(agent, web, url, secret, terms, td.clone()))
+            Arc::new(ThingServer::new(agent, web, url, secrets.bearer, terms, td.clone()))
         }
-        _ => althing_mcp::server(spec, folder, secret, &processes),
+        _ => althing_mcp::server(spec, folder, secrets, &processes),
     })
 }
 
@@ -129,13 +130,23 @@ fn connect(processes: ProcessConfig) -> Connect {
 /// which no other user can enter.
 fn processes(at: &Paths, config: &Config) -> ProcessConfig {
     let sockets = at.data.join("run");
-    // Removes what a killed node left; an error would show when the first socket is made.
-    let _ = std::fs::remove_dir_all(&sockets);
-    // Also what belongs to the account's other nodes.
-    let nodes = at.data.parent().filter(|_| !at.data_named);
-    let hidden = [Some(at.data.as_path()), nodes, Some(&at.owner), Some(&at.config)];
-    let guarded = Guarded { hidden: hidden.into_iter().flatten().map(absolute).collect() };
-    ProcessConfig { sockets: Some(sockets), guarded, check: config.adopt.check_every(), ..ProcessConfig::default() }
+    // Removes what a killed node left, of which programs wrote a part; an error would show when the first socket is made.
+    let _ = remove_all(&sockets);
+    // Also what belongs to the account's other nodes, and keys that the configuration names elsewhere.
+    let keys = [&config.gateway.tls.key, &config.network_key].into_iter().filter(|key| !key.as_os_str().is_empty());
+    let hidden = [&at.data, &at.nodes, &at.owner, &at.config].into_iter().chain(keys);
+    let guarded = Guarded { hidden: hidden.map(|path| absolute(path)).collect() };
+    let egress = egress::serve(config.sandbox.nets());
+    if let Err(error) = &egress {
+        tracing::error!(%error, "no program reaches a host");
+    }
+    ProcessConfig {
+        sockets: Some(sockets),
+        guarded,
+        egress: egress.ok(),
+        check: config.adopt.check_every(),
+        ..ProcessConfig::default()
+    }
 }
 
 /// From the current folder, which is where the command line's paths begin.
@@ -289,6 +300,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use althing_execution::AgentState;
+    use althing_execution::secrets::ServerSecrets;
     use althing_execution::tools::Fault;
     use althing_node::{Adoption, Environment, adopted};
     use althing_td::{Callers, Place};
@@ -334,7 +346,7 @@ mod tests {
             althing_execution::Ports { connect: connect(ProcessConfig::default()), ..althing_execution::Ports::none() };
         let host = Host::new(builtins(), ProcessConfig::default()).with_ports(ports);
         let folder = Path::new("/");
-        let server = |spec: &ToolServerSpec| (host.ports.connect)("lamp", spec, folder, None);
+        let server = |spec: &ToolServerSpec| (host.ports.connect)("lamp", spec, folder, ServerSecrets::default());
         let adoption = Adoption {
             at: ToolServerSpec::Url { url, secret: None, leads_to: Vec::new() },
             name: None,

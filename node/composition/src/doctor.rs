@@ -435,7 +435,7 @@ mod tests {
     }
 
     fn bare() -> Containment {
-        Containment { level: Level::None, why: "no reason".to_owned(), is_off: false }
+        Containment { level: Level::None, why: "no reason".to_owned(), is_off: false, refused: Vec::new() }
     }
 
     fn well() -> NodeStatus {

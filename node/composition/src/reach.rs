@@ -59,10 +59,8 @@ impl Program<'_> {
         if sandbox.demand == Demand::None {
             return format!("{who} runs without a sandbox: it reaches whatever your account does");
         }
-        let mut all = vec![match self.cwd {
-            Some(cwd) => format!("reads and writes the folder {}", path(cwd)),
-            None => "reads and writes the folder of its file".to_owned(),
-        }];
+        let mut all = vec!["reads and writes the folder of its file".to_owned()];
+        all.extend(self.cwd.map(|cwd| format!("starts in {}, and reads it", path(cwd))));
         // A path that it is told is one that it is to read; the first word is the program itself.
         for told in self.command.iter().skip(1).filter(|told| Path::new(told).is_absolute()) {
             all.push(format!("reads {} and what lies beside it", word(told)));
@@ -91,7 +89,7 @@ impl Program<'_> {
         let is_inside = |part| matches!(part, Component::CurDir | Component::Normal(_));
         let cwd = self.cwd.filter(|cwd| !cwd.components().all(is_inside))?;
         let (who, cwd) = (self.named(), path(cwd));
-        Some(format!("{who} starts in {cwd}, and reads and writes that folder, which is none of the release's"))
+        Some(format!("{who} starts in {cwd}, and reads that folder, which is none of the release's"))
     }
 }
 
@@ -133,7 +131,7 @@ mod tests {
         );
         assert_eq!(
             of_process(&format!("command: [npx, -y, box, /srv/a.json], cwd: code, {sandbox}")),
-            "the program npx -y box /srv/a.json reads and writes the folder code; reads /srv/a.json and what lies beside it; \
+            "the program npx -y box /srv/a.json reads and writes the folder of its file; starts in code, and reads it; reads /srv/a.json and what lies beside it; \
              reads ~/models, /srv/maps; writes ~/.cache/uv; reaches api.example.org, api.openai.com; \
              uses the secret KEY at api.openai.com; does not start where it cannot be contained"
         );

@@ -14,13 +14,15 @@ pub struct Containment {
     pub why: String,
     /// Whether its file turns the sandbox off.
     pub is_off: bool,
+    /// What it was refused, with what to write so that it is not.
+    pub refused: Vec<String>,
 }
 
 impl Containment {
     /// Of a program that runs.
     #[must_use]
     pub fn of(sandbox: &Sandbox, level: Level, why: String) -> Containment {
-        Containment { level, why, is_off: sandbox.demand == Demand::None }
+        Containment { level, why, is_off: sandbox.demand == Demand::None, refused: Vec::new() }
     }
 }
 

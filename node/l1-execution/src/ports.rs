@@ -15,7 +15,7 @@ use crate::kernel::Kernel;
 use crate::memory::Memories;
 use crate::mesh::{self, MeshServer};
 use crate::process::{ProgramCalls, ServeCalls};
-use crate::secrets::SecretLookup;
+use crate::secrets::{SecretLookup, ServerSecrets};
 use crate::syscalls::SystemCalls;
 use crate::tools::{Definition, Fault, MakeGate, ToolServer, Tools, contract_gates};
 
@@ -36,8 +36,8 @@ pub enum Loaded {
     Agent(Arc<dyn Agent>),
 }
 
-/// Connects an agent to a tool server, with its granted secret.
-pub type Connect = Arc<dyn Fn(&str, &ToolServerSpec, &Path, Option<String>) -> Arc<dyn ToolServer> + Send + Sync>;
+/// Connects an agent to a tool server, with its granted secrets.
+pub type Connect = Arc<dyn Fn(&str, &ToolServerSpec, &Path, ServerSecrets) -> Arc<dyn ToolServer> + Send + Sync>;
 
 /// The tool server of simulations, which cannot connect.
 struct Nowhere;

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use althing_protocol::Contract;
-use althing_td::{Sandbox, ToolServerSpec};
+use althing_td::ToolServerSpec;
+
+use crate::process::{AskedHost, asked_hosts};
 
 /// Looks up a secret of the node by its name; the error says why a secret exists and is not used.
 pub type SecretLookup = Arc<dyn Fn(&str) -> Result<Option<String>, String> + Send + Sync>;
@@ -36,35 +38,34 @@ pub fn lookup(secrets: &SecretLookup, name: &str) -> Result<String, SecretLookup
     secret.ok_or_else(|| SecretLookupError::Missing(name.to_owned()))
 }
 
-/// A server of tools with the secrets of its program as values in its environment; each is looked up by `secret`, and so are
-/// those that the node adds to what the program asks, of which the program has no value.
+/// The secrets with which a server of tools is used, beside those in its program's environment.
+#[derive(Clone, Default)]
+pub struct ServerSecrets {
+    /// What is sent to its address.
+    pub bearer: Option<String>,
+    /// The hosts that the node asks for its program.
+    pub asked: Vec<AskedHost>,
+}
+
+/// A server of tools with the secrets of its program as values in its environment, and its other secrets; each is looked up by
+/// `secret`.
 ///
 /// # Errors
 /// Those of `secret`.
-pub fn with_environment(
+pub fn with_secrets(
     server: &ToolServerSpec,
     secret: impl Fn(&str) -> Result<String, SecretLookupError>,
-) -> Result<ToolServerSpec, SecretLookupError> {
+) -> Result<(ToolServerSpec, ServerSecrets), SecretLookupError> {
     let mut server = server.clone();
+    let bearer = server.secret().map(&secret).transpose()?;
+    let mut asked = Vec::new();
     if let ToolServerSpec::Command { env, env_secrets, sandbox, .. } = &mut server {
         for (variable, name) in std::mem::take(env_secrets) {
             env.insert(variable, secret(&name)?);
         }
-        check_sandbox(sandbox, secret)?;
+        asked = asked_hosts(sandbox, secret)?;
     }
-    Ok(server)
-}
-
-/// Looks up, by `secret`, each secret that the node adds to what a program asks: a program whose requests would lack one is not
-/// started.
-///
-/// # Errors
-/// Those of `secret`.
-pub(crate) fn check_sandbox(
-    sandbox: &Sandbox,
-    secret: impl Fn(&str) -> Result<String, SecretLookupError>,
-) -> Result<(), SecretLookupError> {
-    sandbox.secrets().into_iter().try_for_each(|name| secret(name).map(drop))
+    Ok((server, ServerSecrets { bearer, asked }))
 }
 
 /// Looks up a secret that the contract must grant.
@@ -86,12 +87,12 @@ mod tests {
         }))
         .expect("a program");
         let secrets: SecretLookup = Arc::new(|name: &str| Ok((name == "box.KEY").then(|| "hush".to_owned())));
-        let ready = with_environment(&server, |name| lookup(&secrets, name)).expect("it is there");
+        let (ready, _) = with_secrets(&server, |name| lookup(&secrets, name)).expect("it is there");
         let ToolServerSpec::Command { env, env_secrets, .. } = ready else { panic!("a program") };
         assert_eq!(env.into_iter().collect::<Vec<_>>(), [("KEY", "hush"), ("MODE", "fast")].map(owned));
         assert!(env_secrets.is_empty());
-        let missing = with_environment(&server, |name| Err(SecretLookupError::Missing(name.to_owned())));
-        assert_eq!(missing, Err(SecretLookupError::Missing("box.KEY".to_owned())));
+        let missing = with_secrets(&server, |name| Err(SecretLookupError::Missing(name.to_owned())));
+        assert_eq!(missing.map(drop), Err(SecretLookupError::Missing("box.KEY".to_owned())));
     }
 
     #[test]
@@ -105,10 +106,11 @@ mod tests {
         let with = |known: &'static [&'static str]| {
             let secrets: SecretLookup =
                 Arc::new(move |name: &str| Ok(known.contains(&name).then(|| "hush".to_owned())));
-            with_environment(&server, |name| lookup(&secrets, name))
+            with_secrets(&server, |name| lookup(&secrets, name))
         };
-        assert_eq!(with(&["KEY"]), Err(SecretLookupError::Missing("TEAM".to_owned())));
-        let ready = with(&["KEY", "TEAM"]).expect("both are there");
+        assert_eq!(with(&["KEY"]).map(drop), Err(SecretLookupError::Missing("TEAM".to_owned())));
+        let (ready, secrets) = with(&["KEY", "TEAM"]).expect("both are there");
+        assert_eq!(secrets.asked[0].headers.len(), 2);
         assert!(!format!("{ready:?}").contains("hush"), "no value is handed to the program: {ready:?}");
     }
 

@@ -73,7 +73,8 @@ pub async fn status(at: &Paths, out: &Out) -> Result<(), Failure> {
 pub async fn ps(at: &Paths, out: &Out) -> Result<(), Failure> {
     let list = at.connect().await?.get("/ps").await?;
     out.show(&list, |list| {
-        let shown: Vec<String> = panes(list).iter().map(|pane| table(&pane.head, &pane.rows)).collect();
+        let mut shown: Vec<String> = panes(list).iter().map(|pane| table(&pane.head, &pane.rows)).collect();
+        shown.extend(refusals(list));
         if shown.is_empty() {
             "no agent runs here; `althing agent add FILE` adds one".to_owned()
         } else {
@@ -81,6 +82,20 @@ pub async fn ps(at: &Paths, out: &Out) -> Result<(), Failure> {
         }
     });
     Ok(())
+}
+
+/// What programs were refused, a line each.
+fn refusals(list: &Value) -> Vec<String> {
+    let of = |agent: &Value| {
+        let name = text(agent, "name");
+        let programs = rows(agent, "containment").iter().flat_map(move |program| {
+            let who = format!("{name} ({})", text(program, "program"));
+            let refused = rows(program, "refused").iter().filter_map(Value::as_str);
+            refused.map(|what| format!("{who} was refused {what}")).collect::<Vec<_>>()
+        });
+        programs.collect::<Vec<_>>()
+    };
+    rows(list, "agents").iter().flat_map(of).collect()
 }
 
 /// Lists the connected peers.

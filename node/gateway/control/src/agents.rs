@@ -79,6 +79,7 @@ fn row(agent: &AgentStatus) -> Value {
             "program": program,
             "contained": how.level != Level::None,
             "how": how.to_string(),
+            "refused": how.refused,
         })).collect::<Vec<_>>(),
         "turns": agent.turns.running,
         "turnsTotal": agent.turns.total,

@@ -2,11 +2,12 @@
 
 use std::io;
 use std::net::{Ipv4Addr, Shutdown, TcpStream};
+use std::os::fd::AsFd as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 use std::thread;
 
-use nix::poll::{PollTimeout, poll};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 /// Before a connection is taken again where the last could not be, milliseconds.
 const PAUSE_MS: u16 = 100;
@@ -51,18 +52,32 @@ fn pause() {
     let _ = poll(&mut [], PollTimeout::from(PAUSE_MS));
 }
 
+/// Carries bytes both ways until both ends are done, or one of them is gone.
 fn join(node: &UnixStream, port: u16) -> io::Result<()> {
     let program = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
     program.set_nodelay(true)?;
     let (from_node, to_program) = (node.try_clone()?, program.try_clone()?);
     let there = thread::spawn(move || {
         let _ = io::copy(&mut &from_node, &mut &to_program);
-        to_program.shutdown(Shutdown::Write)
+        // It asks no more. Whether it still listens is seen by who writes to it.
+        let _ = to_program.shutdown(Shutdown::Write);
+        if is_gone(&from_node) {
+            let _ = to_program.shutdown(Shutdown::Both);
+        }
     });
     let _ = io::copy(&mut &program, &mut &*node);
-    node.shutdown(Shutdown::Write)?;
-    // A thread that panicked ended the connection too.
-    there.join().unwrap_or(Ok(()))
+    let _ = node.shutdown(Shutdown::Both);
+    let _ = program.shutdown(Shutdown::Both);
+    // A thread that panicked has ended too.
+    let _ = there.join();
+    Ok(())
+}
+
+/// Waits until the other end is closed for both directions, or this end is; whether it was the other end.
+fn is_gone(stream: &UnixStream) -> bool {
+    let mut ends = [PollFd::new(stream.as_fd(), PollFlags::empty())];
+    // Only errors and hang-ups wake it.
+    matches!(poll(&mut ends, PollTimeout::NONE), Ok(1..))
 }
 
 #[cfg(test)]
@@ -90,5 +105,21 @@ mod tests {
         let mut read = String::new();
         node.read_to_string(&mut read).expect("until the end");
         assert_eq!(read, "answered");
+    }
+
+    #[test]
+    fn a_node_that_hangs_up_ends_what_the_program_does_not() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("socket");
+        let program = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+        lead(UnixListener::bind(&path).expect("a socket"), program.local_addr().expect("its port").port());
+        // More than there is room for at once, of which the program answers none.
+        let mut silent = Vec::new();
+        for _ in 0..=CONNECTIONS_MAX {
+            drop(UnixStream::connect(&path).expect("it listens"));
+            let (mut asked, _) = program.accept().expect("a connection");
+            assert_eq!(asked.read(&mut [0]).expect("the end"), 0);
+            silent.push(asked);
+        }
     }
 }

@@ -108,7 +108,7 @@ impl Keeper {
     fn run(mut self) -> io::Result<i32> {
         let Running { first, level, why } = match self.start() {
             Ok(running) => running,
-            Err(Failure { step, why }) => {
+            Err(Failure { step, why, .. }) => {
                 tell(&self.channel, &Told::Failed { step, why })?;
                 return Ok(0);
             }
@@ -137,16 +137,17 @@ impl Keeper {
             Err(Obstacle::Enclosure(failure) | Obstacle::Program(failure)) => Err(failure),
         };
         let Some(enclosure) = &self.job.enclosure else { return plain(String::new()) };
+        // A level that this machine does not have leads to a weaker one. Whatever else goes wrong is no reason to let the program
+        // reach more.
         let mut obstacles = Vec::new();
         for level in [Level::Namespaces, Level::Landlock] {
             match self.attempt(level) {
                 Ok(first) => return Ok(Running { first, level, why: obstacles.join("; ") }),
-                Err(Obstacle::Enclosure(failure)) => obstacles.push(failure.to_string()),
-                Err(Obstacle::Program(failure)) => return Err(failure),
+                Err(Obstacle::Enclosure(failure)) if failure.is_lacking => obstacles.push(failure.to_string()),
+                Err(Obstacle::Enclosure(failure) | Obstacle::Program(failure)) => return Err(failure),
             }
         }
-        let why = obstacles.join("; ");
-        if enclosure.required { Err(Failure::of("contain it", why)) } else { plain(why) }
+        plain(uncontained(enclosure.required, &obstacles)?)
     }
 
     /// Starts the program, enclosed by that level; gives the process whose end is the program's.
@@ -156,7 +157,9 @@ impl Keeper {
         let (keeper, account) = (getpid(), (geteuid(), getegid()));
         let namespaces = if level == Level::Namespaces { NAMESPACES } else { CloneFlags::empty() };
         let forked = sys::fork(namespaces).map_err(|error| match level {
-            Level::Namespaces => Obstacle::Enclosure(Failure::of("make namespaces", error.desc())),
+            Level::Namespaces if is_lacking(error) => {
+                Obstacle::Enclosure(Failure::lacking("make namespaces", error.desc()))
+            }
             _ => step(error).into(),
         })?;
         let Some(first) = forked else {
@@ -206,7 +209,7 @@ impl Keeper {
 
     /// Makes the program's surroundings, hands the node its sockets there, and starts the program.
     fn start_inside(&self, enclosure: &Enclosure, account: (Uid, Gid), pipe: BorrowedFd<'_>) -> Result<Pid, Obstacle> {
-        let step = |error: Errno| Obstacle::Enclosure(Failure::of("start a process in its namespaces", error.desc()));
+        let step = |error: Errno| Obstacle::Program(Failure::of("start a process in its namespaces", error.desc()));
         set_pdeathsig(Signal::SIGKILL).map_err(step)?;
         // The keeper reads this pipe: nobody reads it if the keeper ended before.
         let mut reader = [PollFd::new(pipe, PollFlags::empty())];
@@ -254,20 +257,20 @@ impl Keeper {
                     _ => return killed(program),
                 },
             };
-            let asked = if is_listening { PollFlags::POLLIN } else { PollFlags::empty() };
-            let mut ready =
-                [PollFd::new(self.channel.as_fd(), asked), PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
+            let mut ready = vec![PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
+            // A channel that is closed is ready for ever.
+            ready.extend(is_listening.then(|| PollFd::new(self.channel.as_fd(), PollFlags::POLLIN)));
             match poll(&mut ready, timeout) {
                 Err(Errno::EINTR) | Ok(0) => continue,
                 other => other?,
             };
-            let [heard, signalled] = ready.map(|ready| ready.any().unwrap_or_default());
-            while let Some(signal) = self.signals.read_signal()?.filter(|_| signalled) {
+            let is_heard = ready.get(1).is_some_and(|channel| channel.any().unwrap_or_default());
+            while let Some(signal) = self.signals.read_signal()? {
                 if i32::try_from(signal.ssi_signo) != Ok(Signal::SIGCHLD as i32) {
                     return killed(program);
                 }
             }
-            if heard && is_listening {
+            if is_heard {
                 let order = self.order()?;
                 is_listening = order.is_some();
                 let grace = match order {
@@ -300,6 +303,18 @@ impl Keeper {
         // What is no order comes from no node: then this ends as without one.
         Ok(serde_json::from_slice(&line).ok())
     }
+}
+
+/// Why nothing encloses a program; an error if something must.
+fn uncontained(required: bool, obstacles: &[String]) -> Result<String, Failure> {
+    let why = obstacles.join("; ");
+    if required { Err(Failure::of("contain it, which its file requires", why)) } else { Ok(why) }
+}
+
+/// Whether an error says that this machine has no namespaces for the account, now or ever.
+fn is_lacking(error: Errno) -> bool {
+    // ENOSPC: of these it may have none, or has too many (user_namespaces(7)).
+    matches!(error, Errno::EPERM | Errno::EACCES | Errno::ENOSYS | Errno::EINVAL | Errno::ENOSPC | Errno::EUSERS)
 }
 
 /// Has the kernel end this process with the one that started it.
@@ -355,4 +370,17 @@ fn end_all() {
 fn pause() {
     // An interruption makes the pause shorter.
     let _ = poll(&mut [], PollTimeout::from(KILL_PAUSE));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_requires_to_be_contained_is_not_started_where_nothing_contains() {
+        let obstacles = ["no namespaces", "no Landlock"].map(str::to_owned);
+        assert_eq!(uncontained(false, &obstacles).as_deref(), Ok("no namespaces; no Landlock"));
+        let refused = uncontained(true, &obstacles).expect_err("it is required").to_string();
+        assert_eq!(refused, "cannot contain it, which its file requires: no namespaces; no Landlock");
+    }
 }

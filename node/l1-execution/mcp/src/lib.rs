@@ -24,8 +24,9 @@ use std::time::Duration;
 
 use althing_execution::http::{client_to, elsewhere};
 use althing_execution::lease::META;
-use althing_execution::process::ProcessConfig;
+use althing_execution::process::{EgressRules, ProcessConfig, Refusals};
 use althing_execution::relayed::Relayed;
+use althing_execution::secrets::ServerSecrets;
 use althing_execution::tools::{Definition, Fault, ToolServer};
 use althing_execution::{AgentState, Containment};
 use althing_td::ToolServerSpec;
@@ -72,6 +73,8 @@ struct Server {
     folder: PathBuf,
     secret: Option<String>,
     config: ProcessConfig,
+    rules: EgressRules,
+    refusals: Refusals,
     connection: Mutex<Option<Connection>>,
     /// How its program is contained, or was when it ran last.
     containment: std::sync::Mutex<Option<Containment>>,
@@ -91,14 +94,20 @@ struct Connection {
 pub fn server(
     spec: &ToolServerSpec,
     folder: &Path,
-    secret: Option<String>,
+    secrets: ServerSecrets,
     config: &ProcessConfig,
 ) -> Arc<dyn ToolServer> {
+    let rules = match spec {
+        ToolServerSpec::Command { sandbox, .. } => EgressRules::of(sandbox, secrets.asked),
+        _ => EgressRules::default(),
+    };
     Arc::new(Server {
         spec: spec.clone(),
         folder: folder.to_owned(),
-        secret,
+        secret: secrets.bearer,
         config: config.clone(),
+        rules,
+        refusals: Refusals::default(),
         connection: Mutex::new(None),
         containment: std::sync::Mutex::new(None),
         epoch: Arc::default(),
@@ -142,7 +151,8 @@ impl Server {
     async fn connect(&self) -> Result<Connection, Fault> {
         match &self.spec {
             ToolServerSpec::Command { .. } => {
-                let (mut program, read, write) = Program::start(&self.spec, &self.folder, &self.config)?;
+                let (mut program, read, write) =
+                    Program::start(&self.spec, &self.folder, &self.config, (&self.rules, &self.refusals))?;
                 program.started().await?;
                 self.contained().clone_from(&program.containment().cloned());
                 let transport =
@@ -341,7 +351,8 @@ impl ToolServer for Server {
     }
 
     fn containment(&self) -> Option<Containment> {
-        self.contained().clone()
+        let containment = self.contained().clone();
+        containment.map(|containment| Containment { refused: self.refusals.list(), ..containment })
     }
 
     fn stop(&self) -> BoxFuture<'_, ()> {

@@ -1,16 +1,16 @@
 //! The program of a tool server: kept by a keeper, watched on its standard error, and killed with its children.
 
-use std::io::Write as _;
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use althing_execution::Containment;
-use althing_execution::process::{self, End, Folder, ProcessConfig, ProgramSpec, variables};
+use althing_execution::process::{
+    self, EgressRules, End, Folder, Outlet, ProcessConfig, ProgramSpec, Refusals, variables,
+};
 use althing_execution::tools::Fault;
 use althing_keeper::job::Descriptor;
-use althing_td::{Sandbox, ToolServerSpec, is_hidden};
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
+use althing_td::{Sandbox, ToolServerSpec};
 use tokio::net::unix::pipe::{self, Receiver, Sender};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -19,10 +19,6 @@ use tokio::time::timeout;
 const TOLD: Duration = Duration::from_millis(500);
 /// How long a program may take to end by itself when the node is gone, as when its input is closed: milliseconds.
 const ORPHAN_MS: u64 = 2_000;
-/// The longest line of standard error that is passed on at once, bytes.
-const LINE_BYTES_MAX: u64 = 4 << 10;
-/// Characters of a line that are shown.
-const SAID_CHARS_MAX: usize = 300;
 /// Where programs are looked for without a `PATH`.
 const PATH_DEFAULT: &str = "/usr/bin:/bin";
 
@@ -42,6 +38,7 @@ impl Program {
         spec: &ToolServerSpec,
         home: &Path,
         config: &ProcessConfig,
+        outlet: (&EgressRules, &Refusals),
     ) -> Result<(Program, Receiver, Sender), Fault> {
         let ToolServerSpec::Command { command, cwd, env, sandbox, .. } = spec else {
             return Err(Fault::Unreachable("it is no program".to_owned()));
@@ -60,13 +57,18 @@ impl Program {
         let mut job = job.map_err(|error| Fault::Unreachable(error.to_string()))?;
         job.descriptors = vec![Descriptor::Input, Descriptor::Output, Descriptor::Error];
         job.orphan_ms = ORPHAN_MS;
+        let outlet = match &config.egress {
+            Some(serve) => Outlet::prepare(&mut job, serve, outlet.0, outlet.1).map_err(failed)?,
+            None => None,
+        };
         let (write, input) = pipe::pipe().map_err(failed)?;
         let (output, read) = pipe::pipe().map_err(failed)?;
         let (error, errors) = pipe::pipe().map_err(failed)?;
         let input = input.into_blocking_fd().map_err(failed)?;
         let (output, error) = (output.into_blocking_fd().map_err(failed)?, error.into_blocking_fd().map_err(failed)?);
-        let kept = process::Program::start(&job, &[input.as_fd(), output.as_fd(), error.as_fd()]).map_err(failed)?;
-        let errors = tokio::spawn(passed_on(errors));
+        let kept =
+            process::Program::start(&job, &[input.as_fd(), output.as_fd(), error.as_fd()], outlet).map_err(failed)?;
+        let errors = tokio::spawn(process::passed_on(errors));
         let (sandbox, containment) = (sandbox.clone(), None);
         Ok((Program { kept, errors, sandbox, containment, _own: own }, read, write))
     }
@@ -117,30 +119,6 @@ fn is_there(name: &str, folder: &Path, path: Option<PathBuf>) -> bool {
     std::env::split_paths(&path).any(|at| folder.join(at).join(name).is_file())
 }
 
-/// Passes what a program says on standard error on to the node's, until it is closed; gives the last that it said.
-async fn passed_on(errors: Receiver) -> String {
-    let (mut errors, mut last) = (BufReader::new(errors), String::new());
-    loop {
-        let mut line = Vec::new();
-        let read = (&mut errors).take(LINE_BYTES_MAX).read_until(b'\n', &mut line).await;
-        if !matches!(read, Ok(1..)) {
-            return last;
-        }
-        let said = shown(&String::from_utf8_lossy(&line));
-        if !said.is_empty() {
-            last = said;
-        }
-        // An error means that nobody reads it.
-        let _ = std::io::stderr().write_all(&line);
-    }
-}
-
-/// The start of a line, without what is not seen.
-fn shown(line: &str) -> String {
-    let seen = line.trim().chars().filter(|c| !c.is_control() && !is_hidden(*c));
-    seen.take(SAID_CHARS_MAX).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -155,12 +133,23 @@ mod tests {
     async fn a_program_that_is_missing_or_ends_says_so() {
         let folder = Path::new("/");
         for missing in ["no-such-program-anywhere", "./nowhere/tools.py"] {
-            let refused = Program::start(&command(&[missing]), folder, &ProcessConfig::default()).map(drop);
+            let refused = Program::start(
+                &command(&[missing]),
+                folder,
+                &ProcessConfig::default(),
+                (&EgressRules::default(), &Refusals::default()),
+            )
+            .map(drop);
             assert_eq!(refused, Err(Fault::NoProgram(missing.to_owned())));
         }
         let says = "echo first >&2; printf 'no\\033[1mmodule\\n\\n' >&2; exit 3";
-        let (program, read, write) =
-            Program::start(&command(&["sh", "-c", says]), folder, &ProcessConfig::default()).expect("it starts");
+        let (program, read, write) = Program::start(
+            &command(&["sh", "-c", says]),
+            folder,
+            &ProcessConfig::default(),
+            (&EgressRules::default(), &Refusals::default()),
+        )
+        .expect("it starts");
         let ended = program.ended().await;
         assert_eq!(ended, Some(Fault::Ended { status: 3, said: "no[1mmodule".to_owned() }));
         drop((read, write));

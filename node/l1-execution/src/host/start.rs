@@ -17,9 +17,9 @@ use crate::cost_budget::CostBudget;
 use crate::kernel::AdmitError;
 use crate::memory::{self, Embedder, EmbedderError, Memory, MemoryServer};
 use crate::model::Model;
-use crate::process::ProcessAgent;
 use crate::process::remote::{Agreed, RemoteAgent};
-use crate::secrets::{check_sandbox, granted, with_environment};
+use crate::process::{ProcessAgent, asked_hosts};
+use crate::secrets::{granted, with_secrets};
 use crate::syscalls::SystemCalls;
 use crate::tools::{ToolServer, Tools};
 
@@ -34,9 +34,8 @@ impl Host {
         let failed = |reason| StartError::Secret { name: file.name.clone(), reason };
         let server = |(name, spec): (&String, &ToolServerSpec)| {
             let granted = |secret: &str| granted(contract, &self.ports.secrets, secret);
-            let secret = spec.secret().map(granted).transpose().map_err(failed)?;
-            let spec = with_environment(spec, granted).map_err(failed)?;
-            Ok((name.clone(), (self.ports.connect)(&file.name, &spec, folder, secret)))
+            let (spec, secrets) = with_secrets(spec, granted).map_err(failed)?;
+            Ok((name.clone(), (self.ports.connect)(&file.name, &spec, folder, secrets)))
         };
         file.tools.iter().map(server).collect()
     }
@@ -99,6 +98,7 @@ impl Host {
     ) -> Result<Runtime, StartError> {
         let class = |why| StartError::Class { name: file.name.clone(), class: contract.class.name(), why };
         let without = |reason| StartError::Secret { name: file.name.clone(), reason };
+        let known = |secret: &str| granted(contract, &self.ports.secrets, secret);
         let is_hard = matches!(contract.class, Class::Hrt(_));
         match &file.runtime {
             RuntimeSpec::Native { .. }
@@ -118,13 +118,13 @@ impl Host {
                 Ok(Runtime::Native(build(config, folder, calls).map_err(refused)?))
             }
             RuntimeSpec::Process { sandbox, .. } => {
-                check_sandbox(sandbox, |name| granted(contract, &self.ports.secrets, name)).map_err(without)?;
+                let asked = asked_hosts(sandbox, known).map_err(without)?;
                 let offered = self.ports.program_calls(&calls.tools, contract);
-                Ok(Runtime::Process(Arc::new(ProcessAgent::start(file, folder, contract, &self.process, offered)?)))
+                let program = ProcessAgent::start(file, folder, contract, &self.process, offered, asked)?;
+                Ok(Runtime::Process(Arc::new(program)))
             }
             RuntimeSpec::Remote { url, secret, card, signed_by, leads_to } => {
-                let secret = secret.as_deref().map(|secret| granted(contract, &self.ports.secrets, secret));
-                let secret = secret.transpose().map_err(without)?;
+                let secret = secret.as_deref().map(known).transpose().map_err(without)?;
                 let refused = |reason| StartError::Config { name: file.name.clone(), reason };
                 let key = signed_by.as_ref().map(|key| key.parse()).transpose();
                 let key = key.map_err(|error: althing_td::NoSignerKey| refused(error.to_string()))?;

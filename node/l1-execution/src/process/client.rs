@@ -1,7 +1,8 @@
 //! The A2A client of an agent's program or server, over JSON-RPC: on a socket, on loopback, or at an address.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +10,9 @@ use a2a::{AgentCard, Message, SendMessageResponse, StreamResponse, Task, TaskSta
 use althing_protocol::limits::EXTENSIONS_MAX;
 use althing_td::{MODES_MAX, Place};
 use futures::StreamExt as _;
+use nix::fcntl::{OFlag, open};
+use nix::libc;
+use nix::sys::stat::{Mode, fstat};
 use reqwest::header::AUTHORIZATION;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -105,6 +109,17 @@ pub(crate) struct Client {
     own_card: Arc<OwnCard>,
     /// The turn that it sends messages of, for a program that makes system calls.
     turn: Option<Arc<str>>,
+    /// The very socket that showed the card, by which `http` connects: whatever the program puts in its place, such as a link to
+    /// the socket of somebody else, is not connected to.
+    _socket: Option<Arc<OwnedFd>>,
+}
+
+/// Holds the socket at a path, without following a link.
+fn held(path: &Path) -> std::io::Result<OwnedFd> {
+    let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    let socket = open(path, flags, Mode::empty())?;
+    let is_socket = fstat(&socket)?.st_mode & libc::S_IFMT == libc::S_IFSOCK;
+    if is_socket { Ok(socket) } else { Err(std::io::Error::other("what is there is no socket")) }
 }
 
 /// The program's ids of a task, kept between the turns of the task.
@@ -118,19 +133,31 @@ struct RemoteTask {
 impl Client {
     /// Requests the card until the program shows one.
     pub async fn connect(address: &ProgramAddress) -> Client {
-        let http = Client::http(address, &[], None).expect("a client without a secret");
         let mut patience = CARD_PATIENCE_MIN;
         loop {
-            match Client::card(&http, address, patience).await {
-                Ok(shown) => {
-                    let interface = Interface::chosen(&shown.card.supported_interfaces).unwrap_or_default();
-                    return Client::of(http, address, &shown.card, interface);
-                }
+            match Client::connect_once(address, patience).await {
+                Ok(client) => return client,
                 Err(reason) => tracing::trace!(%address, %reason, "no agent card yet"),
             }
             patience = (patience * 2).min(CARD_PATIENCE_MAX);
             sleep(CARD_RETRY).await;
         }
+    }
+
+    /// Requests the card once, at the socket that is there now.
+    async fn connect_once(address: &ProgramAddress, patience: Duration) -> Result<Client, AgentError> {
+        let (at, socket) = match address {
+            ProgramAddress::Socket(path) => {
+                let socket = held(path).map_err(|error| AgentError::Failed(error.to_string()))?;
+                let held = PathBuf::from(format!("/proc/self/fd/{}", socket.as_raw_fd()));
+                (ProgramAddress::Socket(held), Some(Arc::new(socket)))
+            }
+            other => (other.clone(), None),
+        };
+        let http = Client::http(&at, &[], None).map_err(AgentError::Failed)?;
+        let shown = Client::card(&http, &at, patience).await?;
+        let interface = Interface::chosen(&shown.card.supported_interfaces).unwrap_or_default();
+        Ok(Client { _socket: socket, ..Client::of(http, &at, &shown.card, interface) })
     }
 
     /// A client of HTTP for this address, which follows its name only to these places, if there are any; `secret` is sent as a bearer
@@ -192,7 +219,15 @@ impl Client {
         let Interface { path, tenant } = interface;
         let streams = card.capabilities.streaming.unwrap_or(false);
         let own_card = Arc::new(own_card(card));
-        Client { http, url: format!("{}{path}", address.origin()), tenant, streams, own_card, turn: None }
+        Client {
+            http,
+            url: format!("{}{path}", address.origin()),
+            tenant,
+            streams,
+            own_card,
+            turn: None,
+            _socket: None,
+        }
     }
 
     /// The own card of the program.

@@ -81,7 +81,7 @@ pub enum JobError {
 /// # Errors
 /// See [`JobError`].
 pub fn job(spec: &ProgramSpec<'_>, guarded: &Guarded, own: &Folder) -> Result<Job, JobError> {
-    let spec = ProgramSpec { sockets: &[own.path().to_owned()], ..*spec };
+    let spec = ProgramSpec { sockets: &own.own(), ..*spec };
     let enclosure = match grants(&spec, guarded)? {
         None => None,
         Some(grants) => Some(Enclosure {

@@ -6,18 +6,22 @@
 mod calls;
 mod client;
 mod containment;
+mod egress;
 mod environment;
 mod interface;
 mod machine;
 mod program;
 pub(crate) mod remote;
+mod said;
 mod seen;
 mod socket;
 
 pub use calls::{CallRefused, ProgramCalls, ServeCalls, ServeSocket, TURN_HEADER};
 pub use client::ShownCard;
 pub use containment::{ContainmentError, Guarded, JobError, ProgramSpec, job};
+pub use egress::{AskedHost, EgressRules, Outlet, Refusals, SecretHeader, ServeEgress, asked_hosts};
 pub use program::{Enclosed, End, Program, variables};
+pub use said::passed_on;
 
 use std::collections::BTreeMap;
 use std::os::fd::AsFd as _;
@@ -29,6 +33,7 @@ use a2a::Message;
 use althing_keeper::job::{Descriptor, Job, Limits};
 use althing_td::{AgentFile, ProgramPort, RuntimeSpec, Sandbox};
 use futures::future::BoxFuture;
+use tokio::net::unix::pipe;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -38,7 +43,7 @@ use althing_protocol::Contract;
 use althing_protocol::contract::Class;
 use client::{Client, ProgramAddress};
 pub use environment::environment;
-pub use socket::Folder;
+pub use socket::{Folder, remove_all};
 
 /// How programs are restarted and stopped, and how servers elsewhere are followed.
 #[derive(Debug, Clone)]
@@ -58,6 +63,8 @@ pub struct ProcessConfig {
     pub sockets: Option<PathBuf>,
     /// What no program reaches.
     pub guarded: Guarded,
+    /// Who serves what programs ask of hosts; none: they reach no host.
+    pub egress: Option<ServeEgress>,
 }
 
 impl Default for ProcessConfig {
@@ -70,6 +77,7 @@ impl Default for ProcessConfig {
             check: Duration::from_secs(30),
             sockets: None,
             guarded: Guarded::default(),
+            egress: None,
         }
     }
 }
@@ -114,6 +122,8 @@ struct Shared {
     /// The folder of its file.
     home: PathBuf,
     sandbox: Sandbox,
+    rules: EgressRules,
+    refusals: Refusals,
     /// KiB of memory that each of its processes may write to; 0 for any.
     memory_kib: u64,
     delay_tolerant: bool,
@@ -172,13 +182,15 @@ impl Agent for ProcessAgent {
 }
 
 impl ProcessAgent {
-    /// Starts the program in the background and keeps it running until [`ProcessAgent::stop`] or drop.
+    /// Starts the program in the background and keeps it running until [`ProcessAgent::stop`] or drop. `asked` are the hosts that the
+    /// node asks for it.
     pub fn start(
         file: &AgentFile,
         folder: &Path,
         contract: &Contract,
         config: &ProcessConfig,
         offered: Option<(ServeCalls, ProgramCalls)>,
+        asked: Vec<AskedHost>,
     ) -> Result<ProcessAgent, SpawnError> {
         let RuntimeSpec::Process { command, cwd, env, startup_timeout_ms, port, sandbox } = &file.runtime else {
             return Err(SpawnError::NoProgram(file.name.clone()));
@@ -205,6 +217,8 @@ impl ProcessAgent {
             env: env.clone(),
             home,
             sandbox: sandbox.clone(),
+            rules: EgressRules::of(sandbox, asked),
+            refusals: Refusals::default(),
             memory_kib: contract.compute.memory_bytes.unwrap_or_default() / 1_024,
             delay_tolerant: matches!(contract.class, Class::Dt(_)),
             port: *port,
@@ -241,7 +255,8 @@ impl ProcessAgent {
 
     /// How its program is contained, while it runs.
     pub fn containment(&self) -> Option<Containment> {
-        self.shared.now().containment.clone()
+        let containment = self.shared.now().containment.clone();
+        containment.map(|containment| Containment { refused: self.shared.refusals.list(), ..containment })
     }
 
     /// Gives the turn to the program; waits for it while it is being started.
@@ -363,10 +378,16 @@ impl Shared {
                 ProgramAddress::Socket(path)
             }
         };
-        let said = std::io::stderr();
+        let outlet = match &self.config.egress {
+            Some(serve) => Outlet::prepare(&mut job, serve, &self.rules, &self.refusals)?,
+            None => None,
+        };
+        let (said, from) = pipe::pipe()?;
+        let said = said.into_blocking_fd()?;
+        tokio::spawn(passed_on(from));
         let mut descriptors = vec![said.as_fd(), said.as_fd()];
         descriptors.extend(listener.as_ref().map(|listener| listener.as_fd()));
-        let program = Program::start(&job, &descriptors)?;
+        let program = Program::start(&job, &descriptors, outlet)?;
         Ok(Listening { program, address })
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -15,7 +15,9 @@ use nix::unistd::Pid;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
+use tokio_util::task::AbortOnDropHandle;
 
+use super::egress::Outlet;
 use super::environment::environment;
 
 /// The longest line of a keeper, bytes.
@@ -32,6 +34,10 @@ pub struct Program {
     orders: UnixStream,
     told: BufReader<tokio::net::UnixStream>,
     line: Vec<u8>,
+    /// Where it asks hosts, until it runs.
+    outlet: Option<Outlet>,
+    /// Serves that while it runs.
+    serving: Option<AbortOnDropHandle<()>>,
 }
 
 /// How a program ended.
@@ -47,11 +53,11 @@ pub enum End {
 pub type Enclosed = (Level, String);
 
 impl Program {
-    /// Gives a job to a keeper. Descriptors stay open here.
+    /// Gives a job to a keeper, with the descriptors that it names, but for that of the outlet. They stay open here.
     ///
     /// # Errors
     /// When no keeper can be started, or it does not take the job.
-    pub fn start(job: &Job, descriptors: &[BorrowedFd<'_>]) -> io::Result<Program> {
+    pub fn start(job: &Job, descriptors: &[BorrowedFd<'_>], outlet: Option<Outlet>) -> io::Result<Program> {
         let (orders, theirs) = UnixStream::pair()?;
         let keeper = Command::new(executable())
             .arg0(NAME)
@@ -61,11 +67,13 @@ impl Program {
             .spawn()?;
         let group = keeper.id().and_then(|id| i32::try_from(id).ok()).map(Pid::from_raw);
         let group = group.ok_or_else(|| io::Error::other("its keeper ended at once"))?;
-        send_job(&orders, job, descriptors)?;
+        let mut descriptors = descriptors.to_vec();
+        descriptors.extend(outlet.as_ref().map(|outlet| outlet.theirs.as_fd()));
+        send_job(&orders, job, &descriptors)?;
         let told = orders.try_clone()?;
         told.set_nonblocking(true)?;
         let told = BufReader::new(tokio::net::UnixStream::from_std(told)?);
-        Ok(Program { keeper, group, orders, told, line: Vec::new() })
+        Ok(Program { keeper, group, orders, told, line: Vec::new(), outlet, serving: None })
     }
 
     /// Its keeper.
@@ -80,8 +88,22 @@ impl Program {
     /// How it ended instead.
     pub async fn started(&mut self) -> Result<Enclosed, End> {
         match self.heard().await {
-            Some(Told::Started { level, why }) => Ok((level, why)),
-            Some(Told::Failed { step, why }) => Err(End::Failed(Failure { step, why })),
+            Some(Told::Started { level, why }) => match self.outlet.take().map(|outlet| outlet.open(level)) {
+                Some(Err(because)) => {
+                    // It runs on no longer than this value does.
+                    let because = if why.is_empty() { because } else { format!("{because} ({why})") };
+                    Err(End::Failed(Failure::of("serve what it asks of hosts", because)))
+                }
+                Some(Ok(serving)) => {
+                    self.serving = Some(AbortOnDropHandle::new(tokio::spawn(serving)));
+                    Ok((level, why))
+                }
+                None => Ok((level, why)),
+            },
+            Some(Told::Failed { step, why }) => {
+                let _ = self.keeper.wait().await;
+                Err(End::Failed(Failure::of(step, why)))
+            }
             Some(Told::Ended { .. }) | None => Err(self.end_of_keeper().await),
         }
     }
@@ -90,7 +112,8 @@ impl Program {
     pub async fn ended(&mut self) -> End {
         while let Some(told) = self.heard().await {
             if let Told::Failed { step, why } = told {
-                return End::Failed(Failure { step, why });
+                let _ = self.keeper.wait().await;
+                return End::Failed(Failure::of(step, why));
             }
         }
         self.end_of_keeper().await

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use althing_execution::definition::{Definition, Pins, Unfit};
 use althing_execution::kernel::{Kernel, KernelConfig};
 use althing_execution::process::ProcessConfig;
+use althing_execution::secrets::ServerSecrets;
 use althing_execution::tools::{Fault, ToolServer};
 use althing_execution::{Agent, Builtins, Echo, Host, Loaded, Ports, Scheduling, SoftRuntime, StartError, SystemCalls};
 use althing_protocol::Contract;
@@ -34,7 +35,7 @@ impl ToolServer for Stub {
     }
 }
 
-fn connect(_: &ToolServerSpec, folder: &Path, _: Option<String>) -> Arc<dyn ToolServer> {
+fn connect(_: &ToolServerSpec, folder: &Path, _: ServerSecrets) -> Arc<dyn ToolServer> {
     Arc::new(Stub(folder.to_owned()))
 }
 

@@ -8,7 +8,7 @@ use althing_td::{CardError, ToolServerSpec};
 use tokio::time::timeout;
 
 use althing_execution::definition::Definition;
-use althing_execution::secrets::{SecretLookupError, lookup, with_environment};
+use althing_execution::secrets::{SecretLookupError, lookup, with_secrets};
 use althing_execution::tools::Fault;
 use althing_execution::{Host, remote_card};
 
@@ -98,8 +98,8 @@ pub async fn recognise(
     folder: &Path,
 ) -> Result<Found, Unrecognised> {
     let known = |name: &str| lookup(&host.ports.secrets, name);
-    let secret = at.secret().map(known).transpose()?;
-    let at = &with_environment(at, known)?;
+    let (at, secrets) = &with_secrets(at, known)?;
+    let secret = secrets.bearer.clone();
     let web = Web::leading_to(at.leads_to());
     let (mut description, mut card) = (String::new(), String::new());
     if let ToolServerSpec::Url { url, .. } | ToolServerSpec::Thing { thing: url, .. } = at {
@@ -119,7 +119,7 @@ pub async fn recognise(
             Err(error) => card = error.to_string(),
         }
     }
-    let server = (host.ports.connect)("", at, folder, secret);
+    let server = (host.ports.connect)("", at, folder, secrets.clone());
     let listed = timeout(LISTING, server.tools()).await;
     server.stop().await;
     let failed = |why: String| match at {

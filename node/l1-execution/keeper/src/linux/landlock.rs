@@ -58,7 +58,7 @@ pub(super) fn restrict(level: Level, grants: &Grants, ports: &[u16]) -> Result<u
         LandlockStatus::Available { effective_abi, .. } if status.ruleset != RulesetStatus::NotEnforced => {
             Ok(effective_abi as u8)
         }
-        _ if among_others => Err(Failure::of(
+        _ if among_others => Err(Failure::lacking(
             STEP,
             "this kernel has no Landlock, or it was started without (CONFIG_SECURITY_LANDLOCK, and landlock among lsm=)",
         )),

@@ -46,14 +46,18 @@ pub(super) fn enter(grants: &Grants) -> Result<(), Failure> {
     let steps = plan(grants, &Disk);
     let nothing = None::<&str>;
     let private = MsFlags::MS_PRIVATE | MsFlags::MS_REC;
-    mount(nothing, "/", nothing, private, nothing).map_err(|why| Failure::of("keep mounts apart", why))?;
-    let outside = root().map_err(|why| Failure::of("open /", why))?;
+    mount(nothing, "/", nothing, private, nothing).map_err(|why| Failure::by("keep mounts apart", why))?;
+    let outside = root().map_err(|why| Failure::by("open /", why))?;
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
-    mount(Some("tmpfs"), "/proc", Some("tmpfs"), flags, Some(ROOT)).map_err(|why| Failure::of("mount a root", why))?;
+    mount(Some("tmpfs"), "/proc", Some("tmpfs"), flags, Some(ROOT)).map_err(|why| Failure::by("mount a root", why))?;
     // The old root then lies over the new one: a path that begins at the root does not see it.
     let exchanged = chdir("/proc").and_then(|()| pivot_root(".", ".")).and_then(|()| chdir("/"));
-    exchanged.map_err(|why| Failure::of("exchange the root", why))?;
-    let inside = root().map_err(|why| Failure::of("open the new root", why))?;
+    // A root that is the initramfs cannot be exchanged.
+    exchanged.map_err(|why| match why {
+        Errno::EINVAL => Failure::lacking("exchange the root", why),
+        why => Failure::by("exchange the root", why),
+    })?;
+    let inside = root().map_err(|why| Failure::by("open the new root", why))?;
     let new = Root { outside, inside };
     new.furnish()?;
     for step in &steps {
@@ -64,9 +68,9 @@ pub(super) fn enter(grants: &Grants) -> Result<(), Failure> {
             new.close(at)?;
         }
     }
-    umount2(".", MntFlags::MNT_DETACH).map_err(|why| Failure::of("detach the old root", why))?;
+    umount2(".", MntFlags::MNT_DETACH).map_err(|why| Failure::by("detach the old root", why))?;
     new.close(Path::new("/"))?;
-    chdir("/").map_err(|why| Failure::of("enter the new root", why))
+    chdir("/").map_err(|why| Failure::by("enter the new root", why))
 }
 
 fn root() -> nix::Result<OwnedFd> {
@@ -86,8 +90,10 @@ impl Root {
         self.folder(Path::new("/proc"))?;
         let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC | MsFlags::MS_RDONLY;
         mount(Some("proc"), "/proc", Some("proc"), flags, None::<&str>).map_err(|why| match why {
-            Errno::EPERM => Failure::of(PROC, format!("{why} (in a container, while parts of its /proc are masked)")),
-            why => Failure::of(PROC, why),
+            Errno::EPERM => {
+                Failure::lacking(PROC, format!("{why} (in a container, while parts of its /proc are masked)"))
+            }
+            why => Failure::by(PROC, why),
         })?;
         self.folder(Path::new("/dev"))?;
         for device in DEVICES.map(Path::new) {
@@ -137,7 +143,7 @@ impl Root {
         let parent = at.parent().unwrap_or(Path::new("/"));
         match held(&self.inside, parent).and_then(|parent| made(&parent, name)) {
             Ok(()) | Err(Errno::EEXIST) => Ok(()),
-            Err(why) => Err(Failure::of(format!("make {}", at.display()), why)),
+            Err(why) => Err(Failure::by(format!("make {}", at.display()), why)),
         }
     }
 
@@ -148,13 +154,13 @@ impl Root {
             Ok(source) => source,
             // It has gone since, or the account cannot reach it either.
             Err(Errno::ENOENT | Errno::ENOTDIR | Errno::EACCES) => return Ok(()),
-            Err(why) => return Err(Failure::of(step(), why)),
+            Err(why) => return Err(Failure::by(step(), why)),
         };
-        let found = fstat(&source).map_err(|why| Failure::of(step(), why))?;
+        let found = fstat(&source).map_err(|why| Failure::by(step(), why))?;
         if (found.st_mode & libc::S_IFMT == libc::S_IFDIR) != is_folder {
             return Err(Failure::of(step(), "it was exchanged for something else meanwhile; start again"));
         }
-        self.over(at, &source, attributes).map_err(|why| Failure::of(step(), hint(why)))
+        self.over(at, &source, attributes).map_err(|why| Failure::by(step(), why))
     }
 
     /// Covers a file: a device on a mount without devices can be opened by nobody.
@@ -162,7 +168,7 @@ impl Root {
         let attributes = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC;
         let null = held(&self.outside, Path::new("/dev/null"));
         let covered = null.and_then(|null| self.over(at, &null, attributes));
-        covered.map_err(|why| Failure::of(format!("hide {}", at.display()), hint(why)))
+        covered.map_err(|why| Failure::by(format!("hide {}", at.display()), why))
     }
 
     fn over(&self, at: &Path, source: &OwnedFd, attributes: u64) -> nix::Result<()> {
@@ -179,21 +185,12 @@ impl Root {
         let path = |point: &OwnedFd| format!("/proc/self/fd/{}", point.as_raw_fd());
         let tmpfs = Some("tmpfs");
         let mounted = point.and_then(|point| mount(tmpfs, path(&point).as_str(), tmpfs, flags, Some(options)));
-        mounted.map_err(|why| Failure::of(format!("mount memory over {}", at.display()), why))
+        mounted.map_err(|why| Failure::by(format!("mount memory over {}", at.display()), why))
     }
 
     /// Lets nobody write any more to the file system that is mounted at the path.
     fn close(&self, at: &Path) -> Result<(), Failure> {
         let closed = held(&self.inside, at).and_then(|mount| sys::restrict(mount, MOUNT_ATTR_RDONLY, false));
-        closed.map_err(|why| Failure::of(format!("close {}", at.display()), hint(why)))
-    }
-}
-
-/// What an error of mounts means, where a person cannot know.
-fn hint(why: Errno) -> String {
-    match why {
-        Errno::ENOSYS => format!("{why} (Linux 5.12 or later has it)"),
-        Errno::ELOOP => format!("{why} (a part of the path was exchanged for a link meanwhile)"),
-        why => why.to_string(),
+        closed.map_err(|why| Failure::by(format!("close {}", at.display()), why))
     }
 }

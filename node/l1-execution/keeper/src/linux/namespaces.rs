@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use nix::errno::Errno;
 use nix::sched::CloneFlags;
 use nix::unistd::{Gid, Uid, sethostname};
 
@@ -30,8 +31,8 @@ const HOST: &str = "localhost";
 /// What this machine does not allow; the process is then of no use any more.
 pub fn enter(grants: &Grants, account: (Uid, Gid)) -> Result<(), Failure> {
     map(account)?;
-    sethostname(HOST).map_err(|why| Failure::of("name the host", why))?;
-    sys::raise_loopback().map_err(|why| Failure::of("bring up loopback", why))?;
+    sethostname(HOST).map_err(|why| Failure::by("name the host", why))?;
+    sys::raise_loopback().map_err(|why| Failure::by("bring up loopback", why))?;
     mounts::enter(grants)
 }
 
@@ -43,7 +44,10 @@ fn map((uid, gid): (Uid, Gid)) -> Result<(), Failure> {
     let groups = ("setgroups", "deny".to_owned());
     for (file, text) in [groups, ("uid_map", same(uid.as_raw())), ("gid_map", same(gid.as_raw()))] {
         let file = format!("/proc/self/{file}");
-        fs::write(&file, text).map_err(|why| Failure::of(format!("write {file}"), why))?;
+        fs::write(&file, text).map_err(|why| {
+            let errno = Errno::from_raw(why.raw_os_error().unwrap_or_default());
+            Failure::by(format!("write {file}"), errno)
+        })?;
     }
     Ok(())
 }

@@ -79,6 +79,8 @@ const REFUSED: &[i64] = &[
     libc::SYS_ioperm,
 ];
 
+/// `fchmodat2` of Linux 6.6, under one number on all architectures.
+const FCHMODAT2: i64 = 452;
 /// `open_tree_attr` of Linux 6.15, which libc does not name; the number is the same on all architectures.
 const OPEN_TREE_ATTR: i64 = 467;
 
@@ -91,6 +93,25 @@ const NAMESPACES: [libc::c_int; 7] = [
     libc::CLONE_NEWUSER,
     libc::CLONE_NEWPID,
     libc::CLONE_NEWNET,
+];
+
+/// Bits of a file's mode that have whoever executes it act as the account, from outside of the enclosure too.
+const SET_ID: [u32; 2] = [libc::S_ISUID, libc::S_ISGID];
+/// Calls that give a file its mode: where the flags are, if these must say that it is made, and where the mode is.
+const MODES: &[(i64, Option<u8>, u8)] = &[
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_chmod, None, 1),
+    (libc::SYS_fchmod, None, 1),
+    (libc::SYS_fchmodat, None, 2),
+    (FCHMODAT2, None, 2),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_mknod, None, 1),
+    (libc::SYS_mknodat, None, 2),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_creat, None, 1),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_open, Some(1), 2),
+    (libc::SYS_openat, Some(2), 3),
 ];
 
 /// Requests of `ioctl` that type for the person at the terminal (`TIOCSTI`, `TIOCLINUX`).
@@ -147,6 +168,11 @@ fn refused(level: Level) -> Result<BTreeMap<i64, Vec<SeccompRule>>, BackendError
     unshared.push(has(libc::CLONE_NEWTIME)?);
     rules.insert(libc::SYS_clone, namespaces);
     rules.insert(libc::SYS_unshare, unshared);
+    for (number, made, mode) in MODES {
+        let makes = || made.map(|place| argument(place, MaskedEq(value(libc::O_CREAT)), value(libc::O_CREAT)));
+        let has = |bit: u64| rule(makes().into_iter().chain([argument(*mode, MaskedEq(bit), bit)]).collect());
+        rules.insert(*number, SET_ID.map(u64::from).into_iter().map(has).collect::<Result<_, _>>()?);
+    }
     let typing = TYPING.into_iter().map(|request| rule(vec![argument(1, Eq, request)]));
     rules.insert(libc::SYS_ioctl, typing.collect::<Result<_, _>>()?);
     if level == Level::Landlock {
@@ -155,18 +181,24 @@ fn refused(level: Level) -> Result<BTreeMap<i64, Vec<SeccompRule>>, BackendError
         for (number, place) in [(libc::SYS_sendto, 3), (libc::SYS_sendmsg, 2), (libc::SYS_sendmmsg, 3)] {
             rules.insert(number, vec![rule(vec![argument(place, MaskedEq(flag), flag)])?]);
         }
+        // The limits of other processes end them, which Landlock does not know as a signal.
+        rules.insert(libc::SYS_prlimit64, vec![rule(vec![argument(0, Ne, 0)])?]);
+        // Memory, queues and semaphores of the machine, of which it knows nothing.
+        rules.extend(
+            [libc::SYS_shmget, libc::SYS_shmat, libc::SYS_msgget, libc::SYS_semget].map(|number| (number, Vec::new())),
+        );
     }
     Ok(rules)
 }
 
-/// Which sockets are refused: all but Unix sockets, and TCP and UDP over IPv4 and IPv6. With a network of its own a
-/// program may also ask for its addresses (netlink, the protocol of routes); without, it has no UDP, of which Landlock
-/// knows nothing.
+/// Which sockets are refused: all but TCP and UDP over IPv4 and IPv6. With files and a network of its own a program has also Unix
+/// sockets, and may ask for its addresses (netlink, the protocol of routes); without, it has no UDP, of which Landlock knows
+/// nothing, and could connect to every Unix socket of the account, which Landlock does not keep it from before Linux 7.1.
 fn sockets(level: Level) -> Result<Vec<SeccompRule>, BackendError> {
     let of_its_own = level == Level::Namespaces;
-    let mut families = vec![libc::AF_UNIX, libc::AF_INET, libc::AF_INET6];
+    let mut families = vec![libc::AF_INET, libc::AF_INET6];
     if of_its_own {
-        families.push(libc::AF_NETLINK);
+        families.extend([libc::AF_NETLINK, libc::AF_UNIX]);
     }
     let mut rules = vec![rule(families.into_iter().map(|family| argument(0, Ne, value(family))).collect())?];
     rules.push(rule(vec![argument(0, Eq, value(libc::AF_NETLINK)), argument(2, Ne, 0)])?);

@@ -117,10 +117,36 @@ fn namespaces_and_typing_are_refused_among_other_flags_and_with_bits_that_the_ke
 }
 
 #[test]
+fn no_file_is_made_that_acts_as_the_account_for_whoever_executes_it() {
+    let (made, plain) = (value(libc::O_CREAT | libc::O_WRONLY), value(libc::O_RDONLY));
+    for level in BOTH {
+        for bit in [0o4755, 0o2755, 0o6700] {
+            refuses(level, libc::EPERM, libc::SYS_fchmod, &[0, bit]);
+            refuses(level, libc::EPERM, libc::SYS_fchmodat, &[0, 0, bit]);
+            refuses(level, libc::EPERM, FCHMODAT2, &[0, 0, bit]);
+            refuses(level, libc::EPERM, libc::SYS_mknodat, &[0, 0, bit]);
+            refuses(level, libc::EPERM, libc::SYS_openat, &[0, 0, made, bit]);
+            // Without a file that is made there is no mode, whatever stands in its place.
+            allows(level, libc::SYS_openat, &[0, 0, plain, bit]);
+        }
+        for mode in [0o755, 0o1777] {
+            allows(level, libc::SYS_fchmod, &[0, mode]);
+            allows(level, libc::SYS_openat, &[0, 0, made, mode]);
+        }
+    }
+    refuses(Level::Landlock, libc::EPERM, libc::SYS_prlimit64, &[1, 0]);
+    allows(Level::Landlock, libc::SYS_prlimit64, &[0, 0]);
+    allows(Level::Namespaces, libc::SYS_prlimit64, &[1, 0]);
+}
+
+#[test]
 fn sockets_are_of_the_families_that_are_enclosed() {
     for level in BOTH {
         for kind in [libc::SOCK_STREAM, libc::SOCK_DGRAM, libc::SOCK_SEQPACKET] {
-            allows(level, libc::SYS_socket, &socket(libc::AF_UNIX, kind, 0));
+            match level {
+                Level::Namespaces => allows(level, libc::SYS_socket, &socket(libc::AF_UNIX, kind, 0)),
+                _ => refuses(level, libc::EAFNOSUPPORT, libc::SYS_socket, &socket(libc::AF_UNIX, kind, 0)),
+            }
             allows(level, libc::SYS_socketpair, &socket(libc::AF_UNIX, kind | libc::SOCK_NONBLOCK, 0));
         }
         for family in [libc::AF_PACKET, libc::AF_VSOCK, libc::AF_ALG, libc::AF_BLUETOOTH, libc::AF_UNSPEC] {

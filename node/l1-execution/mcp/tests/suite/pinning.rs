@@ -8,6 +8,7 @@ use std::sync::Arc;
 use althing_execution::AgentState;
 use althing_execution::definition::Unfit;
 use althing_execution::process::ProcessConfig;
+use althing_execution::secrets::ServerSecrets;
 use althing_execution::tools::{ContractGate, ToolError, Tools};
 use althing_td::ToolServerSpec;
 use serde_json::{Value, json};
@@ -63,7 +64,7 @@ fn scene(first: &Value, then: &Value, after: usize, more: &[(&str, &str)]) -> Sc
     let command = vec!["/bin/sh".to_owned(), "server.sh".to_owned()];
     let (env_secrets, sandbox) = Default::default();
     let spec = ToolServerSpec::Command { command, cwd: None, env, env_secrets, sandbox };
-    let server = althing_mcp::server(&spec, folder.path(), None, &ProcessConfig::default());
+    let server = althing_mcp::server(&spec, folder.path(), ServerSecrets::default(), &ProcessConfig::default());
     let servers = BTreeMap::from([("files".to_owned(), server)]);
     let tools = Tools::new("agent", servers, Arc::new(ContractGate::new(vec!["files/*".to_owned()])));
     Scene { folder, tools }
@@ -197,7 +198,12 @@ async fn a_secret_is_not_sent_in_the_clear() {
         secret: Some("K".to_owned()),
         leads_to: Vec::new(),
     };
-    let server = althing_mcp::server(&spec, Path::new("."), Some("hush".to_owned()), &ProcessConfig::default());
+    let server = althing_mcp::server(
+        &spec,
+        Path::new("."),
+        ServerSecrets { bearer: Some("hush".to_owned()), ..ServerSecrets::default() },
+        &ProcessConfig::default(),
+    );
     let error = server.tools().await.expect_err("refused").to_string();
     assert!(error.contains("in the clear") && error.contains("https"), "{error}");
 }

@@ -8,6 +8,7 @@ use std::process::Command;
 use std::sync::{Arc, Mutex};
 
 use althing_execution::process::ProcessConfig;
+use althing_execution::secrets::ServerSecrets;
 use althing_td::ToolServerSpec;
 
 /// Where the server on loopback is.
@@ -25,7 +26,12 @@ async fn node() {
     let _ = rustls::crypto::ring::default_provider().install_default();
     for url in [near.as_str(), FAR] {
         let spec = ToolServerSpec::Url { url: url.to_owned(), secret: Some("KEY".to_owned()), leads_to: Vec::new() };
-        let server = althing_mcp::server(&spec, Path::new("."), Some(SECRET.to_owned()), &ProcessConfig::default());
+        let server = althing_mcp::server(
+            &spec,
+            Path::new("."),
+            ServerSecrets { bearer: Some(SECRET.to_owned()), ..ServerSecrets::default() },
+            &ProcessConfig::default(),
+        );
         server.tools().await.expect_err("nobody answers");
     }
 }

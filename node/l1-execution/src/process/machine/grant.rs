@@ -1,7 +1,7 @@
 //! What a program is granted: its folder, its interpreter, what its command and its environment name, what its file
 //! grants, and what every program needs of the system.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use super::package::{modules, package};
 use super::scope::Scope;
@@ -103,11 +103,14 @@ pub fn reach(
     scope.search = path.split(':').map(|folder| scope.cwd.join(folder)).collect();
     let (name, arguments) = spec.command.split_first().ok_or(ContainmentError::NoCommand)?;
     interpreter::program(&mut scope, name)?;
-    for argument in arguments.iter().filter(|argument| argument.len() <= ARGUMENT_BYTES_MAX) {
+    // What is granted by the way is what people are shown: whole paths, and what lies below where it starts.
+    let is_plain = |argument: &&String| {
+        let path = Path::new(argument.as_str());
+        argument.len() <= ARGUMENT_BYTES_MAX
+            && (path.is_absolute() || !path.components().any(|part| part == Component::ParentDir))
+    };
+    for argument in arguments.iter().filter(is_plain) {
         named(&mut scope, argument);
-        if let Some((_, value)) = argument.split_once('=').filter(|(_, value)| value.starts_with('/')) {
-            named(&mut scope, value);
-        }
     }
     variables(&mut scope, spec);
     for folder in PRIVATE {
@@ -166,7 +169,8 @@ fn stated(scope: &mut Scope<'_>, spec: &ProgramSpec<'_>, home: Option<&Path>) ->
             if way.kind == Kind::Missing {
                 return Err(ContainmentError::NotThere { key, path });
             }
-            if scope.is_hidden(&way.end) {
+            // What it may write it may rename: what is hidden in there would not stay so.
+            if scope.is_hidden(&way.end) || (key == "write" && scope.holds_hidden(&way.end)) {
                 let key = if key == "write" { "sandbox: write" } else { "sandbox: read" };
                 return Err(ContainmentError::NodesOwn { key, path });
             }

@@ -237,7 +237,8 @@ const CASES: &[Case] = &[
     ),
     ("python3 /srv/app/serve.py", &[("/srv/app/serve.py", "")], &["/srv/app"]),
     ("python3 /srv/serve.py", &[("/srv/serve.py", "")], &["/srv/serve.py"]),
-    ("cat --config=/etc/shadow /home/me/.ssh/id", &[("/usr/bin/cat", "ELF")], &["/etc/shadow", "/home/me/.ssh/id"]),
+    // What is shown to whoever installs it: whole paths. No other argument leads out of its folder.
+    ("cat --config=/etc/shadow ../me/.ssh/id /home/me/.ssh/id", &[("/usr/bin/cat", "ELF")], &["/home/me/.ssh/id"]),
     // What is too wide, a device, or the node's own is granted by no argument.
     ("cat /home/me / /etc /dev/sda", &[("/usr/bin/cat", "ELF"), ("/dev/sda", "device")], &[]),
     ("cat /home/me/.local/share/althing/node/node.key", &[("/usr/bin/cat", "ELF")], &[]),

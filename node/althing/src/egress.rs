@@ -1,0 +1,135 @@
+//! What programs ask of hosts, served by the proxy of `althing_egress`.
+
+use std::net::{IpAddr, TcpListener};
+use std::sync::Arc;
+
+use althing_egress::{Bounds, Egress, Event, NoHeaderValue, Outcome, Rules, Scheme, SecretValue, Target, place};
+use althing_execution::process::{AskedHost, EgressRules, Refusals, ServeEgress};
+use althing_fetch::header::HeaderName;
+use althing_fetch::{Fetch, FetchError, Net, SystemResolver};
+use futures::future::BoxFuture;
+
+/// The port of a host that is asked by TLS, unless its file names another.
+const HTTPS: u16 = 443;
+/// The port of one that is asked in the clear.
+const HTTP: u16 = 80;
+
+/// Serves what programs ask of hosts, which may also lead into these nets.
+///
+/// # Errors
+/// When no HTTP client can be made.
+pub fn serve(nets: Vec<Net>) -> Result<ServeEgress, FetchError> {
+    let fetch = Fetch::new(nets, Arc::new(SystemResolver))?;
+    Ok(ServeEgress(Arc::new(move |listeners, rules, refusals| serve_one(&fetch, listeners, &rules, refusals))))
+}
+
+fn serve_one(
+    fetch: &Fetch,
+    listeners: Vec<TcpListener>,
+    rules: &EgressRules,
+    refusals: Refusals,
+) -> Result<BoxFuture<'static, ()>, String> {
+    let hosts = Rules::read(rules.hosts.iter().map(String::as_str)).map_err(|error| error.to_string())?;
+    let targets = rules.asked.iter().map(target).collect::<Result<Vec<_>, String>>()?;
+    let told = move |event: Event| {
+        if let Some(words) = refusal(&event)
+            && refusals.note(&words)
+        {
+            tracing::warn!(host = event.host, port = event.port, "a program was refused: {words}");
+        }
+    };
+    let egress = Egress::new(fetch.clone(), Arc::new(told), Bounds::default());
+    let mut listeners = listeners.into_iter().map(|listener| {
+        listener.set_nonblocking(true)?;
+        tokio::net::TcpListener::from_std(listener)
+    });
+    let mut next = || {
+        let listener = listeners.next().ok_or_else(|| "a socket of its loopback is missing".to_owned())?;
+        listener.map_err(|error| error.to_string())
+    };
+    let proxy = egress.clone().serve(next()?, hosts);
+    let mut served = Vec::new();
+    for target in targets {
+        served.push(egress.clone().serve_host(next()?, target));
+    }
+    Ok(Box::pin(async move {
+        futures::future::join(proxy, futures::future::join_all(served)).await;
+    }))
+}
+
+/// A host that the node asks: by TLS, unless it is this very machine.
+fn target(asked: &AskedHost) -> Result<Target, String> {
+    let named = match asked.port {
+        Some(port) if asked.host.contains(':') => format!("[{}]:{port}", asked.host),
+        Some(port) => format!("{}:{port}", asked.host),
+        None if asked.host.contains(':') => format!("[{}]", asked.host),
+        None => asked.host.clone(),
+    };
+    let (host, port) = place(&named).map_err(|error| error.to_string())?;
+    let is_here = host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
+    let (scheme, usual) = if is_here { (Scheme::Http, HTTP) } else { (Scheme::Https, HTTPS) };
+    let headers = asked.headers.iter().map(|header| {
+        let name = HeaderName::from_bytes(header.name.as_bytes()).map_err(|error| error.to_string())?;
+        let secrets: Vec<&str> = header.secrets.iter().map(String::as_str).collect();
+        let value = SecretValue::new(&header.value, &secrets).map_err(|error: NoHeaderValue| error.to_string())?;
+        Ok((name, value))
+    });
+    let headers = headers.collect::<Result<Vec<_>, String>>()?;
+    Target::new(scheme, &host, port.unwrap_or(usual), &asked.path, headers).map_err(|error| error.to_string())
+}
+
+/// What a program was refused, and what to do about it; none if it reached the host.
+fn refusal(event: &Event) -> Option<String> {
+    let Event { host, port, outcome } = event;
+    match outcome {
+        Outcome::Reached => None,
+        Outcome::Denied { write } => Some(format!("{host}:{port}: write `sandbox: {{ egress: [{write}] }}`")),
+        Outcome::Failed { why } => Some(format!("{host}:{port}: {why}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use althing_execution::process::SecretHeader;
+
+    use super::*;
+
+    fn asked(host: &str, port: Option<u16>) -> AskedHost {
+        let header = SecretHeader {
+            name: "Authorization".to_owned(),
+            value: "Bearer k".to_owned(),
+            secrets: vec!["k".to_owned()],
+        };
+        AskedHost {
+            host: host.to_owned(),
+            port,
+            path: String::new(),
+            variable: "URL".to_owned(),
+            headers: vec![header],
+        }
+    }
+
+    #[test]
+    fn a_host_is_asked_by_tls_unless_it_is_this_machine() {
+        for (host, port, expected) in [
+            ("api.example.org", None, ("api.example.org", 443)),
+            ("api.example.org", Some(8443), ("api.example.org", 8443)),
+            ("127.0.0.1", Some(11_434), ("127.0.0.1", 11_434)),
+            ("::1", None, ("::1", 80)),
+        ] {
+            let target = target(&asked(host, port)).expect(host);
+            assert_eq!((target.host(), target.port()), expected);
+        }
+    }
+
+    #[test]
+    fn what_was_refused_is_told_with_what_to_write() {
+        let event = |outcome| Event { host: "api.example.org".to_owned(), port: 443, outcome };
+        assert_eq!(refusal(&event(Outcome::Reached)), None);
+        let denied = event(Outcome::Denied { write: "api.example.org".to_owned() });
+        let words = "api.example.org:443: write `sandbox: { egress: [api.example.org] }`";
+        assert_eq!(refusal(&denied).as_deref(), Some(words));
+        let failed = event(Outcome::Failed { why: "it does not answer".to_owned() });
+        assert_eq!(refusal(&failed).as_deref(), Some("api.example.org:443: it does not answer"));
+    }
+}

@@ -1,0 +1,243 @@
+//! What a program asks of hosts: which hosts its file names, and what the node adds to what it asks them. Who serves that is a
+//! port.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::io;
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex};
+
+use althing_keeper::Level;
+use althing_keeper::channel::take_listeners;
+use althing_keeper::job::{Descriptor, Job};
+use althing_td::{Egress, Sandbox};
+use futures::future::BoxFuture;
+
+/// Variables by which programs find a proxy, in both spellings that are usual.
+const PROXY_VARIABLES: [&str; 6] = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"];
+/// Those that say what is asked without it.
+const DIRECT_VARIABLES: [&str; 2] = ["NO_PROXY", "no_proxy"];
+/// What is asked without the proxy: the program's own loopback.
+const DIRECT: &str = "localhost,127.0.0.1,::1";
+/// Node.js follows the variables of proxies where this is set (since 24).
+const NODE_VARIABLE: (&str, &str) = ("NODE_USE_ENV_PROXY", "1");
+/// Refusals of one program that are shown.
+const REFUSALS_MAX: usize = 32;
+
+/// A host that the node asks for a program.
+#[derive(Clone)]
+pub struct AskedHost {
+    /// The host.
+    pub host: String,
+    /// Its port; none: 443.
+    pub port: Option<u16>,
+    /// The path below which it is asked; empty: any.
+    pub path: String,
+    /// The variable by which the program is told where it asks.
+    pub variable: String,
+    /// What is added to each request.
+    pub headers: Vec<SecretHeader>,
+}
+
+/// A header with secrets in it.
+#[derive(Clone)]
+pub struct SecretHeader {
+    /// Its name.
+    pub name: String,
+    /// Its value, with the secrets.
+    pub value: String,
+    /// The secrets.
+    pub secrets: Vec<String>,
+}
+
+impl fmt::Debug for AskedHost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AskedHost").field("host", &self.host).finish_non_exhaustive()
+    }
+}
+
+/// The hosts that the node asks for a program, with the secrets that `secret` looks up.
+///
+/// # Errors
+/// Those of `secret`.
+pub fn asked_hosts<E>(sandbox: &Sandbox, secret: impl Fn(&str) -> Result<String, E>) -> Result<Vec<AskedHost>, E> {
+    let asked = |egress: &Egress| {
+        let Some(variable) = egress.variable.clone() else { return Ok(None) };
+        let secrets: Vec<String> = egress.secrets().into_iter().map(&secret).collect::<Result<_, E>>()?;
+        let headers = egress.headers_with(&secret)?.into_iter();
+        let headers = headers.map(|(name, value)| SecretHeader { name, value, secrets: secrets.clone() }).collect();
+        let (host, path) = (egress.name().to_owned(), egress.path.clone().unwrap_or_default());
+        Ok(Some(AskedHost { host, port: egress.port(), path, variable, headers }))
+    };
+    sandbox.egress.iter().filter_map(|egress| asked(egress).transpose()).collect()
+}
+
+/// What a program may ask of hosts.
+#[derive(Debug, Clone, Default)]
+pub struct EgressRules {
+    /// The hosts that it asks itself, through the proxy.
+    pub hosts: Vec<String>,
+    /// Those that the node asks for it.
+    pub asked: Vec<AskedHost>,
+}
+
+impl EgressRules {
+    /// What a file names, with the hosts that the node asks.
+    #[must_use]
+    pub fn of(sandbox: &Sandbox, asked: Vec<AskedHost>) -> EgressRules {
+        let direct = sandbox.egress.iter().filter(|egress| egress.variable.is_none());
+        EgressRules { hosts: direct.map(|egress| egress.host.clone()).collect(), asked }
+    }
+
+    fn has_secrets(&self) -> bool {
+        self.asked.iter().any(|asked| !asked.headers.is_empty())
+    }
+}
+
+/// What a program was refused, in words for its owner: each once, the first of them.
+#[derive(Debug, Clone, Default)]
+pub struct Refusals(Arc<Mutex<BTreeSet<String>>>);
+
+impl Refusals {
+    /// Notes one; whether it is new.
+    pub fn note(&self, words: &str) -> bool {
+        let mut all = self.0.lock().expect("no holder of refusals panics");
+        (all.len() < REFUSALS_MAX || all.contains(words)) && all.insert(words.to_owned())
+    }
+
+    /// All of them.
+    #[must_use]
+    pub fn list(&self) -> Vec<String> {
+        self.0.lock().expect("no holder of refusals panics").iter().cloned().collect()
+    }
+}
+
+/// Serves what one program asks of hosts, until it is dropped: by the first listener as a proxy, by the others as the hosts that
+/// the node asks, in their order. The error is for the owner.
+pub type Serve =
+    dyn Fn(Vec<TcpListener>, EgressRules, Refusals) -> Result<BoxFuture<'static, ()>, String> + Send + Sync;
+
+/// Who serves what programs ask of hosts.
+#[derive(Clone)]
+pub struct ServeEgress(pub Arc<Serve>);
+
+impl fmt::Debug for ServeEgress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ServeEgress")
+    }
+}
+
+/// Where one program asks, before it runs.
+pub struct Outlet {
+    serve: ServeEgress,
+    rules: EgressRules,
+    refusals: Refusals,
+    /// On this machine's loopback, for a program that has none of its own.
+    here: Vec<TcpListener>,
+    /// By this the sockets of its own loopback come.
+    stream: UnixStream,
+    /// The keeper's end of it.
+    pub(super) theirs: UnixStream,
+}
+
+impl Outlet {
+    /// Prepares where a contained program asks, and tells it in its environment.
+    ///
+    /// # Errors
+    /// When there is no port free, or no socket can be made.
+    pub fn prepare(
+        job: &mut Job,
+        serve: &ServeEgress,
+        rules: &EgressRules,
+        refusals: &Refusals,
+    ) -> io::Result<Option<Outlet>> {
+        let Some(enclosure) = &mut job.enclosure else { return Ok(None) };
+        let listen = |_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
+        let here = (0..=rules.asked.len()).map(listen).collect::<io::Result<Vec<_>>>()?;
+        let ports = here.iter().map(|listener| Ok(listener.local_addr()?.port())).collect::<io::Result<Vec<_>>>()?;
+        job.environment.extend(variables(&ports, &rules.asked));
+        enclosure.ports.extend(&ports);
+        // Its own loopback has the same ports, which nobody else has there.
+        enclosure.listen = ports;
+        let (stream, theirs) = UnixStream::pair()?;
+        job.descriptors.push(Descriptor::Listeners);
+        let (serve, rules, refusals) = (serve.clone(), rules.clone(), refusals.clone());
+        Ok(Some(Outlet { serve, rules, refusals, here, stream, theirs }))
+    }
+
+    /// Serves what the program asks, which runs enclosed by that level.
+    ///
+    /// # Errors
+    /// Why it cannot be served, for the owner.
+    pub fn open(self, level: Level) -> Result<BoxFuture<'static, ()>, String> {
+        let listeners = match level {
+            Level::Namespaces => take_listeners(&self.stream).map_err(|error| error.to_string())?,
+            _ if self.rules.has_secrets() => {
+                let why = "its file has the node add secrets to what it asks (sandbox: egress with headers), and where a \
+                           program has no network of its own, every account of this machine could ask so";
+                return Err(why.to_owned());
+            }
+            _ => self.here,
+        };
+        (self.serve.0)(listeners, self.rules, self.refusals)
+    }
+}
+
+/// How a program is told where it asks: at the first port through the proxy, at the others the hosts.
+fn variables(ports: &[u16], asked: &[AskedHost]) -> BTreeMap<String, String> {
+    let at = |port: &u16| format!("http://127.0.0.1:{port}");
+    let mut all: BTreeMap<String, String> = BTreeMap::new();
+    if let Some(proxy) = ports.first() {
+        all.extend(PROXY_VARIABLES.map(|name| (name.to_owned(), at(proxy))));
+        all.extend(DIRECT_VARIABLES.map(|name| (name.to_owned(), DIRECT.to_owned())));
+        all.insert(NODE_VARIABLE.0.to_owned(), NODE_VARIABLE.1.to_owned());
+    }
+    for (port, asked) in ports.iter().skip(1).zip(asked) {
+        all.insert(asked.variable.clone(), at(port) + &asked.path);
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn sandbox() -> Sandbox {
+        let headers = json!({ "Authorization": "Bearer {KEY}", "X-Team": "a" });
+        serde_json::from_value(json!({ "egress": [
+            "api.example.org",
+            { "host": "models.example.org:8443", "variable": "MODELS", "path": "/v1", "headers": headers },
+        ] }))
+        .expect("a sandbox")
+    }
+
+    #[test]
+    fn hosts_with_a_variable_are_asked_by_the_node_and_the_others_by_the_program() {
+        let secret = |name: &str| Ok::<_, ()>(format!("<{name}>"));
+        let rules = EgressRules::of(&sandbox(), asked_hosts(&sandbox(), secret).expect("it is there"));
+        assert_eq!(rules.hosts, ["api.example.org"]);
+        let [asked] = rules.asked.as_slice() else { panic!("{rules:?}") };
+        assert_eq!((asked.host.as_str(), asked.port, asked.path.as_str()), ("models.example.org", Some(8443), "/v1"));
+        let headers: Vec<_> =
+            asked.headers.iter().map(|header| (header.name.as_str(), header.value.as_str())).collect();
+        assert_eq!(headers, [("Authorization", "Bearer <KEY>"), ("X-Team", "a")]);
+        assert_eq!(asked.headers[0].secrets, ["<KEY>"]);
+        assert!(!format!("{rules:?}").contains("<KEY>"), "no secret is shown");
+        assert_eq!(asked_hosts(&sandbox(), |name| Err::<String, _>(name.to_owned())).map(drop), Err("KEY".to_owned()));
+        let told = variables(&[7, 8], &rules.asked);
+        assert_eq!(told["https_proxy"], "http://127.0.0.1:7");
+        assert_eq!(told["MODELS"], "http://127.0.0.1:8/v1");
+        assert!(!format!("{told:?}").contains("<KEY>"), "nor told the program");
+    }
+
+    #[test]
+    fn refusals_are_shown_once_and_not_without_end() {
+        let refusals = Refusals::default();
+        assert!(refusals.note("a") && !refusals.note("a"));
+        let noted = (0..100).filter(|n| refusals.note(&n.to_string())).count();
+        assert_eq!((noted, refusals.list().len()), (REFUSALS_MAX - 1, REFUSALS_MAX));
+    }
+}
