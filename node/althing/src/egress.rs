@@ -4,7 +4,8 @@ use std::net::{IpAddr, TcpListener};
 use std::sync::Arc;
 
 use althing_egress::{Bounds, Egress, Event, NoHeaderValue, Outcome, Rules, Scheme, SecretValue, Target, place};
-use althing_execution::process::{AskedHost, EgressRules, Refusals, ServeEgress};
+use althing_execution::process::{AskedHost, EgressRules, ServeEgress};
+use althing_execution::{Access, Refusal, Refusals};
 use althing_fetch::header::HeaderName;
 use althing_fetch::{Fetch, FetchError, Net, SystemResolver};
 use futures::future::BoxFuture;
@@ -32,10 +33,11 @@ fn serve_one(
     let hosts = Rules::read(rules.hosts.iter().map(String::as_str)).map_err(|error| error.to_string())?;
     let targets = rules.asked.iter().map(target).collect::<Result<Vec<_>, String>>()?;
     let told = move |event: Event| {
-        if let Some(words) = refusal(&event)
-            && refusals.note(&words)
-        {
-            tracing::warn!(host = event.host, port = event.port, "a program was refused: {words}");
+        if let Some(refusal) = refusal(&event) {
+            let words = refusal.to_string();
+            if refusals.add(refusal) {
+                tracing::warn!(host = event.host, port = event.port, "a program was refused: {words}");
+            }
         }
     };
     let egress = Egress::new(fetch.clone(), Arc::new(told), Bounds::default());
@@ -79,12 +81,15 @@ fn target(asked: &AskedHost) -> Result<Target, String> {
 }
 
 /// What a program was refused, and what to do about it; none if it reached the host.
-fn refusal(event: &Event) -> Option<String> {
+fn refusal(event: &Event) -> Option<Refusal> {
     let Event { host, port, outcome } = event;
+    let connect = |path, write| Some(Refusal { access: Access::Connect, path, write });
     match outcome {
         Outcome::Reached => None,
-        Outcome::Denied { write } => Some(format!("{host}:{port}: write `sandbox: {{ egress: [{write}] }}`")),
-        Outcome::Failed { why } => Some(format!("{host}:{port}: {why}")),
+        Outcome::Denied { write } => {
+            connect(format!("{host}:{port}"), Some(format!("sandbox: {{ egress: [{write}] }}")))
+        }
+        Outcome::Failed { why } => connect(format!("{host}:{port}"), Some(format!("it failed: {why}"))),
     }
 }
 
@@ -127,9 +132,11 @@ mod tests {
         let event = |outcome| Event { host: "api.example.org".to_owned(), port: 443, outcome };
         assert_eq!(refusal(&event(Outcome::Reached)), None);
         let denied = event(Outcome::Denied { write: "api.example.org".to_owned() });
-        let words = "api.example.org:443: write `sandbox: { egress: [api.example.org] }`";
-        assert_eq!(refusal(&denied).as_deref(), Some(words));
+        let said = |event| refusal(event).map(|refusal| refusal.to_string());
+        let words = "connect to api.example.org:443 (sandbox: { egress: [api.example.org] })";
+        assert_eq!(said(&denied).as_deref(), Some(words));
         let failed = event(Outcome::Failed { why: "it does not answer".to_owned() });
-        assert_eq!(refusal(&failed).as_deref(), Some("api.example.org:443: it does not answer"));
+        let words = "connect to api.example.org:443 (it failed: it does not answer)";
+        assert_eq!(said(&failed).as_deref(), Some(words));
     }
 }

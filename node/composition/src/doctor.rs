@@ -435,7 +435,8 @@ mod tests {
     }
 
     fn bare() -> Containment {
-        Containment { level: Level::None, why: "no reason".to_owned(), is_off: false, refused: Vec::new() }
+        let why = "no reason".to_owned();
+        Containment { level: Level::None, why, is_off: false, refused: Vec::new(), more_refused: false }
     }
 
     fn well() -> NodeStatus {

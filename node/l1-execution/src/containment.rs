@@ -1,9 +1,13 @@
-//! How a program is contained, as people are told.
+//! How a program is contained, and what it was refused, as people are told.
 
 use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard};
 
-use althing_keeper::Level;
+use althing_keeper::{Level, Refusal};
 use althing_td::{Demand, Sandbox};
+
+/// Refusals that are kept of one program; its keeper tells as many.
+const REFUSALS_MAX: usize = 64;
 
 /// How a program is contained.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,15 +18,61 @@ pub struct Containment {
     pub why: String,
     /// Whether its file turns the sandbox off.
     pub is_off: bool,
-    /// What it was refused, with what to write so that it is not.
-    pub refused: Vec<String>,
+    /// What it was refused so far, each once.
+    pub refused: Vec<Refusal>,
+    /// Whether it was refused more than that.
+    pub more_refused: bool,
 }
 
 impl Containment {
     /// Of a program that runs.
     #[must_use]
     pub fn of(sandbox: &Sandbox, level: Level, why: String) -> Containment {
-        Containment { level, why, is_off: sandbox.demand == Demand::None, refused: Vec::new() }
+        let is_off = sandbox.demand == Demand::None;
+        Containment { level, why, is_off, refused: Vec::new(), more_refused: false }
+    }
+
+    /// The same, with what the program was refused by now.
+    #[must_use]
+    pub fn with(self, refusals: &Refusals) -> Containment {
+        let refusals = refusals.held();
+        Containment { refused: refusals.named.clone(), more_refused: refusals.more, ..self }
+    }
+}
+
+/// What a program was refused, as its keeper names it: more is added while the program runs. Copies are of the same program.
+#[derive(Debug, Clone, Default)]
+pub struct Refusals(Arc<Mutex<Refused>>);
+
+#[derive(Debug, Default)]
+struct Refused {
+    named: Vec<Refusal>,
+    more: bool,
+}
+
+impl Refusals {
+    /// Adds one; whether it is new, and named.
+    pub fn add(&self, refusal: Refusal) -> bool {
+        let mut refused = self.held();
+        if refused.named.contains(&refusal) {
+            return false;
+        }
+        let is_named = refused.named.len() < REFUSALS_MAX;
+        if is_named {
+            refused.named.push(refusal);
+        } else {
+            refused.more = true;
+        }
+        is_named
+    }
+
+    /// Notes that there are more than are told.
+    pub(crate) fn add_more(&self) {
+        self.held().more = true;
+    }
+
+    fn held(&self) -> MutexGuard<'_, Refused> {
+        self.0.lock().expect("no holder of refusals panics")
     }
 }
 
@@ -41,7 +91,22 @@ impl fmt::Display for Containment {
 
 #[cfg(test)]
 mod tests {
+    use althing_keeper::Access;
+
     use super::*;
+
+    #[test]
+    fn what_a_program_was_refused_is_kept_in_bounds() {
+        let refusals = Refusals::default();
+        let contained = || Containment::of(&Sandbox::default(), Level::Namespaces, String::new()).with(&refusals);
+        assert!(contained().refused.is_empty());
+        let of = |n: usize| Refusal { access: Access::Read, path: format!("/{n}"), write: None };
+        (0..REFUSALS_MAX).for_each(|n| assert!(refusals.clone().add(of(n))));
+        assert!(!refusals.add(of(0)), "each once");
+        assert_eq!((contained().refused.len(), contained().more_refused), (REFUSALS_MAX, false));
+        assert!(!refusals.add(of(REFUSALS_MAX)));
+        assert_eq!((contained().refused.last(), contained().more_refused), (Some(&of(REFUSALS_MAX - 1)), true));
+    }
 
     #[test]
     fn people_are_told_how_a_program_is_contained_and_why_not_better() {

@@ -43,9 +43,9 @@ mod tool_agent;
 pub mod tools;
 
 pub use agent::{Agent, AgentError, AgentState, Output, Outputs, Turn};
-pub use althing_keeper::Level;
+pub use althing_keeper::{Access, Level, Refusal};
 pub use bound_tools::{BoundTool, BoundTools};
-pub use containment::Containment;
+pub use containment::{Containment, Refusals};
 pub use context::current_lease;
 pub use control::Control;
 pub use echo::Echo;

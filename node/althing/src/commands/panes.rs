@@ -34,6 +34,9 @@ const TURNS: [&str; 10] =
 const GROUPS: [&str; 10] =
     ["group", "role", "leader", "term", "lag", "waiting", "working", "done again", "asking", "alarms"];
 
+/// Refusals of one program that are shown in its line.
+const REFUSALS_SHOWN: usize = 8;
+
 /// The pane of the groups that this node belongs to; none if it belongs to none.
 pub fn groups(list: &Value) -> Option<Pane> {
     let row = |group: &Value| {
@@ -66,6 +69,24 @@ pub fn panes(list: &Value) -> Vec<Pane> {
         }
     }
     panes
+}
+
+/// What programs were refused, a line for each that was: the agent, the program in it, and what its file would say.
+pub fn refusals(list: &Value) -> Vec<String> {
+    let line = |agent: &Value, program: &Value| {
+        let all = rows(program, "refused");
+        let shown: Vec<String> = all.iter().take(REFUSALS_SHOWN).map(|refusal| text(refusal, "text")).collect();
+        let rest = match (all.len() - shown.len(), program["moreRefused"] == true) {
+            (0, false) => String::new(),
+            (0, true) => ", and more that is not named".to_owned(),
+            (hidden, true) => format!(", {hidden} others (ps --json), and more that is not named"),
+            (hidden, false) => format!(", {hidden} others (ps --json)"),
+        };
+        let whose = format!("{} ({})", text(agent, "name"), text(program, "program"));
+        (!all.is_empty()).then(|| format!("{whose} was refused: {}{rest}", shown.join(", ")))
+    };
+    let agents = rows(list, "agents").iter();
+    agents.flat_map(|agent| rows(agent, "containment").iter().filter_map(move |program| line(agent, program))).collect()
 }
 
 fn number(value: &Value) -> String {
@@ -106,4 +127,32 @@ fn turns(agent: &Value) -> Vec<String> {
     row.extend(["pid", "turns", "turnsTotal"].map(|name| text(agent, name)));
     row.extend([number(&first["p50"]), number(&first["p99"]), text(first, "late"), text(agent, "why")]);
     row
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::refusals;
+
+    #[test]
+    fn a_program_that_was_refused_something_has_a_line() {
+        let refused = |count: usize| (0..count).map(|n| json!({ "text": format!("read /{n}") })).collect::<Vec<_>>();
+        let program =
+            |name: &str, count, more| json!({ "program": name, "refused": refused(count), "moreRefused": more });
+        let programs = [
+            program("runtime", 0, false),
+            program("tools.maps", 2, false),
+            program("tools.x", 10, false),
+            program("tools.y", 1, true),
+        ];
+        let list = json!({ "agents": [{ "name": "guide", "containment": programs }, { "name": "bare" }] });
+        let eight: Vec<String> = (0..8).map(|n| format!("read /{n}")).collect();
+        let expected = [
+            "guide (tools.maps) was refused: read /0, read /1".to_owned(),
+            format!("guide (tools.x) was refused: {}, 2 others (ps --json)", eight.join(", ")),
+            "guide (tools.y) was refused: read /0, and more that is not named".to_owned(),
+        ];
+        assert_eq!(refusals(&list), expected);
+    }
 }

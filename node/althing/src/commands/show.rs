@@ -5,7 +5,7 @@ use althing_protocol::SecretKey;
 use serde_json::{Value, json};
 
 use crate::commands::agent::escape;
-use crate::commands::panes::panes;
+use crate::commands::panes::{panes, refusals};
 use crate::commands::{Out, rows, short, table, text};
 use crate::exit::{Failure, code};
 use crate::paths::Paths;
@@ -69,7 +69,7 @@ pub async fn status(at: &Paths, out: &Out) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Lists the agents of this node, class by class.
+/// Lists the agents of this node, class by class, and what their programs were refused.
 pub async fn ps(at: &Paths, out: &Out) -> Result<(), Failure> {
     let list = at.connect().await?.get("/ps").await?;
     out.show(&list, |list| {
@@ -78,24 +78,11 @@ pub async fn ps(at: &Paths, out: &Out) -> Result<(), Failure> {
         if shown.is_empty() {
             "no agent runs here; `althing agent add FILE` adds one".to_owned()
         } else {
-            shown.join("\n")
+            let refused: String = refusals(list).iter().map(|line| format!("\n{line}")).collect();
+            shown.join("\n") + &refused
         }
     });
     Ok(())
-}
-
-/// What programs were refused, a line each.
-fn refusals(list: &Value) -> Vec<String> {
-    let of = |agent: &Value| {
-        let name = text(agent, "name");
-        let programs = rows(agent, "containment").iter().flat_map(move |program| {
-            let who = format!("{name} ({})", text(program, "program"));
-            let refused = rows(program, "refused").iter().filter_map(Value::as_str);
-            refused.map(|what| format!("{who} was refused {what}")).collect::<Vec<_>>()
-        });
-        programs.collect::<Vec<_>>()
-    };
-    rows(list, "agents").iter().flat_map(of).collect()
 }
 
 /// Lists the connected peers.

@@ -86,7 +86,7 @@ pub(crate) fn tell(mut to: impl io::Write, what: &impl Serialize) -> io::Result<
 }
 
 /// Sends bytes, with descriptors beside the first of them.
-fn give(channel: BorrowedFd<'_>, bytes: &[u8], descriptors: &[RawFd]) -> io::Result<()> {
+pub(crate) fn give(channel: BorrowedFd<'_>, bytes: &[u8], descriptors: &[RawFd]) -> io::Result<()> {
     let rights = [ControlMessage::ScmRights(descriptors)];
     let beside = if descriptors.is_empty() { &[][..] } else { &rights[..] };
     let sent = sendmsg::<()>(channel.as_raw_fd(), &[IoSlice::new(bytes)], beside, MsgFlags::MSG_NOSIGNAL, None)?;
@@ -94,7 +94,7 @@ fn give(channel: BorrowedFd<'_>, bytes: &[u8], descriptors: &[RawFd]) -> io::Res
 }
 
 /// Receives bytes, and the descriptors beside them; how many bytes there were.
-fn take(channel: BorrowedFd<'_>, bytes: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
+pub(crate) fn take(channel: BorrowedFd<'_>, bytes: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
     let mut room = nix::cmsg_space!([RawFd; DESCRIPTORS_MAX]);
     let mut into = [IoSliceMut::new(bytes)];
     let message = recvmsg::<()>(channel.as_raw_fd(), &mut into, Some(&mut room), MsgFlags::MSG_CMSG_CLOEXEC)?;

@@ -1,6 +1,7 @@
 //! What a keeper is given to keep: a program, how it ends, and what it may reach.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -116,9 +117,87 @@ pub enum Told {
         /// The system's reason.
         why: String,
     },
+    /// It was refused something; it runs on. Each is told once, and a bounded number of them.
+    Refused(Refusal),
+    /// It was refused more than is told.
+    MoreRefused,
     /// It ended, and nothing of it is left.
     Ended {
         /// Its exit code, or 128 and the signal.
         status: i32,
     },
+}
+
+/// What a program tries to do with a file or a host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Access {
+    /// Read a file, or list a folder.
+    Read,
+    /// Write a file, or make one in a folder.
+    Write,
+    /// Execute a file.
+    Execute,
+    /// Connect to a Unix socket, or to a port of a host.
+    Connect,
+}
+
+impl fmt::Display for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Access::Read => "read",
+            Access::Write => "write",
+            Access::Execute => "execute",
+            Access::Connect => "connect to",
+        })
+    }
+}
+
+/// What a program tried, what its account may do, and its sandbox does not let it do. It is a name for people: what was
+/// refused, the kernel decided.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refusal {
+    /// What it tried to do.
+    pub access: Access,
+    /// The path as it lies on the machine, its links followed, or the address with the port. Where a file was to be made,
+    /// the folder. At most 4 KiB; the program chose it, so it may hold anything.
+    pub path: String,
+    /// What gives it that, in its agent file; none where nothing does: it is the node's own.
+    pub write: Option<String>,
+}
+
+/// In words, on one line: `read /srv/map (sandbox: { read: [/srv/map] })`.
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = |text: &str| -> String {
+            let one = |c: char| if c.is_control() { c.escape_unicode().to_string() } else { c.to_string() };
+            text.chars().map(one).collect()
+        };
+        let why = self.write.as_deref().map_or_else(|| "the node's own".to_owned(), shown);
+        write!(f, "{} {} ({why})", self.access, shown(&self.path))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_one_line_whatever_the_program_called_its_file() {
+        let refusal = |access, path: &str, write: Option<&str>| {
+            Refusal { access, path: path.to_owned(), write: write.map(str::to_owned) }.to_string()
+        };
+        let read = refusal(Access::Read, "/srv/map", Some("sandbox: { read: [/srv/map] }"));
+        assert_eq!(read, "read /srv/map (sandbox: { read: [/srv/map] })");
+        assert_eq!(refusal(Access::Write, "/a\n\u{1b}", None), "write /a\\u{a}\\u{1b} (the node's own)");
+    }
+
+    #[test]
+    fn a_refusal_is_told_as_one_line_of_json() {
+        let refusal = Refusal { access: Access::Connect, path: "a\nb".to_owned(), write: None };
+        let line = serde_json::to_string(&Told::Refused(refusal.clone())).expect("it has a form");
+        assert_eq!(line, r#"{"refused":{"access":"connect","path":"a\nb","write":null}}"#);
+        assert_eq!(serde_json::from_str::<Told>(&line).expect("it is read"), Told::Refused(refusal));
+        assert_eq!(serde_json::to_string(&Told::MoreRefused).expect("it has a form"), r#""more-refused""#);
+    }
 }

@@ -1,5 +1,5 @@
-//! Keeps one program: starts it, tells the node of it, and ends it with all that it started, when the node says so and however
-//! the node ends.
+//! Keeps one program: starts it, tells the node of it and of what it is refused, and ends it with all that it started, when the
+//! node says so and however the node ends.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -25,9 +25,11 @@ use crate::channel::{give_listeners, read_job, tell};
 use crate::descendants::signal_all;
 use crate::failure::Failure;
 use crate::job::{Descriptor, Enclosure, Job, Level, Order, Told};
+use crate::linux::calls::reach;
 use crate::linux::namespaces::{NAMESPACES, enter};
 use crate::linux::sys;
-use crate::program::{Obstacle, become_program};
+use crate::naming::Naming;
+use crate::program::{Obstacle, become_program, granted};
 
 /// The name by which a node starts a keeper, whatever file it is in.
 pub const NAME: &str = "althing-keeper";
@@ -69,11 +71,13 @@ struct Keeper {
     descriptors: Vec<OwnedFd>,
 }
 
-/// A program that runs: the process whose end is its own, how it is enclosed, and why not more strongly.
+/// A program that runs: the process whose end is its own, how it is enclosed, why not more strongly, and the names of what it
+/// is refused, where the kernel tells of it.
 struct Running {
     first: Pid,
     level: Level,
     why: String,
+    naming: Option<Naming>,
 }
 
 /// Why a program is ended, and until when it may end by itself.
@@ -106,7 +110,7 @@ impl Keeper {
 
     /// Keeps the program until it ended; gives its exit code.
     fn run(mut self) -> io::Result<i32> {
-        let Running { first, level, why } = match self.start() {
+        let Running { first, level, why, naming } = match self.start() {
             Ok(running) => running,
             Err(Failure { step, why, .. }) => {
                 tell(&self.channel, &Told::Failed { step, why })?;
@@ -124,7 +128,7 @@ impl Keeper {
         self.descriptors.clear();
         // Who does not hear it is gone, which the next look at the channel shows.
         let _ = tell(&self.channel, &Told::Started { level, why });
-        let status = self.watch(first)?;
+        let status = self.watch(first, naming)?;
         end_all();
         let _ = tell(&self.channel, &Told::Ended { status });
         Ok(status)
@@ -133,7 +137,7 @@ impl Keeper {
     /// Starts the program, enclosed as strongly as this machine can do it.
     fn start(&self) -> Result<Running, Failure> {
         let plain = |why: String| match self.attempt(Level::None) {
-            Ok(first) => Ok(Running { first, level: Level::None, why }),
+            Ok((first, naming)) => Ok(Running { first, level: Level::None, why, naming }),
             Err(Obstacle::Enclosure(failure) | Obstacle::Program(failure)) => Err(failure),
         };
         let Some(enclosure) = &self.job.enclosure else { return plain(String::new()) };
@@ -142,7 +146,7 @@ impl Keeper {
         let mut obstacles = Vec::new();
         for level in [Level::Namespaces, Level::Landlock] {
             match self.attempt(level) {
-                Ok(first) => return Ok(Running { first, level, why: obstacles.join("; ") }),
+                Ok((first, naming)) => return Ok(Running { first, level, why: obstacles.join("; "), naming }),
                 Err(Obstacle::Enclosure(failure)) if failure.is_lacking => obstacles.push(failure.to_string()),
                 Err(Obstacle::Enclosure(failure) | Obstacle::Program(failure)) => return Err(failure),
             }
@@ -151,9 +155,10 @@ impl Keeper {
     }
 
     /// Starts the program, enclosed by that level; gives the process whose end is the program's.
-    fn attempt(&self, level: Level) -> Result<Pid, Obstacle> {
+    fn attempt(&self, level: Level) -> Result<(Pid, Option<Naming>), Obstacle> {
         let step = |error: Errno| Failure::of("start a process", error.desc());
         let (read, write) = pipe2(OFlag::O_CLOEXEC).map_err(step)?;
+        let (handed, calls) = UnixStream::pair().map_err(|error| Failure::of("start a process", error))?;
         let (keeper, account) = (getpid(), (geteuid(), getegid()));
         let namespaces = if level == Level::Namespaces { NAMESPACES } else { CloneFlags::empty() };
         let forked = sys::fork(namespaces).map_err(|error| match level {
@@ -164,28 +169,40 @@ impl Keeper {
         })?;
         let Some(first) = forked else {
             let obstacle = match (level, &self.job.enclosure) {
-                (Level::Namespaces, Some(enclosure)) => self.be_first(enclosure, account, write.as_fd()),
+                (Level::Namespaces, Some(enclosure)) => self.be_first(enclosure, account, write.as_fd(), calls.as_fd()),
                 (level, _) => match ends_with(keeper) {
-                    Ok(()) => become_program(&self.job, &self.descriptors, level),
+                    Ok(()) => become_program(&self.job, &self.descriptors, level, calls.as_fd()),
                     Err(failure) => failure.into(),
                 },
             };
             let _ = tell(File::from(write), &obstacle);
             sys::leave(1);
         };
-        drop(write);
+        drop((write, calls));
         // Nothing comes, and the pipe is closed, when the program is executed.
+        let hear = |error: io::Error| Failure::of("hear of it", error);
+        let reach = |version| {
+            let enclosure = self.job.enclosure.as_ref()?;
+            reach(level, version, &granted(enclosure, level), &enclosure.ports)
+        };
+        let naming = Naming::meet(read.as_fd(), &handed, level, reach).map_err(hear)?;
         let mut told = String::new();
-        File::from(read).read_to_string(&mut told).map_err(|error| Failure::of("hear of it", error))?;
-        let Ok(obstacle) = serde_json::from_str(&told) else { return Ok(first) };
+        File::from(read).read_to_string(&mut told).map_err(hear)?;
+        let Ok(obstacle) = serde_json::from_str(&told) else { return Ok((first, naming)) };
         // It ends by itself.
         let _ = waitpid(first, None);
         Err(obstacle)
     }
 
     /// The first process of the program's namespaces: all others end with it. Comes back only with why there is no program.
-    fn be_first(&self, enclosure: &Enclosure, account: (Uid, Gid), pipe: BorrowedFd<'_>) -> Obstacle {
-        let program = match self.start_inside(enclosure, account, pipe) {
+    fn be_first(
+        &self,
+        enclosure: &Enclosure,
+        account: (Uid, Gid),
+        pipe: BorrowedFd<'_>,
+        calls: BorrowedFd<'_>,
+    ) -> Obstacle {
+        let program = match self.start_inside(enclosure, account, pipe, calls) {
             Ok(program) => program,
             Err(obstacle) => return obstacle,
         };
@@ -208,7 +225,13 @@ impl Keeper {
     }
 
     /// Makes the program's surroundings, hands the node its sockets there, and starts the program.
-    fn start_inside(&self, enclosure: &Enclosure, account: (Uid, Gid), pipe: BorrowedFd<'_>) -> Result<Pid, Obstacle> {
+    fn start_inside(
+        &self,
+        enclosure: &Enclosure,
+        account: (Uid, Gid),
+        pipe: BorrowedFd<'_>,
+        calls: BorrowedFd<'_>,
+    ) -> Result<Pid, Obstacle> {
         let step = |error: Errno| Obstacle::Program(Failure::of("start a process in its namespaces", error.desc()));
         set_pdeathsig(Signal::SIGKILL).map_err(step)?;
         // The keeper reads this pipe: nobody reads it if the keeper ended before.
@@ -227,7 +250,7 @@ impl Keeper {
         }
         match sys::fork(CloneFlags::empty()).map_err(step)? {
             Some(program) => Ok(program),
-            None => Err(become_program(&self.job, &self.descriptors, Level::Namespaces)),
+            None => Err(become_program(&self.job, &self.descriptors, Level::Namespaces, calls)),
         }
     }
 
@@ -244,9 +267,12 @@ impl Keeper {
     }
 
     /// Waits until the program has ended, or is ended; gives its exit code.
-    fn watch(&mut self, program: Pid) -> io::Result<i32> {
+    fn watch(&mut self, program: Pid, mut naming: Option<Naming>) -> io::Result<i32> {
         let (mut ending, mut is_listening) = (Ending::Not, true);
         loop {
+            for told in naming.iter_mut().flat_map(Naming::told) {
+                let _ = tell(&self.channel, &told);
+            }
             if let Some(status) = reap(program)? {
                 return Ok(status);
             }
@@ -257,20 +283,29 @@ impl Keeper {
                     _ => return killed(program),
                 },
             };
-            let mut ready = vec![PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
-            // A channel that is closed is ready for ever.
-            ready.extend(is_listening.then(|| PollFd::new(self.channel.as_fd(), PollFlags::POLLIN)));
+            // In place of what is not there any more, which would be ready at once.
+            let nothing = || PollFd::new(self.signals.as_fd(), PollFlags::empty());
+            let wait = |descriptor| PollFd::new(descriptor, PollFlags::POLLIN);
+            let channel = if is_listening { wait(self.channel.as_fd()) } else { nothing() };
+            let calls = naming.as_ref().map_or_else(nothing, |naming| wait(naming.descriptor()));
+            let mut ready = [channel, wait(self.signals.as_fd()), calls];
             match poll(&mut ready, timeout) {
                 Err(Errno::EINTR) | Ok(0) => continue,
                 other => other?,
             };
-            let is_heard = ready.get(1).is_some_and(|channel| channel.any().unwrap_or_default());
+            let [heard, _, called] = ready.map(|ready| ready.revents().unwrap_or(PollFlags::empty()));
+            if let Some(named) = &mut naming
+                && !called.is_empty()
+                && !named.serve(called)
+            {
+                naming = None;
+            }
             while let Some(signal) = self.signals.read_signal()? {
                 if i32::try_from(signal.ssi_signo) != Ok(Signal::SIGCHLD as i32) {
                     return killed(program);
                 }
             }
-            if is_heard {
+            if is_listening && !heard.is_empty() {
                 let order = self.order()?;
                 is_listening = order.is_some();
                 let grace = match order {

@@ -8,6 +8,7 @@
 //! - A keeper has one thread, and no runtime: it forks.
 //! - The program gets the descriptors of its job, and no others.
 //! - When the channel closes, the program ends; when the keeper is killed, the kernel kills the program.
+//! - What it names of a program's calls decides nothing: each call goes on, and the kernel judges it.
 //!
 //! **Never knows**: agents, contracts, what a program is for.
 
@@ -19,11 +20,12 @@ pub mod job;
 mod keep;
 mod linux;
 pub mod machine;
+mod naming;
 mod program;
 mod start;
 
 pub use failure::Failure;
-pub use job::Level;
+pub use job::{Access, Level, Refusal};
 pub use keep::{NAME, keep, keep_here};
 pub use machine::grants::Grants;
 pub use start::{executable, order};

@@ -2,7 +2,7 @@
 
 use std::ffi::CString;
 use std::fs::OpenOptions;
-use std::os::fd::{OwnedFd, RawFd};
+use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
@@ -13,8 +13,10 @@ use nix::unistd::{chdir, execve, getpid};
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
-use crate::job::{Descriptor, Job, Level};
+use crate::job::{Descriptor, Enclosure, Job, Level};
 use crate::linux::{lock, sys};
+use crate::machine::grants::Grants;
+use crate::naming::hand_over;
 
 /// Where programs are looked for without a `PATH`.
 const PATH_DEFAULT: &str = "/usr/local/bin:/usr/bin:/bin";
@@ -25,9 +27,9 @@ const FIRST_SOCKET: RawFd = 3;
 /// Which process a handed socket is meant for.
 const LISTEN_PID: &str = "LISTEN_PID";
 
-/// Becomes the program, locked in by a level; comes back only with what went wrong.
-pub(crate) fn become_program(job: &Job, descriptors: &[OwnedFd], level: Level) -> Obstacle {
-    match prepare(job, descriptors, level) {
+/// Becomes the program, locked in by a level, with its calls handed to its keeper; comes back only with what went wrong.
+pub(crate) fn become_program(job: &Job, descriptors: &[OwnedFd], level: Level, keeper: BorrowedFd<'_>) -> Obstacle {
+    match prepare(job, descriptors, level, keeper) {
         Ok((arguments, variables)) => Obstacle::Program(execute(job, &arguments, &variables)),
         Err(obstacle) => obstacle,
     }
@@ -49,7 +51,12 @@ impl From<Failure> for Obstacle {
 }
 
 /// Everything before the program is executed: gives its arguments and its environment.
-fn prepare(job: &Job, descriptors: &[OwnedFd], level: Level) -> Result<(Vec<CString>, Vec<CString>), Obstacle> {
+fn prepare(
+    job: &Job,
+    descriptors: &[OwnedFd],
+    level: Level,
+    keeper: BorrowedFd<'_>,
+) -> Result<(Vec<CString>, Vec<CString>), Obstacle> {
     let text = |text: &str| CString::new(text).map_err(|error| Failure::of("read its command", error));
     let arguments = job.command.iter().map(|word| text(word)).collect::<Result<Vec<_>, _>>()?;
     let is_handed = job.descriptors.contains(&Descriptor::Socket);
@@ -75,7 +82,7 @@ fn prepare(job: &Job, descriptors: &[OwnedFd], level: Level) -> Result<(Vec<CStr
     sys::default_signals();
     sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::empty()), None).map_err(step("let it have its signals"))?;
     sys::close_at_exec(if is_handed { FIRST_SOCKET + 1 } else { FIRST_SOCKET }).map_err(step("close descriptors"))?;
-    enclose(job, level).map_err(Obstacle::Enclosure)?;
+    enclose(job, level, keeper).map_err(Obstacle::Enclosure)?;
     Ok((arguments, variables))
 }
 
@@ -89,14 +96,20 @@ fn temporary(job: &Job, level: Level) -> Option<String> {
     }
 }
 
-/// Encloses this process by a level, as far as the process does that itself.
-fn enclose(job: &Job, level: Level) -> Result<(), Failure> {
+/// Encloses this process by a level, as far as the process does that itself. From then on its calls wait for the keeper.
+fn enclose(job: &Job, level: Level, keeper: BorrowedFd<'_>) -> Result<(), Failure> {
     let Some(enclosure) = job.enclosure.as_ref().filter(|_| level != Level::None) else { return Ok(()) };
+    let version = lock(level, &granted(enclosure, level), &enclosure.ports)?;
+    hand_over(keeper, version)
+}
+
+/// What it is granted by a level.
+pub(crate) fn granted(enclosure: &Enclosure, level: Level) -> Grants {
     let mut grants = enclosure.grants.clone();
     if level == Level::Landlock {
         grants.write.push(enclosure.temporary.clone());
     }
-    lock(level, &grants, &enclosure.ports).map(drop)
+    grants
 }
 
 /// Gives each descriptor its number; what is standard and not given is nothing (`/dev/null`).

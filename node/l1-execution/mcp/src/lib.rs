@@ -24,11 +24,11 @@ use std::time::Duration;
 
 use althing_execution::http::{client_to, elsewhere};
 use althing_execution::lease::META;
-use althing_execution::process::{EgressRules, ProcessConfig, Refusals};
+use althing_execution::process::{EgressRules, ProcessConfig};
 use althing_execution::relayed::Relayed;
 use althing_execution::secrets::ServerSecrets;
 use althing_execution::tools::{Definition, Fault, ToolServer};
-use althing_execution::{AgentState, Containment};
+use althing_execution::{AgentState, Containment, Refusals};
 use althing_td::ToolServerSpec;
 use futures::future::BoxFuture;
 use health::Health;
@@ -76,7 +76,7 @@ struct Server {
     rules: EgressRules,
     refusals: Refusals,
     connection: Mutex<Option<Connection>>,
-    /// How its program is contained, or was when it ran last.
+    /// How its program is contained, or was when it ran last, and what it was refused.
     containment: std::sync::Mutex<Option<Containment>>,
     /// Incremented whenever its tools may have changed: with each connection and each notification.
     epoch: Arc<AtomicU64>,
@@ -154,7 +154,7 @@ impl Server {
                 let (mut program, read, write) =
                     Program::start(&self.spec, &self.folder, &self.config, (&self.rules, &self.refusals))?;
                 program.started().await?;
-                self.contained().clone_from(&program.containment().cloned());
+                *self.contained() = program.containment();
                 let transport =
                     AsyncRwTransport::<RoleClient, _, _>::new(read, write).with_max_line_length(MESSAGE_BYTES_MAX);
                 match self.initialise(transport).await {
@@ -351,8 +351,7 @@ impl ToolServer for Server {
     }
 
     fn containment(&self) -> Option<Containment> {
-        let containment = self.contained().clone();
-        containment.map(|containment| Containment { refused: self.refusals.list(), ..containment })
+        self.contained().clone().map(|containment| containment.with(&self.refusals))
     }
 
     fn stop(&self) -> BoxFuture<'_, ()> {

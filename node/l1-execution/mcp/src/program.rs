@@ -4,11 +4,9 @@ use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use althing_execution::Containment;
-use althing_execution::process::{
-    self, EgressRules, End, Folder, Outlet, ProcessConfig, ProgramSpec, Refusals, variables,
-};
+use althing_execution::process::{self, EgressRules, End, Folder, Outlet, ProcessConfig, ProgramSpec, variables};
 use althing_execution::tools::Fault;
+use althing_execution::{Containment, Refusals};
 use althing_keeper::job::Descriptor;
 use althing_td::{Sandbox, ToolServerSpec};
 use tokio::net::unix::pipe::{self, Receiver, Sender};
@@ -38,7 +36,7 @@ impl Program {
         spec: &ToolServerSpec,
         home: &Path,
         config: &ProcessConfig,
-        outlet: (&EgressRules, &Refusals),
+        (rules, refusals): (&EgressRules, &Refusals),
     ) -> Result<(Program, Receiver, Sender), Fault> {
         let ToolServerSpec::Command { command, cwd, env, sandbox, .. } = spec else {
             return Err(Fault::Unreachable("it is no program".to_owned()));
@@ -58,7 +56,7 @@ impl Program {
         job.descriptors = vec![Descriptor::Input, Descriptor::Output, Descriptor::Error];
         job.orphan_ms = ORPHAN_MS;
         let outlet = match &config.egress {
-            Some(serve) => Outlet::prepare(&mut job, serve, outlet.0, outlet.1).map_err(failed)?,
+            Some(serve) => Outlet::prepare(&mut job, serve, rules, refusals).map_err(failed)?,
             None => None,
         };
         let (write, input) = pipe::pipe().map_err(failed)?;
@@ -66,8 +64,10 @@ impl Program {
         let (error, errors) = pipe::pipe().map_err(failed)?;
         let input = input.into_blocking_fd().map_err(failed)?;
         let (output, error) = (output.into_blocking_fd().map_err(failed)?, error.into_blocking_fd().map_err(failed)?);
-        let kept =
-            process::Program::start(&job, &[input.as_fd(), output.as_fd(), error.as_fd()], outlet).map_err(failed)?;
+        // Whose server it is is not known here.
+        let name = command.first().map_or("", String::as_str);
+        let descriptors = [input.as_fd(), output.as_fd(), error.as_fd()];
+        let kept = process::Program::start(&job, &descriptors, outlet, (name, refusals)).map_err(failed)?;
         let errors = tokio::spawn(process::passed_on(errors));
         let (sandbox, containment) = (sandbox.clone(), None);
         Ok((Program { kept, errors, sandbox, containment, _own: own }, read, write))
@@ -88,9 +88,9 @@ impl Program {
         }
     }
 
-    /// How it is contained, once it runs.
-    pub fn containment(&self) -> Option<&Containment> {
-        self.containment.as_ref()
+    /// How it is contained, once it runs, and what it is refused then.
+    pub fn containment(&self) -> Option<Containment> {
+        self.containment.clone()
     }
 
     /// Waits until it ended by itself.

@@ -19,7 +19,8 @@ pub struct AgentStatus {
     pub state: AgentState,
     /// The process id of its program.
     pub pid: Option<u32>,
-    /// How its programs are contained, as far as they run: its own (`runtime`), and those of its tools (`tools.NAME`).
+    /// How its programs are contained, or were when they ran last, and what they were refused: its own (`runtime`), and those
+    /// of its tools (`tools.NAME`).
     pub containment: BTreeMap<String, Containment>,
     /// Its turns.
     pub turns: TurnStatus,

@@ -1,18 +1,20 @@
 //! What a program asks of hosts: which hosts its file names, and what the node adds to what it asks them. Who serves that is a
 //! port.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::net::UnixStream;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use althing_keeper::Level;
 use althing_keeper::channel::take_listeners;
 use althing_keeper::job::{Descriptor, Job};
 use althing_td::{Egress, Sandbox};
 use futures::future::BoxFuture;
+
+use crate::containment::Refusals;
 
 /// Variables by which programs find a proxy, in both spellings that are usual.
 const PROXY_VARIABLES: [&str; 6] = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"];
@@ -22,8 +24,6 @@ const DIRECT_VARIABLES: [&str; 2] = ["NO_PROXY", "no_proxy"];
 const DIRECT: &str = "localhost,127.0.0.1,::1";
 /// Node.js follows the variables of proxies where this is set (since 24).
 const NODE_VARIABLE: (&str, &str) = ("NODE_USE_ENV_PROXY", "1");
-/// Refusals of one program that are shown.
-const REFUSALS_MAX: usize = 32;
 
 /// A host that the node asks for a program.
 #[derive(Clone)]
@@ -92,24 +92,6 @@ impl EgressRules {
 
     fn has_secrets(&self) -> bool {
         self.asked.iter().any(|asked| !asked.headers.is_empty())
-    }
-}
-
-/// What a program was refused, in words for its owner: each once, the first of them.
-#[derive(Debug, Clone, Default)]
-pub struct Refusals(Arc<Mutex<BTreeSet<String>>>);
-
-impl Refusals {
-    /// Notes one; whether it is new.
-    pub fn note(&self, words: &str) -> bool {
-        let mut all = self.0.lock().expect("no holder of refusals panics");
-        (all.len() < REFUSALS_MAX || all.contains(words)) && all.insert(words.to_owned())
-    }
-
-    /// All of them.
-    #[must_use]
-    pub fn list(&self) -> Vec<String> {
-        self.0.lock().expect("no holder of refusals panics").iter().cloned().collect()
     }
 }
 
@@ -231,13 +213,5 @@ mod tests {
         assert_eq!(told["https_proxy"], "http://127.0.0.1:7");
         assert_eq!(told["MODELS"], "http://127.0.0.1:8/v1");
         assert!(!format!("{told:?}").contains("<KEY>"), "nor told the program");
-    }
-
-    #[test]
-    fn refusals_are_shown_once_and_not_without_end() {
-        let refusals = Refusals::default();
-        assert!(refusals.note("a") && !refusals.note("a"));
-        let noted = (0..100).filter(|n| refusals.note(&n.to_string())).count();
-        assert_eq!((noted, refusals.list().len()), (REFUSALS_MAX - 1, REFUSALS_MAX));
     }
 }

@@ -19,7 +19,7 @@ mod socket;
 pub use calls::{CallRefused, ProgramCalls, ServeCalls, ServeSocket, TURN_HEADER};
 pub use client::ShownCard;
 pub use containment::{ContainmentError, Guarded, JobError, ProgramSpec, job};
-pub use egress::{AskedHost, EgressRules, Outlet, Refusals, SecretHeader, ServeEgress, asked_hosts};
+pub use egress::{AskedHost, EgressRules, Outlet, SecretHeader, ServeEgress, asked_hosts};
 pub use program::{Enclosed, End, Program, variables};
 pub use said::passed_on;
 
@@ -38,7 +38,7 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::{Agent, AgentError, AgentState, Output, OwnCard, Parameters, Turn};
-use crate::containment::Containment;
+use crate::containment::{Containment, Refusals};
 use althing_protocol::Contract;
 use althing_protocol::contract::Class;
 use client::{Client, ProgramAddress};
@@ -141,6 +141,7 @@ struct Shared {
 struct ProgramState {
     state: AgentState,
     pid: Option<u32>,
+    /// How the program is contained, or was when it ran last; and what it was refused then.
     containment: Option<Containment>,
     client: Option<Client>,
 }
@@ -253,10 +254,9 @@ impl ProcessAgent {
         self.shared.now().pid
     }
 
-    /// How its program is contained, while it runs.
+    /// How its program is contained, or was when it ran last, and what it was refused: that may be why it ended.
     pub fn containment(&self) -> Option<Containment> {
-        let containment = self.shared.now().containment.clone();
-        containment.map(|containment| Containment { refused: self.shared.refusals.list(), ..containment })
+        self.shared.now().containment.clone().map(|containment| containment.with(&self.shared.refusals))
     }
 
     /// Gives the turn to the program; waits for it while it is being started.
@@ -297,6 +297,15 @@ impl Shared {
 
     fn set(&self, now: ProgramState) {
         *self.now() = now;
+        self.changed.notify_waiters();
+    }
+
+    /// It takes no turns now.
+    fn rest(&self, state: AgentState) {
+        let mut now = self.now();
+        let containment = now.containment.take();
+        *now = ProgramState { containment, ..ProgramState::of(state) };
+        drop(now);
         self.changed.notify_waiters();
     }
 
@@ -387,7 +396,7 @@ impl Shared {
         tokio::spawn(passed_on(from));
         let mut descriptors = vec![said.as_fd(), said.as_fd()];
         descriptors.extend(listener.as_ref().map(|listener| listener.as_fd()));
-        let program = Program::start(&job, &descriptors, outlet)?;
+        let program = Program::start(&job, &descriptors, outlet, (&self.name, &self.refusals))?;
         Ok(Listening { program, address })
     }
 
@@ -405,7 +414,7 @@ impl Shared {
                     };
                     // Calls end now, and whoever asks for its state is told why until it is ready again.
                     let state = ended.clone().map_or(AgentState::Starting, |why| restarting(why, restarts + 1));
-                    self.set(ProgramState::of(state));
+                    self.rest(state);
                     started.program.end(self.config.stop_grace).await;
                     let Some(why) = ended else { return };
                     why
@@ -417,7 +426,7 @@ impl Shared {
             }
             restarts += 1;
             tracing::warn!(agent = self.name, why, restarts, after = ?backoff, "an agent's program is restarted");
-            self.set(ProgramState::of(restarting(why, restarts)));
+            self.rest(restarting(why, restarts));
             tokio::select! {
                 () = sleep(backoff) => {}
                 () = stop.cancelled() => return,
@@ -435,14 +444,17 @@ impl Shared {
             Ok(enclosed) => enclosed,
             Err(end) => return self.ended(end),
         };
-        let containment = Containment::of(&self.sandbox, level, why);
-        self.now().containment = Some(containment.clone());
+        let containment = Some(Containment::of(&self.sandbox, level, why));
+        {
+            let mut now = self.now();
+            now.containment.clone_from(&containment);
+        }
         let ready = async {
             let client = timeout(self.startup_timeout, Client::connect(address)).await;
             match client {
                 Ok(client) => {
-                    let containment = Some(containment);
-                    self.set(ProgramState { state: AgentState::Ready, pid, containment, client: Some(client) });
+                    let (state, client) = (AgentState::Ready, Some(client));
+                    self.set(ProgramState { state, pid, containment, client });
                     std::future::pending().await
                 }
                 Err(_) => {

@@ -1,4 +1,5 @@
-//! A program that a keeper keeps: it ends with this value, and with the node, with all that it started.
+//! A program that a keeper keeps: it ends with this value, and with the node, with all that it started. What it is refused is
+//! logged while it runs.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -12,16 +13,20 @@ use althing_keeper::job::{Job, Level, Order, Told};
 use althing_keeper::{Failure, NAME, executable, order};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
-use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use tokio::process::{Child, Command};
+use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::egress::Outlet;
 use super::environment::environment;
+use crate::containment::Refusals;
 
 /// The longest line of a keeper, bytes.
-const LINE_BYTES_MAX: usize = 64 << 10;
+const LINE_BYTES_MAX: u64 = 64 << 10;
+/// What a keeper tells of a program beside its refusals: that it started, failed or ended.
+const TOLD_MAX: usize = 4;
 /// How long a keeper may take to end what it has killed: the rest hangs in a device.
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -30,10 +35,10 @@ pub struct Program {
     keeper: Child,
     /// Leads the keeper's process group, in which the program begins.
     group: Pid,
-    /// Both ends of the channel that are this node's: one to write, one to read. The program ends when they are closed.
+    /// The end of the channel that is this node's, to write. The program is ended with this value; it ends too when no process
+    /// has this end any more.
     orders: UnixStream,
-    told: BufReader<tokio::net::UnixStream>,
-    line: Vec<u8>,
+    told: mpsc::Receiver<Told>,
     /// Where it asks hosts, until it runs.
     outlet: Option<Outlet>,
     /// Serves that while it runs.
@@ -53,11 +58,17 @@ pub enum End {
 pub type Enclosed = (Level, String);
 
 impl Program {
-    /// Gives a job to a keeper, with the descriptors that it names, but for that of the outlet. They stay open here.
+    /// Gives a job to a keeper, with the descriptors that it names, but for that of the outlet. They stay open here. What the
+    /// program is refused is added to the refusals, and logged as that of the agent.
     ///
     /// # Errors
     /// When no keeper can be started, or it does not take the job.
-    pub fn start(job: &Job, descriptors: &[BorrowedFd<'_>], outlet: Option<Outlet>) -> io::Result<Program> {
+    pub fn start(
+        job: &Job,
+        descriptors: &[BorrowedFd<'_>],
+        outlet: Option<Outlet>,
+        (agent, refusals): (&str, &Refusals),
+    ) -> io::Result<Program> {
         let (orders, theirs) = UnixStream::pair()?;
         let keeper = Command::new(executable())
             .arg0(NAME)
@@ -72,8 +83,10 @@ impl Program {
         send_job(&orders, job, &descriptors)?;
         let told = orders.try_clone()?;
         told.set_nonblocking(true)?;
-        let told = BufReader::new(tokio::net::UnixStream::from_std(told)?);
-        Ok(Program { keeper, group, orders, told, line: Vec::new(), outlet, serving: None })
+        let told = tokio::net::UnixStream::from_std(told)?;
+        let (sender, receiver) = mpsc::channel(TOLD_MAX);
+        tokio::spawn(follow(told, agent.to_owned(), refusals.clone(), sender));
+        Ok(Program { keeper, group, orders, told: receiver, outlet, serving: None })
     }
 
     /// Its keeper.
@@ -87,7 +100,7 @@ impl Program {
     /// # Errors
     /// How it ended instead.
     pub async fn started(&mut self) -> Result<Enclosed, End> {
-        match self.heard().await {
+        match self.told.recv().await {
             Some(Told::Started { level, why }) => match self.outlet.take().map(|outlet| outlet.open(level)) {
                 Some(Err(because)) => {
                     // It runs on no longer than this value does.
@@ -104,13 +117,13 @@ impl Program {
                 let _ = self.keeper.wait().await;
                 Err(End::Failed(Failure::of(step, why)))
             }
-            Some(Told::Ended { .. }) | None => Err(self.end_of_keeper().await),
+            _ => Err(self.end_of_keeper().await),
         }
     }
 
     /// Waits until nothing of it is left. May be given up and asked again.
     pub async fn ended(&mut self) -> End {
-        while let Some(told) = self.heard().await {
+        while let Some(told) = self.told.recv().await {
             if let Told::Failed { step, why } = told {
                 let _ = self.keeper.wait().await;
                 return End::Failed(Failure::of(step, why));
@@ -142,17 +155,35 @@ impl Program {
         // An error means that nothing is left.
         let _ = killpg(self.group, Signal::SIGKILL);
     }
+}
 
-    /// What the keeper tells next; none if it is gone.
-    async fn heard(&mut self) -> Option<Told> {
-        // What was read stays in `line` where this is given up.
-        let read = self.told.read_until(b'\n', &mut self.line).await;
-        if !matches!(read, Ok(1..=LINE_BYTES_MAX)) {
-            return None;
+/// Follows what a keeper tells until it is gone: passes it on but for refusals, which are kept and logged.
+async fn follow(told: tokio::net::UnixStream, agent: String, refusals: Refusals, to: mpsc::Sender<Told>) {
+    let (mut told, mut line) = (BufReader::new(told), Vec::new());
+    loop {
+        line.clear();
+        let read = (&mut told).take(LINE_BYTES_MAX).read_until(b'\n', &mut line).await;
+        if !matches!(read, Ok(1..)) {
+            return;
         }
-        let told = serde_json::from_slice(&self.line).ok();
-        self.line.clear();
-        told
+        match serde_json::from_slice(&line) {
+            Ok(Told::Refused(refusal)) => {
+                tracing::warn!(agent, %refusal, "a program was refused something by its sandbox");
+                refusals.add(refusal);
+            }
+            Ok(Told::MoreRefused) => {
+                tracing::warn!(agent, "a program was refused more by its sandbox than is named");
+                refusals.add_more();
+            }
+            Ok(told) => {
+                if to.send(told).await.is_err() {
+                    // Nobody asks any more.
+                    return;
+                }
+            }
+            // What speaks is no keeper.
+            Err(_) => return,
+        }
     }
 }
 

@@ -18,6 +18,7 @@ use althing_td::AgentFile;
 use althing_testing::{remedy, skip};
 use serde_json::{Value, json};
 
+mod refused;
 mod said;
 
 /// How the program behaves.

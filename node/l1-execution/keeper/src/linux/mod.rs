@@ -1,7 +1,8 @@
 //! The enclosure of programs on Linux.
 //!
 //! **Input**: the grants of a program, and the level. **Output**: this process in namespaces of its own
-//! ([`namespaces::enter`]), and locked ([`lock`]) before it becomes the program.
+//! ([`namespaces::enter`]), and locked ([`lock`]) before it becomes the program; and what the program tries after that
+//! ([`calls`]).
 //!
 //! **Invariants**
 //! - What cannot be done is a [`crate::Failure`]: no step is left out in silence.
@@ -10,6 +11,7 @@
 //!
 //! **Never knows**: what the program is, or who waits for it.
 
+pub mod calls;
 mod capabilities;
 mod disk;
 mod landlock;

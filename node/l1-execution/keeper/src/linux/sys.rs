@@ -12,6 +12,7 @@ use nix::sched::CloneFlags;
 use nix::sys::signal::{SigHandler, Signal, signal};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 use nix::unistd::Pid;
+use seccompiler::sock_filter;
 
 /// The first number that no program is handed.
 const FREE_FROM: RawFd = 16;
@@ -186,6 +187,52 @@ pub fn raise(descriptor: &OwnedFd) -> Result<OwnedFd> {
 pub fn close_from(first: RawFd) {
     // SAFETY: the caller does not return to what owned them. An error leaves them open.
     let _ = unsafe { libc::syscall(libc::SYS_close_range, first, libc::c_uint::MAX, 0) };
+}
+
+/// Installs a filter that has the kernel tell of calls (`SECCOMP_RET_USER_NOTIF`), for this process and whatever it becomes
+/// and starts; gives what they are told by. Each waits until it is let go on, also if the process gets a signal then.
+///
+/// # Errors
+/// `EINVAL` before Linux 5.19, `EBUSY` where there is such a filter already.
+pub fn listen(filter: &[sock_filter]) -> Result<OwnedFd> {
+    let len = libc::c_ushort::try_from(filter.len()).map_err(|_| Errno::E2BIG)?;
+    let program = libc::sock_fprog { len, filter: filter.as_ptr().cast_mut().cast() };
+    let flags = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER | libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV;
+    // SAFETY: the kernel reads the struct, and as many instructions as it says, which both live through the call; the
+    // library's type of instructions has the layout of the kernel's.
+    let listener =
+        unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, &raw const program) };
+    Ok(own(RawFd::try_from(Errno::result(listener)?).expect("the kernel's descriptors fit")))
+}
+
+/// Takes the next call that is told by a [`listen`]er, which is ready to be read; none if its process is gone.
+///
+/// # Errors
+/// The system's; no call is told any more.
+pub fn next_call(listener: impl AsFd) -> Result<Option<libc::seccomp_notif>> {
+    // SAFETY: all of its fields are numbers, which may be zero; the kernel wants them to be.
+    let mut call: libc::seccomp_notif = unsafe { std::mem::zeroed() };
+    let listener = listener.as_fd().as_raw_fd();
+    // SAFETY: the kernel writes the struct, whose size is a part of the request, and which lives through the call.
+    let answer = unsafe { libc::ioctl(listener, libc::SECCOMP_IOCTL_NOTIF_RECV, &raw mut call) };
+    match Errno::result(answer) {
+        Ok(_) => Ok(Some(call)),
+        Err(Errno::ENOENT | Errno::EINTR) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Lets a call go on, whatever it is: the kernel judges it as it judges those that are not told.
+///
+/// # Errors
+/// `ENOENT` if its process is gone.
+pub fn let_go(listener: impl AsFd, call: u64) -> Result<()> {
+    let flags = u32::try_from(libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE).expect("it is the first bit");
+    let answer = libc::seccomp_notif_resp { id: call, val: 0, error: 0, flags };
+    let listener = listener.as_fd().as_raw_fd();
+    // SAFETY: the kernel reads the struct, whose size is a part of the request, and which lives through the call.
+    let done = unsafe { libc::ioctl(listener, libc::SECCOMP_IOCTL_NOTIF_SEND, &raw const answer) };
+    Errno::result(done).map(drop)
 }
 
 /// What the kernel answers to a call, of numbers alone; for tests of what is refused.

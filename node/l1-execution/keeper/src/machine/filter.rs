@@ -1,7 +1,7 @@
 //! Which system calls an enclosed program may not make.
 //!
 //! **Input**: the level. **Output**: programs of the kernel's filter (seccomp), all of which are installed: each of
-//! them can answer with one error.
+//! them can answer with one error. And one that refuses nothing: it has the kernel tell of what a program tries.
 //!
 //! **Invariants**
 //! - What is refused is answered with an error that programs know; nothing is killed but what calls the kernel as a
@@ -123,10 +123,25 @@ const SOCKET_TYPE: u64 = 0xf;
 const OTHER_TYPES: [u64; 5] =
     [value(libc::SOCK_RAW), value(libc::SOCK_RDM), value(libc::SOCK_SEQPACKET), value(libc::SOCK_DCCP), 10];
 
+/// The calls of which the kernel tells: those that name a file or a host.
+const TOLD: &[i64] = &[
+    libc::SYS_openat,
+    libc::SYS_openat2,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_open,
+    libc::SYS_execve,
+    libc::SYS_execveat,
+    libc::SYS_connect,
+];
+
+/// The architecture, as the kernel numbers them (linux/audit.h): x86-64, or aarch64.
+const ARCHITECTURE: u32 = if cfg!(target_arch = "x86_64") { 0xc000_003e } else { 0xc000_00b7 };
+
 /// The first number of the calls of x32: the same calls under other numbers, with the architecture of x86-64.
 const X32: u32 = 0x4000_0000;
 // Instructions of the filter, as linux/bpf_common.h composes them.
 const LOAD_WORD: u16 = 0x20;
+const JUMP_IF_EQUAL: u16 = 0x15;
 const JUMP_IF_AT_LEAST: u16 = 0x35;
 const RETURN: u16 = 0x06;
 
@@ -233,6 +248,27 @@ fn argument(place: u8, operator: SeccompCmpOp, value: u64) -> Result<SeccompCond
 /// A constant of libc, none of which is negative here.
 const fn value(constant: libc::c_int) -> u64 {
     constant.unsigned_abs() as u64
+}
+
+/// The filter by which the kernel tells of a program's calls: it waits for an answer to each of them, and allows the rest.
+/// A filter that refuses a call holds over it: what is refused is not told.
+#[must_use]
+pub fn told() -> BpfProgram {
+    let instruction = |code, jt, jf, k| sock_filter { code, jt, jf, k };
+    let calls = u8::try_from(TOLD.len()).expect("they are few");
+    // Where a filter finds the architecture, and the number.
+    let mut program = vec![
+        instruction(LOAD_WORD, 0, 0, 4),
+        instruction(JUMP_IF_EQUAL, 0, calls + 1, ARCHITECTURE),
+        instruction(LOAD_WORD, 0, 0, 0),
+    ];
+    for (left, number) in (1..=calls).rev().zip(TOLD) {
+        let number = u32::try_from(*number).expect("the kernel's numbers fit");
+        program.push(instruction(JUMP_IF_EQUAL, left, 0, number));
+    }
+    program.push(instruction(RETURN, 0, 0, libc::SECCOMP_RET_ALLOW));
+    program.push(instruction(RETURN, 0, 0, libc::SECCOMP_RET_USER_NOTIF));
+    program
 }
 
 /// Answers every call of x32 with `ENOSYS`, as kernels do that have none.

@@ -210,3 +210,22 @@ fn refusal_of_i386(level: Level) -> Vec<u32> {
 fn whoever_is_not_enclosed_has_no_filter() {
     assert!(filter(Level::None).expect("of this architecture").is_empty());
 }
+
+#[test]
+fn the_kernel_tells_of_what_names_a_file_or_a_host_and_of_nothing_else() {
+    let answered = |architecture: u32, number: i64| {
+        let mut call = [0; 64];
+        call[..4].copy_from_slice(&u32::try_from(number).expect("a number").to_le_bytes());
+        call[4..8].copy_from_slice(&architecture.to_le_bytes());
+        answer(&told(), &call)
+    };
+    for number in TOLD {
+        assert_eq!(answered(THIS, *number), libc::SECCOMP_RET_USER_NOTIF, "{number}");
+        assert_eq!(answered(I386, *number), libc::SECCOMP_RET_ALLOW, "{number} of another architecture");
+    }
+    let rest = (0..500).filter(|number| !TOLD.contains(number));
+    rest.for_each(|number| assert_eq!(answered(THIS, number), libc::SECCOMP_RET_ALLOW, "{number}"));
+    // The filters that refuse hold over it (seccomp(2): the least of the answers' numbers, as signed ones).
+    let signed = |answer: u32| answer.cast_signed();
+    assert!(signed(libc::SECCOMP_RET_ERRNO) < signed(libc::SECCOMP_RET_USER_NOTIF));
+}

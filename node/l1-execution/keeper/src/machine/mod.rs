@@ -5,4 +5,6 @@ pub mod facts;
 pub mod filter;
 pub mod grants;
 pub mod plan;
+#[cfg(target_os = "linux")]
+pub mod refusals;
 pub mod rules;

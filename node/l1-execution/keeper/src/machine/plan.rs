@@ -71,7 +71,7 @@ pub enum Step {
 
 /// What is to be at a path; of two at one path, the later holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Use {
+pub(super) enum Use {
     Private,
     Read,
     Write,
@@ -89,7 +89,7 @@ pub fn plan(grants: &Grants, facts: &impl Facts) -> Vec<Step> {
 }
 
 /// What is to be where, in the order of paths: what contains something comes before it.
-fn wanted(grants: &Grants, facts: &impl Facts) -> BTreeMap<PathBuf, (Use, Kind)> {
+pub(super) fn wanted(grants: &Grants, facts: &impl Facts) -> BTreeMap<PathBuf, (Use, Kind)> {
     let mut wanted = BTreeMap::new();
     // What is granted with the whole root is granted less than what is named.
     for (paths, used) in [(&grants.read, Use::Read), (&grants.write, Use::Write)] {

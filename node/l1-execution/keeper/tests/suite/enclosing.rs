@@ -22,7 +22,7 @@ fn base() -> Vec<PathBuf> {
 }
 
 /// A program that may write one folder, and read what programs are made of.
-fn enclosed(words: &[&str], folder: &Path) -> Job {
+pub fn enclosed(words: &[&str], folder: &Path) -> Job {
     let grants =
         Grants { read: base(), write: vec![folder.to_owned()], private: vec!["/tmp".into()], hidden: Vec::new() };
     let temporary = folder.join("temporary");
@@ -33,12 +33,12 @@ fn enclosed(words: &[&str], folder: &Path) -> Job {
 }
 
 /// A folder outside `/tmp`, of which programs have their own.
-fn folder() -> tempfile::TempDir {
+pub fn folder() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder")
 }
 
 /// A keeper where nobody makes namespaces: in a namespace of users that allows no further one.
-fn without_namespaces() -> Command {
+pub fn without_namespaces() -> Command {
     let mut keeper = Command::new("unshare");
     let script = "echo 0 >/proc/sys/user/max_user_namespaces && exec \"$0\"";
     keeper.args(["-Ur", "sh", "-c", script, KEEPER]);
@@ -46,7 +46,7 @@ fn without_namespaces() -> Command {
 }
 
 /// How it is enclosed; none, and a word about it, if this machine does not have that level.
-fn level(kept: &mut Kept, wanted: Level) -> Option<String> {
+pub fn level(kept: &mut Kept, wanted: Level) -> Option<String> {
     match kept.told() {
         Told::Started { level, why } if level == wanted => Some(why),
         Told::Started { level, why } => {
@@ -72,7 +72,11 @@ fn a_program_reaches_its_folder_and_nothing_else() {
     kept.output.read_to_string(&mut said).expect("it is read");
     // Itself, the first process, `ls` and `grep`; `lo`; and its number there.
     assert_eq!(said, "mine\nrefused\nt\n/tmp\n4\n1\n2\n");
-    assert_eq!(kept.told(), Told::Ended { status: 0 });
+    // It is told what it was refused, too.
+    let told: Vec<Told> =
+        std::iter::repeat_with(|| kept.told()).take_while(|told| *told != Told::Ended { status: 0 }).collect();
+    let is_secret = |told: &Told| matches!(told, Told::Refused(refusal) if refusal.path == secret.to_string_lossy());
+    assert!(told.iter().any(is_secret), "{told:?}");
     assert_eq!(fs::read_to_string(own.path().join("made")).expect("it was written"), "written\n");
     assert!(!Path::new("/tmp/t").exists(), "its temporary files are its own");
 }

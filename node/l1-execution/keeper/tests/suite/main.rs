@@ -2,4 +2,5 @@
 
 mod enclosing;
 mod keeping;
+mod refusing;
 mod support;

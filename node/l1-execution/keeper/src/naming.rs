@@ -1,0 +1,107 @@
+//! What a program is refused, named while it runs.
+
+use std::io;
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use crate::channel::{give, take};
+use crate::failure::Failure;
+use crate::job::{Level, Told};
+use crate::linux::calls::{self, Calls};
+use crate::machine::refusals::{Reach, Refusals};
+
+/// In the process that becomes the program, once it is locked, with that version of Landlock: hands its calls to the keeper.
+/// Where the kernel does not tell of them, the program is enclosed as well, and nothing is named.
+///
+/// # Errors
+/// The keeper does not take them; then each call would wait for ever, and the process must end.
+pub(crate) fn hand_over(keeper: BorrowedFd<'_>, version: u8) -> Result<(), Failure> {
+    let Ok(listener) = calls::listen() else { return Ok(()) };
+    give(keeper, &[version], &[listener.as_raw_fd()])
+        .map_err(|error| Failure::of("hand its calls to its keeper", error))
+}
+
+/// A keeper's names for what its program is refused.
+pub(crate) struct Naming {
+    calls: Calls,
+    refusals: Refusals,
+    told: Vec<Told>,
+}
+
+impl Naming {
+    /// Waits until the program is executed, or is not: something comes by `pipe`, or it is closed. Takes its calls meanwhile, by
+    /// `handed`, and lets them go on: to be executed is one. `reach` is what it reaches, by the version of Landlock.
+    pub(crate) fn meet(
+        pipe: BorrowedFd<'_>,
+        handed: &UnixStream,
+        level: Level,
+        reach: impl Fn(u8) -> Option<Reach>,
+    ) -> io::Result<Option<Naming>> {
+        let (mut naming, mut is_handed) = (None::<Naming>, false);
+        loop {
+            let calls = naming.as_ref().map_or(handed.as_fd(), Naming::descriptor);
+            // What was closed is not looked at again.
+            let both = naming.is_some() || !is_handed;
+            let mut ready = [PollFd::new(pipe, PollFlags::POLLIN), PollFd::new(calls, PollFlags::POLLIN)];
+            match poll(&mut ready[..if both { 2 } else { 1 }], PollTimeout::NONE) {
+                Err(Errno::EINTR) => continue,
+                other => other?,
+            };
+            let [executed, called] = ready.map(|ready| ready.revents().unwrap_or(PollFlags::empty()));
+            if !executed.is_empty() {
+                return Ok(naming);
+            }
+            if called.is_empty() {
+                continue;
+            }
+            if let Some(named) = &mut naming {
+                if !named.serve(called) {
+                    naming = None;
+                }
+                continue;
+            }
+            is_handed = true;
+            naming = Naming::taken(handed, level, &reach)?;
+        }
+    }
+
+    /// Takes the calls that are handed over; none if they are not.
+    fn taken(handed: &UnixStream, level: Level, reach: impl Fn(u8) -> Option<Reach>) -> io::Result<Option<Naming>> {
+        let mut version = [0];
+        let (_, descriptors) = take(handed.as_fd(), &mut version)?;
+        let Some(listener) = <[OwnedFd; 1]>::try_from(descriptors).ok().map(|[listener]| listener) else {
+            return Ok(None);
+        };
+        let reach = reach(version[0]).ok_or_else(|| io::Error::other("nothing is known of what it reaches"))?;
+        Ok(Some(Naming { calls: Calls::of(listener, level, reach), refusals: Refusals::default(), told: Vec::new() }))
+    }
+
+    /// Has something for [`Naming::serve`] when it is ready to be read.
+    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.calls.descriptor()
+    }
+
+    /// Lets the call go on that is there, by what [`Naming::descriptor`] is ready for, and names what it is refused; false if
+    /// there are no calls any more.
+    pub(crate) fn serve(&mut self, ready: PollFlags) -> bool {
+        // Without a process whose calls are told it is ready too, and would be waited for ever.
+        if !ready.contains(PollFlags::POLLIN) {
+            return false;
+        }
+        let Ok(tried) = self.calls.pass(!self.refusals.is_full()) else { return false };
+        if let Some(tried) = tried.filter(|tried| self.refusals.notes(tried))
+            && let Some(refusal) = self.calls.refusal(&tried)
+        {
+            self.told.extend(self.refusals.told(refusal));
+        }
+        true
+    }
+
+    /// What was named since it was asked last.
+    pub(crate) fn told(&mut self) -> Vec<Told> {
+        std::mem::take(&mut self.told)
+    }
+}
