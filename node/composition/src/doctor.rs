@@ -19,6 +19,10 @@ use serde_json::{Value, json};
 /// What to do about tasks of a group that want the same resource.
 const DECIDE: &str = "members vote on it, or an owner decides, by the resource's rule (docs/groups.md)";
 
+/// What to do where programs are in no control group.
+const GROUP: &str = "start the node in a control group of its own, which it may divide: `systemd-run --user --scope -p \
+                     Delegate=yes althing up`, or `Delegate=yes` in its unit";
+
 /// A finding.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
@@ -264,9 +268,10 @@ fn runtime(status: &NodeStatus, findings: &mut Vec<Finding>) {
 /// What programs reach.
 fn contained(status: &NodeStatus, findings: &mut Vec<Finding>) {
     for (program, how) in &status.containment {
-        let what = format!("the program of {program} is {how}");
+        let reach = how.reach();
+        let what = format!("the program of {program} is {reach}");
         findings.push(match (how.is_off, how.level) {
-            (true, _) => fine("L1", format!("the sandbox of {program} is {how}: it reaches whatever this account does")),
+            (true, _) => fine("L1", format!("the sandbox of {program} is {reach}: it reaches whatever this account does")),
             (false, Level::None) => wrong(
                 "L1",
                 format!("{what}; it reads whatever this account reads, the node's keys too"),
@@ -276,6 +281,9 @@ fn contained(status: &NodeStatus, findings: &mut Vec<Finding>) {
             ),
             (false, _) => fine("L1", what),
         });
+        if !how.unbounded.is_empty() {
+            findings.push(note("L1", format!("nothing bounds of the program of {program} {}", how.unbounded), GROUP));
+        }
     }
 }
 
@@ -435,8 +443,8 @@ mod tests {
     }
 
     fn bare() -> Containment {
-        let why = "no reason".to_owned();
-        Containment { level: Level::None, why, is_off: false, refused: Vec::new(), more_refused: false }
+        let (why, unbounded) = ("no reason".to_owned(), String::new());
+        Containment { level: Level::None, why, is_off: false, unbounded, refused: Vec::new(), more_refused: false }
     }
 
     fn well() -> NodeStatus {
@@ -457,6 +465,16 @@ mod tests {
         assert_eq!(wrong.len(), 1, "{wrong:?}");
         assert!(!wrong[0].remedy.is_empty());
         wrong[0].clone()
+    }
+
+    #[test]
+    fn what_nothing_bounds_is_noted_and_no_fault() {
+        let why = "the number of its processes (no control groups)";
+        let how = Containment { level: Level::Namespaces, unbounded: why.to_owned(), ..bare() };
+        let findings = diagnose(&NodeStatus { containment: vec![("slow (runtime)".to_owned(), how)], ..well() });
+        assert!(findings.iter().all(|finding| finding.fine), "{findings:?}");
+        let told = findings.iter().find(|finding| finding.what.contains(why)).expect("it is told");
+        assert!(told.remedy.contains("Delegate=yes"), "{told:?}");
     }
 
     #[test]

@@ -3,11 +3,23 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use althing_keeper::job::Bounds;
 use althing_keeper::{Level, Refusal};
 use althing_td::{Demand, Sandbox};
 
 /// Refusals that are kept of one program; its keeper tells as many.
 const REFUSALS_MAX: usize = 64;
+
+/// How a program is enclosed and bounded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Enclosed {
+    /// How strongly.
+    pub level: Level,
+    /// Why not more strongly; empty where nothing is stronger.
+    pub why: String,
+    /// How it is held to its limits.
+    pub bounds: Bounds,
+}
 
 /// How a program is contained.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,6 +30,8 @@ pub struct Containment {
     pub why: String,
     /// Whether its file turns the sandbox off.
     pub is_off: bool,
+    /// What nothing bounds of what it takes of the machine, and why; empty where all is bounded.
+    pub unbounded: String,
     /// What it was refused so far, each once.
     pub refused: Vec<Refusal>,
     /// Whether it was refused more than that.
@@ -27,9 +41,10 @@ pub struct Containment {
 impl Containment {
     /// Of a program that runs.
     #[must_use]
-    pub fn of(sandbox: &Sandbox, level: Level, why: String) -> Containment {
-        let is_off = sandbox.demand == Demand::None;
-        Containment { level, why, is_off, refused: Vec::new(), more_refused: false }
+    pub fn of(sandbox: &Sandbox, enclosed: Enclosed) -> Containment {
+        let Enclosed { level, why, bounds } = enclosed;
+        let (is_off, unbounded) = (sandbox.demand == Demand::None, bounds.missing().unwrap_or_default());
+        Containment { level, why, is_off, unbounded, refused: Vec::new(), more_refused: false }
     }
 
     /// The same, with what the program was refused by now.
@@ -37,6 +52,19 @@ impl Containment {
     pub fn with(self, refusals: &Refusals) -> Containment {
         let refusals = refusals.held();
         Containment { refused: refusals.named.clone(), more_refused: refusals.more, ..self }
+    }
+
+    /// What it is contained by: what it reaches, not what it takes of the machine.
+    #[must_use]
+    pub fn reach(&self) -> String {
+        match (self.is_off, self.level, self.why.as_str()) {
+            (true, _, _) => "off (sandbox: none)".to_owned(),
+            (_, Level::Namespaces, _) => "contained".to_owned(),
+            (_, Level::Landlock, "") => "contained (Landlock only)".to_owned(),
+            (_, Level::Landlock, why) => format!("contained (Landlock only: {why})"),
+            (_, Level::None, "") => "not contained".to_owned(),
+            (_, Level::None, why) => format!("not contained: {why}"),
+        }
     }
 }
 
@@ -78,13 +106,10 @@ impl Refusals {
 
 impl fmt::Display for Containment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.is_off, self.level, self.why.as_str()) {
-            (true, _, _) => write!(f, "off (sandbox: none)"),
-            (_, Level::Namespaces, _) => write!(f, "contained"),
-            (_, Level::Landlock, "") => write!(f, "contained (Landlock only)"),
-            (_, Level::Landlock, why) => write!(f, "contained (Landlock only: {why})"),
-            (_, Level::None, "") => write!(f, "not contained"),
-            (_, Level::None, why) => write!(f, "not contained: {why}"),
+        f.write_str(&self.reach())?;
+        match self.unbounded.as_str() {
+            "" => Ok(()),
+            what => write!(f, "; not bounded: {what}"),
         }
     }
 }
@@ -92,13 +117,18 @@ impl fmt::Display for Containment {
 #[cfg(test)]
 mod tests {
     use althing_keeper::Access;
+    use althing_keeper::job::Bound;
 
     use super::*;
+
+    fn enclosed() -> Enclosed {
+        Enclosed { level: Level::Namespaces, why: String::new(), bounds: Bounds::default() }
+    }
 
     #[test]
     fn what_a_program_was_refused_is_kept_in_bounds() {
         let refusals = Refusals::default();
-        let contained = || Containment::of(&Sandbox::default(), Level::Namespaces, String::new()).with(&refusals);
+        let contained = || Containment::of(&Sandbox::default(), enclosed()).with(&refusals);
         assert!(contained().refused.is_empty());
         let of = |n: usize| Refusal { access: Access::Read, path: format!("/{n}"), write: None };
         (0..REFUSALS_MAX).for_each(|n| assert!(refusals.clone().add(of(n))));
@@ -122,7 +152,12 @@ mod tests {
             (&off, Level::None, why, "off (sandbox: none)"),
         ];
         for (sandbox, level, why, told) in cases {
-            assert_eq!(Containment::of(sandbox, level, why.to_owned()).to_string(), told);
+            let enclosed = Enclosed { level, why: why.to_owned(), bounds: Bounds::default() };
+            assert_eq!(Containment::of(sandbox, enclosed).to_string(), told);
         }
+        let bounds = Bounds { processes: Bound::Nothing, why: "no control groups".to_owned(), ..Bounds::default() };
+        let enclosed = Enclosed { level: Level::Namespaces, why: String::new(), bounds };
+        let told = Containment::of(&best, enclosed).to_string();
+        assert_eq!(told, "contained; not bounded: the number of its processes (no control groups)");
     }
 }

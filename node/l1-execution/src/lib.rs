@@ -45,7 +45,7 @@ pub mod tools;
 pub use agent::{Agent, AgentError, AgentState, Output, Outputs, Turn};
 pub use althing_keeper::{Access, Level, Refusal};
 pub use bound_tools::{BoundTool, BoundTools};
-pub use containment::{Containment, Refusals};
+pub use containment::{Containment, Enclosed, Refusals};
 pub use context::current_lease;
 pub use control::Control;
 pub use echo::Echo;

@@ -15,6 +15,7 @@ mod hostile;
 mod idle;
 mod link;
 mod neighbour;
+mod programs;
 mod tool;
 mod wasm;
 
@@ -48,6 +49,8 @@ fn main() {
             "neighbour" => as_wanted(neighbour::run().await),
             "empty" => idle::empty().await,
             "tool" => tool::serve().await,
+            "program" => programs::serve().await,
+            "spin" => programs::spin(),
             "group-member" => groups::serve().await,
             "groups" => as_wanted(groups::run().await),
             "faces" => as_wanted(faces::run().await),

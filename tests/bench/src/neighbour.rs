@@ -10,6 +10,7 @@ use althing_execution::{Host, Output};
 use serde_json::json;
 
 use crate::figures::{percentile, us};
+use crate::programs;
 use crate::wasm::{self, ECHO};
 
 /// What the greedy agents do, each in place of a line of the echo agent; and how long a turn may take beside them in
@@ -42,13 +43,13 @@ const EVERY: Duration = Duration::from_millis(2);
 const RATIO_MAX: f64 = 2.0;
 
 /// The neighbour's turns, one after the other at a fixed pace.
-async fn turns(host: &Host) -> Vec<Duration> {
+pub async fn turns(host: &Host) -> Vec<Duration> {
     let (mut times, mut next) = (Vec::with_capacity(TURNS), Instant::now());
     for _ in 0..TURNS {
         next += EVERY;
         tokio::time::sleep_until(next.into()).await;
         let begun = Instant::now();
-        assert_eq!(wasm::asked(host, "neighbour").await, 1, "it is answered whatever the others do");
+        assert!(wasm::asked(host, "neighbour").await > 0, "it is answered whatever the others do");
         times.push(begun.elapsed());
         next = next.max(Instant::now());
     }
@@ -115,5 +116,5 @@ pub async fn run() -> bool {
             );
         }
     }
-    fine
+    fine & programs::run().await
 }

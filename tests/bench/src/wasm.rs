@@ -117,6 +117,11 @@ pub async fn hosting() {
 
 /// One turn; the bytes of its output.
 pub async fn asked(host: &Host, name: &str) -> usize {
+    told(host, name, turn()).await
+}
+
+/// A turn with a message of its own; the bytes of its output.
+pub async fn told(host: &Host, name: &str, turn: Turn) -> usize {
     let (out, mut made) = Output::channel();
     let taken = async {
         let mut count = 0;
@@ -125,7 +130,7 @@ pub async fn asked(host: &Host, name: &str) -> usize {
         }
         count
     };
-    let (ended, count) = tokio::join!(host.turn(name, turn(), out), taken);
+    let (ended, count) = tokio::join!(host.turn(name, turn, out), taken);
     ended.expect("an answer");
     count
 }

@@ -11,6 +11,7 @@ import os
 import platform
 import resource
 import signal
+import stat
 import struct
 import sys
 import time
@@ -139,6 +140,7 @@ def key():
 for name in ["owner.key", "owner-next.key", "owner-after-next.key", "owner.log"]:
     ATTEMPTS[f"paths: {name}"] = lambda name=name: reads(os.path.join(AIMS["config"], name))
 ATTEMPTS["paths: node.key"] = lambda: reads(key())
+ATTEMPTS["the size of node.key"] = lambda: f"{os.stat(key()).st_size} bytes"
 ATTEMPTS["the node's configuration, to write"] = lambda: appends(os.path.join(AIMS["config"], "althing.toml"))
 ATTEMPTS["the secrets' folder"] = lambda: any_of(
     lambda name: reads(os.path.join(AIMS["data"], "secrets", name)), os.listdir(os.path.join(AIMS["data"], "secrets")))
@@ -177,6 +179,16 @@ def by_handle():
 for name in [".bashrc", ".ssh/authorized_keys"]:
     ATTEMPTS[f"the account's ~/{name}"] = lambda name=name: reads(os.path.join(AIMS["home"], name))
     ATTEMPTS[f"the account's ~/{name}, to write"] = lambda name=name: appends(os.path.join(AIMS["home"], name))
+
+
+@attempt("the mode of the account's ~/.bashrc")
+def changes_mode():
+    """To what it is."""
+    path = os.path.join(AIMS["home"], ".bashrc")
+    os.chmod(path, stat.S_IMODE(os.stat(path).st_mode))
+    return "changed"
+
+
 ATTEMPTS["the machine's /var/tmp"] = lambda: reads(AIMS["temporary"])
 ATTEMPTS["the machine's /var/tmp, to write"] = lambda: appends(AIMS["temporary"])
 ATTEMPTS["the machine's shared memory"] = lambda: reads(AIMS["shared"])

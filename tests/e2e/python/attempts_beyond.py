@@ -264,6 +264,18 @@ def makes_device():
     return "made"
 
 
+@attempt("setuid files")
+def sets_id():
+    """Who executes one acts as the account, outside of the sandbox too."""
+    path = f"setuid-{os.getpid()}"
+    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+    try:
+        os.chmod(path, 0o4755)
+        return "made"
+    finally:
+        os.unlink(path)
+
+
 @attempt("a control group")
 def makes_group():
     path = f"/sys/fs/cgroup/althing-escape-{os.getpid()}"

@@ -18,6 +18,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import attempts
 import attempts_beyond  # noqa: F401, which adds the rest
+import plain_mcp
 
 # No attempt takes longer.
 LIMIT_SECONDS = 5
@@ -61,29 +62,8 @@ TOOLS = [
 ]
 
 
-def answered(method, params):
-    """The result of a request of MCP; none for what it does not know."""
-    if method == "initialize":
-        return {"protocolVersion": params["protocolVersion"], "capabilities": {"tools": {}},
-                "serverInfo": {"name": "escape", "version": "1"}}
-    if method == "ping":
-        return {}
-    if method == "tools/list":
-        return {"tools": TOOLS}
-    if method == "tools/call":
-        result = list(attempts.ATTEMPTS) if params["name"] == "list" else made(params["arguments"].get("name"))
-        return {"content": [{"type": "text", "text": json.dumps(result)}], "isError": False}
-    return None
-
-
-def tools():
-    for line in sys.stdin:
-        request = json.loads(line)
-        if "id" not in request or "method" not in request:
-            continue
-        result = answered(request["method"], request.get("params") or {})
-        outcome = {"error": {"code": -32601, "message": "no such method"}} if result is None else {"result": result}
-        print(json.dumps({"jsonrpc": "2.0", "id": request["id"], **outcome}), flush=True)
+def called(tool, arguments):
+    return list(attempts.ATTEMPTS) if tool == "list" else made(arguments.get("name"))
 
 
 CARD = {
@@ -173,7 +153,7 @@ def outside(folder):
 
 match sys.argv[1:]:
     case ["tools", _]:
-        tools()
+        plain_mcp.serve("escape", TOOLS, called)
     case ["agent", _]:
         agent()
     case ["outside", folder]:

@@ -17,6 +17,7 @@ pub mod http;
 pub mod node;
 pub mod python;
 pub mod registry;
+pub mod sandbox;
 pub mod world;
 
 use std::io::{BufRead as _, BufReader, Read as _};

@@ -19,6 +19,13 @@ pub fn signal_all(signal: Signal) -> usize {
     all.len()
 }
 
+/// A process, and all that live below it.
+pub fn family(root: Pid) -> BTreeSet<i32> {
+    let mut all = below(root.as_raw(), &processes());
+    all.insert(root.as_raw());
+    all
+}
+
 /// All that live below one process.
 fn below(root: i32, children: &Children) -> BTreeSet<i32> {
     let (mut found, mut next) = (BTreeSet::new(), vec![root]);

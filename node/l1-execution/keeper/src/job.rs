@@ -54,10 +54,59 @@ pub enum Descriptor {
 /// What a program may take of the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Limits {
-    /// KiB that each process may write to (`RLIMIT_DATA`); 0: any.
+    /// KiB that each process may write to (`RLIMIT_DATA`), and all of them together where a control group bounds that; 0: any.
     pub memory_kib: u64,
-    /// In the idle class of the scheduler, or with the highest nice value.
+    /// Processes and threads at once, with the first one of namespaces; 0: any. It is bounded by a control group, else in the
+    /// program's own namespace of users, where the account is not the machine's root (`RLIMIT_NPROC`).
+    pub processes: u32,
+    /// Descriptors that each process may have open at once (`RLIMIT_NOFILE`); 0, and at most: what the account may have.
+    pub files: u32,
+    /// Behind all that is not: in the idle class of the scheduler, or with the highest nice value, and with the least share of a
+    /// control group.
     pub idle: bool,
+}
+
+/// How a program is held to its limits.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Bounds {
+    /// That it leaves the processors to others.
+    pub processor: Bound,
+    /// What it may write to.
+    pub memory: Bound,
+    /// How many processes it may have.
+    pub processes: Bound,
+    /// Why not all is bounded by a control group, as a person reads it.
+    pub why: String,
+}
+
+/// By what something is bounded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Bound {
+    /// Its job asks for no bound.
+    #[default]
+    Unasked,
+    /// By a control group: all of its processes together.
+    Group,
+    /// By limits, or a class of the scheduler, which each of its processes has.
+    Limits,
+    /// By nothing.
+    Nothing,
+}
+
+impl Bounds {
+    /// What is not bounded, and why, as a person reads it; none where all is.
+    #[must_use]
+    pub fn missing(&self) -> Option<String> {
+        let all = [
+            (self.processor, "its share of the processors"),
+            (self.memory, "its memory"),
+            (self.processes, "the number of its processes"),
+        ];
+        let names: Vec<&str> =
+            all.iter().filter(|(bound, _)| *bound == Bound::Nothing).map(|(_, name)| *name).collect();
+        (!names.is_empty()).then(|| format!("{} ({})", names.join(" and "), self.why))
+    }
 }
 
 /// What a program may reach; it is enclosed by the strongest level that this machine has.
@@ -109,6 +158,8 @@ pub enum Told {
         level: Level,
         /// Why no level is stronger, as a person reads it; empty where it is the strongest.
         why: String,
+        /// How it is held to its limits.
+        bounds: Bounds,
     },
     /// It could not be started.
     Failed {
@@ -199,5 +250,13 @@ mod tests {
         assert_eq!(line, r#"{"refused":{"access":"connect","path":"a\nb","write":null}}"#);
         assert_eq!(serde_json::from_str::<Told>(&line).expect("it is read"), Told::Refused(refusal));
         assert_eq!(serde_json::to_string(&Told::MoreRefused).expect("it has a form"), r#""more-refused""#);
+    }
+
+    #[test]
+    fn what_nothing_bounds_is_said_with_the_reason() {
+        let bounds = |processor, memory, processes| Bounds { processor, memory, processes, why: "no group".to_owned() };
+        assert_eq!(bounds(Bound::Group, Bound::Limits, Bound::Unasked).missing(), None);
+        let missing = bounds(Bound::Nothing, Bound::Limits, Bound::Nothing).missing();
+        assert_eq!(missing.as_deref(), Some("its share of the processors and the number of its processes (no group)"));
     }
 }

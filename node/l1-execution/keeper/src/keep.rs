@@ -16,15 +16,17 @@ use nix::sched::CloneFlags;
 use nix::sys::prctl::{set_child_subreaper, set_dumpable, set_pdeathsig};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::sys::wait::{WaitStatus, waitpid};
 use nix::time::{ClockId, clock_gettime};
-use nix::unistd::{Gid, Pid, Uid, dup2_stdin, getegid, geteuid, getpid, pipe2, setsid};
+use nix::unistd::{self, Gid, Pid, Uid, dup2_stdin, getegid, geteuid, getpid, pipe2, setsid};
 
+use crate::bounding::Bounding;
 use crate::bridge::lead;
 use crate::channel::{give_listeners, read_job, tell};
 use crate::descendants::signal_all;
+use crate::ending::{BY_SIGNAL, end_all, killed, reap};
 use crate::failure::Failure;
-use crate::job::{Descriptor, Enclosure, Job, Level, Order, Told};
+use crate::job::{Bounds, Descriptor, Enclosure, Job, Level, Order, Told};
 use crate::linux::calls::reach;
 use crate::linux::namespaces::{NAMESPACES, enter};
 use crate::linux::sys;
@@ -39,10 +41,6 @@ const BRIDGE: RawFd = 3;
 const USAGE: u8 = 2;
 /// The longest order of a node, bytes.
 const ORDER_BYTES_MAX: usize = 256;
-/// Between two looks at whether what was killed has ended, milliseconds.
-const KILL_PAUSE: u16 = 5;
-/// The exit code of what a signal ended, less the signal's number.
-const BY_SIGNAL: i32 = 128;
 
 /// Keeps the program of the job that comes by the channel, which is standard input.
 #[must_use]
@@ -71,13 +69,26 @@ struct Keeper {
     descriptors: Vec<OwnedFd>,
 }
 
-/// A program that runs: the process whose end is its own, how it is enclosed, why not more strongly, and the names of what it
-/// is refused, where the kernel tells of it.
+/// A program that runs: the process whose end is its own, how it is enclosed, why not more strongly, how it is bounded, and the
+/// names of what it is refused, where the kernel tells of it.
 struct Running {
     first: Pid,
     level: Level,
     why: String,
+    bounds: Bounds,
     naming: Option<Naming>,
+}
+
+/// What the first process has of its keeper until it is the program.
+#[derive(Clone, Copy)]
+struct Child<'a> {
+    /// Where it tells why there is no program.
+    pipe: BorrowedFd<'a>,
+    /// Where it hears that it is in its control groups.
+    placed: BorrowedFd<'a>,
+    /// Where it hands over the names of its calls.
+    calls: BorrowedFd<'a>,
+    bounds: &'a Bounds,
 }
 
 /// Why a program is ended, and until when it may end by itself.
@@ -110,7 +121,8 @@ impl Keeper {
 
     /// Keeps the program until it ended; gives its exit code.
     fn run(mut self) -> io::Result<i32> {
-        let Running { first, level, why, naming } = match self.start() {
+        let mut bounding = Bounding::new(&self.job.limits);
+        let Running { first, level, why, bounds, naming } = match self.start(&mut bounding) {
             Ok(running) => running,
             Err(Failure { step, why, .. }) => {
                 tell(&self.channel, &Told::Failed { step, why })?;
@@ -127,37 +139,56 @@ impl Keeper {
         // The program's ends of its pipes are its own: who reads them shall see when it closes them.
         self.descriptors.clear();
         // Who does not hear it is gone, which the next look at the channel shows.
-        let _ = tell(&self.channel, &Told::Started { level, why });
-        let status = self.watch(first, naming)?;
-        end_all();
+        let _ = tell(&self.channel, &Told::Started { level, why, bounds });
+        let status = self.watch(first, naming, &bounding)?;
+        end_all(&bounding);
         let _ = tell(&self.channel, &Told::Ended { status });
         Ok(status)
     }
 
     /// Starts the program, enclosed as strongly as this machine can do it.
-    fn start(&self) -> Result<Running, Failure> {
-        let plain = |why: String| match self.attempt(Level::None) {
-            Ok((first, naming)) => Ok(Running { first, level: Level::None, why, naming }),
-            Err(Obstacle::Enclosure(failure) | Obstacle::Program(failure)) => Err(failure),
-        };
-        let Some(enclosure) = &self.job.enclosure else { return plain(String::new()) };
+    fn start(&self, bounding: &mut Bounding) -> Result<Running, Failure> {
         // A level that this machine does not have leads to a weaker one. Whatever else goes wrong is no reason to let the program
         // reach more.
         let mut obstacles = Vec::new();
-        for level in [Level::Namespaces, Level::Landlock] {
-            match self.attempt(level) {
-                Ok((first, naming)) => return Ok(Running { first, level, why: obstacles.join("; "), naming }),
+        let levels = [Level::Namespaces, Level::Landlock];
+        for level in levels.into_iter().filter(|_| self.job.enclosure.is_some()).chain([Level::None]) {
+            if let (Level::None, Some(enclosure)) = (level, &self.job.enclosure) {
+                uncontained(enclosure.required, &obstacles)?;
+            }
+            match self.attempt(level, bounding) {
+                Ok((first, naming, bounds)) => {
+                    return Ok(Running { first, level, why: obstacles.join("; "), bounds, naming });
+                }
                 Err(Obstacle::Enclosure(failure)) if failure.is_lacking => obstacles.push(failure.to_string()),
-                Err(Obstacle::Enclosure(failure) | Obstacle::Program(failure)) => return Err(failure),
+                Err(Obstacle::Enclosure(failure) | Obstacle::Group(failure) | Obstacle::Program(failure)) => {
+                    return Err(failure);
+                }
             }
         }
-        plain(uncontained(enclosure.required, &obstacles)?)
+        Err(Failure::of("start it", "no level is left"))
     }
 
-    /// Starts the program, enclosed by that level; gives the process whose end is the program's.
-    fn attempt(&self, level: Level) -> Result<(Pid, Option<Naming>), Obstacle> {
+    /// Starts the program, enclosed by that level; where it cannot be in its control groups, without them. Gives the process
+    /// whose end is the program's, the names of what it is refused, and how it is bounded.
+    fn attempt(&self, level: Level, bounding: &mut Bounding) -> Result<(Pid, Option<Naming>, Bounds), Obstacle> {
+        let bounds = bounding.bounds(&self.job.limits, level);
+        match self.fork(level, bounding, &bounds) {
+            Err(Obstacle::Group(failure)) => {
+                bounding.give_up(&failure);
+                let bounds = bounding.bounds(&self.job.limits, level);
+                let (first, naming) = self.fork(level, bounding, &bounds)?;
+                Ok((first, naming, bounds))
+            }
+            other => other.map(|(first, naming)| (first, naming, bounds)),
+        }
+    }
+
+    /// Starts the program in its control groups, enclosed by that level.
+    fn fork(&self, level: Level, bounding: &Bounding, bounds: &Bounds) -> Result<(Pid, Option<Naming>), Obstacle> {
         let step = |error: Errno| Failure::of("start a process", error.desc());
         let (read, write) = pipe2(OFlag::O_CLOEXEC).map_err(step)?;
+        let (placed, go) = pipe2(OFlag::O_CLOEXEC).map_err(step)?;
         let (handed, calls) = UnixStream::pair().map_err(|error| Failure::of("start a process", error))?;
         let (keeper, account) = (getpid(), (geteuid(), getegid()));
         let namespaces = if level == Level::Namespaces { NAMESPACES } else { CloneFlags::empty() };
@@ -168,17 +199,27 @@ impl Keeper {
             _ => step(error).into(),
         })?;
         let Some(first) = forked else {
+            // Nobody but the keeper says that it goes on.
+            drop(go);
+            let child = Child { pipe: write.as_fd(), placed: placed.as_fd(), calls: calls.as_fd(), bounds };
             let obstacle = match (level, &self.job.enclosure) {
-                (Level::Namespaces, Some(enclosure)) => self.be_first(enclosure, account, write.as_fd(), calls.as_fd()),
-                (level, _) => match ends_with(keeper) {
-                    Ok(()) => become_program(&self.job, &self.descriptors, level, calls.as_fd()),
-                    Err(failure) => failure.into(),
+                (Level::Namespaces, Some(enclosure)) => self.be_first(enclosure, account, child),
+                (level, _) => match ends_with(keeper).map_err(Obstacle::from).and_then(|()| child.is_placed()) {
+                    Ok(()) => become_program(&self.job, &self.descriptors, level, calls.as_fd(), bounds),
+                    Err(obstacle) => obstacle,
                 },
             };
             let _ = tell(File::from(write), &obstacle);
             sys::leave(1);
         };
-        drop((write, calls));
+        drop((write, calls, placed));
+        // It makes its surroundings meanwhile: to be moved into a group takes milliseconds.
+        let outcome = bounding.place(first);
+        if outcome.is_ok() {
+            // An error means that it ended, and has told why.
+            let _ = unistd::write(&go, &[1]);
+        }
+        drop(go);
         // Nothing comes, and the pipe is closed, when the program is executed.
         let hear = |error: io::Error| Failure::of("hear of it", error);
         let reach = |version| {
@@ -191,18 +232,15 @@ impl Keeper {
         let Ok(obstacle) = serde_json::from_str(&told) else { return Ok((first, naming)) };
         // It ends by itself.
         let _ = waitpid(first, None);
-        Err(obstacle)
+        Err(match (obstacle, outcome) {
+            (Obstacle::Group(_), Err(failure)) => Obstacle::Group(failure),
+            (obstacle, _) => obstacle,
+        })
     }
 
     /// The first process of the program's namespaces: all others end with it. Comes back only with why there is no program.
-    fn be_first(
-        &self,
-        enclosure: &Enclosure,
-        account: (Uid, Gid),
-        pipe: BorrowedFd<'_>,
-        calls: BorrowedFd<'_>,
-    ) -> Obstacle {
-        let program = match self.start_inside(enclosure, account, pipe, calls) {
+    fn be_first(&self, enclosure: &Enclosure, account: (Uid, Gid), child: Child<'_>) -> Obstacle {
+        let program = match self.start_inside(enclosure, account, child) {
             Ok(program) => program,
             Err(obstacle) => return obstacle,
         };
@@ -225,17 +263,11 @@ impl Keeper {
     }
 
     /// Makes the program's surroundings, hands the node its sockets there, and starts the program.
-    fn start_inside(
-        &self,
-        enclosure: &Enclosure,
-        account: (Uid, Gid),
-        pipe: BorrowedFd<'_>,
-        calls: BorrowedFd<'_>,
-    ) -> Result<Pid, Obstacle> {
+    fn start_inside(&self, enclosure: &Enclosure, account: (Uid, Gid), child: Child<'_>) -> Result<Pid, Obstacle> {
         let step = |error: Errno| Obstacle::Program(Failure::of("start a process in its namespaces", error.desc()));
         set_pdeathsig(Signal::SIGKILL).map_err(step)?;
         // The keeper reads this pipe: nobody reads it if the keeper ended before.
-        let mut reader = [PollFd::new(pipe, PollFlags::empty())];
+        let mut reader = [PollFd::new(child.pipe, PollFlags::empty())];
         if poll(&mut reader, PollTimeout::ZERO).map_err(step)? > 0 {
             sys::leave(1);
         }
@@ -248,9 +280,13 @@ impl Keeper {
             let given = listeners.and_then(|listeners| give_listeners(stream.as_fd(), &listeners));
             given.map_err(|error| Obstacle::Enclosure(Failure::of("listen on its loopback", error)))?;
         }
+        child.is_placed()?;
         match sys::fork(CloneFlags::empty()).map_err(step)? {
             Some(program) => Ok(program),
-            None => Err(become_program(&self.job, &self.descriptors, Level::Namespaces, calls)),
+            None => {
+                let (calls, bounds) = (child.calls, child.bounds);
+                Err(become_program(&self.job, &self.descriptors, Level::Namespaces, calls, bounds))
+            }
         }
     }
 
@@ -267,7 +303,7 @@ impl Keeper {
     }
 
     /// Waits until the program has ended, or is ended; gives its exit code.
-    fn watch(&mut self, program: Pid, mut naming: Option<Naming>) -> io::Result<i32> {
+    fn watch(&mut self, program: Pid, mut naming: Option<Naming>, bounding: &Bounding) -> io::Result<i32> {
         let (mut ending, mut is_listening) = (Ending::Not, true);
         loop {
             for told in naming.iter_mut().flat_map(Naming::told) {
@@ -280,7 +316,7 @@ impl Keeper {
                 Ending::Not => PollTimeout::NONE,
                 Ending::At(time) => match time.checked_sub(now()?) {
                     Some(left) if !left.is_zero() => PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX),
-                    _ => return killed(program),
+                    _ => return killed(program, bounding),
                 },
             };
             // In place of what is not there any more, which would be ready at once.
@@ -302,7 +338,7 @@ impl Keeper {
             }
             while let Some(signal) = self.signals.read_signal()? {
                 if i32::try_from(signal.ssi_signo) != Ok(Signal::SIGCHLD as i32) {
-                    return killed(program);
+                    return killed(program, bounding);
                 }
             }
             if is_listening && !heard.is_empty() {
@@ -340,16 +376,25 @@ impl Keeper {
     }
 }
 
-/// Why nothing encloses a program; an error if something must.
-fn uncontained(required: bool, obstacles: &[String]) -> Result<String, Failure> {
-    let why = obstacles.join("; ");
-    if required { Err(Failure::of("contain it, which its file requires", why)) } else { Ok(why) }
+/// Whether a program may be started that nothing encloses.
+fn uncontained(required: bool, obstacles: &[String]) -> Result<(), Failure> {
+    if required { Err(Failure::of("contain it, which its file requires", obstacles.join("; "))) } else { Ok(()) }
 }
 
 /// Whether an error says that this machine has no namespaces for the account, now or ever.
 fn is_lacking(error: Errno) -> bool {
     // ENOSPC: of these it may have none, or has too many (user_namespaces(7)).
     matches!(error, Errno::EPERM | Errno::EACCES | Errno::ENOSYS | Errno::EINVAL | Errno::ENOSPC | Errno::EUSERS)
+}
+
+impl Child<'_> {
+    /// Waits until it is in its control groups: what it starts is then in them too.
+    fn is_placed(&self) -> Result<(), Obstacle> {
+        match unistd::read(self.placed, &mut [0]) {
+            Ok(1) => Ok(()),
+            _ => Err(Obstacle::Group(Failure::of("wait for its control group", "the keeper is gone"))),
+        }
+    }
 }
 
 /// Has the kernel end this process with the one that started it.
@@ -365,48 +410,6 @@ fn now() -> nix::Result<Duration> {
     clock_gettime(ClockId::CLOCK_MONOTONIC).map(Duration::from)
 }
 
-/// Takes what ended; gives the program's exit code if it did.
-fn reap(program: Pid) -> io::Result<Option<i32>> {
-    loop {
-        let (pid, status) = match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
-            Ok(WaitStatus::Exited(pid, code)) => (pid, code),
-            Ok(WaitStatus::Signaled(pid, signal, _)) => (pid, BY_SIGNAL + signal as i32),
-            Ok(WaitStatus::StillAlive) => return Ok(None),
-            Ok(_) | Err(Errno::EINTR) => continue,
-            // Without children there is no program either.
-            Err(Errno::ECHILD) => return Ok(Some(BY_SIGNAL + Signal::SIGKILL as i32)),
-            Err(error) => return Err(error.into()),
-        };
-        if pid == program {
-            return Ok(Some(status));
-        }
-    }
-}
-
-/// Kills everything below this process, and waits until it is gone; the program's exit code.
-fn killed(program: Pid) -> io::Result<i32> {
-    loop {
-        signal_all(Signal::SIGKILL);
-        if let Some(status) = reap(program)? {
-            return Ok(status);
-        }
-        pause();
-    }
-}
-
-/// Ends whatever the program left, and waits until nothing is below this process.
-fn end_all() {
-    while signal_all(Signal::SIGKILL) > 0 {
-        pause();
-        while matches!(waitpid(None, Some(WaitPidFlag::WNOHANG)), Ok(status) if status != WaitStatus::StillAlive) {}
-    }
-}
-
-fn pause() {
-    // An interruption makes the pause shorter.
-    let _ = poll(&mut [], PollTimeout::from(KILL_PAUSE));
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -414,7 +417,7 @@ mod tests {
     #[test]
     fn who_requires_to_be_contained_is_not_started_where_nothing_contains() {
         let obstacles = ["no namespaces", "no Landlock"].map(str::to_owned);
-        assert_eq!(uncontained(false, &obstacles).as_deref(), Ok("no namespaces; no Landlock"));
+        assert_eq!(uncontained(false, &obstacles), Ok(()));
         let refused = uncontained(true, &obstacles).expect_err("it is required").to_string();
         assert_eq!(refused, "cannot contain it, which its file requires: no namespaces; no Landlock");
     }

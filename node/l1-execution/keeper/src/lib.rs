@@ -12,9 +12,11 @@
 //!
 //! **Never knows**: agents, contracts, what a program is for.
 
+mod bounding;
 mod bridge;
 pub mod channel;
 mod descendants;
+mod ending;
 mod failure;
 pub mod job;
 mod keep;

@@ -6,14 +6,14 @@ use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
-use nix::sys::resource::{Resource, setrlimit};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SigSet, SigmaskHow, sigprocmask};
 use nix::unistd::{chdir, execve, getpid};
 
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
-use crate::job::{Descriptor, Enclosure, Job, Level};
+use crate::job::{Bound, Bounds, Descriptor, Enclosure, Job, Level, Limits};
 use crate::linux::{lock, sys};
 use crate::machine::grants::Grants;
 use crate::naming::hand_over;
@@ -27,9 +27,16 @@ const FIRST_SOCKET: RawFd = 3;
 /// Which process a handed socket is meant for.
 const LISTEN_PID: &str = "LISTEN_PID";
 
-/// Becomes the program, locked in by a level, with its calls handed to its keeper; comes back only with what went wrong.
-pub(crate) fn become_program(job: &Job, descriptors: &[OwnedFd], level: Level, keeper: BorrowedFd<'_>) -> Obstacle {
-    match prepare(job, descriptors, level, keeper) {
+/// Becomes the program, bounded, and locked in by a level, with its calls handed to its keeper; comes back only with what went
+/// wrong.
+pub(crate) fn become_program(
+    job: &Job,
+    descriptors: &[OwnedFd],
+    level: Level,
+    keeper: BorrowedFd<'_>,
+    bounds: &Bounds,
+) -> Obstacle {
+    match prepare(job, descriptors, (level, bounds), keeper) {
         Ok((arguments, variables)) => Obstacle::Program(execute(job, &arguments, &variables)),
         Err(obstacle) => obstacle,
     }
@@ -40,6 +47,8 @@ pub(crate) fn become_program(job: &Job, descriptors: &[OwnedFd], level: Level, k
 pub(crate) enum Obstacle {
     /// It cannot be enclosed so.
     Enclosure(Failure),
+    /// It cannot be put into its control groups.
+    Group(Failure),
     /// It cannot be started, however it is enclosed.
     Program(Failure),
 }
@@ -54,7 +63,7 @@ impl From<Failure> for Obstacle {
 fn prepare(
     job: &Job,
     descriptors: &[OwnedFd],
-    level: Level,
+    (level, bounds): (Level, &Bounds),
     keeper: BorrowedFd<'_>,
 ) -> Result<(Vec<CString>, Vec<CString>), Obstacle> {
     let text = |text: &str| CString::new(text).map_err(|error| Failure::of("read its command", error));
@@ -72,18 +81,34 @@ fn prepare(
     let step = |step: &'static str| move |error: Errno| Failure::of(step, error.desc());
     place(job, descriptors).map_err(step("hand it its descriptors"))?;
     chdir(&job.folder).map_err(|error| Failure::of(format!("enter {}", job.folder.display()), error.desc()))?;
-    if job.limits.memory_kib > 0 {
-        let bytes = job.limits.memory_kib.saturating_mul(1_024);
-        setrlimit(Resource::RLIMIT_DATA, bytes, bytes).map_err(step("limit its memory"))?;
-    }
-    if job.limits.idle {
-        sys::run_idle();
-    }
+    limit(&job.limits, bounds)?;
     sys::default_signals();
     sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::empty()), None).map_err(step("let it have its signals"))?;
     sys::close_at_exec(if is_handed { FIRST_SOCKET + 1 } else { FIRST_SOCKET }).map_err(step("close descriptors"))?;
     enclose(job, level, keeper).map_err(Obstacle::Enclosure)?;
     Ok((arguments, variables))
+}
+
+/// Limits this process, what it becomes and what it starts. Sizes of files are not limited (`RLIMIT_FSIZE`): another file
+/// takes as much of the disk, and some programs map files that are larger than any disk and hold nothing.
+fn limit(limits: &Limits, bounds: &Bounds) -> Result<(), Failure> {
+    let processes = if bounds.processes == Bound::Limits { limits.processes } else { 0 };
+    let all = [
+        (Resource::RLIMIT_DATA, limits.memory_kib.saturating_mul(1_024), "limit its memory"),
+        (Resource::RLIMIT_NOFILE, limits.files.into(), "limit its open files"),
+        (Resource::RLIMIT_NPROC, processes.into(), "limit its processes"),
+    ];
+    for (resource, most, step) in all {
+        if most > 0 {
+            let lowered =
+                getrlimit(resource).and_then(|(now, ever)| setrlimit(resource, now.min(most), ever.min(most)));
+            lowered.map_err(|error| Failure::of(step, error.desc()))?;
+        }
+    }
+    if limits.idle {
+        sys::run_idle();
+    }
+    Ok(())
 }
 
 /// Where the program puts temporary files; none if it shares those of the account.

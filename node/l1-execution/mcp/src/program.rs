@@ -79,8 +79,8 @@ impl Program {
     /// Why it does not.
     pub async fn started(&mut self) -> Result<(), Fault> {
         match self.kept.started().await {
-            Ok((level, why)) => {
-                self.containment = Some(Containment::of(&self.sandbox, level, why));
+            Ok(enclosed) => {
+                self.containment = Some(Containment::of(&self.sandbox, enclosed));
                 Ok(())
             }
             Err(End::Failed(failure)) => Err(Fault::Unreachable(failure.to_string())),

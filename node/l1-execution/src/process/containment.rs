@@ -13,6 +13,12 @@ pub use super::machine::{ContainmentError, Guarded, ProgramSpec};
 use super::machine::{Files, HEAD_BYTES_MAX, Kind, NAMES_MAX};
 use super::socket::Folder;
 
+/// Processes and threads of a program at once: enough for a browser, or for a server with some threads for each processor,
+/// and few enough that what forks without end leaves the machine to others.
+const PROCESSES_MAX: u32 = 512;
+/// Descriptors of each of its processes.
+const FILES_MAX: u32 = 4_096;
+
 /// The files of this machine.
 struct Disk;
 
@@ -98,7 +104,7 @@ pub fn job(spec: &ProgramSpec<'_>, guarded: &Guarded, own: &Folder) -> Result<Jo
         environment: spec.environment.clone(),
         descriptors: Vec::new(),
         orphan_ms: 0,
-        limits: Limits::default(),
+        limits: Limits { processes: PROCESSES_MAX, files: FILES_MAX, ..Limits::default() },
         bridge: None,
         enclosure,
     })

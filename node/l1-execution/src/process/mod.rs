@@ -20,7 +20,7 @@ pub use calls::{CallRefused, ProgramCalls, ServeCalls, ServeSocket, TURN_HEADER}
 pub use client::ShownCard;
 pub use containment::{ContainmentError, Guarded, JobError, ProgramSpec, job};
 pub use egress::{AskedHost, EgressRules, Outlet, SecretHeader, ServeEgress, asked_hosts};
-pub use program::{Enclosed, End, Program, variables};
+pub use program::{End, Program, variables};
 pub use said::passed_on;
 
 use std::collections::BTreeMap;
@@ -361,7 +361,7 @@ impl Shared {
         };
         let job = job(&spec, &self.config.guarded, &self.folder);
         let mut job = job.map_err(|reason| SpawnError::Job { program: program.clone(), reason })?;
-        job.limits = Limits { memory_kib: self.memory_kib, idle: self.delay_tolerant };
+        job.limits = Limits { memory_kib: self.memory_kib, idle: self.delay_tolerant, ..job.limits };
         self.start_listening(job, given_port).map_err(failed)
     }
 
@@ -440,11 +440,11 @@ impl Shared {
     async fn watch(&self, started: &mut Listening) -> String {
         let Listening { program, address } = started;
         let pid = program.pid();
-        let (level, why) = match program.started().await {
+        let enclosed = match program.started().await {
             Ok(enclosed) => enclosed,
             Err(end) => return self.ended(end),
         };
-        let containment = Some(Containment::of(&self.sandbox, level, why));
+        let containment = Some(Containment::of(&self.sandbox, enclosed));
         {
             let mut now = self.now();
             now.containment.clone_from(&containment);

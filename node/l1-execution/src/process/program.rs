@@ -9,7 +9,7 @@ use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use althing_keeper::channel::send_job;
-use althing_keeper::job::{Job, Level, Order, Told};
+use althing_keeper::job::{Job, Order, Told};
 use althing_keeper::{Failure, NAME, executable, order};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
@@ -21,7 +21,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::egress::Outlet;
 use super::environment::environment;
-use crate::containment::Refusals;
+use crate::containment::{Enclosed, Refusals};
 
 /// The longest line of a keeper, bytes.
 const LINE_BYTES_MAX: u64 = 64 << 10;
@@ -53,9 +53,6 @@ pub enum End {
     /// It ran. Where a signal ended it, its exit code is 128 and the signal's number.
     Ended(ExitStatus),
 }
-
-/// How a program is enclosed, and why not more strongly; empty where nothing is stronger.
-pub type Enclosed = (Level, String);
 
 impl Program {
     /// Gives a job to a keeper, with the descriptors that it names, but for that of the outlet. They stay open here. What the
@@ -101,18 +98,19 @@ impl Program {
     /// How it ended instead.
     pub async fn started(&mut self) -> Result<Enclosed, End> {
         match self.told.recv().await {
-            Some(Told::Started { level, why }) => match self.outlet.take().map(|outlet| outlet.open(level)) {
-                Some(Err(because)) => {
+            Some(Told::Started { level, why, bounds }) => {
+                match self.outlet.take().map(|outlet| outlet.open(level)).transpose() {
+                    Ok(serving) => {
+                        self.serving = serving.map(|serving| AbortOnDropHandle::new(tokio::spawn(serving)));
+                        Ok(Enclosed { level, why, bounds })
+                    }
                     // It runs on no longer than this value does.
-                    let because = if why.is_empty() { because } else { format!("{because} ({why})") };
-                    Err(End::Failed(Failure::of("serve what it asks of hosts", because)))
+                    Err(because) => {
+                        let because = if why.is_empty() { because } else { format!("{because} ({why})") };
+                        Err(End::Failed(Failure::of("serve what it asks of hosts", because)))
+                    }
                 }
-                Some(Ok(serving)) => {
-                    self.serving = Some(AbortOnDropHandle::new(tokio::spawn(serving)));
-                    Ok((level, why))
-                }
-                None => Ok((level, why)),
-            },
+            }
             Some(Told::Failed { step, why }) => {
                 let _ = self.keeper.wait().await;
                 Err(End::Failed(Failure::of(step, why)))

@@ -1,26 +1,25 @@
 //! Programs that try to escape from their sandboxes in some hundred ways, as the server of an agent's tools and as an agent;
-//! and the same programs without a sandbox, which shows that the tests can fail.
+//! the same where Landlock alone holds them; and without a sandbox, which shows that the tests can fail.
 
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
 use althing_e2e::http::{ask, authority, says};
-use althing_e2e::python::done;
+use althing_e2e::sandbox::{forbids_namespaces, has_landlock, has_namespaces, interpreter};
 use althing_e2e::{Machine, Node, Running, runs, until};
-use althing_testing::{remedy, skip};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 
-const PROGRAM: [(&str, &str); 3] = [
+const PROGRAM: [(&str, &str); 4] = [
     ("escape.py", include_str!("../../python/escape.py")),
     ("attempts.py", include_str!("../../python/attempts.py")),
     ("attempts_beyond.py", include_str!("../../python/attempts_beyond.py")),
+    ("plain_mcp.py", include_str!("../../python/plain_mcp.py")),
 ];
 /// Python programs start slowly on a busy machine.
 const SOON: Duration = Duration::from_secs(30);
@@ -28,13 +27,6 @@ const SOON: Duration = Duration::from_secs(30);
 const ATTEMPTS_MIN: usize = 100;
 /// As many processes run on after the attempts to outlive the agent: a child, and those of the fork bomb.
 const OUTLIVING: usize = 65;
-/// Prints the interpreter itself: what `PATH` leads to may be a script that looks for it.
-const INTERPRETER: &str = "import os, sys; print(os.path.realpath(sys.executable))";
-/// Fails, and says why, where this account may not make the namespaces of a sandbox, or not mount in them.
-const NAMESPACES: &str = "import ctypes, os, sys
-libc = ctypes.CDLL(None, use_errno=True)
-failed = libc.unshare(0x7c020000) or libc.mount(b'none', b'/', None, ctypes.c_ulong(0x44000), None)
-sys.exit(os.strerror(ctypes.get_errno()) if failed else 0)";
 
 /// What an agent that is a program tries itself: other code starts it than a server of tools.
 const OF_AGENTS: [&str; 14] = [
@@ -54,7 +46,7 @@ const OF_AGENTS: [&str; 14] = [
     "privileges",
 ];
 /// What a program in no sandbox reaches under every account, and as an agent of the same.
-const WITHOUT: [&str; 31] = [
+const WITHOUT: [&str; 32] = [
     "paths: node.key",
     "paths: owner.key",
     "paths: owner-next.key",
@@ -83,9 +75,19 @@ const WITHOUT: [&str; 31] = [
     "TCP to the machine's loopback",
     "UDP to the machine's loopback",
     "name servers",
+    "setuid files",
     "an agent's: paths: node.key",
     "an agent's: the control socket",
     "an agent's: TCP to the machine's loopback",
+];
+
+/// What Landlock alone does not keep from a program. It asks neither who looks at what a file is, nor who changes its mode: with
+/// that a program reads no file, but may let other accounts read it. And it hides no process.
+const BESIDE: [&str; 4] = [
+    "the size of node.key",
+    "the mode of the account's ~/.bashrc",
+    "the machine's list of processes",
+    "the processors of the node",
 ];
 
 /// What came of an attempt.
@@ -107,13 +109,6 @@ struct Scene {
     _outside: Running,
     /// Files of the machine that are aimed at, outside of the home.
     _files: Vec<NamedTempFile>,
-}
-
-/// The interpreter; none, with the reason printed, where there is none.
-fn interpreter() -> Option<PathBuf> {
-    let found = done(Command::new("python3").args(["-c", INTERPRETER]));
-    let found = found.inspect_err(|why| skip(&format!("no Python: {why}"), remedy::PYTHON)).ok()?;
-    Some(PathBuf::from(found.trim()))
 }
 
 /// The processes that have this word on their command line.
@@ -159,11 +154,11 @@ fn keep_secret(machine: &Machine) {
 }
 
 impl Scene {
-    /// Starts the node and its agents; `sandbox` is what their files say of it, if anything.
-    fn start(python: &Path, sandbox: Option<&str>) -> Scene {
+    /// Starts the node by `up`, and its agents; `sandbox` is what their files say of it, if anything.
+    fn start(python: &Path, sandbox: Option<&str>, up: impl FnOnce(&Machine) -> Node) -> Scene {
         let machine = Machine::new();
         furnish(&machine);
-        let node = machine.up_alone(&[]);
+        let node = up(&machine);
         keep_secret(&machine);
         let mut outside = machine.command(python);
         outside.arg(machine.folder().join("agents/escape/escape.py")).arg("outside").arg(machine.home());
@@ -276,6 +271,23 @@ impl Scene {
         tried
     }
 
+    /// Both programs are contained so, as is said before any reason.
+    fn is_contained(&self, how: &str) {
+        let agents = self.machine.json(&["ps"])["agents"].clone();
+        for agent in agents.as_array().expect("a list") {
+            let said = agent["containment"][0]["how"].as_str().and_then(|said| said.split(':').next());
+            assert_eq!(said, Some(how), "{agent}");
+        }
+    }
+
+    /// Nobody changed the files that nobody may.
+    fn is_unchanged(&self) {
+        for (path, before) in &self.kept {
+            let after = std::fs::read(path).expect("it is there");
+            assert!(after == *before, "{} was changed", path.display());
+        }
+    }
+
     /// The node and its agents are as well as before.
     fn is_well(&self) {
         let agents = self.machine.json(&["ps"])["agents"].clone();
@@ -324,24 +336,46 @@ fn kept(machine: &Machine) -> Vec<(PathBuf, Vec<u8>)> {
     paths.map(|path| (path.clone(), std::fs::read(&path).expect("it is there"))).into()
 }
 
+/// Those that succeed, as they are printed.
+fn successes(tried: &BTreeMap<String, Outcome>) -> BTreeMap<&str, String> {
+    let reached = tried.iter().filter(|(_, outcome)| outcome.reached);
+    reached.map(|(name, outcome)| (name.as_str(), format!("{name}: {}", outcome.how))).collect()
+}
+
+fn shown(successes: BTreeMap<&str, String>) -> String {
+    successes.into_values().collect::<Vec<_>>().join("\n")
+}
+
 #[test]
 fn no_attempt_to_escape_succeeds() {
     let Some(python) = interpreter() else { return };
-    if let Err(why) = done(Command::new(&python).args(["-c", NAMESPACES])) {
-        return skip(&format!("no namespaces for a sandbox: {why}"), remedy::ROOT);
+    if !has_namespaces(&python) {
+        return;
     }
-    let scene = Scene::start(&python, None);
+    let scene = Scene::start(&python, None, |machine| machine.up_alone(&[]));
+    scene.is_contained("contained");
     let tried = scene.tried();
-    let reached: Vec<String> = tried
-        .iter()
-        .filter(|(_, outcome)| outcome.reached)
-        .map(|(name, outcome)| format!("{name}: {}", outcome.how))
-        .collect();
-    assert!(reached.is_empty(), "{} of {} attempts succeed:\n{}", reached.len(), tried.len(), reached.join("\n"));
-    for (path, before) in &scene.kept {
-        let after = std::fs::read(path).expect("it is there");
-        assert!(after == *before, "{} was changed", path.display());
+    let reached = successes(&tried);
+    assert!(reached.is_empty(), "{} of {} attempts succeed:\n{}", reached.len(), tried.len(), shown(reached));
+    scene.is_unchanged();
+    scene.is_well();
+    scene.leaves_nothing();
+}
+
+#[test]
+fn where_nobody_makes_namespaces_landlock_holds_all_that_it_knows_of() {
+    let Some(python) = interpreter() else { return };
+    if !has_landlock(&python) || !forbids_namespaces() {
+        return;
     }
+    let scene = Scene::start(&python, None, Machine::up_without_namespaces);
+    scene.is_contained("contained (Landlock only");
+    let tried = scene.tried();
+    let (known, reached): (BTreeMap<_, _>, BTreeMap<_, _>) =
+        successes(&tried).into_iter().partition(|(name, _)| BESIDE.contains(name));
+    println!("these succeed where Landlock alone holds a program:\n{}", shown(known));
+    assert!(reached.is_empty(), "{} of {} attempts succeed:\n{}", reached.len(), tried.len(), shown(reached));
+    scene.is_unchanged();
     scene.is_well();
     scene.leaves_nothing();
 }
@@ -349,7 +383,7 @@ fn no_attempt_to_escape_succeeds() {
 #[test]
 fn without_the_sandbox_the_attempts_succeed() {
     let Some(python) = interpreter() else { return };
-    let scene = Scene::start(&python, Some("none"));
+    let scene = Scene::start(&python, Some("none"), |machine| machine.up_alone(&[]));
     let tried = scene.tried();
     for (name, Outcome { reached, how }) in &tried {
         println!("{} {name}: {how}", if *reached { "succeeds" } else { "fails   " });

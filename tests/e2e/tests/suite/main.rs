@@ -14,6 +14,7 @@ mod contained;
 mod containers;
 mod contracts;
 mod doctor;
+mod egress;
 mod faithful;
 mod finding;
 mod flows;

@@ -4,6 +4,7 @@ pub mod facts;
 #[cfg(target_os = "linux")]
 pub mod filter;
 pub mod grants;
+pub mod groups;
 pub mod plan;
 #[cfg(target_os = "linux")]
 pub mod refusals;

@@ -48,8 +48,8 @@ pub fn without_namespaces() -> Command {
 /// How it is enclosed; none, and a word about it, if this machine does not have that level.
 pub fn level(kept: &mut Kept, wanted: Level) -> Option<String> {
     match kept.told() {
-        Told::Started { level, why } if level == wanted => Some(why),
-        Told::Started { level, why } => {
+        Told::Started { level, why, .. } if level == wanted => Some(why),
+        Told::Started { level, why, .. } => {
             skip(&format!("programs are enclosed by {level:?} here: {why}"), remedy::ROOT);
             None
         }
@@ -111,7 +111,7 @@ fn what_is_enclosed_ends_with_all_that_it_started() {
     let first = children.trim().to_owned();
     assert!(runs(&first), "{first}");
     order(&kept.channel, &Order::End { grace_ms: 50 }).expect("the keeper hears it");
-    assert_eq!(kept.told(), Told::Ended { status: 137 });
+    assert_eq!(kept.outcome(), Told::Ended { status: 137 });
     assert!(!runs(&first));
     // All holders of its output are gone.
     kept.output.read_to_string(&mut String::new()).expect("the end");

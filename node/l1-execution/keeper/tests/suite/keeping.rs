@@ -8,7 +8,7 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 
 use althing_keeper::channel::send_job;
-use althing_keeper::job::{Descriptor, Job, Level, Order, Told};
+use althing_keeper::job::{Bounds, Descriptor, Job, Level, Order, Told};
 use althing_keeper::{NAME, order};
 
 use crate::support::{Kept, job, kept, runs};
@@ -17,7 +17,7 @@ use crate::support::{Kept, job, kept, runs};
 const STUBBORN: &str = "trap '' TERM; setsid sleep 300 & echo $$ $!; while :; do wait; done";
 
 fn started() -> Told {
-    Told::Started { level: Level::None, why: String::new() }
+    Told::Started { level: Level::None, why: String::new(), bounds: Bounds::default() }
 }
 
 #[test]

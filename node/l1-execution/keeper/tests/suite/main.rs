@@ -1,5 +1,6 @@
 //! The keeper as a process of its own.
 
+mod bounding;
 mod enclosing;
 mod keeping;
 mod refusing;

@@ -10,17 +10,18 @@ use std::process::{Child, Command, Stdio};
 
 use althing_keeper::NAME;
 use althing_keeper::channel::send_job;
-use althing_keeper::job::{Descriptor, Job, Limits, Told};
+use althing_keeper::job::{Bounds, Descriptor, Job, Limits, Told};
 
 /// The keepers' program.
 pub const KEEPER: &str = env!("CARGO_BIN_EXE_althing-keeper");
 
-/// A keeper, the node's end of its channel, and what its program writes.
+/// A keeper, the node's end of its channel, what its program writes, and what bounds it, once it is told.
 pub struct Kept {
     pub keeper: Child,
     pub channel: UnixStream,
     pub told: BufReader<UnixStream>,
     pub output: BufReader<std::io::PipeReader>,
+    pub bounds: Bounds,
 }
 
 pub fn job(words: &[&str]) -> Job {
@@ -52,14 +53,29 @@ pub fn kept_with(job: &Job, keeper: &mut Command, descriptors: &[BorrowedFd<'_>]
     let keeper = keeper.stdin(Stdio::from(OwnedFd::from(theirs))).stdout(Stdio::null()).spawn().expect("a keeper");
     send_job(&channel, job, &[&[write.as_fd()], descriptors].concat()).expect("it takes the job");
     let told = BufReader::new(channel.try_clone().expect("a second end"));
-    Kept { keeper, channel, told, output: BufReader::new(read) }
+    Kept { keeper, channel, told, output: BufReader::new(read), bounds: Bounds::default() }
 }
 
 impl Kept {
+    /// What it tells next; what bounds its program depends on the machine, and is put aside.
     pub fn told(&mut self) -> Told {
         let mut line = String::new();
         self.told.read_line(&mut line).expect("a line");
-        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{line:?}: {error}"))
+        let mut told = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{line:?}: {error}"));
+        if let Told::Started { bounds, .. } = &mut told {
+            self.bounds = std::mem::take(bounds);
+        }
+        told
+    }
+
+    /// What is told next that is no refusal.
+    pub fn outcome(&mut self) -> Told {
+        loop {
+            match self.told() {
+                Told::Refused(_) | Told::MoreRefused => {}
+                told => return told,
+            }
+        }
     }
 
     pub fn line(&mut self) -> String {

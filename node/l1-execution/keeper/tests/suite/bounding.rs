@@ -1,0 +1,158 @@
+//! Programs are held to their limits, by a control group or by limits of processes.
+
+use std::fs;
+use std::io::Read as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::Command;
+
+use althing_keeper::NAME;
+use althing_keeper::job::{Bound, Job, Limits, Told};
+use althing_keeper::machine::groups::{Hierarchy, hierarchies};
+use althing_testing::{remedy, skip};
+use nix::unistd::geteuid;
+
+use crate::enclosing::enclosed;
+use crate::support::{KEEPER, Kept, job, kept, kept_by, runs};
+
+/// What processes it may have at once in these tests.
+const PROCESSES: u32 = 32;
+/// Starts processes until it may not, or has ten times as many as it may; says how many, and why it stopped.
+const FORKS: &str = "import errno, os, signal
+count, why = 0, 'nothing'
+try:
+    while count < 320:
+        if os.fork() == 0:
+            signal.pause()
+        count += 1
+except OSError as error:
+    why = errno.errorcode[error.errno]
+print(count, why, flush=True)
+";
+
+fn bounded(job: Job, limits: Limits) -> Job {
+    Job { limits, ..job }
+}
+
+fn forks(kept: &mut Kept) {
+    let said = kept.line();
+    let (count, why) = said.split_once(' ').unwrap_or_else(|| panic!("{said:?}"));
+    let count: u32 = count.parse().unwrap_or_else(|_| panic!("{said:?}"));
+    assert_eq!(why, "EAGAIN", "{said}");
+    // It is one itself, as is the first of its namespaces.
+    assert!((PROCESSES / 2..PROCESSES).contains(&count), "{said}");
+    kept.output.read_to_string(&mut String::new()).expect("all of them are gone");
+    assert_eq!(kept.outcome(), Told::Ended { status: 0 });
+}
+
+/// Is it started? Else it is said what bounds no program here.
+fn starts(kept: &mut Kept) -> bool {
+    let told = kept.told();
+    assert!(matches!(told, Told::Started { .. }), "{told:?}");
+    let missing = kept.bounds.missing().filter(|_| kept.bounds.processes == Bound::Nothing);
+    if let Some(missing) = &missing {
+        skip(&format!("nothing bounds of a program {missing}"), remedy::ROOT);
+    }
+    missing.is_none()
+}
+
+#[test]
+fn a_program_that_forks_without_end_is_stopped_at_its_bound() {
+    let limits = Limits { processes: PROCESSES, ..Limits::default() };
+    let mut kept = kept(&bounded(job(&["/usr/bin/python3", "-c", FORKS]), limits));
+    if starts(&mut kept) {
+        forks(&mut kept);
+    }
+}
+
+#[test]
+fn where_it_has_no_control_group_a_program_in_namespaces_is_stopped_too() {
+    let own = tempfile::tempdir().expect("a folder");
+    let keeper = own.path().join(NAME);
+    // Not by this process: what another thread starts meanwhile would have the copy open for writing.
+    assert!(Command::new("cp").arg(KEEPER).arg(&keeper).status().expect("it runs").success());
+    let limits = Limits { processes: PROCESSES, ..Limits::default() };
+    let work = own.path().join("work");
+    fs::create_dir(&work).expect("a folder");
+    let job = bounded(enclosed(&["/usr/bin/python3", "-c", FORKS], &work), limits);
+    // Another account, which may write no group, and which the kernel's limit holds for.
+    let mut command = Command::new("setpriv");
+    if geteuid().is_root() {
+        for folder in [own.path().to_owned(), work.clone(), work.join("temporary")] {
+            fs::set_permissions(folder, fs::Permissions::from_mode(0o777)).expect("everybody may write");
+        }
+        command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]).arg(&keeper);
+    } else {
+        command = Command::new(&keeper);
+        command.arg0(NAME);
+    }
+    let mut kept = kept_by(&job, &mut command);
+    if !starts(&mut kept) {
+        return;
+    }
+    if geteuid().is_root() {
+        assert_eq!(kept.bounds.processes, Bound::Limits);
+        assert!(kept.bounds.why.contains("control group"), "{}", kept.bounds.why);
+    }
+    forks(&mut kept);
+}
+
+#[test]
+fn a_program_has_as_many_open_files_as_it_may() {
+    let limits = Limits { files: 64, ..Limits::default() };
+    let mut kept = kept(&bounded(job(&["sh", "-c", "ulimit -Sn; ulimit -Hn"]), limits));
+    assert_eq!([kept.line(), kept.line()], ["64", "64"]);
+    let limits = Limits { files: u32::MAX, ..Limits::default() };
+    let mut without = self::kept(&job(&["sh", "-c", "ulimit -Hn"]));
+    let mut kept = self::kept(&bounded(job(&["sh", "-c", "ulimit -Hn"]), limits));
+    assert_eq!(kept.line(), without.line(), "never more than the account");
+}
+
+#[test]
+fn a_program_that_takes_more_memory_than_it_may_gets_none() {
+    let limits = Limits { memory_kib: 128 << 10, ..Limits::default() };
+    let takes = "try:\n    bytearray(512 << 20)\nexcept MemoryError:\n    print('no more')";
+    let mut kept = kept(&bounded(job(&["/usr/bin/python3", "-c", takes]), limits));
+    assert!(matches!(kept.told(), Told::Started { .. }));
+    assert!(matches!(kept.bounds.memory, Bound::Group | Bound::Limits), "{:?}", kept.bounds);
+    assert_eq!(kept.line(), "no more");
+}
+
+/// The groups of a keeper's program, wherever there can be some.
+fn groups(keeper: u32) -> Vec<PathBuf> {
+    let text = |name: &str| fs::read_to_string(format!("/proc/self/{name}")).expect("the kernel has it");
+    let folders = hierarchies(&text("cgroup"), &text("mountinfo")).into_iter().map(|hierarchy| match hierarchy {
+        Hierarchy::One { own, .. } | Hierarchy::Two { own } => own,
+    });
+    let name = format!("althing-{keeper}");
+    let near = folders.flat_map(|own| [own.join(&name), own.join("..").join(&name)]);
+    near.filter(|group| group.exists()).collect()
+}
+
+#[test]
+fn the_groups_of_a_program_go_with_it_and_those_of_a_killed_keeper_with_the_next() {
+    let limits = Limits { processes: PROCESSES, idle: true, ..Limits::default() };
+    let sleeper = bounded(job(&["sh", "-c", "echo $$; exec sleep 300"]), limits);
+    let mut first = kept(&sleeper);
+    first.told();
+    let id = first.line();
+    if ![first.bounds.processor, first.bounds.processes].contains(&Bound::Group) {
+        return skip(&format!("there are no control groups: {}", first.bounds.why), remedy::ROOT);
+    }
+    let left = groups(first.keeper.id());
+    assert!(!left.is_empty());
+    for group in &left {
+        let members = fs::read_to_string(group.join("cgroup.procs")).expect("it is a group");
+        assert_eq!(members.trim(), id, "{}", group.display());
+    }
+    first.keeper.kill().expect("it is killed");
+    first.keeper.wait().expect("it ended");
+    while runs(&id) {
+        std::thread::yield_now();
+    }
+    let mut second = kept(&bounded(job(&["true"]), limits));
+    second.keeper.wait().expect("it ends");
+    let all = [left, groups(second.keeper.id())].concat();
+    assert!(all.iter().all(|group| !group.exists()), "{all:?}");
+}
