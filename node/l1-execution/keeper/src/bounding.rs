@@ -11,13 +11,15 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, geteuid, getpid, getppid};
 
 use crate::descendants::family;
-use crate::ending::pause;
 use crate::failure::Failure;
 use crate::job::{Bound, Bounds, Level, Limits};
 use crate::machine::groups::{
     Controller, Hierarchy, Home, NODE, hierarchies, home, is_exempt, keeper_of, name, settings,
 };
+use crate::pause::pause;
 
+/// Before a group is removed again whose processes are about to end.
+const EMPTY_PAUSE_MS: u16 = 5;
 /// How often what may be over in a moment is tried.
 const TRIES: usize = 20;
 /// Groups that are looked at for those of keepers that were killed.
@@ -156,7 +158,7 @@ impl Drop for Group {
         for _ in 0..TRIES {
             match fs::remove_dir(&self.folder) {
                 // What ended is still counted for a moment.
-                Err(error) if error.raw_os_error() == Some(Errno::EBUSY as i32) => pause(),
+                Err(error) if error.raw_os_error() == Some(Errno::EBUSY as i32) => pause(EMPTY_PAUSE_MS),
                 _ => return,
             }
         }

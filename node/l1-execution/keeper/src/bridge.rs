@@ -9,6 +9,8 @@ use std::thread;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
+use crate::pause::pause;
+
 /// Before a connection is taken again where the last could not be, milliseconds.
 const PAUSE_MS: u16 = 100;
 /// Connections at once.
@@ -25,7 +27,7 @@ pub(crate) fn lead(listener: UnixListener, port: u16) {
                 Err(error) if is_of_one(&error) => continue,
                 // Descriptors or memory are short: what is open may end meanwhile.
                 Err(_) => {
-                    pause();
+                    pause(PAUSE_MS);
                     continue;
                 }
             };
@@ -45,11 +47,6 @@ pub(crate) fn lead(listener: UnixListener, port: u16) {
 /// Whether only one connection failed, before it was there.
 fn is_of_one(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted)
-}
-
-fn pause() {
-    // An interruption makes it shorter.
-    let _ = poll(&mut [], PollTimeout::from(PAUSE_MS));
 }
 
 /// Carries bytes both ways until both ends are done, or one of them is gone.

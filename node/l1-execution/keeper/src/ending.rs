@@ -3,18 +3,18 @@
 use std::io;
 
 use nix::errno::Errno;
-use nix::poll::{PollTimeout, poll};
 use nix::sys::signal::Signal;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
 use crate::bounding::Bounding;
 use crate::descendants::signal_all;
+use crate::pause::pause;
 
 /// The exit code of what a signal ended, less the signal's number.
 pub(crate) const BY_SIGNAL: i32 = 128;
-/// Between two looks at whether what was killed has ended, milliseconds.
-const KILL_PAUSE: u16 = 5;
+/// Between two looks at whether what was killed has ended.
+const KILL_PAUSE_MS: u16 = 5;
 
 /// Takes what ended; gives the program's exit code if it did.
 pub(crate) fn reap(program: Pid) -> io::Result<Option<i32>> {
@@ -41,14 +41,14 @@ pub(crate) fn killed(program: Pid, bounding: &Bounding) -> io::Result<i32> {
         if let Some(status) = reap(program)? {
             return Ok(status);
         }
-        pause();
+        pause(KILL_PAUSE_MS);
     }
 }
 
 /// Ends whatever the program left, and waits until nothing is below this process.
 pub(crate) fn end_all(bounding: &Bounding) {
     while kill_all(bounding) {
-        pause();
+        pause(KILL_PAUSE_MS);
         while matches!(waitpid(None, Some(WaitPidFlag::WNOHANG)), Ok(status) if status != WaitStatus::StillAlive) {}
     }
 }
@@ -57,10 +57,4 @@ pub(crate) fn end_all(bounding: &Bounding) {
 fn kill_all(bounding: &Bounding) -> bool {
     let in_groups = bounding.kill();
     signal_all(Signal::SIGKILL) > 0 || in_groups
-}
-
-/// Lets what was killed end.
-pub(crate) fn pause() {
-    // An interruption makes the pause shorter.
-    let _ = poll(&mut [], PollTimeout::from(KILL_PAUSE));
 }

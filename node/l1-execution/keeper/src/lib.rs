@@ -5,7 +5,7 @@
 //! running program, and what the node is told of it ([`job::Told`]).
 //!
 //! **Invariants**
-//! - A keeper has one thread, and no runtime: it forks.
+//! - A keeper has one thread until the program runs, and no runtime: it forks.
 //! - The program gets the descriptors of its job, and no others.
 //! - When the channel closes, the program ends; when the keeper is killed, the kernel kills the program.
 //! - What it names of a program's calls decides nothing: each call goes on, and the kernel judges it.
@@ -23,6 +23,7 @@ mod keep;
 mod linux;
 pub mod machine;
 mod naming;
+mod pause;
 mod program;
 mod start;
 
