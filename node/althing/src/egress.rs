@@ -68,8 +68,8 @@ fn target(asked: &AskedHost) -> Result<Target, String> {
         None => asked.host.clone(),
     };
     let (host, port) = place(&named).map_err(|error| error.to_string())?;
-    let is_here = host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
-    let (scheme, usual) = if is_here { (Scheme::Http, HTTP) } else { (Scheme::Https, HTTPS) };
+    let host = if host == "localhost" { "127.0.0.1".to_owned() } else { host };
+    let (scheme, usual) = if is_here(&host) { (Scheme::Http, HTTP) } else { (Scheme::Https, HTTPS) };
     let headers = asked.headers.iter().map(|header| {
         let name = HeaderName::from_bytes(header.name.as_bytes()).map_err(|error| error.to_string())?;
         let secrets: Vec<&str> = header.secrets.iter().map(String::as_str).collect();
@@ -80,12 +80,22 @@ fn target(asked: &AskedHost) -> Result<Target, String> {
     Target::new(scheme, &host, port.unwrap_or(usual), &asked.path, headers).map_err(|error| error.to_string())
 }
 
+/// Whether a host is this very machine, by its address.
+fn is_here(host: &str) -> bool {
+    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
 /// What a program was refused, and what to do about it; none if it reached the host.
 fn refusal(event: &Event) -> Option<Refusal> {
     let Event { host, port, outcome } = event;
     let connect = |path, write| Some(Refusal { access: Access::Connect, path, write });
     match outcome {
         Outcome::Reached => None,
+        // What is asked on this machine is not asked through the proxy.
+        Outcome::Denied { .. } if is_here(host) => connect(
+            format!("{host}:{port}"),
+            Some(format!("sandbox: {{ egress: [{{ host: \"127.0.0.1:{port}\", variable: NAME }}] }}")),
+        ),
         Outcome::Denied { write } => {
             connect(format!("{host}:{port}"), Some(format!("sandbox: {{ egress: [{write}] }}")))
         }
@@ -135,6 +145,9 @@ mod tests {
         let said = |event| refusal(event).map(|refusal| refusal.to_string());
         let words = "connect to api.example.org:443 (sandbox: { egress: [api.example.org] })";
         assert_eq!(said(&denied).as_deref(), Some(words));
+        let here = Event { host: "127.0.0.1".to_owned(), ..denied.clone() };
+        let words = "connect to 127.0.0.1:443 (sandbox: { egress: [{ host: \"127.0.0.1:443\", variable: NAME }] })";
+        assert_eq!(said(&here).as_deref(), Some(words));
         let failed = event(Outcome::Failed { why: "it does not answer".to_owned() });
         let words = "connect to api.example.org:443 (it failed: it does not answer)";
         assert_eq!(said(&failed).as_deref(), Some(words));

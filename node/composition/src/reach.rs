@@ -63,7 +63,7 @@ impl Program<'_> {
         all.extend(self.cwd.map(|cwd| format!("starts in {}, and reads it", path(cwd))));
         // A path that it is told is one that it is to read; the first word is the program itself.
         for told in self.command.iter().skip(1).filter(|told| Path::new(told).is_absolute()) {
-            all.push(format!("reads {} and what lies beside it", word(told)));
+            all.push(format!("reads {}, and of a file what lies beside it", word(told)));
         }
         for (verb, paths) in [("reads", &sandbox.read), ("writes", &sandbox.write)] {
             if !paths.is_empty() {
@@ -131,7 +131,7 @@ mod tests {
         );
         assert_eq!(
             of_process(&format!("command: [npx, -y, box, /srv/a.json], cwd: code, {sandbox}")),
-            "the program npx -y box /srv/a.json reads and writes the folder of its file; starts in code, and reads it; reads /srv/a.json and what lies beside it; \
+            "the program npx -y box /srv/a.json reads and writes the folder of its file; starts in code, and reads it; reads /srv/a.json, and of a file what lies beside it; \
              reads ~/models, /srv/maps; writes ~/.cache/uv; reaches api.example.org, api.openai.com; \
              uses the secret KEY at api.openai.com; does not start where it cannot be contained"
         );

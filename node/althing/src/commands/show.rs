@@ -73,8 +73,7 @@ pub async fn status(at: &Paths, out: &Out) -> Result<(), Failure> {
 pub async fn ps(at: &Paths, out: &Out) -> Result<(), Failure> {
     let list = at.connect().await?.get("/ps").await?;
     out.show(&list, |list| {
-        let mut shown: Vec<String> = panes(list).iter().map(|pane| table(&pane.head, &pane.rows)).collect();
-        shown.extend(refusals(list));
+        let shown: Vec<String> = panes(list).iter().map(|pane| table(&pane.head, &pane.rows)).collect();
         if shown.is_empty() {
             "no agent runs here; `althing agent add FILE` adds one".to_owned()
         } else {

@@ -34,6 +34,7 @@ use althing_keeper::job::{Descriptor, Job, Limits};
 use althing_td::{AgentFile, ProgramPort, RuntimeSpec, Sandbox};
 use futures::future::BoxFuture;
 use tokio::net::unix::pipe;
+use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -44,6 +45,9 @@ use althing_protocol::contract::Class;
 use client::{Client, ProgramAddress};
 pub use environment::environment;
 pub use socket::{Folder, remove_all};
+
+/// How long it is waited for the rest of what an ended program said.
+const SAID_MAX: Duration = Duration::from_millis(500);
 
 /// How programs are restarted and stopped, and how servers elsewhere are followed.
 #[derive(Debug, Clone)]
@@ -110,7 +114,7 @@ pub enum SpawnError {
 pub(crate) struct ProcessAgent {
     shared: Arc<Shared>,
     stop: CancellationToken,
-    supervisor: Mutex<Option<tokio::task::JoinHandle<()>>>,
+    supervisor: Mutex<Option<JoinHandle<()>>>,
 }
 
 struct Shared {
@@ -288,6 +292,8 @@ impl Drop for ProcessAgent {
 struct Listening {
     program: Program,
     address: ProgramAddress,
+    /// What it said last, once it ended.
+    said: JoinHandle<String>,
 }
 
 impl Shared {
@@ -393,11 +399,11 @@ impl Shared {
         };
         let (said, from) = pipe::pipe()?;
         let said = said.into_blocking_fd()?;
-        tokio::spawn(passed_on(from));
+        let from = tokio::spawn(passed_on(from));
         let mut descriptors = vec![said.as_fd(), said.as_fd()];
         descriptors.extend(listener.as_ref().map(|listener| listener.as_fd()));
         let program = Program::start(&job, &descriptors, outlet, (&self.name, &self.refusals))?;
-        Ok(Listening { program, address })
+        Ok(Listening { program, address, said: from })
     }
 
     async fn supervise(self: Arc<Self>, first: Listening, stop: CancellationToken) {
@@ -438,11 +444,11 @@ impl Shared {
 
     /// Follows a program until it ends; gives the reason.
     async fn watch(&self, started: &mut Listening) -> String {
-        let Listening { program, address } = started;
+        let Listening { program, address, said } = started;
         let pid = program.pid();
         let enclosed = match program.started().await {
             Ok(enclosed) => enclosed,
-            Err(end) => return self.ended(end),
+            Err(end) => return self.ended(end) + &last(said).await,
         };
         let containment = Some(Containment::of(&self.sandbox, enclosed));
         {
@@ -464,7 +470,7 @@ impl Shared {
         };
         tokio::select! {
             why = ready => why,
-            end = program.ended() => self.ended(end),
+            end = program.ended() => self.ended(end) + &last(said).await,
         }
     }
 
@@ -479,6 +485,12 @@ impl Shared {
             End::Ended(status) => format!("it ended with {status}"),
         }
     }
+}
+
+/// The last that an ended program said, as it follows why it ended.
+async fn last(said: &mut JoinHandle<String>) -> String {
+    let said = timeout(SAID_MAX, said).await.ok().and_then(Result::ok).unwrap_or_default();
+    if said.is_empty() { said } else { format!("; it said: {said}") }
 }
 
 fn restarting(why: String, restarts: u32) -> AgentState {

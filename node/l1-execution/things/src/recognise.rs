@@ -7,6 +7,7 @@ use a2a::AgentCard;
 use althing_td::{CardError, ToolServerSpec};
 use tokio::time::timeout;
 
+use althing_execution::Refusal;
 use althing_execution::definition::Definition;
 use althing_execution::secrets::{SecretLookupError, lookup, with_secrets};
 use althing_execution::tools::Fault;
@@ -16,6 +17,8 @@ use crate::signing::{CardSignature, signature};
 use crate::{Entry, LookError, Plan, Seen, Terms, Web, look, plan};
 use reqwest::Url;
 
+/// Refusals of a program that are named where it does not answer.
+const REFUSALS_SHOWN: usize = 8;
 /// How long a server may take to list its tools; a program is started for it.
 const LISTING: Duration = Duration::from_secs(30);
 
@@ -122,12 +125,13 @@ pub async fn recognise(
     let server = (host.ports.connect)("", at, folder, secrets.clone());
     let listed = timeout(LISTING, server.tools()).await;
     server.stop().await;
+    let refused = server.containment().map(|containment| containment.refused).unwrap_or_default();
     let failed = |why: String| match at {
         ToolServerSpec::Url { url, .. } | ToolServerSpec::Thing { thing: url, .. } => {
             Unrecognised::Address { url: url.clone(), description, card, tools: why }
         }
         ToolServerSpec::Command { command, .. } => {
-            Unrecognised::Program { program: command.first().cloned().unwrap_or_default(), why }
+            Unrecognised::Program { program: command.first().cloned().unwrap_or_default(), why: why + &shown(&refused) }
         }
     };
     let tools = match listed {
@@ -144,6 +148,16 @@ pub async fn recognise(
         }
     }
     if fit.is_empty() { Err(Unrecognised::Empty(unfit)) } else { Ok(Found::Tools(fit, unfit)) }
+}
+
+/// What a program was refused, as it follows why it does not answer.
+fn shown(refused: &[Refusal]) -> String {
+    if refused.is_empty() {
+        return String::new();
+    }
+    let first: Vec<String> = refused.iter().take(REFUSALS_SHOWN).map(Refusal::to_string).collect();
+    let more = if refused.len() > first.len() { " and more" } else { "" };
+    format!("; it was refused: {}{more}", first.join(", "))
 }
 
 /// The Thing or the directory at an address, or where that of its host is.

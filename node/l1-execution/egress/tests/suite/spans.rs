@@ -66,6 +66,9 @@ impl Told {
 #[tokio::test]
 async fn each_connection_is_a_span_that_says_where_to_and_how_it_ended() {
     let told = Told::default();
+    // While there is one subscriber alone, whether a span is wanted is asked of the thread that comes first, which may be that of
+    // another test: it has none.
+    let _second = tracing::Dispatch::new(tracing_subscriber::registry());
     let _guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(told.clone()));
     let way = Way::open();
     let host = Host::new(|request| ok("", request)).await;
