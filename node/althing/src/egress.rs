@@ -61,13 +61,7 @@ fn serve_one(
 
 /// A host that the node asks: by TLS, unless it is this very machine.
 fn target(asked: &AskedHost) -> Result<Target, String> {
-    let named = match asked.port {
-        Some(port) if asked.host.contains(':') => format!("[{}]:{port}", asked.host),
-        Some(port) => format!("{}:{port}", asked.host),
-        None if asked.host.contains(':') => format!("[{}]", asked.host),
-        None => asked.host.clone(),
-    };
-    let (host, port) = place(&named).map_err(|error| error.to_string())?;
+    let (host, port) = place(&asked.host).map_err(|error| error.to_string())?;
     let host = if host == "localhost" { "127.0.0.1".to_owned() } else { host };
     let (scheme, usual) = if is_here(&host) { (Scheme::Http, HTTP) } else { (Scheme::Https, HTTPS) };
     let headers = asked.headers.iter().map(|header| {
@@ -109,30 +103,25 @@ mod tests {
 
     use super::*;
 
-    fn asked(host: &str, port: Option<u16>) -> AskedHost {
+    fn asked(host: &str) -> AskedHost {
         let header = SecretHeader {
             name: "Authorization".to_owned(),
             value: "Bearer k".to_owned(),
             secrets: vec!["k".to_owned()],
         };
-        AskedHost {
-            host: host.to_owned(),
-            port,
-            path: String::new(),
-            variable: "URL".to_owned(),
-            headers: vec![header],
-        }
+        AskedHost { host: host.to_owned(), path: String::new(), variable: "URL".to_owned(), headers: vec![header] }
     }
 
     #[test]
     fn a_host_is_asked_by_tls_unless_it_is_this_machine() {
-        for (host, port, expected) in [
-            ("api.example.org", None, ("api.example.org", 443)),
-            ("api.example.org", Some(8443), ("api.example.org", 8443)),
-            ("127.0.0.1", Some(11_434), ("127.0.0.1", 11_434)),
-            ("::1", None, ("::1", 80)),
+        for (host, expected) in [
+            ("api.example.org", ("api.example.org", 443)),
+            ("api.example.org:8443", ("api.example.org", 8443)),
+            ("127.0.0.1:11434", ("127.0.0.1", 11_434)),
+            ("localhost", ("127.0.0.1", 80)),
+            ("[::1]", ("::1", 80)),
         ] {
-            let target = target(&asked(host, port)).expect(host);
+            let target = target(&asked(host)).expect(host);
             assert_eq!((target.host(), target.port()), expected);
         }
     }

@@ -207,7 +207,7 @@ mod tests {
         let flags = "--read . --read /srv --write ~/x --reach *.a.b:8443 --sandbox required";
         let adopt = adopt(&format!("althing adopt {flags} server arg"));
         assert_eq!((adopt.read.len(), adopt.write.len(), adopt.what.len()), (2, 1, 2));
-        assert_eq!((adopt.reach[0].name(), adopt.reach[0].port()), ("*.a.b", Some(8443)));
+        assert_eq!(adopt.reach[0].host, "*.a.b:8443");
         assert_eq!(adopt.sandbox.as_deref(), Some("required"));
         for wrong in ["--reach https://a.b server", "--reach * server", "--sandbox best server", "--accept x --read y"]
         {

@@ -32,9 +32,8 @@ use crate::linux::namespaces::{NAMESPACES, enter};
 use crate::linux::sys;
 use crate::naming::Naming;
 use crate::program::{Obstacle, become_program, granted};
+use crate::start::{NAME, begin_with_keeping};
 
-/// The name by which a node starts a keeper, whatever file it is in.
-pub const NAME: &str = "althing-keeper";
 /// The descriptor of the bridge in the first process of namespaces, which has no others but the standard ones.
 const BRIDGE: RawFd = 3;
 /// The exit code of a keeper that keeps nothing.
@@ -54,9 +53,10 @@ pub fn keep() -> ExitCode {
     }
 }
 
-/// If this process was started as a keeper ([`NAME`]), keeps a program; else none.
+/// If this process was started as a keeper ([`NAME`]), keeps a program; else none, and it may start itself as one.
 #[must_use]
 pub fn keep_here() -> Option<ExitCode> {
+    begin_with_keeping();
     let name = std::env::args_os().next()?;
     (std::path::Path::new(&name).file_name()? == NAME).then(keep)
 }
@@ -166,7 +166,7 @@ impl Keeper {
                 }
             }
         }
-        Err(Failure::of("start it", "no level is left"))
+        Err(Failure::of("start it", obstacles.join("; ")))
     }
 
     /// Starts the program, enclosed by that level; where it cannot be in its control groups, without them. Gives the process

@@ -29,6 +29,6 @@ mod start;
 
 pub use failure::Failure;
 pub use job::{Access, Level, Refusal};
-pub use keep::{NAME, keep, keep_here};
+pub use keep::{keep, keep_here};
 pub use machine::grants::Grants;
-pub use start::{executable, order};
+pub use start::{NAME, executable, order};

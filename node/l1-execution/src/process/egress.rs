@@ -28,10 +28,8 @@ const NODE_VARIABLE: (&str, &str) = ("NODE_USE_ENV_PROXY", "1");
 /// A host that the node asks for a program.
 #[derive(Clone)]
 pub struct AskedHost {
-    /// The host.
+    /// The host, perhaps with a port, as the agent file has it: `api.example.org`, `[::1]:8443`.
     pub host: String,
-    /// Its port; none: 443.
-    pub port: Option<u16>,
     /// The path below which it is asked; empty: any.
     pub path: String,
     /// The variable by which the program is told where it asks.
@@ -67,8 +65,8 @@ pub fn asked_hosts<E>(sandbox: &Sandbox, secret: impl Fn(&str) -> Result<String,
         let secrets: Vec<String> = egress.secrets().into_iter().map(&secret).collect::<Result<_, E>>()?;
         let headers = egress.headers_with(&secret)?.into_iter();
         let headers = headers.map(|(name, value)| SecretHeader { name, value, secrets: secrets.clone() }).collect();
-        let (host, path) = (egress.name().to_owned(), egress.path.clone().unwrap_or_default());
-        Ok(Some(AskedHost { host, port: egress.port(), path, variable, headers }))
+        let (host, path) = (egress.host.clone(), egress.path.clone().unwrap_or_default());
+        Ok(Some(AskedHost { host, path, variable, headers }))
     };
     sandbox.egress.iter().filter_map(|egress| asked(egress).transpose()).collect()
 }
@@ -202,7 +200,7 @@ mod tests {
         let rules = EgressRules::of(&sandbox(), asked_hosts(&sandbox(), secret).expect("it is there"));
         assert_eq!(rules.hosts, ["api.example.org"]);
         let [asked] = rules.asked.as_slice() else { panic!("{rules:?}") };
-        assert_eq!((asked.host.as_str(), asked.port, asked.path.as_str()), ("models.example.org", Some(8443), "/v1"));
+        assert_eq!((asked.host.as_str(), asked.path.as_str()), ("models.example.org:8443", "/v1"));
         let headers: Vec<_> =
             asked.headers.iter().map(|header| (header.name.as_str(), header.value.as_str())).collect();
         assert_eq!(headers, [("Authorization", "Bearer <KEY>"), ("X-Team", "a")]);

@@ -375,22 +375,16 @@ impl Shared {
     fn start_listening(&self, mut job: Job, port: Option<u16>) -> std::io::Result<Listening> {
         // What it says goes where the node's messages go.
         job.descriptors = vec![Descriptor::Output, Descriptor::Error];
-        let (mut listener, mut address) = (None, None);
-        match (port, &mut job.enclosure) {
-            (Some(port), None) => address = Some(ProgramAddress::Port(port)),
-            (Some(port), Some(enclosure)) => {
-                enclosure.ports.push(port);
-                job.bridge = Some(port);
-                job.descriptors.push(Descriptor::Bridge);
-            }
-            (None, _) => job.descriptors.push(Descriptor::Socket),
-        }
-        let address = match address {
-            Some(address) => address,
-            None => {
+        let (listener, address) = match (port, &mut job.enclosure) {
+            (Some(port), None) => (None, ProgramAddress::Port(port)),
+            (port, enclosure) => {
+                if let (Some(port), Some(enclosure)) = (port, enclosure) {
+                    enclosure.ports.push(port);
+                }
+                job.bridge = port;
+                job.descriptors.push(if port.is_some() { Descriptor::Bridge } else { Descriptor::Socket });
                 let (socket, path) = self.folder.listen(socket::AGENT)?;
-                listener = Some(socket);
-                ProgramAddress::Socket(path)
+                (Some(socket), ProgramAddress::Socket(path))
             }
         };
         let outlet = match &self.config.egress {
@@ -399,11 +393,11 @@ impl Shared {
         };
         let (said, from) = pipe::pipe()?;
         let said = said.into_blocking_fd()?;
-        let from = tokio::spawn(passed_on(from));
+        let last = tokio::spawn(passed_on(from));
         let mut descriptors = vec![said.as_fd(), said.as_fd()];
         descriptors.extend(listener.as_ref().map(|listener| listener.as_fd()));
         let program = Program::start(&job, &descriptors, outlet, (&self.name, &self.refusals))?;
-        Ok(Listening { program, address, said: from })
+        Ok(Listening { program, address, said: last })
     }
 
     async fn supervise(self: Arc<Self>, first: Listening, stop: CancellationToken) {
@@ -451,10 +445,7 @@ impl Shared {
             Err(end) => return self.ended(end) + &last(said).await,
         };
         let containment = Some(Containment::of(&self.sandbox, enclosed));
-        {
-            let mut now = self.now();
-            now.containment.clone_from(&containment);
-        }
+        self.now().containment.clone_from(&containment);
         let ready = async {
             let client = timeout(self.startup_timeout, Client::connect(address)).await;
             match client {

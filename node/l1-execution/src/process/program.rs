@@ -67,7 +67,7 @@ impl Program {
         (agent, refusals): (&str, &Refusals),
     ) -> io::Result<Program> {
         let (orders, theirs) = UnixStream::pair()?;
-        let keeper = Command::new(executable())
+        let keeper = Command::new(executable()?)
             .arg0(NAME)
             .env_clear()
             .stdin(Stdio::from(OwnedFd::from(theirs)))

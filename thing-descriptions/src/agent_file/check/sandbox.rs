@@ -21,12 +21,15 @@ const HEADER_CHARS_MAX: usize = 128;
 const TAKEN: [&str; 9] = ["PATH", "HOME", "LANG", "TZ", "TMPDIR", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"];
 /// How the variables begin that the node itself sets.
 const OWN: &str = "ALTHING_";
-/// Headers of the connection, not of what is asked (RFC 9110 §7.6.1), and those that say how long a request is and whose it is.
-const OF_CONNECTIONS: [&str; 12] = [
+/// Headers of the connection, not of what is asked (RFC 9110 §7.6.1), and those that say how long a request is and whose it is. With
+/// `accept-encoding` an answer could come compressed, in which no secret is found. `althing_egress` refuses the same.
+const OF_CONNECTIONS: [&str; 14] = [
+    "accept-encoding",
     "connection",
     "content-length",
     "expect",
     "host",
+    "http2-settings",
     "keep-alive",
     "proxy-authenticate",
     "proxy-authorization",

@@ -283,13 +283,13 @@ fn what_the_program_may_write_decides_nothing() {
     let files = tree(&[
         ("/srv/agent/agent.py", "-> /home/me/.ssh/id"),
         ("/srv/agent/keys", "-> /home/me/.ssh"),
-        ("/srv/agent/run", "#!/home/me/work/bin/tool\n"),
-        ("/srv/agent/.venv/bin/python", "-> /home/me/work/bin/tool"),
-        ("/srv/agent/.venv/pyvenv.cfg", "home = /home/me/work/bin\n"),
-        ("/srv/agent/node_modules", "-> /home/me/work"),
+        ("/srv/agent/run", "#!/home/me/other/bin/tool\n"),
+        ("/srv/agent/.venv/bin/python", "-> /home/me/other/bin/tool"),
+        ("/srv/agent/.venv/pyvenv.cfg", "home = /home/me/other/bin\n"),
+        ("/srv/agent/node_modules", "-> /home/me/other"),
         ("/srv/agent/agent.js", ""),
-        ("/home/me/work/bin/tool", "ELF"),
-        ("/home/me/work/lib/secret", ""),
+        ("/home/me/other/bin/tool", "ELF"),
+        ("/home/me/other/lib/secret", ""),
     ]);
     for command in ["python3 agent.py", "cat keys", "./run", ".venv/bin/python", "node agent.js"] {
         let files = Tree(files.0.clone().into_iter().chain(tree(&[("/usr/bin/cat", "ELF")]).0).collect());
