@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use althing_egress::{Bounds, Egress, Event, NoHeaderValue, Outcome, Rules, Scheme, SecretValue, Target, place};
 use althing_execution::process::{AskedHost, EgressRules, ServeEgress};
-use althing_execution::{Access, Refusal, Refusals};
+use althing_execution::{Access, Lack, Refusal, Refusals};
 use althing_fetch::header::HeaderName;
 use althing_fetch::{Fetch, FetchError, Net, SystemResolver};
 use futures::future::BoxFuture;
@@ -34,7 +34,7 @@ fn serve_one(
     let targets = rules.asked.iter().map(target).collect::<Result<Vec<_>, String>>()?;
     let told = move |event: Event| {
         if let Some(refusal) = refusal(&event) {
-            let words = refusal.to_string();
+            let words = refusals.told(&refusal);
             if refusals.add(refusal) {
                 tracing::warn!(host = event.host, port = event.port, "a program was refused: {words}");
             }
@@ -79,22 +79,17 @@ fn is_here(host: &str) -> bool {
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// What a program was refused, and what to do about it; none if it reached the host.
+/// What a program was refused, and what it lacks; none if it reached the host.
 fn refusal(event: &Event) -> Option<Refusal> {
     let Event { host, port, outcome } = event;
-    let connect = |path, write| Some(Refusal { access: Access::Connect, path, write });
-    match outcome {
-        Outcome::Reached => None,
+    let lack = match outcome {
+        Outcome::Reached => return None,
         // What is asked on this machine is not asked through the proxy.
-        Outcome::Denied { .. } if is_here(host) => connect(
-            format!("{host}:{port}"),
-            Some(format!("sandbox: {{ egress: [{{ host: \"127.0.0.1:{port}\", variable: NAME }}] }}")),
-        ),
-        Outcome::Denied { write } => {
-            connect(format!("{host}:{port}"), Some(format!("sandbox: {{ egress: [{write}] }}")))
-        }
-        Outcome::Failed { why } => connect(format!("{host}:{port}"), Some(format!("it failed: {why}"))),
-    }
+        Outcome::Denied { .. } if is_here(host) => Lack::Service(format!("127.0.0.1:{port}")),
+        Outcome::Denied { write } => Lack::Host(write.clone()),
+        Outcome::Failed { why } => Lack::Answer(why.clone()),
+    };
+    Some(Refusal { access: Access::Connect, path: format!("{host}:{port}"), lack })
 }
 
 #[cfg(test)]
@@ -127,18 +122,17 @@ mod tests {
     }
 
     #[test]
-    fn what_was_refused_is_told_with_what_to_write() {
+    fn what_was_refused_is_told_with_what_is_lacking() {
         let event = |outcome| Event { host: "api.example.org".to_owned(), port: 443, outcome };
         assert_eq!(refusal(&event(Outcome::Reached)), None);
         let denied = event(Outcome::Denied { write: "api.example.org".to_owned() });
-        let said = |event| refusal(event).map(|refusal| refusal.to_string());
-        let words = "connect to api.example.org:443 (sandbox: { egress: [api.example.org] })";
-        assert_eq!(said(&denied).as_deref(), Some(words));
+        let said = |event| refusal(event).map(|refusal| (refusal.to_string(), refusal.lack));
+        let words = "connect to api.example.org:443".to_owned();
+        assert_eq!(said(&denied), Some((words.clone(), Lack::Host("api.example.org".to_owned()))));
         let here = Event { host: "127.0.0.1".to_owned(), ..denied.clone() };
-        let words = "connect to 127.0.0.1:443 (sandbox: { egress: [{ host: \"127.0.0.1:443\", variable: NAME }] })";
-        assert_eq!(said(&here).as_deref(), Some(words));
+        let service = Lack::Service("127.0.0.1:443".to_owned());
+        assert_eq!(said(&here), Some(("connect to 127.0.0.1:443".to_owned(), service)));
         let failed = event(Outcome::Failed { why: "it does not answer".to_owned() });
-        let words = "connect to api.example.org:443 (it failed: it does not answer)";
-        assert_eq!(said(&failed).as_deref(), Some(words));
+        assert_eq!(said(&failed), Some((words, Lack::Answer("it does not answer".to_owned()))));
     }
 }

@@ -12,12 +12,12 @@ use std::path::Path;
 
 use a2a::{AgentCard, AgentSkill};
 use althing_execution::definition::{Definition, Pins};
-use althing_execution::{Host, agreed_digest, http};
+use althing_execution::{Host, Lacks, Needs, agreed_digest, http};
 use althing_protocol::{Contract, digest, hex};
 use althing_td::{
-    AgentFile, Callers, DESCRIPTION_CHARS_MAX, EXAMPLE_CHARS_MAX, EXAMPLES_MAX, MODES_MAX, NAME_CHARS_MAX, Place,
-    RuntimeSpec, SKILL_ID_CHARS_MAX, SKILLS_MAX, Skill, TAG_CHARS_MAX, TAGS_MAX, TITLE_CHARS_MAX, ToolServerSpec,
-    VERSION_DEFAULT, is_hidden,
+    AgentFile, Callers, DESCRIPTION_CHARS_MAX, Demand, EXAMPLE_CHARS_MAX, EXAMPLES_MAX, MODES_MAX, NAME_CHARS_MAX,
+    Place, RuntimeSpec, SKILL_ID_CHARS_MAX, SKILLS_MAX, Sandbox, Skill, TAG_CHARS_MAX, TAGS_MAX, TITLE_CHARS_MAX,
+    ToolServerSpec, VERSION_DEFAULT, is_hidden,
 };
 use althing_things::{CardSignature, Entry, Found, Unrecognised, recognise};
 use serde_json::{Map, Value, json};
@@ -67,6 +67,8 @@ pub struct Draft {
     pub requests: Vec<String>,
     /// What of it is left out, and why.
     pub left_out: Vec<(String, String)>,
+    /// What its program was refused while it was looked at; nobody agrees to that.
+    pub lacks: Lacks,
 }
 
 impl Draft {
@@ -119,12 +121,53 @@ pub enum AdoptError {
     /// Its program cannot be given the variables.
     #[error("{0}")]
     Environment(String),
+    /// What is granted to programs alone is to be granted to something else.
+    #[error("it is no program: --read, --write, --reach and --sandbox are for one")]
+    NoProgram,
     /// It is many Things.
     #[error("a directory of Things is there by now")]
     Directory,
 }
 
 impl Adoption {
+    /// What its file grants its program; none if it is no program.
+    #[must_use]
+    pub fn sandbox(&self) -> Option<&Sandbox> {
+        match &self.at {
+            ToolServerSpec::Command { sandbox, .. } => Some(sandbox),
+            ToolServerSpec::Url { .. } | ToolServerSpec::Thing { .. } => None,
+        }
+    }
+
+    /// Grants its program this too. A word (`none`, `required`) takes the place of the one that there was.
+    ///
+    /// # Errors
+    /// [`AdoptError::NoProgram`].
+    pub fn grant(&mut self, more: &Sandbox) -> Result<(), AdoptError> {
+        let ToolServerSpec::Command { sandbox, .. } = &mut self.at else { return Err(AdoptError::NoProgram) };
+        if more.demand == Demand::None {
+            *sandbox = Sandbox { demand: Demand::None, ..Sandbox::default() };
+            return Ok(());
+        }
+        if sandbox.demand == Demand::None {
+            // What is granted something by name is contained.
+            (sandbox.demand, sandbox.folder) = (more.demand, more.folder);
+        } else if more.demand == Demand::Required {
+            sandbox.demand = Demand::Required;
+        }
+        let hosts = more.egress.iter().map(|egress| egress.host.clone()).collect();
+        let needs = Needs { read: more.read.clone(), write: more.write.clone(), hosts };
+        *sandbox = needs.added_to(sandbox);
+        Ok(())
+    }
+
+    /// What its file would grant its program with what that lacks; none if that is no more than it grants.
+    #[must_use]
+    pub fn offer(&self, lacks: &Lacks) -> Option<Sandbox> {
+        let sandbox = self.sandbox().filter(|sandbox| sandbox.demand != Demand::None)?;
+        Some(lacks.needs.added_to(sandbox)).filter(|all| all != sandbox)
+    }
+
     /// Looks what is there, and writes an agent file for it.
     ///
     /// # Errors
@@ -156,7 +199,7 @@ impl Adoption {
                 Err(why) => unplaced = Some((url.clone(), why)),
             }
         }
-        let found = recognise(host, &self.environment.given_to(&at), &self.allow, folder).await?;
+        let (found, lacks) = recognise(host, &self.environment.given_to(&at), &self.allow, folder).await?;
         if let Some((url, why)) = unplaced {
             return Err(AdoptError::Nowhere { url, why });
         }
@@ -168,7 +211,7 @@ impl Adoption {
         }
         let draft = match found {
             Found::Directory(entries, left_out) => return Ok(Offer::Directory(entries, left_out)),
-            found => self.write(&at, found)?,
+            found => Draft { lacks, ..self.write(&at, found)? },
         };
         draft.file.check().map_err(|error| AdoptError::Unfit(error.to_string()))?;
         Ok(Offer::One(Box::new(draft)))
@@ -219,6 +262,7 @@ impl Adoption {
             signature: Some(signature.said),
             requests: Vec::new(),
             left_out,
+            lacks: Lacks::default(),
         })
     }
 
@@ -254,6 +298,7 @@ impl Adoption {
             signature: None,
             requests: Vec::new(),
             left_out,
+            lacks: Lacks::default(),
         })
     }
 

@@ -435,6 +435,8 @@ pub fn report(findings: &[Finding], dialled_back: &[DialBack]) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use althing_execution::Lacks;
+
     use super::*;
 
     fn group(reached: usize, failure: Option<&str>) -> GroupHealth {
@@ -444,7 +446,7 @@ mod tests {
 
     fn bare() -> Containment {
         let (why, unbounded) = ("no reason".to_owned(), String::new());
-        Containment { level: Level::None, why, is_off: false, unbounded, refused: Vec::new(), more_refused: false }
+        Containment { level: Level::None, why, is_off: false, unbounded, lacks: Lacks::default() }
     }
 
     fn well() -> NodeStatus {

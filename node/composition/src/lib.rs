@@ -51,7 +51,7 @@ pub use identity::Identity;
 pub use lan::{IntroductionPaths, Introductions, LanPresence};
 pub use node::{FAMILIES, Node};
 pub use owner::{Owner, OwnerError};
-pub use reach::reach;
+pub use reach::{FileFolder, reach};
 pub use routing::{
     ChannelNeed, Choice, Embedded, EmbeddingsError, EvalReport, NodeRouter, Resolved, RouteMode, Routed, RouterAgent,
     Routing, RoutingError,

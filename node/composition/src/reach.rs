@@ -2,16 +2,27 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use althing_td::{AgentFile, Demand, RuntimeSpec, Sandbox, ToolServerSpec};
+use althing_td::{AgentFile, Demand, OwnFolder, RuntimeSpec, Sandbox, ToolServerSpec};
 
 /// Characters that are shown of a command.
 const COMMAND_CHARS_MAX: usize = 160;
 
-/// What each program of an agent file asks to reach, a sentence each. What the file's author wrote is on one line, and nothing in
-/// it is invisible.
+/// The folder of an agent file, as far as it is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileFolder<'a> {
+    /// It is made when the file is installed.
+    Unknown,
+    /// There.
+    At(&'a Path),
+    /// There, where also lies what belongs to many, or to the node: no program is granted it because its file lies there.
+    Common(&'a Path),
+}
+
+/// What each program of an agent file in that folder asks to reach, a sentence each. What the file's author wrote is on one line, and
+/// nothing in it is invisible.
 #[must_use]
-pub fn reach(file: &AgentFile) -> Vec<String> {
-    programs(file).iter().map(Program::reach).collect()
+pub fn reach(file: &AgentFile, folder: FileFolder<'_>) -> Vec<String> {
+    programs(file).iter().map(|program| program.reach(folder)).collect()
 }
 
 /// Why a program of the file is not kept to the folder of the file and to what the file names; none if all are.
@@ -54,12 +65,17 @@ impl Program<'_> {
         }
     }
 
-    fn reach(&self) -> String {
+    fn reach(&self, folder: FileFolder<'_>) -> String {
         let (who, sandbox) = (self.named(), self.sandbox);
         if sandbox.demand == Demand::None {
             return format!("{who} runs without a sandbox: it reaches whatever your account does");
         }
-        let mut all = vec!["reads and writes the folder of its file".to_owned()];
+        let verb = if sandbox.folder == OwnFolder::Read { "reads" } else { "reads and writes" };
+        let mut all = vec![match folder {
+            FileFolder::Unknown => format!("{verb} the folder of its file"),
+            FileFolder::At(at) => format!("{verb} {}, the folder of its file", path(at)),
+            FileFolder::Common(at) => format!("of {}, the folder of its file, has only what is named here", path(at)),
+        }];
         all.extend(self.cwd.map(|cwd| format!("starts in {}, and reads it", path(cwd))));
         // A path that it is told is one that it is to read; the first word is the program itself.
         for told in self.command.iter().skip(1).filter(|told| Path::new(told).is_absolute()) {
@@ -84,7 +100,7 @@ impl Program<'_> {
 
     fn uncontained(&self) -> Option<String> {
         if self.sandbox.demand == Demand::None {
-            return Some(self.reach());
+            return Some(self.reach(FileFolder::Unknown));
         }
         let is_inside = |part| matches!(part, Component::CurDir | Component::Normal(_));
         let cwd = self.cwd.filter(|cwd| !cwd.components().all(is_inside))?;
@@ -118,7 +134,7 @@ mod tests {
 
     fn of_process(rest: &str) -> String {
         let file = file(&format!("runtime: {{ process: {{ {rest} }} }}"));
-        reach(&file).pop().expect("it has a program")
+        reach(&file, FileFolder::Unknown).pop().expect("it has a program")
     }
 
     #[test]
@@ -137,10 +153,32 @@ mod tests {
         );
         let tools = file("runtime: { native: { builtin: echo } }\ntools: { box: { command: [a], sandbox: none } }");
         assert_eq!(
-            reach(&tools),
+            reach(&tools, FileFolder::Unknown),
             ["the program a (tools.box) runs without a sandbox: it reaches whatever your account does"]
         );
-        assert_eq!(reach(&file("runtime: { native: { builtin: echo } }")), [""; 0]);
+        assert_eq!(reach(&file("runtime: { native: { builtin: echo } }"), FileFolder::Unknown), [""; 0]);
+    }
+
+    #[test]
+    fn the_folder_of_the_file_is_named_where_it_is_known() {
+        let of = |sandbox: &str, folder| {
+            let file = file(&format!("runtime: {{ process: {{ command: [a], sandbox: {sandbox} }} }}"));
+            reach(&file, folder).pop().expect("it has a program")
+        };
+        let at = Path::new("/home/me/a b");
+        for (sandbox, folder, said) in [
+            ("{}", FileFolder::At(at), "reads and writes \"/home/me/a b\", the folder of its file; reaches"),
+            ("{ folder: read }", FileFolder::At(at), "reads \"/home/me/a b\", the folder of its file; reaches"),
+            ("{ folder: read }", FileFolder::Unknown, "reads the folder of its file; reaches"),
+            (
+                "{ folder: read }",
+                FileFolder::Common(Path::new("/home/me")),
+                "of /home/me, the folder of its file, has only",
+            ),
+        ] {
+            let told = of(sandbox, folder);
+            assert!(told.starts_with(&format!("the program a {said}")), "{told}");
+        }
     }
 
     #[test]

@@ -7,6 +7,8 @@ use althing_keeper::job::Bounds;
 use althing_keeper::{Level, Refusal};
 use althing_td::{Demand, Sandbox};
 
+use crate::needs::{Advice, Needs};
+
 /// Refusals that are kept of one program; its keeper tells as many.
 const REFUSALS_MAX: usize = 64;
 
@@ -32,10 +34,34 @@ pub struct Containment {
     pub is_off: bool,
     /// What nothing bounds of what it takes of the machine, and why; empty where all is bounded.
     pub unbounded: String,
-    /// What it was refused so far, each once.
-    pub refused: Vec<Refusal>,
+    /// What it was refused so far.
+    pub lacks: Lacks,
+}
+
+/// What a program was refused, and what it needs therefore.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Lacks {
+    /// Each once, with what can be done about it.
+    pub refused: Vec<Advice>,
     /// Whether it was refused more than that.
-    pub more_refused: bool,
+    pub more: bool,
+    /// All that can be granted of it, as one block of its file.
+    pub needs: Needs,
+}
+
+impl Lacks {
+    /// On one line, at most that many by name, and the block; none if it was refused nothing.
+    #[must_use]
+    pub fn told(&self, most: usize) -> Option<String> {
+        if self.refused.is_empty() {
+            return None;
+        }
+        let named: Vec<String> = self.refused.iter().take(most).map(Advice::words).collect();
+        let more = if self.more || self.refused.len() > most { ", and more" } else { "" };
+        let block =
+            if self.needs.is_empty() { String::new() } else { format!("; its file would grant it by {}", self.needs) };
+        Some(format!("{}{more}{block}", named.join(", ")))
+    }
 }
 
 impl Containment {
@@ -44,14 +70,13 @@ impl Containment {
     pub fn of(sandbox: &Sandbox, enclosed: Enclosed) -> Containment {
         let Enclosed { level, why, bounds } = enclosed;
         let (is_off, unbounded) = (sandbox.demand == Demand::None, bounds.missing().unwrap_or_default());
-        Containment { level, why, is_off, unbounded, refused: Vec::new(), more_refused: false }
+        Containment { level, why, is_off, unbounded, lacks: Lacks::default() }
     }
 
-    /// The same, with what the program was refused by now.
+    /// The same, with what the program was refused by now, and what it needs by what is on this machine now.
     #[must_use]
     pub fn with(self, refusals: &Refusals) -> Containment {
-        let refusals = refusals.held();
-        Containment { refused: refusals.named.clone(), more_refused: refusals.more, ..self }
+        Containment { lacks: refusals.lacks(), ..self }
     }
 
     /// What it is contained by: what it reaches, not what it takes of the machine.
@@ -70,7 +95,36 @@ impl Containment {
 
 /// What a program was refused, as its keeper names it: more is added while the program runs. Copies are of the same program.
 #[derive(Debug, Clone, Default)]
-pub struct Refusals(Arc<Mutex<Refused>>);
+pub struct Refusals {
+    refused: Arc<Mutex<Refused>>,
+    advise: Advise,
+}
+
+/// Decides what can be done about refusals, each by itself and all together.
+type Decide = dyn Fn(&[Refusal]) -> (Vec<Advice>, Needs) + Send + Sync;
+
+/// Who decides that; nobody can do anything about them if nobody does.
+#[derive(Clone, Default)]
+struct Advise(Option<Arc<Decide>>);
+
+impl Advise {
+    fn on(&self, refused: &[Refusal]) -> (Vec<Advice>, Needs) {
+        match &self.0 {
+            Some(decide) => decide(refused),
+            None => {
+                let why = || "nothing is known of where it runs".to_owned();
+                let none = |refusal: &Refusal| Advice { refusal: refusal.clone(), remedy: Err(why()) };
+                (refused.iter().map(none).collect(), Needs::default())
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Advise {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Advise")
+    }
+}
 
 #[derive(Debug, Default)]
 struct Refused {
@@ -79,6 +133,28 @@ struct Refused {
 }
 
 impl Refusals {
+    /// Those of a program of which that decides what can be done about them.
+    pub(crate) fn judged(decide: impl Fn(&[Refusal]) -> (Vec<Advice>, Needs) + Send + Sync + 'static) -> Refusals {
+        Refusals { advise: Advise(Some(Arc::new(decide))), ..Refusals::default() }
+    }
+
+    /// One of them with what to do about it, on one line.
+    #[must_use]
+    pub fn told(&self, refusal: &Refusal) -> String {
+        let (each, _) = self.advise.on(std::slice::from_ref(refusal));
+        each.first().map_or_else(|| refusal.to_string(), Advice::to_string)
+    }
+
+    /// All of them by now.
+    fn lacks(&self) -> Lacks {
+        let (named, more) = {
+            let refused = self.held();
+            (refused.named.clone(), refused.more)
+        };
+        let (refused, needs) = self.advise.on(&named);
+        Lacks { refused, more, needs }
+    }
+
     /// Adds one; whether it is new, and named.
     pub fn add(&self, refusal: Refusal) -> bool {
         let mut refused = self.held();
@@ -100,7 +176,7 @@ impl Refusals {
     }
 
     fn held(&self) -> MutexGuard<'_, Refused> {
-        self.0.lock().expect("no holder of refusals panics")
+        self.refused.lock().expect("no holder of refusals panics")
     }
 }
 
@@ -116,8 +192,8 @@ impl fmt::Display for Containment {
 
 #[cfg(test)]
 mod tests {
-    use althing_keeper::Access;
     use althing_keeper::job::Bound;
+    use althing_keeper::{Access, Lack};
 
     use super::*;
 
@@ -129,13 +205,14 @@ mod tests {
     fn what_a_program_was_refused_is_kept_in_bounds() {
         let refusals = Refusals::default();
         let contained = || Containment::of(&Sandbox::default(), enclosed()).with(&refusals);
-        assert!(contained().refused.is_empty());
-        let of = |n: usize| Refusal { access: Access::Read, path: format!("/{n}"), write: None };
+        let (last, count) = (|| contained().lacks.refused.pop(), || contained().lacks.refused.len());
+        assert_eq!(count(), 0);
+        let of = |n: usize| Refusal { access: Access::Read, path: format!("/{n}"), lack: Lack::NodesOwn };
         (0..REFUSALS_MAX).for_each(|n| assert!(refusals.clone().add(of(n))));
         assert!(!refusals.add(of(0)), "each once");
-        assert_eq!((contained().refused.len(), contained().more_refused), (REFUSALS_MAX, false));
+        assert_eq!((count(), contained().lacks.more), (REFUSALS_MAX, false));
         assert!(!refusals.add(of(REFUSALS_MAX)));
-        assert_eq!((contained().refused.last(), contained().more_refused), (Some(&of(REFUSALS_MAX - 1)), true));
+        assert_eq!((last().map(|last| last.refusal), contained().lacks.more), (Some(of(REFUSALS_MAX - 1)), true));
     }
 
     #[test]

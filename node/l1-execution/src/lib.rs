@@ -31,6 +31,7 @@ pub mod lease;
 pub mod memory;
 pub mod mesh;
 pub mod model;
+mod needs;
 mod ports;
 pub mod process;
 pub mod realtime;
@@ -43,9 +44,9 @@ mod tool_agent;
 pub mod tools;
 
 pub use agent::{Agent, AgentError, AgentState, Output, Outputs, Turn};
-pub use althing_keeper::{Access, Level, Refusal};
+pub use althing_keeper::{Access, Lack, Level, Refusal};
 pub use bound_tools::{BoundTool, BoundTools};
-pub use containment::{Containment, Enclosed, Refusals};
+pub use containment::{Containment, Enclosed, Lacks, Refusals};
 pub use context::current_lease;
 pub use control::Control;
 pub use echo::Echo;
@@ -54,6 +55,7 @@ pub use host::{
     AgentStatus, Binding, Builtins, Connect, Host, Loaded, NodeModels, Ports, Scheduling, SoftRuntime, StartError,
     TurnStatus,
 };
+pub use needs::{Advice, Needs};
 pub use process::ShownCard;
 pub use process::remote::{agreed_digest, card as remote_card};
 pub use syscalls::SystemCalls;

@@ -28,7 +28,7 @@ pub use check::{
     STARTUP_TIMEOUT_MS_MIN, TAG_CHARS_MAX, TAGS_MAX, TEXT_BYTES_MAX, TITLE_CHARS_MAX,
 };
 pub use place::Place;
-pub use sandbox::{Demand, Egress, NoHost, Sandbox};
+pub use sandbox::{Demand, Egress, NoHost, OwnFolder, Sandbox};
 
 /// The longest agent file, in bytes.
 pub const AGENT_FILE_BYTES_MAX: usize = 256 * 1024;

@@ -26,6 +26,8 @@ pub(super) const HOST_FIX: &str =
 pub struct Sandbox {
     /// Whether it is contained; with [`Demand::None`] the lists are empty.
     pub demand: Demand,
+    /// What it may do with the folder of its file.
+    pub folder: OwnFolder,
     /// Files and folders that it may read: absolute, from the home (`~/…`), or from its folder.
     pub read: Vec<PathBuf>,
     /// Files and folders that it may also write, in the same form.
@@ -44,6 +46,33 @@ pub enum Demand {
     Best,
     /// `required`: it does not start where the machine cannot contain it.
     Required,
+}
+
+/// What a program may do with the folder of its file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OwnFolder {
+    /// `read`: only read it.
+    Read,
+    /// `write`: read and write it.
+    #[default]
+    Write,
+}
+
+impl OwnFolder {
+    pub(crate) const WORDS: [&'static str; 2] = ["read", "write"];
+
+    pub(crate) fn from_word(word: &str) -> Option<OwnFolder> {
+        match word {
+            "read" => Some(OwnFolder::Read),
+            "write" => Some(OwnFolder::Write),
+            _ => None,
+        }
+    }
+
+    fn is_write(&self) -> bool {
+        *self == OwnFolder::Write
+    }
 }
 
 impl Demand {
@@ -71,9 +100,10 @@ impl Sandbox {
         self.egress.iter().flat_map(Egress::secrets).collect()
     }
 
-    /// Whether it names a path or a host.
+    /// Whether it says more than one word does: it names a path or a host, or what may be done with the folder.
     pub(super) fn has_rules(&self) -> bool {
-        !self.read.is_empty() || !self.write.is_empty() || !self.egress.is_empty()
+        let names_any = !self.read.is_empty() || !self.write.is_empty() || !self.egress.is_empty();
+        names_any || !self.folder.is_write()
     }
 }
 
@@ -232,6 +262,8 @@ enum Word {
 struct Rules {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     required: bool,
+    #[serde(default, skip_serializing_if = "OwnFolder::is_write")]
+    folder: OwnFolder,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     read: Vec<PathBuf>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -245,9 +277,9 @@ impl From<Written> for Sandbox {
         match written {
             Written::Word(Word::None) => Sandbox { demand: Demand::None, ..Sandbox::default() },
             Written::Word(Word::Required) => Sandbox { demand: Demand::Required, ..Sandbox::default() },
-            Written::Rules(Rules { required, read, write, egress }) => {
+            Written::Rules(Rules { required, folder, read, write, egress }) => {
                 let demand = if required { Demand::Required } else { Demand::Best };
-                Sandbox { demand, read, write, egress }
+                Sandbox { demand, folder, read, write, egress }
             }
         }
     }
@@ -256,11 +288,11 @@ impl From<Written> for Sandbox {
 impl From<Sandbox> for Written {
     fn from(sandbox: Sandbox) -> Written {
         let bare = !sandbox.has_rules();
-        let Sandbox { demand, read, write, egress } = sandbox;
+        let Sandbox { demand, folder, read, write, egress } = sandbox;
         match demand {
             Demand::None if bare => Written::Word(Word::None),
             Demand::Required if bare => Written::Word(Word::Required),
-            demand => Written::Rules(Rules { required: demand == Demand::Required, read, write, egress }),
+            demand => Written::Rules(Rules { required: demand == Demand::Required, folder, read, write, egress }),
         }
     }
 }
@@ -326,6 +358,8 @@ mod tests {
             json!("none"),
             json!("required"),
             json!({}),
+            json!({ "folder": "read" }),
+            json!({ "required": true, "folder": "read" }),
             json!({ "read": ["~/models", "/srv/maps"] }),
             json!({ "required": true, "write": ["~/.cache/uv"] }),
             json!({ "egress": ["api.example.org", "*.example.org", rule] }),
@@ -335,6 +369,7 @@ mod tests {
             assert_eq!(sandbox.is_default(), written == json!({}), "{written}");
         }
         assert_eq!(read(json!({ "required": true })), read(json!("required")));
+        assert_eq!(read(json!({ "folder": "write" })), Sandbox::default());
         assert_eq!(read(json!({ "egress": [{ "host": "a.b" }] })), read(json!({ "egress": ["a.b"] })));
     }
 
@@ -346,6 +381,7 @@ mod tests {
             json!(["none"]),
             json!({ "none": true }),
             json!({ "reed": [] }),
+            json!({ "folder": "none" }),
             json!({ "egress": [{ "hosts": "a.b" }] }),
             json!({ "egress": [{ "host": "a.b", "header": {} }] }),
         ] {

@@ -86,6 +86,7 @@ async fn adopt(node: &NodeProcess, name: &str, at: ToolServerSpec, folder: &Path
         things: Vec::new(),
         all: false,
         env: Default::default(),
+        offers: Default::default(),
         dry_run: false,
     };
     let adopted = node.client().await?.post("/adopt", &request).await?;

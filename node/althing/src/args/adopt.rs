@@ -21,14 +21,13 @@ pub struct Adopt {
         value_name = "URL | COMMAND"
     )]
     pub what: Vec<String>,
-    /// Adopt this agent again as it is now: shows what changed, and asks. With the digest that was shown (NAME@DIGEST) it
-    /// does not ask.
+    /// Adopt this agent again as it is now, and with what --read, --write, --reach and --sandbox say beside what its file says:
+    /// shows what changed, and asks. With the digest that was shown (NAME@DIGEST) it does not ask.
     #[arg(
         long,
         value_name = "AGENT[@DIGEST]",
         conflicts_with_all = [
-            "what", "as", "callers", "secret", "env", "read", "write", "reach", "sandbox", "allow", "thing", "all",
-            "dry_run",
+            "what", "as", "callers", "secret", "env", "allow", "thing", "all", "dry_run", "yes",
         ]
     )]
     pub accept: Option<String>,
@@ -46,10 +45,11 @@ pub struct Adopt {
     /// processes; may be given more than once. The node stores the value as a secret.
     #[arg(long, value_name = "NAME[=VALUE]")]
     pub env: Vec<String>,
-    /// A file or folder that the program may read, beside the folder that it starts in; may be given more than once.
+    /// A file or folder that the program may read, beside the folder in which this is run; may be given more than once.
     #[arg(long, value_name = "PATH")]
     pub read: Vec<PathBuf>,
-    /// A file or folder that the program may write too; may be given more than once.
+    /// A file or folder that the program may write too, such as . for the folder in which this is run; may be given more than
+    /// once.
     #[arg(long, value_name = "PATH")]
     pub write: Vec<PathBuf>,
     /// A host that the program may reach, such as api.example.org, api.example.org:8443 or *.example.org; may be given more than
@@ -60,6 +60,13 @@ pub struct Adopt {
     /// [default: as well as this machine can].
     #[arg(long, value_name = "none | required", value_parser = ["none", "required"])]
     pub sandbox: Option<String>,
+    /// Agree to what the program is found to need beyond that: it is started, granted what can be granted of what it was refused, and
+    /// started again, eight times at most. What was granted is shown.
+    #[arg(long, conflicts_with = "yes")]
+    pub grant_needs: bool,
+    /// Ask nothing, and grant the program no more than this command line does.
+    #[arg(long)]
+    pub yes: bool,
     /// Another address that the forms of a Thing may lead to, such as http://192.0.2.7:8080; may be given more than once.
     #[arg(long, value_name = "ORIGIN", value_parser = origin)]
     pub allow: Vec<String>,
@@ -69,7 +76,7 @@ pub struct Adopt {
     /// All Things of a directory, 64 at most.
     #[arg(long)]
     pub all: bool,
-    /// Only show what was found and what would be published.
+    /// Only show what was found, what would be published, and what the program needs beyond what it is granted.
     #[arg(long)]
     pub dry_run: bool,
     /// Whether an address came first, and other words after it.
@@ -111,7 +118,9 @@ fn misplaced<T: PartialEq<str>>(args: &Args, words: &[T]) -> Option<String> {
         return None;
     }
     let command = Args::command();
-    let own: Vec<&str> = command.find_subcommand("adopt")?.get_arguments().filter_map(clap::Arg::get_long).collect();
+    let own = command.find_subcommand("adopt")?.get_arguments().filter_map(clap::Arg::get_long);
+    // Programs have that option too, as in `npx --yes`.
+    let own: Vec<&str> = own.filter(|option| *option != "yes").collect();
     let is_own = |word: &&String| {
         let option = word.strip_prefix("--").unwrap_or_default();
         own.contains(&option.split('=').next().unwrap_or_default())
@@ -176,15 +185,19 @@ mod tests {
         for option in
             ["--dry-run", "--callers own", "--callers=own", "--as x", "--secret k", "--env A=b", "--thing t", "--all"]
                 .into_iter()
-                .chain(["--read x", "--write x", "--reach a.b", "--sandbox none"])
+                .chain(["--read x", "--write x", "--reach a.b", "--sandbox none", "--grant-needs"])
         {
             let found = misplaced(&format!("althing adopt server arg {option}"));
             assert_eq!(found.as_deref(), option.split(' ').next(), "{option}");
             assert_eq!(misplaced(&format!("althing adopt -- server arg {option}")), None, "{option}");
         }
-        for fine in
-            ["--dry-run server --verbose", "server --config x -a", "server -- --all", "http://192.0.2.7 --dry-run"]
-        {
+        for fine in [
+            "--dry-run server --verbose",
+            "server --config x -a",
+            "npx --yes x",
+            "server -- --all",
+            "http://192.0.2.7 --dry-run",
+        ] {
             assert_eq!(misplaced(&format!("althing adopt {fine}")), None, "{fine}");
         }
     }
@@ -209,11 +222,12 @@ mod tests {
         assert_eq!((adopt.read.len(), adopt.write.len(), adopt.what.len()), (2, 1, 2));
         assert_eq!(adopt.reach[0].host, "*.a.b:8443");
         assert_eq!(adopt.sandbox.as_deref(), Some("required"));
-        for wrong in ["--reach https://a.b server", "--reach * server", "--sandbox best server", "--accept x --read y"]
-        {
+        for wrong in ["--reach https://a.b server", "--reach * server", "--sandbox best server", "--accept x --yes"] {
             let words = format!("althing adopt {wrong}");
             assert!(Args::try_parse_from(words.split(' ')).is_err(), "{wrong}");
         }
+        let again = "althing adopt --accept x --read y --write z --reach a.b --sandbox required --grant-needs";
+        assert!(Args::try_parse_from(again.split(' ')).is_ok(), "it may be granted more later");
     }
 
     #[test]

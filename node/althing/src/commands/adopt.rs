@@ -4,13 +4,14 @@ use std::env::VarError;
 use std::io::IsTerminal as _;
 use std::path::{Component, Path, PathBuf};
 
-use althing_control::{AcceptRequest, AdoptRequest};
+use althing_control::{AcceptRequest, AdoptRequest, Offers};
 use althing_node::Environment;
-use althing_td::{Callers, Demand, Sandbox, ToolServerSpec};
+use althing_td::{Callers, Demand, OwnFolder, Sandbox, ToolServerSpec};
 use serde_json::Value;
 
 use crate::args::{Adopt, is_address};
 use crate::commands::agreement::asked;
+use crate::commands::needs::{self, Next, Rounds};
 use crate::commands::{Out, rows, table, text};
 use crate::exit::{Failure, code};
 use crate::paths::Paths;
@@ -18,10 +19,11 @@ use crate::paths::Paths;
 /// Shows what is at an address or behind a command, and adds it as an agent.
 pub async fn run(at: &Paths, adopt: &Adopt, out: &Out) -> Result<(), Failure> {
     if let Some(what) = &adopt.accept {
-        return accept(at, what, out).await;
+        return accept(at, adopt, what, out).await;
     }
-    let folder = std::env::current_dir().map_err(|error| Failure::failed(format!("the current folder: {error}")))?;
-    let request = AdoptRequest {
+    let folder = here()?;
+    let mut rounds = Rounds::new(adopt, out);
+    let mut request = AdoptRequest {
         at: source(adopt, &folder)?,
         folder,
         name: adopt.agent.clone(),
@@ -30,9 +32,25 @@ pub async fn run(at: &Paths, adopt: &Adopt, out: &Out) -> Result<(), Failure> {
         things: adopt.thing.clone(),
         all: adopt.all,
         env: environment(&adopt.env)?,
+        offers: rounds.offers(),
         dry_run: adopt.dry_run,
     };
-    let adopted = at.connect().await?.post("/adopt", &request).await?;
+    let client = at.connect().await?;
+    let command = |sandbox: &Sandbox| needs::command_line(&at.flags(), adopt, sandbox);
+    let mut adopted = loop {
+        let answer = client.post("/adopt", &request).await.map_err(|error| rounds.failed(error.into()))?;
+        match rounds.after(&answer, command)? {
+            Next::Done => break answer,
+            Next::Again(more) => {
+                if let ToolServerSpec::Command { sandbox, .. } = &mut request.at {
+                    *sandbox = *more;
+                }
+            }
+            Next::AsItIs => {}
+        }
+        request.offers = rounds.offers();
+    };
+    rounds.note(&mut adopted);
     out.show(&adopted, |adopted| if adopted.get("things").is_some() { directory(adopted) } else { shown(adopted) });
     let failed = rows(&adopted, "adopted").iter().filter(|one| one.get("failed").is_some()).count();
     if failed > 0 {
@@ -41,32 +59,56 @@ pub async fn run(at: &Paths, adopt: &Adopt, out: &Out) -> Result<(), Failure> {
     Ok(())
 }
 
+/// The current folder.
+fn here() -> Result<PathBuf, Failure> {
+    std::env::current_dir().map_err(|error| Failure::failed(format!("the current folder: {error}")))
+}
+
 /// Adopts an agent again: what was shown under that digest, or what its user agrees to now.
-async fn accept(at: &Paths, what: &str, out: &Out) -> Result<(), Failure> {
+async fn accept(at: &Paths, adopt: &Adopt, what: &str, out: &Out) -> Result<(), Failure> {
     let (name, digest) = match what.split_once('@') {
         Some((name, digest)) => (name.to_owned(), Some(digest.to_owned())),
         None => (what.to_owned(), None),
     };
+    let grants = if names_sandbox(adopt) { sandbox(adopt, &here()?)? } else { Sandbox::default() };
+    let mut rounds = Rounds::new(adopt, out);
+    let mut request = AcceptRequest { name, digest, grants, offers: Offers::Never };
     let client = at.connect().await?;
-    let digest = match digest {
-        Some(digest) => digest,
-        None => {
-            let offer = client.post("/adopt/accept", &AcceptRequest { name: name.clone(), digest: None }).await?;
-            agreed(&name, &offer, out)?
-        }
-    };
-    let accepted = client.post("/adopt/accept", &AcceptRequest { name, digest: Some(digest) }).await?;
+    if request.digest.is_none() {
+        let command =
+            |more: &Sandbox| format!("althing{} adopt --accept {}{}", at.flags(), request.name, needs::options(more));
+        let mut grants = request.grants.clone();
+        let offer = loop {
+            let asked = AcceptRequest {
+                name: request.name.clone(),
+                digest: None,
+                grants: grants.clone(),
+                offers: rounds.offers(),
+            };
+            let offer = client.post("/adopt/accept", &asked).await.map_err(|error| rounds.failed(error.into()))?;
+            match rounds.after(&offer, command)? {
+                Next::Done | Next::AsItIs => break offer,
+                Next::Again(more) => grants = *more,
+            }
+        };
+        request.digest = Some(agreed(&request.name, &offer, &grants, out)?);
+        request.grants = grants;
+    }
+    let mut accepted = client.post("/adopt/accept", &request).await?;
+    rounds.note(&mut accepted);
     out.show(&accepted, shown);
     Ok(())
 }
 
 /// Shows what changed, and asks; the digest of what was agreed to.
-fn agreed(name: &str, offer: &Value, out: &Out) -> Result<String, Failure> {
+fn agreed(name: &str, offer: &Value, grants: &Sandbox, out: &Out) -> Result<String, Failure> {
     let digest = text(offer, "digest");
     let changes = changed(offer);
     if out.json || !std::io::stdin().is_terminal() {
         let changes = if out.json { offer.to_string() } else { changes };
-        let how = format!("nothing was changed: `althing adopt --accept {name}@{digest}` accepts exactly this");
+        let options = needs::options(grants);
+        let how =
+            format!("nothing was changed: `althing adopt --accept {name}@{digest}{options}` accepts exactly this");
         return Err(Failure::new(code::REFUSED, format!("{changes}\n\n{how}")));
     }
     asked(&changes, "accept", digest)
@@ -84,13 +126,12 @@ fn changed(offer: &Value) -> String {
 }
 
 fn source(adopt: &Adopt, folder: &Path) -> Result<ToolServerSpec, Failure> {
-    let sandbox = sandbox(adopt, folder)?;
     match adopt.what.as_slice() {
         [url] if is_address(url) && !adopt.env.is_empty() => {
             Err(Failure::usage("--env is for a program; what is sent to an address is named by --secret"))
         }
-        [url] if is_address(url) && !sandbox.is_default() => {
-            Err(Failure::usage("--read, --write, --reach and --sandbox are for a program"))
+        [url] if is_address(url) && (names_sandbox(adopt) || adopt.grant_needs) => {
+            Err(Failure::usage("--read, --write, --reach, --sandbox and --grant-needs are for a program"))
         }
         [url] if is_address(url) => {
             // Where its name leads, the node finds out.
@@ -109,26 +150,40 @@ fn source(adopt: &Adopt, folder: &Path) -> Result<ToolServerSpec, Failure> {
             cwd: None,
             env: Default::default(),
             env_secrets: Default::default(),
-            sandbox,
+            sandbox: sandbox(adopt, folder)?,
         }),
     }
 }
 
-/// What a program may reach.
+/// Whether the command line says what a program may reach.
+fn names_sandbox(adopt: &Adopt) -> bool {
+    adopt.sandbox.is_some() || names_any(adopt)
+}
+
+fn names_any(adopt: &Adopt) -> bool {
+    !adopt.read.is_empty() || !adopt.write.is_empty() || !adopt.reach.is_empty()
+}
+
+/// What a program may reach. The folder in which this is run is not made for it: it reads that, unless it is told to write there.
 fn sandbox(adopt: &Adopt, folder: &Path) -> Result<Sandbox, Failure> {
     let demand = match adopt.sandbox.as_deref() {
         Some("none") => Demand::None,
         Some(_) => Demand::Required,
         None => Demand::Best,
     };
-    let names_any = !adopt.read.is_empty() || !adopt.write.is_empty() || !adopt.reach.is_empty();
-    if demand == Demand::None && names_any {
-        return Err(Failure::usage("without a sandbox it reaches everything: leave out --read, --write and --reach"));
+    if demand == Demand::None {
+        if names_any(adopt) || adopt.grant_needs {
+            let message =
+                "without a sandbox it reaches everything: leave out --read, --write, --reach and --grant-needs";
+            return Err(Failure::usage(message));
+        }
+        return Ok(Sandbox { demand, ..Sandbox::default() });
     }
     let all = |paths: &[PathBuf]| -> Result<Vec<PathBuf>, Failure> {
         paths.iter().map(|path| absolute(path, folder)).collect()
     };
-    Ok(Sandbox { demand, read: all(&adopt.read)?, write: all(&adopt.write)?, egress: adopt.reach.clone() })
+    let (read, write, egress) = (all(&adopt.read)?, all(&adopt.write)?, adopt.reach.clone());
+    Ok(Sandbox { demand, folder: OwnFolder::Read, read, write, egress })
 }
 
 /// A path as the agent file names it, wherever the program starts. `~/` stays, for the node knows the home.
@@ -194,7 +249,7 @@ fn shown(adopted: &Value) -> String {
         Some(added) => format!("{} runs as {}", text(added, "name"), text(added, "id")),
     };
     format!(
-        "found    {} \"{}\"\nagent    {}, version {}\ncallers  {who}{}{}{}{}\n\n{}{left_out}\n\n{outcome}",
+        "found    {} \"{}\"\nagent    {}, version {}\ncallers  {who}{}{}{}{}{}\n\n{}{left_out}\n\n{outcome}",
         text(adopted, "kind"),
         text(file, "title"),
         text(file, "name"),
@@ -203,6 +258,7 @@ fn shown(adopted: &Value) -> String {
         reached(adopted),
         signed(adopted),
         requests(adopted),
+        needs::noted(adopted),
         table(&["skill", "what it does"], &skills),
     )
 }

@@ -23,13 +23,15 @@ pub fn agree(offer: &Value, shown: &str, yes: bool, verb: &str, out: &Out) -> Re
 
 /// Asks whether somebody agrees to what is shown; `agreed` if they do.
 pub fn asked(shown: &str, verb: &str, agreed: String) -> Result<String, Failure> {
+    if agrees(shown, verb) { Ok(agreed) } else { Err(Failure::new(code::REFUSED, "nothing was changed")) }
+}
+
+/// Asks the same; whether they do.
+pub fn agrees(shown: &str, verb: &str) -> bool {
     print!("{}\n\n{verb} it? [y/N] ", plain(shown, &std::io::stdout()));
     let mut answer = String::new();
     let read = std::io::stdout().flush().and_then(|()| std::io::stdin().lock().read_line(&mut answer));
-    match read {
-        Ok(_) if matches!(answer.trim(), "y" | "Y" | "yes") => Ok(agreed),
-        _ => Err(Failure::new(code::REFUSED, "nothing was changed")),
-    }
+    read.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes")
 }
 
 /// Characters that are shown of what a step hands over.

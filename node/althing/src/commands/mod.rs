@@ -16,6 +16,7 @@ pub mod key;
 pub mod lint;
 pub mod mcp;
 pub mod memory;
+mod needs;
 pub mod network_key;
 pub mod org;
 mod panes;

@@ -71,7 +71,7 @@ pub fn panes(list: &Value) -> Vec<Pane> {
     panes
 }
 
-/// What programs were refused, a line for each that was: the agent, the program in it, and what its file would say.
+/// What programs were refused, a line for each that was: the agent, the program in it, and the block that grants it.
 pub fn refusals(list: &Value) -> Vec<String> {
     let line = |agent: &Value, program: &Value| {
         let all = rows(program, "refused");
@@ -83,7 +83,11 @@ pub fn refusals(list: &Value) -> Vec<String> {
             (hidden, false) => format!(", {hidden} others (ps --json)"),
         };
         let whose = format!("{} ({})", text(agent, "name"), text(program, "program"));
-        (!all.is_empty()).then(|| format!("{whose} was refused: {}{rest}", shown.join(", ")))
+        let block = match program["needs"].as_str() {
+            Some(block) => format!("; its file would grant it by {block}"),
+            None => String::new(),
+        };
+        (!all.is_empty()).then(|| format!("{whose} was refused: {}{rest}{block}", shown.join(", ")))
     };
     let agents = rows(list, "agents").iter();
     agents.flat_map(|agent| rows(agent, "containment").iter().filter_map(move |program| line(agent, program))).collect()
@@ -145,6 +149,7 @@ mod tests {
             program("tools.maps", 2, false),
             program("tools.x", 10, false),
             program("tools.y", 1, true),
+            json!({ "program": "tools.z", "refused": refused(1), "needs": "sandbox: { read: [/0] }" }),
         ];
         let list = json!({ "agents": [{ "name": "guide", "containment": programs }, { "name": "bare" }] });
         let eight: Vec<String> = (0..8).map(|n| format!("read /{n}")).collect();
@@ -152,6 +157,7 @@ mod tests {
             "guide (tools.maps) was refused: read /0, read /1".to_owned(),
             format!("guide (tools.x) was refused: {}, 2 others (ps --json)", eight.join(", ")),
             "guide (tools.y) was refused: read /0, and more that is not named".to_owned(),
+            "guide (tools.z) was refused: read /0; its file would grant it by sandbox: { read: [/0] }".to_owned(),
         ];
         assert_eq!(refusals(&list), expected);
     }

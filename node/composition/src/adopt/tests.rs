@@ -188,3 +188,48 @@ fn what_a_program_may_reach_is_the_same_when_it_is_adopted_again() {
     assert_eq!(again.at, at);
     assert_eq!(again.write(&again.at, tools()).expect("a draft").file, file);
 }
+
+#[test]
+fn what_an_adopted_program_is_granted_later_is_added_to_what_it_has() {
+    let sandbox = |text: Value| serde_json::from_value::<Sandbox>(text).expect("a sandbox");
+    let granted = |before: Value, more: Value| {
+        let mut at = command(&["box-server"]);
+        let ToolServerSpec::Command { sandbox: of, .. } = &mut at else { panic!("a program") };
+        *of = sandbox(before);
+        let mut adoption = adoption(&at, Callers::Own);
+        adoption.grant(&sandbox(more)).expect("it is a program");
+        json!(adoption.sandbox().expect("it is a program"))
+    };
+    for (before, more, after) in [
+        (json!({}), json!({ "read": ["/srv/a"] }), json!({ "read": ["/srv/a"] })),
+        (
+            json!({ "folder": "read", "read": ["/srv/a"], "egress": ["a.b"] }),
+            json!({ "write": ["/srv"], "egress": ["a.b", "c.d"] }),
+            json!({ "folder": "read", "write": ["/srv"], "egress": ["a.b", "c.d"] }),
+        ),
+        (json!({ "read": ["/srv/a"] }), json!("required"), json!({ "required": true, "read": ["/srv/a"] })),
+        (json!("required"), json!({ "read": ["/srv/a"] }), json!({ "required": true, "read": ["/srv/a"] })),
+        (json!({ "folder": "read", "read": ["/srv/a"] }), json!("none"), json!("none")),
+        (json!("none"), json!({ "read": ["/srv/a"] }), json!({ "read": ["/srv/a"] })),
+    ] {
+        assert_eq!(granted(before.clone(), more.clone()), after, "{before} and {more}");
+    }
+    let mut address = adoption(&url("http://a.b"), Callers::Own);
+    assert!(matches!(address.grant(&sandbox(json!("required"))), Err(AdoptError::NoProgram)));
+}
+
+#[test]
+fn what_a_program_lacks_is_offered_unless_it_has_it() {
+    let needs = Needs { read: vec!["/srv/a".into()], ..Needs::default() };
+    let lacks = Lacks { needs, ..Lacks::default() };
+    let offered = |of: Value| {
+        let mut at = command(&["box-server"]);
+        let ToolServerSpec::Command { sandbox, .. } = &mut at else { panic!("a program") };
+        *sandbox = serde_json::from_value(of).expect("a sandbox");
+        adoption(&at, Callers::Own).offer(&lacks).map(|all| json!(all))
+    };
+    assert_eq!(offered(json!({ "read": ["~/b"] })), Some(json!({ "read": ["~/b", "/srv/a"] })));
+    assert_eq!(offered(json!({ "read": ["/srv"] })), None, "it has that");
+    assert_eq!(offered(json!("none")), None, "nothing is kept from it");
+    assert_eq!(adoption(&url("http://a.b"), Callers::Own).offer(&lacks), None);
+}

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use althing_execution::definition::Definition;
-use althing_execution::http;
+use althing_execution::{Lacks, http};
 use althing_td::{Place, RuntimeSpec, ToolServerSpec};
 use althing_things::{Affordance, Plan};
 use serde_json::Value;
@@ -70,6 +70,14 @@ impl Adoption {
         file.tools.insert(SERVER.to_owned(), server);
         file.input_modes = vec!["application/json".to_owned(), "text/plain".to_owned()];
         file.output_modes.clone_from(&file.input_modes);
-        Ok(Draft { kind: "Thing", file, pins: Some(pins(SERVER, tools)), signature: None, requests, left_out })
+        Ok(Draft {
+            kind: "Thing",
+            file,
+            pins: Some(pins(SERVER, tools)),
+            signature: None,
+            requests,
+            left_out,
+            lacks: Lacks::default(),
+        })
     }
 }

@@ -1,17 +1,21 @@
 //! Adopts what exists already.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use althing_node::{AdoptError, Adoption, Draft, Environment, Node, NodeError, Offer, adopted, changes, reach};
+use althing_execution::process::holds_more;
+use althing_execution::{Advice, Lacks};
+use althing_node::{
+    AdoptError, Adoption, Draft, Environment, FileFolder, Node, NodeError, Offer, adopted, changes, reach,
+};
 use althing_td::ToolServerSpec;
-use althing_things::Entry;
+use althing_things::{Entry, Unrecognised};
 use axum::Json;
 use axum::extract::State;
 use serde_json::{Value, json};
 
 use crate::agents::added;
-use crate::{AcceptRequest, AdoptRequest, Kind, Problem, agent_problem};
+use crate::{AcceptRequest, AdoptRequest, Kind, Offers, Problem, agent_problem};
 
 /// The most Things of a directory that are adopted at once.
 const THINGS_MAX: usize = 64;
@@ -20,13 +24,26 @@ const THINGS_MAX: usize = 64;
 pub async fn adopt(State(node): State<Arc<Node>>, Json(request): Json<AdoptRequest>) -> Result<Json<Value>, Problem> {
     // In a task of its own: it is completed even if the command line hangs up.
     let adopting = tokio::spawn(async move {
-        let AdoptRequest { at, folder, name, callers, allow, things, all, env, dry_run } = request;
+        let AdoptRequest { at, folder, name, callers, allow, things, all, env, offers, dry_run } = request;
+        if let Some(name) = name.as_ref().filter(|name| !dry_run && node.agents.file(name).is_ok()) {
+            return Err(NodeError::AgentExists(name.clone()).into());
+        }
         let adoption = Adoption { at, name, callers, allow, environment: env };
-        match adoption.look(&node.host, &folder).await.map_err(problem)? {
+        let offer = match adoption.look(&node.host, &folder).await {
+            Ok(offer) => offer,
+            Err(error) => return unanswered(&adoption, error, offers).map(Json),
+        };
+        match offer {
             Offer::One(_) if all || !things.is_empty() => {
                 Err(Problem::invalid("one agent or Thing is there, and no directory to choose from"))
             }
-            Offer::One(draft) => one(&node, *draft, &adoption.environment, &folder, dry_run).await.map(Json),
+            Offer::One(draft) => {
+                let needs = offered(&adoption, &draft.lacks);
+                let is_only_shown = dry_run || (offers == Offers::Always && needs.is_some());
+                let mut answer = one(&node, *draft, &adoption.environment, &folder, is_only_shown).await?;
+                put(&mut answer, needs);
+                Ok(Json(answer))
+            }
             Offer::Directory(entries, left_out) => {
                 let chosen = chosen(&entries, &things, all)?;
                 let mut answer = json!({
@@ -44,18 +61,52 @@ pub async fn adopt(State(node): State<Arc<Node>>, Json(request): Json<AdoptReque
     adopting.await.unwrap_or_else(|error| Err(Problem::failed(error.to_string())))
 }
 
+/// What a program needs that does not answer, where that is offered; else why it does not.
+fn unanswered(adoption: &Adoption, error: AdoptError, offers: Offers) -> Result<Value, Problem> {
+    let (why, needs) = match &error {
+        AdoptError::Unrecognised(Unrecognised::Program { why, lacks, .. }) if offers != Offers::Never => {
+            (why.clone(), offered(adoption, lacks))
+        }
+        _ => (String::new(), None),
+    };
+    if needs.is_none() {
+        return Err(problem(error));
+    }
+    let mut answer = json!({ "unanswered": why });
+    put(&mut answer, needs);
+    Ok(answer)
+}
+
+/// What a program needs beyond what it is granted; none if that is nothing that can be granted.
+fn offered(adoption: &Adoption, lacks: &Lacks) -> Option<Value> {
+    let sandbox = adoption.offer(lacks)?;
+    Some(json!({
+        "sandbox": sandbox,
+        "block": lacks.needs.to_string(),
+        "words": lacks.needs.words(),
+        "refused": lacks.refused.iter().map(Advice::words).collect::<Vec<_>>(),
+        "moreRefused": lacks.more,
+    }))
+}
+
+fn put(answer: &mut Value, needs: Option<Value>) {
+    if let Some(needs) = needs {
+        answer["needs"] = needs;
+    }
+}
+
 /// Adds one agent, or only shows it.
 async fn one(
     node: &Node,
     draft: Draft,
     environment: &Environment,
     folder: &Path,
-    dry_run: bool,
+    is_only_shown: bool,
 ) -> Result<Value, Problem> {
-    let mut answer = shown(&draft);
+    let mut answer = shown(node, &draft, folder);
     let name = draft.file.name.clone();
     let is_taken = node.agents.file(&name).is_ok();
-    if dry_run {
+    if is_only_shown {
         answer["taken"] = is_taken.into();
         return Ok(answer);
     }
@@ -131,15 +182,22 @@ async fn each(
 /// request has the digest of exactly that.
 pub async fn accept(State(node): State<Arc<Node>>, Json(request): Json<AcceptRequest>) -> Result<Json<Value>, Problem> {
     let accepting = tokio::spawn(async move {
-        let AcceptRequest { name, digest } = request;
+        let AcceptRequest { name, digest, grants, offers } = request;
         let (file, folder) = node.agents.file(&name).map_err(|error| agent_problem(&node, &name, error))?;
-        let adoption = adopted(&file).ok_or_else(|| {
+        let mut adoption = adopted(&file).ok_or_else(|| {
             Problem::invalid(format!("{name:?} was not adopted: change its agent file, remove it and add it again"))
         })?;
-        let draft = adoption.draft(&node.host, &folder).await.map_err(problem)?;
-        let mut answer = shown(&draft);
+        if !grants.is_default() {
+            adoption.grant(&grants).map_err(problem)?;
+        }
+        let draft = match adoption.draft(&node.host, &folder).await {
+            Ok(draft) => draft,
+            Err(error) => return unanswered(&adoption, error, offers).map(Json),
+        };
+        let mut answer = shown(&node, &draft, &folder);
         let pins = node.host.tools(&name).and_then(|tools| tools.pins());
         answer["changes"] = json!(changes(&file, pins.as_ref(), &draft));
+        put(&mut answer, offered(&adoption, &draft.lacks));
         let Some(digest) = digest else { return Ok(Json(answer)) };
         // All of it: of a shorter one its maker could find two drafts that share it.
         if draft.digest() != digest {
@@ -157,18 +215,20 @@ pub async fn accept(State(node): State<Arc<Node>>, Json(request): Json<AcceptReq
 fn problem(error: AdoptError) -> Problem {
     match error {
         AdoptError::Unrecognised(_) | AdoptError::Nowhere { .. } => Problem::failed(error.to_string()),
-        AdoptError::Unfit(_) | AdoptError::Environment(_) | AdoptError::Directory => {
+        AdoptError::Unfit(_) | AdoptError::Environment(_) | AdoptError::NoProgram | AdoptError::Directory => {
             Problem::invalid(error.to_string())
         }
     }
 }
 
-fn shown(draft: &Draft) -> Value {
+fn shown(node: &Node, draft: &Draft, folder: &Path) -> Value {
+    let own: Vec<PathBuf> = node.data().map(Path::to_owned).into_iter().collect();
+    let folder = if holds_more(folder, &own) { FileFolder::Common(folder) } else { FileFolder::At(folder) };
     let left_out = draft.left_out.iter().map(|(what, why)| json!({ "what": what, "why": why }));
     json!({
         "kind": draft.kind,
         "file": draft.file,
-        "reaches": reach(&draft.file),
+        "reaches": reach(&draft.file, folder),
         "leftOut": left_out.collect::<Vec<_>>(),
         "digest": draft.digest(),
         "signature": draft.signature,

@@ -88,8 +88,24 @@ pub struct AdoptRequest {
     /// The variables that its program is given.
     #[serde(default, skip_serializing_if = "althing_node::Environment::is_empty")]
     pub env: althing_node::Environment,
+    /// When what its program needs is offered instead.
+    #[serde(default)]
+    pub offers: Offers,
     /// Whether only to show what would be published.
     pub dry_run: bool,
+}
+
+/// When it is offered what a program needs beyond what it is granted, and the program is not adopted before that is decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Offers {
+    /// Never: a program that does not answer is an error, and another one is adopted with what it is granted.
+    #[default]
+    Never,
+    /// Where the program does not answer.
+    Unanswered,
+    /// Also where it answers, and was refused something.
+    Always,
 }
 
 /// Accepts an adopted agent as it is now, or only shows that.
@@ -97,9 +113,15 @@ pub struct AdoptRequest {
 pub struct AcceptRequest {
     /// Its name.
     pub name: String,
-    /// The digest of what was shown, or its first digits; none: only show it.
+    /// The digest of what was shown; none: only show it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
+    /// What its program is granted beside what its file says.
+    #[serde(default, skip_serializing_if = "althing_td::Sandbox::is_default")]
+    pub grants: althing_td::Sandbox,
+    /// When what its program needs is offered instead.
+    #[serde(default)]
+    pub offers: Offers,
 }
 
 /// Shows the messages that pass; none of the members: all.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use althing_discovery::Query;
-use althing_node::{Node, reach};
+use althing_node::{FileFolder, Node, reach};
 use althing_protocol::group::{Action, Repeat, Target, Test};
 use althing_td::{SharedFile, WorkflowFile, needs};
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ pub fn put(answer: &mut Value, node: &Node, shared: &SharedFile) {
     match shared {
         SharedFile::Agent(file) => {
             answer["file"] = json!(file);
-            answer["reaches"] = json!(reach(file));
+            answer["reaches"] = json!(reach(file, FileFolder::Unknown));
         }
         SharedFile::Workflow(file) => answer["workflow"] = workflow(node, file),
     }

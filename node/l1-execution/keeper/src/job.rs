@@ -213,19 +213,38 @@ pub struct Refusal {
     /// The path as it lies on the machine, its links followed, or the address with the port. Where a file was to be made,
     /// the folder. At most 4 KiB; the program chose it, so it may hold anything.
     pub path: String,
-    /// What gives it that, in its agent file; none where nothing does: it is the node's own.
-    pub write: Option<String>,
+    /// What it lacks therefore.
+    pub lack: Lack,
 }
 
-/// In words, on one line: `read /srv/map (sandbox: { read: [/srv/map] })`.
+/// What a program lacks that was refused something.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Lack {
+    /// The path, to read or execute.
+    Read,
+    /// The path, to write or connect to.
+    Write,
+    /// That host, as a file names it: `api.example.org`, `api.example.org:8443`.
+    Host(String),
+    /// That service of this very machine: `127.0.0.1:5432`.
+    Service(String),
+    /// The proxy: it connected, or asked for a name, by itself.
+    Proxy,
+    /// The host's answer, for that reason: it may ask.
+    Answer(String),
+    /// Nothing that it could be given: that is the node's own.
+    NodesOwn,
+}
+
+/// In words, on one line: `read /srv/map`.
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown = |text: &str| -> String {
             let one = |c: char| if c.is_control() { c.escape_unicode().to_string() } else { c.to_string() };
             text.chars().map(one).collect()
         };
-        let why = self.write.as_deref().map_or_else(|| "the node's own".to_owned(), shown);
-        write!(f, "{} {} ({why})", self.access, shown(&self.path))
+        write!(f, "{} {}", self.access, shown(&self.path))
     }
 }
 
@@ -235,19 +254,16 @@ mod tests {
 
     #[test]
     fn a_refusal_is_one_line_whatever_the_program_called_its_file() {
-        let refusal = |access, path: &str, write: Option<&str>| {
-            Refusal { access, path: path.to_owned(), write: write.map(str::to_owned) }.to_string()
-        };
-        let read = refusal(Access::Read, "/srv/map", Some("sandbox: { read: [/srv/map] }"));
-        assert_eq!(read, "read /srv/map (sandbox: { read: [/srv/map] })");
-        assert_eq!(refusal(Access::Write, "/a\n\u{1b}", None), "write /a\\u{a}\\u{1b} (the node's own)");
+        let refusal = |access, path: &str, lack| Refusal { access, path: path.to_owned(), lack }.to_string();
+        assert_eq!(refusal(Access::Read, "/srv/map", Lack::Read), "read /srv/map");
+        assert_eq!(refusal(Access::Write, "/a\n\u{1b}", Lack::NodesOwn), "write /a\\u{a}\\u{1b}");
     }
 
     #[test]
     fn a_refusal_is_told_as_one_line_of_json() {
-        let refusal = Refusal { access: Access::Connect, path: "a\nb".to_owned(), write: None };
+        let refusal = Refusal { access: Access::Connect, path: "a\nb".to_owned(), lack: Lack::Proxy };
         let line = serde_json::to_string(&Told::Refused(refusal.clone())).expect("it has a form");
-        assert_eq!(line, r#"{"refused":{"access":"connect","path":"a\nb","write":null}}"#);
+        assert_eq!(line, r#"{"refused":{"access":"connect","path":"a\nb","lack":"proxy"}}"#);
         assert_eq!(serde_json::from_str::<Told>(&line).expect("it is read"), Told::Refused(refusal));
         assert_eq!(serde_json::to_string(&Told::MoreRefused).expect("it has a form"), r#""more-refused""#);
     }

@@ -28,7 +28,7 @@ mod program;
 mod start;
 
 pub use failure::Failure;
-pub use job::{Access, Level, Refusal};
+pub use job::{Access, Lack, Level, Refusal};
 pub use keep::{keep, keep_here};
 pub use machine::grants::Grants;
 pub use start::{NAME, executable, order};

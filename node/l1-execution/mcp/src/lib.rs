@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use althing_execution::http::{client_to, elsewhere};
 use althing_execution::lease::META;
-use althing_execution::process::{EgressRules, ProcessConfig};
+use althing_execution::process::{EgressRules, ProcessConfig, refusals};
 use althing_execution::relayed::Relayed;
 use althing_execution::secrets::ServerSecrets;
 use althing_execution::tools::{Definition, Fault, ToolServer};
@@ -97,9 +97,11 @@ pub fn server(
     secrets: ServerSecrets,
     config: &ProcessConfig,
 ) -> Arc<dyn ToolServer> {
-    let rules = match spec {
-        ToolServerSpec::Command { sandbox, .. } => EgressRules::of(sandbox, secrets.asked),
-        _ => EgressRules::default(),
+    let (rules, refusals) = match spec {
+        ToolServerSpec::Command { sandbox, env, .. } => {
+            (EgressRules::of(sandbox, secrets.asked), refusals(&config.guarded, env))
+        }
+        _ => (EgressRules::default(), Refusals::default()),
     };
     Arc::new(Server {
         spec: spec.clone(),
@@ -107,7 +109,7 @@ pub fn server(
         secret: secrets.bearer,
         config: config.clone(),
         rules,
-        refusals: Refusals::default(),
+        refusals,
         connection: Mutex::new(None),
         containment: std::sync::Mutex::new(None),
         epoch: Arc::default(),

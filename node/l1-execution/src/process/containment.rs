@@ -1,5 +1,6 @@
 //! What a program may reach, as its agent file and this machine's files say; and what people are told of it.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -8,10 +9,11 @@ use althing_keeper::Grants;
 use althing_keeper::job::{Enclosure, Job, Limits};
 use althing_td::Demand;
 
-use super::machine::grant;
+use super::machine::needs::{Surroundings, is_common, needs};
 pub use super::machine::{ContainmentError, Guarded, ProgramSpec};
-use super::machine::{Files, HEAD_BYTES_MAX, Kind, NAMES_MAX};
+use super::machine::{Files, HEAD_BYTES_MAX, Kind, NAMES_MAX, grant};
 use super::socket::Folder;
+use crate::containment::Refusals;
 
 /// Processes and threads of a program at once: enough for a browser, or for a server with some threads for each processor,
 /// and few enough that what forks without end leaves the machine to others.
@@ -65,10 +67,29 @@ pub fn grants(spec: &ProgramSpec<'_>, guarded: &Guarded) -> Result<Option<Grants
     if spec.sandbox.demand == Demand::None {
         return Ok(None);
     }
-    let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
-    let reach = grant::reach(&Disk, home.as_deref(), spec, guarded)?;
+    let reach = grant::reach(&Disk, home().as_deref(), spec, guarded)?;
     let read = reach.read.into_iter().chain(reach.links).collect();
     Ok(Some(Grants { read, write: reach.write, private: reach.private, hidden: reach.hidden }))
+}
+
+/// The account's home.
+fn home() -> Option<PathBuf> {
+    std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute())
+}
+
+/// The refusals of a program to whose environment its file adds these variables. What can be done about them depends on what is on
+/// this machine then.
+#[must_use]
+pub fn refusals(guarded: &Guarded, variables: &BTreeMap<String, String>) -> Refusals {
+    let around = Surroundings::of(home(), &guarded.hidden, variables);
+    Refusals::judged(move |refused| needs(refused, &Disk, &around))
+}
+
+/// Whether a folder belongs to many, or holds one of these, which are the node's own: then a program is not granted it although its
+/// file lies there.
+#[must_use]
+pub fn holds_more(folder: &Path, hidden: &[PathBuf]) -> bool {
+    is_common(folder, &Disk, &Surroundings::of(home(), hidden, &BTreeMap::new()))
 }
 
 /// Why there is no job for a program.
@@ -112,11 +133,12 @@ pub fn job(spec: &ProgramSpec<'_>, guarded: &Guarded, own: &Folder) -> Result<Jo
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
+    use althing_keeper::job::Bounds;
+    use althing_keeper::{Access, Lack, Level, Refusal};
     use althing_td::Sandbox;
 
     use super::*;
+    use crate::containment::{Containment, Enclosed};
 
     #[test]
     fn a_program_on_this_machine_is_granted_its_folder_and_not_the_nodes() {
@@ -145,5 +167,31 @@ mod tests {
         assert_eq!(granted.hidden, [data]);
         assert!(granted.read.contains(&PathBuf::from("/usr")), "{:?}", granted.read);
         assert_eq!(grants(&ProgramSpec { sandbox: &off, ..spec }, &guarded), Ok(None));
+    }
+
+    #[test]
+    fn what_it_lacks_is_told_on_one_line_with_one_block() {
+        let refusals = refusals(&Guarded::default(), &BTreeMap::new());
+        let lacks = || {
+            let enclosed = Enclosed { level: Level::Namespaces, why: String::new(), bounds: Bounds::default() };
+            Containment::of(&Sandbox::default(), enclosed).with(&refusals).lacks
+        };
+        assert_eq!(lacks().told(8), None);
+        let host = |name: &str| Refusal {
+            access: Access::Connect,
+            path: format!("{name}:443"),
+            lack: Lack::Host(name.to_owned()),
+        };
+        for name in ["a.b", "c.d"] {
+            refusals.add(host(name));
+        }
+        let told = |most| lacks().told(most);
+        let both = "connect to a.b:443, connect to c.d:443; its file would grant it by sandbox: { egress: [a.b, c.d] }";
+        assert_eq!(told(2).as_deref(), Some(both));
+        let one = "connect to a.b:443, and more; its file would grant it by sandbox: { egress: [a.b, c.d] }";
+        assert_eq!(told(1).as_deref(), Some(one));
+        let own = Refusal { access: Access::Write, path: "/data".to_owned(), lack: Lack::NodesOwn };
+        assert_eq!(refusals.told(&own), "write /data (the node's own: it cannot be granted)");
+        assert_eq!(refusals.told(&host("a.b")), "connect to a.b:443 (sandbox: { egress: [a.b] })");
     }
 }

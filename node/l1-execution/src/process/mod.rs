@@ -18,7 +18,7 @@ mod socket;
 
 pub use calls::{CallRefused, ProgramCalls, ServeCalls, ServeSocket, TURN_HEADER};
 pub use client::ShownCard;
-pub use containment::{ContainmentError, Guarded, JobError, ProgramSpec, job};
+pub use containment::{ContainmentError, Guarded, JobError, ProgramSpec, holds_more, job, refusals};
 pub use egress::{AskedHost, EgressRules, Outlet, SecretHeader, ServeEgress, asked_hosts};
 pub use program::{End, Program, variables};
 pub use said::passed_on;
@@ -223,7 +223,7 @@ impl ProcessAgent {
             home,
             sandbox: sandbox.clone(),
             rules: EgressRules::of(sandbox, asked),
-            refusals: Refusals::default(),
+            refusals: refusals(&config.guarded, env),
             memory_kib: contract.compute.memory_bytes.unwrap_or_default() / 1_024,
             delay_tolerant: matches!(contract.class, Class::Dt(_)),
             port: *port,

@@ -166,7 +166,8 @@ async fn follow(told: tokio::net::UnixStream, agent: String, refusals: Refusals,
         }
         match serde_json::from_slice(&line) {
             Ok(Told::Refused(refusal)) => {
-                tracing::warn!(agent, %refusal, "a program was refused something by its sandbox");
+                let words = refusals.told(&refusal);
+                tracing::warn!(agent, refusal = words, "a program was refused something by its sandbox");
                 refusals.add(refusal);
             }
             Ok(Told::MoreRefused) => {

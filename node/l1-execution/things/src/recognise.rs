@@ -7,7 +7,7 @@ use a2a::AgentCard;
 use althing_td::{CardError, ToolServerSpec};
 use tokio::time::timeout;
 
-use althing_execution::Refusal;
+use althing_execution::Lacks;
 use althing_execution::definition::Definition;
 use althing_execution::secrets::{SecretLookupError, lookup, with_secrets};
 use althing_execution::tools::Fault;
@@ -75,22 +75,25 @@ pub enum Unrecognised {
     NoProgram(String),
     /// A program is no MCP server.
     #[error(
-        "{program:?} does not answer as an MCP server on its standard input and output: {why}. A program that serves A2A \
-         over HTTP is named by its address, or run by an agent file (`runtime: process`)"
+        "{program:?} does not answer as an MCP server on its standard input and output: {why}{}. A program that serves A2A \
+         over HTTP is named by its address, or run by an agent file (`runtime: process`)",
+        refused(.lacks)
     )]
     Program {
         /// Which.
         program: String,
         /// What became of the listing.
         why: String,
+        /// What it was refused until then.
+        lacks: Box<Lacks>,
     },
     /// The server has no tools.
     #[error("the MCP server offers no tool that can be called{}", .0.first().map(|(tool, why)| format!("; {tool:?}: {why}")).unwrap_or_default())]
     Empty(Vec<(String, String)>),
 }
 
-/// Finds out what is there. A program is started for it, and ended again. The forms of a Thing may lead to the origins `allow`
-/// too.
+/// Finds out what is there. A program is started for it, and ended again: what it was refused meanwhile is told too. The forms of
+/// a Thing may lead to the origins `allow` too.
 ///
 /// # Errors
 /// See [`Unrecognised`].
@@ -99,7 +102,7 @@ pub async fn recognise(
     at: &ToolServerSpec,
     allow: &[String],
     folder: &Path,
-) -> Result<Found, Unrecognised> {
+) -> Result<(Found, Lacks), Unrecognised> {
     let known = |name: &str| lookup(&host.ports.secrets, name);
     let (at, secrets) = &with_secrets(at, known)?;
     let secret = secrets.bearer.clone();
@@ -107,7 +110,7 @@ pub async fn recognise(
     let (mut description, mut card) = (String::new(), String::new());
     if let ToolServerSpec::Url { url, .. } | ToolServerSpec::Thing { thing: url, .. } = at {
         match thing(&web, url, secret.as_deref(), allow).await {
-            Ok(found) => return Ok(found),
+            Ok(found) => return Ok((found, Lacks::default())),
             Err(error) if error.is_final() => return Err(Unrecognised::Nothing(error)),
             Err(error) => description = error.to_string(),
         }
@@ -117,7 +120,7 @@ pub async fn recognise(
         match remote_card(url, at.leads_to(), secret.as_deref()).await {
             Ok(shown) => {
                 let signature = signature(&web, url, &shown.raw).await?;
-                return Ok(Found::Agent(Box::new(shown.card), signature));
+                return Ok((Found::Agent(Box::new(shown.card), signature), Lacks::default()));
             }
             Err(error) => card = error.to_string(),
         }
@@ -125,13 +128,14 @@ pub async fn recognise(
     let server = (host.ports.connect)("", at, folder, secrets.clone());
     let listed = timeout(LISTING, server.tools()).await;
     server.stop().await;
-    let refused = server.containment().map(|containment| containment.refused).unwrap_or_default();
+    let lacks = server.containment().map(|containment| containment.lacks).unwrap_or_default();
     let failed = |why: String| match at {
         ToolServerSpec::Url { url, .. } | ToolServerSpec::Thing { thing: url, .. } => {
             Unrecognised::Address { url: url.clone(), description, card, tools: why }
         }
         ToolServerSpec::Command { command, .. } => {
-            Unrecognised::Program { program: command.first().cloned().unwrap_or_default(), why: why + &shown(&refused) }
+            let program = command.first().cloned().unwrap_or_default();
+            Unrecognised::Program { program, why, lacks: Box::new(lacks.clone()) }
         }
     };
     let tools = match listed {
@@ -147,17 +151,12 @@ pub async fn recognise(
             Err(why) => unfit.push((tool.name, why.brief())),
         }
     }
-    if fit.is_empty() { Err(Unrecognised::Empty(unfit)) } else { Ok(Found::Tools(fit, unfit)) }
+    if fit.is_empty() { Err(Unrecognised::Empty(unfit)) } else { Ok((Found::Tools(fit, unfit), lacks)) }
 }
 
 /// What a program was refused, as it follows why it does not answer.
-fn shown(refused: &[Refusal]) -> String {
-    if refused.is_empty() {
-        return String::new();
-    }
-    let first: Vec<String> = refused.iter().take(REFUSALS_SHOWN).map(Refusal::to_string).collect();
-    let more = if refused.len() > first.len() { " and more" } else { "" };
-    format!("; it was refused: {}{more}", first.join(", "))
+fn refused(lacks: &Lacks) -> String {
+    lacks.told(REFUSALS_SHOWN).map_or_else(String::new, |told| format!("; it was refused: {told}"))
 }
 
 /// The Thing or the directory at an address, or where that of its host is.

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use super::super::{Demand, Egress, Sandbox};
+use super::super::{Demand, Egress, OwnFolder, Sandbox};
 use crate::reader::yaml::{At, Node};
 use crate::reader::{Fields, Reader};
 
-const SANDBOX_KEYS: [&str; 4] = ["required", "read", "write", "egress"];
+const SANDBOX_KEYS: [&str; 5] = ["required", "folder", "read", "write", "egress"];
 const EGRESS_KEYS: [&str; 4] = ["host", "variable", "path", "headers"];
 
 /// The sandbox of a program; without the key the default.
@@ -16,7 +16,7 @@ pub(super) fn sandbox(reader: &mut Reader, fields: &Fields<'_>) -> Option<Sandbo
     let path = fields.path_of("sandbox");
     match &at.node {
         Node::Text(_) => {
-            let or = ", or a map with required, read, write and egress";
+            let or = ", or a map with required, folder, read, write and egress";
             let demand = reader.word(fields, "sandbox", (&Demand::WORDS, or), Demand::from_word)?;
             Some(Sandbox { demand, ..Sandbox::default() })
         }
@@ -30,13 +30,13 @@ pub(super) fn sandbox(reader: &mut Reader, fields: &Fields<'_>) -> Option<Sandbo
 
 fn rules(reader: &mut Reader, at: &At, path: &str) -> Option<Sandbox> {
     let fields = reader.fields(at, path, &SANDBOX_KEYS)?;
-    let required = required(reader, &fields);
+    let (required, folder) = (required(reader, &fields), folder(reader, &fields));
     let (read, write) = (paths(reader, &fields, "read"), paths(reader, &fields, "write"));
     let egress = match fields.value("egress") {
         Some(_) => reader.list(&fields, "egress", egress),
         None => Some(Vec::new()),
     };
-    Some(Sandbox { demand: required?, read, write, egress: egress? })
+    Some(Sandbox { demand: required?, folder: folder?, read, write, egress: egress? })
 }
 
 fn required(reader: &mut Reader, fields: &Fields<'_>) -> Option<Demand> {
@@ -49,6 +49,13 @@ fn required(reader: &mut Reader, fields: &Fields<'_>) -> Option<Demand> {
             None
         }
     }
+}
+
+fn folder(reader: &mut Reader, fields: &Fields<'_>) -> Option<OwnFolder> {
+    if fields.value("folder").is_none() {
+        return Some(OwnFolder::default());
+    }
+    reader.word(fields, "folder", (&OwnFolder::WORDS, ""), OwnFolder::from_word)
 }
 
 fn paths(reader: &mut Reader, fields: &Fields<'_>, key: &str) -> Vec<PathBuf> {

@@ -25,6 +25,8 @@ fn a_sandbox_is_a_word_or_a_map() {
         ("{}", of(Demand::Best)),
         ("{ required: false }", of(Demand::Best)),
         ("{ required: true }", of(Demand::Required)),
+        ("{ folder: write }", of(Demand::Best)),
+        ("{ folder: read }", Sandbox { folder: OwnFolder::Read, ..of(Demand::Best) }),
     ] {
         assert_eq!(read(written), sandbox, "{written}");
     }
@@ -68,6 +70,8 @@ fn what_is_written_wrong_is_told_with_what_was_meant() {
         ("[none]", "sandbox", "wrong-type", "none, required or a map"),
         ("{ raed: [a] }", "sandbox.raed", "unknown-key", "\"read\""),
         ("{ required: yes }", "sandbox.required", "wrong-type", "true or false"),
+        ("{ folder: reed }", "sandbox.folder", "unknown-word", "\"read\""),
+        ("{ folder: 1 }", "sandbox.folder", "wrong-type", "in quotes"),
         ("{ read: { a: b } }", "sandbox.read", "wrong-type", "a list"),
         ("{ read: [1] }", "sandbox.read[0]", "wrong-type", "in quotes"),
         ("{ read: [a, a] }", "sandbox.read", "twice", "Keep one"),

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use althing_td::{AgentFile, AsksAs, Callers, Demand, Egress, Exposure, ProgramPort, RuntimeSpec, Sandbox, Skill};
+use althing_td::{
+    AgentFile, AsksAs, Callers, Demand, Egress, Exposure, OwnFolder, ProgramPort, RuntimeSpec, Sandbox, Skill,
+};
 use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option;
 use proptest::prelude::*;
@@ -50,10 +52,11 @@ fn listed(written: BTreeSet<String>) -> Vec<PathBuf> {
 fn sandbox() -> impl Strategy<Value = Sandbox> {
     let paths = || btree_set("(/|~/)?[a-z][a-z0-9]{0,10}", 0..3).prop_map(listed);
     let demand = prop_oneof![Just(Demand::Best), Just(Demand::Required)];
-    let rules = (demand, paths(), paths(), egress(1), egress(2), 0_usize..=2);
-    let rules = rules.prop_map(|(demand, read, write, one, two, hosts)| {
+    let folder = prop_oneof![Just(OwnFolder::Read), Just(OwnFolder::Write)];
+    let rules = (demand, folder, paths(), paths(), egress(1), egress(2), 0_usize..=2);
+    let rules = rules.prop_map(|(demand, folder, read, write, one, two, hosts)| {
         let egress = [one, two].into_iter().take(hosts).collect();
-        Sandbox { demand, read, write, egress }
+        Sandbox { demand, folder, read, write, egress }
     });
     prop_oneof![Just(Sandbox { demand: Demand::None, ..Sandbox::default() }), rules]
 }

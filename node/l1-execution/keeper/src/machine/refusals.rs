@@ -1,7 +1,7 @@
 //! What a program's sandbox refuses it, in words.
 //!
 //! **Input**: what the program tried; its grants; what is at the paths, on the machine and where the program looks.
-//! **Output**: what it was refused although its account may do it, and what to write into its file.
+//! **Output**: what it was refused although its account may do it, and what it lacks therefore.
 //!
 //! **Invariants**
 //! - It names, and decides nothing. What is judged here is what a call held when the kernel told of it; the program may
@@ -23,7 +23,7 @@ use super::facts::{Facts, Kind, resolved};
 use super::grants::Grants;
 use super::plan::{Use, wanted};
 use super::rules::{self, DEVICES, beside};
-use crate::job::{Access, Level, Refusal, Told};
+use crate::job::{Access, Lack, Level, Refusal, Told};
 
 /// Refusals that are told of one program.
 pub const REFUSALS_MAX: usize = 64;
@@ -40,8 +40,6 @@ const NAME_SERVICE: u16 = 53;
 const PORTS_SINCE: u8 = 4;
 /// The version of Landlock since which it asks who connects to Unix sockets.
 const SOCKETS_SINCE: u8 = 9;
-/// What gives a program a host.
-const EGRESS: &str = "sandbox: { egress: [HOST] }";
 /// What programs and their libraries look at by habit, and do well without. The rest of `/proc` is no file of the machine.
 const HABITS: [&str; 12] = [
     "/proc",
@@ -203,12 +201,12 @@ impl Reach {
         if !outlook.may(&at, access) {
             return None;
         }
-        let field = match access {
-            Access::Read | Access::Execute => "read",
-            Access::Write | Access::Connect => "write",
+        let lack = match access {
+            _ if self.used(&at) == Some(Use::Hidden) => Lack::NodesOwn,
+            Access::Read | Access::Execute => Lack::Read,
+            Access::Write | Access::Connect => Lack::Write,
         };
-        let write = (self.used(&at) != Some(Use::Hidden)).then(|| format!("sandbox: {{ {field}: [{}] }}", item(&at)));
-        Some(Refusal { access, path: cut(&at.to_string_lossy()), write })
+        Some(Refusal { access, path: cut(&at.to_string_lossy()), lack })
     }
 
     /// Whether the sandbox refuses what is tried with what is there.
@@ -256,7 +254,7 @@ impl Reach {
         (is_refused && address.port() != 0).then(|| Refusal {
             access: Access::Connect,
             path: address.to_string(),
-            write: Some(EGRESS.to_owned()),
+            lack: Lack::Proxy,
         })
     }
 }
@@ -270,14 +268,6 @@ fn is_habit(path: &Path) -> bool {
 fn cut(text: &str) -> String {
     let kept = text.char_indices().take_while(|(at, c)| at + c.len_utf8() <= PATH_BYTES_MAX);
     kept.map(|(_, c)| c).collect()
-}
-
-/// A path as it stands in a list of an agent file.
-fn item(path: &Path) -> String {
-    let text = cut(&path.to_string_lossy());
-    let is_plain = text.chars().all(|c| c.is_alphanumeric() || "/._-+@~".contains(c));
-    // What is a text in JSON is one in YAML.
-    if is_plain { text } else { serde_json::Value::from(text).to_string() }
 }
 
 /// What was told of a program.

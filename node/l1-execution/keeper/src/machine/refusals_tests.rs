@@ -78,7 +78,19 @@ fn reach(level: Level, version: u8) -> Reach {
 fn shown(reach: &Reach, access: Access, path: &str) -> String {
     let creates = path.strip_suffix(" (made)");
     let tried = Tried::File { path: creates.unwrap_or(path).into(), access, creates: creates.is_some() };
-    reach.refusal(&tried, &scene()).map_or_else(|| "nothing".to_owned(), |refusal| refusal.to_string())
+    reach.refusal(&tried, &scene()).as_ref().map_or_else(|| "nothing".to_owned(), words)
+}
+
+/// A refusal, and what is lacking.
+fn words(refusal: &Refusal) -> String {
+    let lack = match &refusal.lack {
+        Lack::Read => "read",
+        Lack::Write => "write",
+        Lack::Proxy => "the proxy",
+        Lack::NodesOwn => "the node's own",
+        other => panic!("no keeper tells {other:?}"),
+    };
+    format!("{refusal} ({lack})")
 }
 
 #[track_caller]
@@ -90,19 +102,15 @@ fn names(reach: &Reach, cases: &[(Access, &str, &str)]) {
 
 /// What is named by both levels.
 const ANYWHERE: [(Access, &str, &str); 18] = [
-    (Read, "/etc/app.conf", "read /etc/app.conf (sandbox: { read: [/etc/app.conf] })"),
-    (
-        Read,
-        "/srv/agent/../models/big/weights",
-        "read /srv/models/big/weights (sandbox: { read: [/srv/models/big/weights] })",
-    ),
-    (Read, "/srv/agent/models/weights", "read /srv/models/big/weights (sandbox: { read: [/srv/models/big/weights] })"),
-    (Read, "/home/a/.aws/credentials", "read /home/a/.aws/credentials (sandbox: { read: [/home/a/.aws/credentials] })"),
-    (Read, "/srv/a b", r#"read /srv/a b (sandbox: { read: ["/srv/a b"] })"#),
-    (Execute, "/home/a/tool", "execute /home/a/tool (sandbox: { read: [/home/a/tool] })"),
-    (Write, "/etc/hosts", "write /etc/hosts (sandbox: { write: [/etc/hosts] })"),
-    (Write, "/srv/models/new (made)", "write /srv/models (sandbox: { write: [/srv/models] })"),
-    (Read, "/srv/models/new (made)", "write /srv/models (sandbox: { write: [/srv/models] })"),
+    (Read, "/etc/app.conf", "read /etc/app.conf (read)"),
+    (Read, "/srv/agent/../models/big/weights", "read /srv/models/big/weights (read)"),
+    (Read, "/srv/agent/models/weights", "read /srv/models/big/weights (read)"),
+    (Read, "/home/a/.aws/credentials", "read /home/a/.aws/credentials (read)"),
+    (Read, "/srv/a b", "read /srv/a b (read)"),
+    (Execute, "/home/a/tool", "execute /home/a/tool (read)"),
+    (Write, "/etc/hosts", "write /etc/hosts (write)"),
+    (Write, "/srv/models/new (made)", "write /srv/models (write)"),
+    (Read, "/srv/models/new (made)", "write /srv/models (write)"),
     (Read, "/data/node.key", "read /data/node.key (the node's own)"),
     (Write, "/data/new (made)", "write /data (the node's own)"),
     (Read, "/bin/cat", "nothing"),
@@ -131,11 +139,11 @@ fn in_a_root_of_its_own_a_program_is_refused_what_it_does_not_find() {
     names(&reach, &ANYWHERE);
     names(&reach, &HABITUAL);
     let cases = [
-        (Connect, "/run/app.sock", "connect to /run/app.sock (sandbox: { write: [/run/app.sock] })"),
-        (Read, "/dev/dri", "read /dev/dri (sandbox: { read: [/dev/dri] })"),
+        (Connect, "/run/app.sock", "connect to /run/app.sock (write)"),
+        (Read, "/dev/dri", "read /dev/dri (read)"),
         // It made one of that name itself; and what it makes in a folder of its own is its own.
         (Read, "/tmp/made", "nothing"),
-        (Read, "/tmp/others", "read /tmp/others (sandbox: { read: [/tmp/others] })"),
+        (Read, "/tmp/others", "read /tmp/others (read)"),
         (Write, "/tmp/new (made)", "nothing"),
         (Write, "/home/a/.cache (made)", "nothing"),
         (Read, "/home", "nothing"),
@@ -151,12 +159,12 @@ fn among_the_machines_files_a_program_is_refused_what_it_is_not_granted() {
     let cases = [
         // Until then it connects to whatever the account connects to.
         (Connect, "/run/app.sock", "nothing"),
-        (Read, "/tmp/made", "read /tmp/made (sandbox: { read: [/tmp/made] })"),
-        (Write, "/tmp/new (made)", "write /tmp (sandbox: { write: [/tmp] })"),
-        (Read, "/run", "read /run (sandbox: { read: [/run] })"),
+        (Read, "/tmp/made", "read /tmp/made (read)"),
+        (Write, "/tmp/new (made)", "write /tmp (write)"),
+        (Read, "/run", "read /run (read)"),
     ];
     names(&old, &cases);
-    let newer = "connect to /run/app.sock (sandbox: { write: [/run/app.sock] })";
+    let newer = "connect to /run/app.sock (write)";
     assert_eq!(shown(&reach(Level::Landlock, 9), Connect, "/run/app.sock"), newer);
 }
 
@@ -164,7 +172,7 @@ fn among_the_machines_files_a_program_is_refused_what_it_is_not_granted() {
 fn hosts_are_named_and_the_programs_own_loopback_is_not() {
     let named = |reach: &Reach, text: &str| {
         let tried = Tried::Host(text.parse().expect("an address"));
-        reach.refusal(&tried, &scene()).map(|refusal| refusal.to_string())
+        reach.refusal(&tried, &scene()).as_ref().map(words)
     };
     let hosts = |reach: &Reach| {
         let all =
@@ -175,7 +183,7 @@ fn hosts_are_named_and_the_programs_own_loopback_is_not() {
     assert_eq!(hosts(&apart), [true, true, false, false, true, true]);
     assert_eq!(hosts(&reach(Level::Landlock, 4)), [true, true, false, false, false, false]);
     assert_eq!(hosts(&reach(Level::Landlock, 3)), [false; 6]);
-    let expected = "connect to 192.0.2.1:443 (sandbox: { egress: [HOST] })";
+    let expected = "connect to 192.0.2.1:443 (the proxy)";
     assert_eq!(named(&apart, "192.0.2.1:443").as_deref(), Some(expected));
     assert_eq!(named(&apart, "192.0.2.1:0"), None);
 }
@@ -213,7 +221,7 @@ fn addresses_are_read_as_far_as_they_go() {
 }
 
 fn refusal(path: String) -> Refusal {
-    Refusal { access: Read, path, write: None }
+    Refusal { access: Read, path, lack: Lack::Read }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use althing_keeper::job::{Level, Told};
 use althing_keeper::machine::refusals::REFUSALS_MAX;
-use althing_keeper::{Access, Refusal};
+use althing_keeper::{Access, Lack, Refusal};
 use althing_testing::{remedy, skip};
 
 use crate::enclosing::{enclosed, folder, level, without_namespaces};
@@ -66,10 +66,8 @@ fn text(path: &Path) -> String {
     path.display().to_string()
 }
 
-fn of(access: Access, path: &Path, field: &str) -> Refusal {
-    let path = text(path);
-    let write = Some(format!("sandbox: {{ {field}: [{path}] }}"));
-    Refusal { access, path, write }
+fn of(access: Access, path: &Path, lack: Lack) -> Refusal {
+    Refusal { access, path: text(path), lack }
 }
 
 #[test]
@@ -92,13 +90,12 @@ fn a_program_with_a_root_of_its_own_has_its_refusals_named() {
     // What Python itself lacks is the machine's matter.
     let ours = |path: &str| [&shown, &other].iter().any(|folder| Path::new(path).starts_with(folder));
     refused.retain(|refusal| ours(&refusal.path) || refusal.path.contains(':'));
-    let egress = Some("sandbox: { egress: [HOST] }".to_owned());
     let expected = [
-        of(Access::Read, &secret, "read"),
-        of(Access::Write, &fixed, "write"),
-        of(Access::Connect, &service, "write"),
-        Refusal { access: Access::Connect, path: "192.0.2.1:443".to_owned(), write: egress },
-        of(Access::Execute, &tool, "read"),
+        of(Access::Read, &secret, Lack::Read),
+        of(Access::Write, &fixed, Lack::Write),
+        of(Access::Connect, &service, Lack::Write),
+        of(Access::Connect, Path::new("192.0.2.1:443"), Lack::Proxy),
+        of(Access::Execute, &tool, Lack::Read),
     ];
     assert_eq!((refused.as_slice(), more), (expected.as_slice(), 0));
 }
@@ -118,7 +115,7 @@ fn a_program_among_the_machines_files_has_its_refusals_named() {
     }
     let (mut refused, more) = refused(&mut kept);
     refused.retain(|refusal| [&shown, &other].iter().any(|folder| Path::new(&refusal.path).starts_with(folder)));
-    let expected = [of(Access::Read, &secret, "read"), of(Access::Write, &fixed, "write")];
+    let expected = [of(Access::Read, &secret, Lack::Read), of(Access::Write, &fixed, Lack::Write)];
     assert_eq!((refused.as_slice(), more), (expected.as_slice(), 0));
     assert!(own.path().join("made").exists(), "what is granted goes on");
 }

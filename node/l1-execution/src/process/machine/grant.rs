@@ -3,6 +3,8 @@
 
 use std::path::{Component, Path, PathBuf};
 
+use althing_td::OwnFolder;
+
 use super::package::{modules, package};
 use super::scope::Scope;
 use super::{ContainmentError, Files, Guarded, Kind, ProgramSpec, Reach, interpreter};
@@ -129,13 +131,17 @@ pub fn reach(
     scope.done()
 }
 
-/// Grants the folder of the agent file for writing, unless it holds what belongs to many, or to the node.
+/// Grants the folder of the agent file, for writing unless that says otherwise; but not one that holds what belongs to many, or to the
+/// node.
 fn own_folder(scope: &mut Scope<'_>, spec: &ProgramSpec<'_>) {
     let way = scope.way(spec.folder);
     scope.link(&way);
     // Agents that were installed lie within the node's data: their folders are theirs nevertheless.
     if way.kind == Kind::Folder && !scope.is_common(&way.end) && !scope.holds_hidden(&way.end) {
-        scope.write(way.end);
+        match spec.sandbox.folder {
+            OwnFolder::Write => scope.write(way.end),
+            OwnFolder::Read => scope.read_own(way.end),
+        }
     }
 }
 

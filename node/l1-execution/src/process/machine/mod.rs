@@ -2,6 +2,7 @@
 
 pub mod grant;
 pub mod interpreter;
+pub mod needs;
 pub mod package;
 pub mod scope;
 #[cfg(test)]

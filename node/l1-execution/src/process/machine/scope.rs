@@ -50,6 +50,8 @@ pub struct Scope<'a> {
     hidden: BTreeSet<PathBuf>,
     read: BTreeSet<PathBuf>,
     write: BTreeSet<PathBuf>,
+    /// Within what is the node's own, and the program's to read nevertheless.
+    own: BTreeSet<PathBuf>,
     private: BTreeSet<PathBuf>,
     links: BTreeSet<PathBuf>,
 }
@@ -66,6 +68,7 @@ impl<'a> Scope<'a> {
             hidden: ends(hidden),
             read: BTreeSet::new(),
             write: BTreeSet::new(),
+            own: BTreeSet::new(),
             private: BTreeSet::new(),
             links: BTreeSet::new(),
         }
@@ -88,7 +91,8 @@ impl<'a> Scope<'a> {
 
     /// Whether the path is the node's own, and not granted nevertheless.
     pub fn is_hidden(&self, path: &Path) -> bool {
-        let granted = |hidden: &Path| self.write.iter().any(|at| at.starts_with(hidden) && path.starts_with(at));
+        let own = || self.write.iter().chain(&self.own);
+        let granted = |hidden: &Path| own().any(|at| at.starts_with(hidden) && path.starts_with(at));
         self.hidden.iter().any(|hidden| path.starts_with(hidden) && !granted(hidden))
     }
 
@@ -136,6 +140,12 @@ impl<'a> Scope<'a> {
             self.link(&way);
             self.read(way.end);
         }
+    }
+
+    /// Grants a path without links for reading, wherever it lies.
+    pub fn read_own(&mut self, path: PathBuf) {
+        self.own.insert(path.clone());
+        self.read.insert(path);
     }
 
     /// Grants a path without links for writing.

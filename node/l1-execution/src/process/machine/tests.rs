@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use althing_td::Sandbox;
+use althing_td::{OwnFolder, Sandbox};
 
 use super::grant::reach;
 use super::interpreter::interpreters;
@@ -13,7 +13,7 @@ const DATA: &str = "/home/me/.local/share/althing/node";
 const PATH: &str = "/home/me/.nvm/versions/node/v20/bin:/home/me/.pyenv/shims:/home/me/.local/bin:/usr/bin:/bin";
 
 /// Files in memory: each path with its content; `-> target` is a link, and `/` alone an empty folder.
-struct Tree(BTreeMap<PathBuf, &'static str>);
+pub(super) struct Tree(BTreeMap<PathBuf, &'static str>);
 
 impl Files for Tree {
     fn kind(&self, path: &Path) -> Kind {
@@ -44,7 +44,7 @@ impl Files for Tree {
 }
 
 /// A machine with Debian's Python and Node.js, with these files besides.
-fn tree(files: &[(&'static str, &'static str)]) -> Tree {
+pub(super) fn tree(files: &[(&'static str, &'static str)]) -> Tree {
     let system = [
         ("/bin", "-> usr/bin"),
         ("/usr/bin/sh", "ELF"),
@@ -275,6 +275,32 @@ fn an_agent_that_was_installed_has_its_folder_within_the_nodes_data() {
     assert!(reach.hidden.contains(&PathBuf::from(DATA)));
     let outside = Asked { folder, cwd: DATA, ..Asked::default() }.of(&files, "python3 agent.py");
     assert_eq!(outside, Err(ContainmentError::NodesOwn { key: "cwd", path: PathBuf::from(DATA) }));
+}
+
+#[test]
+fn a_folder_that_is_to_be_read_only_is_not_written() {
+    let installed = "/home/me/.local/share/althing/node/installed/a";
+    let files = tree(&[
+        ("/srv/agent/agent.py", ""),
+        ("/srv/agent/out/x", ""),
+        ("/home/me/.local/share/althing/node/installed/a/agent.py", ""),
+    ]);
+    let sockets = PathBuf::from(DATA).join("run/1");
+    for folder in ["/srv/agent", installed] {
+        let sandbox = Sandbox { folder: OwnFolder::Read, ..Sandbox::default() };
+        let reach =
+            Asked { folder, cwd: folder, sandbox, ..Asked::default() }.of(&files, "python3 agent.py").expect(folder);
+        assert_eq!(reach.write, [sockets.as_path()], "{folder}");
+        assert!(reach.read.contains(&PathBuf::from(folder)), "{:?}", reach.read);
+    }
+    let sandbox = Sandbox { folder: OwnFolder::Read, write: vec!["out".into()], ..Sandbox::default() };
+    let reach = Asked { sandbox, ..Asked::default() }.of(&files, "python3 agent.py").expect("it is there");
+    assert_eq!(written(&reach), ["/srv/agent/out"]);
+    // One that belongs to many is not granted either way.
+    let sandbox = Sandbox { folder: OwnFolder::Read, ..Sandbox::default() };
+    let reach =
+        Asked { folder: HOME, cwd: HOME, sandbox, ..Asked::default() }.of(&files, "python3").expect("it is there");
+    assert!(!reach.read.contains(&PathBuf::from(HOME)), "{:?}", reach.read);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What a program is refused is in the status of its agent.
 
-use althing_execution::{Access, Containment, Level, Refusal};
+use althing_execution::{Access, Containment, Lack, Level, Refusal};
 
 use super::*;
 
@@ -23,15 +23,19 @@ async fn what_a_program_is_refused_is_named_once_while_it_runs() {
     if now().is_some_and(|contained| contained.level == Level::None) {
         return skip("nothing contains programs here", remedy::ROOT);
     }
-    until("it is named", || now().is_some_and(|contained| !contained.refused.is_empty())).await;
+    until("it is named", || now().is_some_and(|contained| !contained.lacks.refused.is_empty())).await;
     until("it was tried", || folder.path().join("tried").exists()).await;
     let path = secret.display().to_string();
-    let write = Some(format!("sandbox: {{ read: [{path}] }}"));
     let of_secret = |contained: Containment| {
-        let refused = contained.refused.into_iter();
-        refused.filter(|refusal| refusal.path == path).collect::<Vec<_>>()
+        let refused = contained.lacks.refused.into_iter();
+        refused.filter(|advice| advice.refusal.path == path).collect::<Vec<_>>()
     };
-    let expected = [Refusal { access: Access::Read, path: path.clone(), write }];
-    until("each is named once", || now().map(of_secret).is_some_and(|refused| refused == expected)).await;
+    let refusal = Refusal { access: Access::Read, path: path.clone(), lack: Lack::Read };
+    let block = format!("sandbox: {{ read: [{path}] }}");
+    let is_named_once = |contained: Containment| match of_secret(contained).as_slice() {
+        [advice] => advice.refusal == refusal && advice.block().as_ref() == Some(&block),
+        _ => false,
+    };
+    until("each is named once", || now().is_some_and(is_named_once)).await;
     assert!(host.stop("program").await);
 }
