@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::agent_file::{AgentFile, Skill};
+use crate::containment::{CONTAINMENT, ContainmentLevel};
 use crate::description::Description;
 use crate::tool::{self, ExposedTool};
 use crate::validate::{ALTHING, CONTEXT_1_1, LMOS};
@@ -29,6 +30,17 @@ pub fn describe(file: &AgentFile, agent_urn: &str) -> Description {
 /// one become capabilities too, as long as there are no more than an agent may have. Valid with no findings if the texts of
 /// the tools hold no hidden characters.
 pub fn describe_with(file: &AgentFile, agent_urn: &str, tools: &[ExposedTool]) -> Description {
+    describe_here(file, agent_urn, tools, None)
+}
+
+/// As [`describe_with`], with how the agent's programs are contained where it runs (`althing:containment`), if it has any and that
+/// is known.
+pub fn describe_here(
+    file: &AgentFile,
+    agent_urn: &str,
+    tools: &[ExposedTool],
+    contained: Option<ContainmentLevel>,
+) -> Description {
     let id = uri(agent_urn);
     let capabilities: Vec<Value> = file.skills.iter().map(|skill| capability(skill, &file.version)).collect();
     let mut td = json!({
@@ -44,6 +56,9 @@ pub fn describe_with(file: &AgentFile, agent_urn: &str, tools: &[ExposedTool]) -
         "althing:inputModes": file.input_modes,
         "althing:outputModes": file.output_modes,
     });
+    if let Some(contained) = contained {
+        td[CONTAINMENT] = json!(contained.words());
+    }
     if let Value::Object(td) = &mut td
         && !tools.is_empty()
     {
@@ -100,6 +115,32 @@ mod tests {
         assert_eq!(value["version"]["instance"], "1.0.0");
         assert!(!made.value().to_string().contains("href"));
         assert_eq!(describe(&file, "urn:althing:z6Mk:echo"), made);
+    }
+
+    #[test]
+    fn how_programs_are_contained_is_said_in_words_and_read_again() {
+        let file = AgentFile::parse(SMALL).expect("is good");
+        assert_eq!(describe(&file, "urn:althing:z6Mk:echo").contained(), None);
+        for contained in crate::ContainmentLevel::ALL {
+            let made = describe_here(&file, "urn:althing:z6Mk:echo", &[], Some(contained));
+            assert_eq!(made.contained(), Some(contained));
+            assert_eq!(made.value()["althing:containment"], contained.words());
+            let report = validate_as(made.bytes(), Strictness::Own);
+            assert!(report.findings.is_empty(), "{report}");
+            let read = Description::parse(made.bytes()).expect("it is valid");
+            assert_eq!(read.contained(), Some(contained));
+        }
+    }
+
+    #[test]
+    fn words_that_nobody_knows_are_a_warning_and_say_nothing() {
+        let file = AgentFile::parse(SMALL).expect("is good");
+        let mut td = describe(&file, "urn:althing:z6Mk:echo").value();
+        td["althing:containment"] = json!("by magic");
+        let read = Description::parse(td.to_string().as_bytes()).expect("it is no error of others");
+        assert_eq!(read.contained(), None);
+        assert!(!read.warnings().findings.is_empty(), "it is named");
+        assert!(Description::parse_as(td.to_string().as_bytes(), Strictness::Own).is_err(), "it is one of ours");
     }
 
     #[test]

@@ -35,6 +35,7 @@ mod agent_file;
 mod app_file;
 mod card;
 mod confusable;
+mod containment;
 mod describe;
 mod description;
 mod heading;
@@ -63,7 +64,8 @@ pub use card::{
     CARD_BYTES_MAX, CardContext, CardError, Interface, NoSignerKey, SIGNATURES_MAX, Signer, SignerKey, VERSION_UNKNOWN,
     card, card_signers, lint_card, sign_card, verify_card, verify_signer,
 };
-pub use describe::{describe, describe_with};
+pub use containment::ContainmentLevel;
+pub use describe::{describe, describe_here, describe_with};
 pub use description::{CAPABILITIES_MAX, Capability, Description, DescriptionError};
 pub use heading::Heading;
 pub use hidden::is_hidden;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use althing_discovery::Net;
 use althing_execution::admission::Policy;
 use althing_execution::kernel::KernelConfig;
-use althing_execution::process::ProcessConfig;
+use althing_execution::process::{AccountRange, ProcessConfig};
 use althing_gateway::Scope;
 use althing_node::network_key;
 use althing_node::registries::Requirement;
@@ -61,8 +61,8 @@ pub struct Config {
     pub adopt: Adopt,
     /// Push notifications of tasks.
     pub push: PrivateNets,
-    /// Where programs may reach hosts that their files name.
-    pub sandbox: PrivateNets,
+    /// What programs of agents and of tool servers are contained by.
+    pub sandbox: Sandbox,
     /// The HTTP gateway.
     pub gateway: Gateway,
     /// Scheduling agents.
@@ -206,7 +206,7 @@ impl Adopt {
     }
 }
 
-/// `[push]` and `[sandbox]`: private nets that may be reached, besides what the internet routes.
+/// `[push]`: private nets that may be reached, besides what the internet routes.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PrivateNets {
@@ -218,6 +218,47 @@ impl PrivateNets {
     /// Its networks; invalid ones were refused when the configuration was read.
     pub fn nets(&self) -> Vec<Net> {
         self.nets.iter().filter_map(|net| net.parse().ok()).collect()
+    }
+}
+
+/// `[sandbox]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Sandbox {
+    /// Private nets that hosts of agent files may lead into, each as `192.168.7.0/24`.
+    pub nets: Vec<String>,
+    /// The first number of an account, and how many: each agent's programs get one where nothing else contains them.
+    pub accounts: Vec<u32>,
+}
+
+impl Sandbox {
+    /// Its networks; invalid ones were refused when the configuration was read.
+    pub fn nets(&self) -> Vec<Net> {
+        self.nets.iter().filter_map(|net| net.parse().ok()).collect()
+    }
+
+    /// Its accounts, as for its networks.
+    pub fn accounts(&self) -> AccountRange {
+        match self.accounts[..] {
+            [first, count] => AccountRange { first, count },
+            _ => AccountRange::default(),
+        }
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if let [first, count] = self.accounts[..]
+            && first > 0
+            && count > 0
+            // The last number of all says that there is none.
+            && first.checked_add(count).is_some()
+        {
+            return Ok(());
+        }
+        Err(format!(
+            "`sandbox.accounts` is the first number of an account and how many, such as [70000, 1000], none of them root's; \
+             not {:?}",
+            self.accounts
+        ))
     }
 }
 
@@ -358,7 +399,7 @@ impl Default for Config {
             things: Things::default(),
             adopt: Adopt::default(),
             push: PrivateNets::default(),
-            sandbox: PrivateNets::default(),
+            sandbox: Sandbox::default(),
             gateway: Gateway::default(),
             execution: Execution::default(),
             binding: Binding::default(),
@@ -378,6 +419,13 @@ impl Default for Node {
             labels: Vec::new(),
             fixed: false,
         }
+    }
+}
+
+impl Default for Sandbox {
+    fn default() -> Self {
+        let AccountRange { first, count } = AccountRange::default();
+        Sandbox { nets: Vec::new(), accounts: vec![first, count] }
     }
 }
 
@@ -542,6 +590,7 @@ impl Config {
             return Err(format!("`introduce.listen` is an address and a port, such as 0.0.0.0:7422, not {listen:?}"));
         }
         self.adopt.check()?;
+        self.sandbox.check()?;
         self.gateway.check()
     }
 }
@@ -642,6 +691,18 @@ mod tests {
         assert!(Config::parse("[gateway]\nlisten = \"0.0.0.0:7420\"\ntoken = \"0123456789abcdef\"").is_ok());
         assert!(Config::parse("[gateway]\ntoken = \"short\"").is_err());
         assert!(Config::parse("[gateway]\nlisten = \"nonsense\"").is_err());
+    }
+
+    #[test]
+    fn accounts_of_programs_are_a_range_that_leaves_root_out() {
+        let accounts =
+            |text: &str| Config::parse(&format!("[sandbox]\naccounts = {text}")).map(|all| all.sandbox.accounts());
+        assert_eq!(accounts("[70000, 10]"), Ok(AccountRange { first: 70_000, count: 10 }));
+        assert_eq!(Config::default().sandbox.accounts(), AccountRange::default());
+        for wrong in ["[]", "[70000]", "[0, 10]", "[70000, 0]", "[1, 2, 3]", "[4294967295, 1]", "[1, 4294967295]"] {
+            let error = accounts(wrong).expect_err(wrong);
+            assert!(error.contains("`sandbox.accounts`") && error.contains("[70000, 1000]"), "{error}");
+        }
     }
 
     #[test]

@@ -3,12 +3,16 @@
 use std::net::{IpAddr, TcpListener};
 use std::sync::Arc;
 
-use althing_egress::{Bounds, Egress, Event, NoHeaderValue, Outcome, Rules, Scheme, SecretValue, Target, place};
-use althing_execution::process::{AskedHost, EgressRules, ServeEgress};
-use althing_execution::{Access, Lack, Refusal, Refusals};
+use althing_calls::Trace;
+use althing_egress::{
+    Bounds, Egress, Event, NoHeaderValue, Outcome, Rules, Scheme, SecretValue, Target, Traces, place,
+};
+use althing_execution::process::{AskedHost, Asker, EgressRules, ServeEgress};
+use althing_execution::{Access, Lack, Refusal};
 use althing_fetch::header::HeaderName;
 use althing_fetch::{Fetch, FetchError, Net, SystemResolver};
 use futures::future::BoxFuture;
+use tracing::Span;
 
 /// The port of a host that is asked by TLS, unless its file names another.
 const HTTPS: u16 = 443;
@@ -21,17 +25,18 @@ const HTTP: u16 = 80;
 /// When no HTTP client can be made.
 pub fn serve(nets: Vec<Net>) -> Result<ServeEgress, FetchError> {
     let fetch = Fetch::new(nets, Arc::new(SystemResolver))?;
-    Ok(ServeEgress(Arc::new(move |listeners, rules, refusals| serve_one(&fetch, listeners, &rules, refusals))))
+    Ok(ServeEgress(Arc::new(move |listeners, rules, asker| serve_one(&fetch, listeners, &rules, asker))))
 }
 
 fn serve_one(
     fetch: &Fetch,
     listeners: Vec<TcpListener>,
     rules: &EgressRules,
-    refusals: Refusals,
+    asker: Asker,
 ) -> Result<BoxFuture<'static, ()>, String> {
     let hosts = Rules::read(rules.hosts.iter().map(String::as_str)).map_err(|error| error.to_string())?;
     let targets = rules.asked.iter().map(target).collect::<Result<Vec<_>, String>>()?;
+    let refusals = asker.refusals.clone();
     let told = move |event: Event| {
         if let Some(refusal) = refusal(&event) {
             let words = refusals.told(&refusal);
@@ -40,7 +45,7 @@ fn serve_one(
             }
         }
     };
-    let egress = Egress::new(fetch.clone(), Arc::new(told), Bounds::default());
+    let egress = Egress::new(fetch.clone(), Arc::new(told), Bounds::default()).within(Arc::new(OfCalls(asker)));
     let mut listeners = listeners.into_iter().map(|listener| {
         listener.set_nonblocking(true)?;
         tokio::net::TcpListener::from_std(listener)
@@ -57,6 +62,27 @@ fn serve_one(
     Ok(Box::pin(async move {
         futures::future::join(proxy, futures::future::join_all(served)).await;
     }))
+}
+
+/// Connections in the trace of the call that their program works on, where that is one call and no more; each other one is a
+/// trace of its own, which names the agent.
+struct OfCalls(Asker);
+
+impl Traces for OfCalls {
+    fn is_told(&self) -> bool {
+        !self.0.work.is_hidden()
+    }
+
+    fn join(&self, span: &Span) {
+        // Who only looks at what it may adopt has no agent yet.
+        if !self.0.agent.is_empty() {
+            span.record("gen_ai.agent.name", self.0.agent.as_str());
+        }
+        // By its name, as of another node: a connection that lasts longer does not keep the call's own span open.
+        if let Some(call) = self.0.work.span() {
+            Trace::of(&call).continue_in(span);
+        }
+    }
 }
 
 /// A host that the node asks: by TLS, unless it is this very machine.

@@ -15,7 +15,7 @@ use althing_execution::ToolAgent;
 use althing_execution::groups::GroupAgent;
 use althing_execution::kernel::Kernel;
 use althing_execution::memory::{self, Memories};
-use althing_execution::process::{Guarded, ProcessConfig, ServeCalls, remove_all};
+use althing_execution::process::{Accounts, Guarded, ProcessConfig, ServeCalls, remove_left};
 use althing_execution::tools::contract_gates;
 use althing_execution::{Builtins, Connect, Echo, Host, Scheduling};
 use althing_knowledge::Knowledge;
@@ -116,13 +116,13 @@ fn described(at: &Paths, config: &Config) -> NodeConfig {
 /// Connects to tool servers: Things are asked over HTTP, all others speak MCP.
 fn connect(processes: ProcessConfig) -> Connect {
     let web = Web::default();
-    Arc::new(move |agent, spec, folder, secrets| match spec {
+    Arc::new(move |of, spec, secrets| match spec {
         ToolServerSpec::Thing { thing, allow, td, leads_to, .. } if let Ok(url) = thing.parse() => {
             let terms = Terms { allowed: allow.iter().cloned().collect(), has_secret: secrets.bearer.is_some() };
             let web = if leads_to.is_empty() { web.clone() } else { Web::leading_to(leads_to) };
-            Arc::new(ThingServer::new(agent, web, url, secrets.bearer, terms, td.clone()))
+            Arc::new(ThingServer::new(of.agent, web, url, secrets.bearer, terms, td.clone()))
         }
-        _ => althing_mcp::server(spec, folder, secrets, &processes),
+        _ => althing_mcp::server(of, spec, secrets, &processes),
     })
 }
 
@@ -130,8 +130,8 @@ fn connect(processes: ProcessConfig) -> Connect {
 /// which no other user can enter.
 fn processes(at: &Paths, config: &Config) -> ProcessConfig {
     let sockets = at.data.join("run");
-    // Removes what a killed node left, of which programs wrote a part; an error would show when the first socket is made.
-    let _ = remove_all(&sockets);
+    // What a killed node left, of which programs wrote a part; an error would show when the first socket is made.
+    let _ = remove_left(&sockets);
     // Also what belongs to the account's other nodes, and keys that the configuration names elsewhere.
     let keys = [&config.gateway.tls.key, &config.network_key].into_iter().filter(|key| !key.as_os_str().is_empty());
     let hidden = [&at.data, &at.nodes, &at.owner, &at.config].into_iter().chain(keys);
@@ -143,6 +143,7 @@ fn processes(at: &Paths, config: &Config) -> ProcessConfig {
     ProcessConfig {
         sockets: Some(sockets),
         guarded,
+        accounts: Accounts::of(config.sandbox.accounts(), &absolute(&at.data)),
         egress: egress.ok(),
         check: config.adopt.check_every(),
         ..ProcessConfig::default()
@@ -196,9 +197,10 @@ fn execute(
         Arc::new(Memories::new(store.clone(), Arc::new(move || now.now_ms()), random.clone(), secrets.clone()));
     let agent_caller = Arc::<AgentCaller>::default();
     let group_orders = Arc::<GroupOrders>::default();
+    let processes = processes(at, config);
     let ports = althing_execution::Ports {
         secrets,
-        connect: connect(processes(at, config)),
+        connect: connect(processes.clone()),
         memories: Some(memories.clone()),
         models: config.models.clone(),
         labels: config.node.labels.clone(),
@@ -212,7 +214,7 @@ fn execute(
     let kernel = Kernel::start(config.execution.kernel(), move || althing_wasm::make_hard_compiled_by(hard.clone()));
     let kernel = kernel.map_err(|error| Failure::failed(format!("cannot start the scheduler: {error}")))?;
     let scheduling = Scheduling { kernel: kernel.clone(), soft: Arc::new(soft) };
-    let host = Arc::new(Host::scheduled(builtins(), processes(at, config), scheduling, ports));
+    let host = Arc::new(Host::scheduled(builtins(), processes, scheduling, ports));
     let promises = Some(kernel.promises.clone());
     Ok(Execution {
         host,
@@ -300,6 +302,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use althing_execution::AgentState;
+    use althing_execution::ServerOf;
     use althing_execution::secrets::ServerSecrets;
     use althing_execution::tools::Fault;
     use althing_node::{Adoption, Environment, adopted};
@@ -346,7 +349,8 @@ mod tests {
             althing_execution::Ports { connect: connect(ProcessConfig::default()), ..althing_execution::Ports::none() };
         let host = Host::new(builtins(), ProcessConfig::default()).with_ports(ports);
         let folder = Path::new("/");
-        let server = |spec: &ToolServerSpec| (host.ports.connect)("lamp", spec, folder, ServerSecrets::default());
+        let of = ServerOf { agent: "lamp", server: "thing", folder, memory_kib: 0 };
+        let server = |spec: &ToolServerSpec| (host.ports.connect)(of, spec, ServerSecrets::default());
         let adoption = Adoption {
             at: ToolServerSpec::Url { url, secret: None, leads_to: Vec::new() },
             name: None,

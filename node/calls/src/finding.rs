@@ -43,6 +43,10 @@ pub fn found_schema() -> Value {
         "properties": {
             "id": { "type": "string" },
             "name": { "type": "string" },
+            "containment": {
+                "type": ["string", "null"],
+                "description": "How its programs are contained where it runs; null where it has none, or does not say.",
+            },
             "nodes": { "type": "array", "items": { "type": "string" } },
             "skills": { "type": "array", "items": { "type": "object" } },
         },
@@ -124,6 +128,7 @@ pub async fn find(calls: &Calls, filter: Filter, among: Among) -> Result<Value, 
             "title": description.title(),
             "description": description.description(),
             "publisher": relation(calls, agent),
+            "containment": description.contained().map(|contained| contained.words()),
             "nodes": nodes.get(agent),
             "status": match one.health {
                 Health::Healthy => "healthy",
@@ -172,6 +177,7 @@ pub async fn describe(calls: &Calls, name: &str) -> Result<Value, OperationError
         "version": known.description.version(),
         "publisher": { "id": id.publisher().to_string(), "relation": relation(calls, &id) },
         "nodes": discovery.hosts(&id).iter().map(|node| node.did()).collect::<Vec<_>>(),
+        "containment": known.description.contained().map(|contained| contained.words()),
         "input_modes": known.description.input_modes(),
         "output_modes": known.description.output_modes(),
         "skills": shown,

@@ -519,6 +519,8 @@ pub struct KnownAgent {
     pub node: PublicKey,
     /// Its title.
     pub title: String,
+    /// How its programs are contained on that node, as its description says, in its words.
+    pub contained: Option<&'static str>,
 }
 
 impl Calls {
@@ -531,6 +533,7 @@ impl Calls {
             agent: found.candidate.verified.agent.clone(),
             node: found.node,
             title: found.candidate.description.title().to_owned(),
+            contained: found.candidate.description.contained().map(|contained| contained.words()),
         });
         known.collect()
     }

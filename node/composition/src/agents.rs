@@ -5,13 +5,14 @@ mod tools;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use althing_calls::{HostedAgent, Hosting};
 use althing_communication::{Priority, WallClock};
 use althing_discovery::{Discovery, LocalAgent};
 use althing_execution::definition::Pins;
 use althing_execution::kernel::{Kernel, LeaseError};
-use althing_execution::{AgentState, AgentStatus, BoundTool, Host};
+use althing_execution::{AgentState, AgentStatus, BoundTool, Host, containment_of, enclosed};
 use althing_protocol::contract::Class;
 use althing_protocol::{AgentId, Contract};
 use althing_store::Store;
@@ -26,6 +27,9 @@ use crate::publish::{self, Stay, StoredAgent};
 use crate::registries::{Revocations, remove_folder};
 
 pub(crate) use tools::follow_tools;
+
+/// How long it is waited for how the program of an agent is contained.
+const ENCLOSED_MAX: Duration = Duration::from_secs(5);
 
 /// The agents of a node.
 pub struct Agents {
@@ -42,6 +46,8 @@ pub struct Agents {
     changing: tokio::sync::Mutex<()>,
     /// Agents that were added and do not run, and why.
     failed: Mutex<BTreeMap<String, String>>,
+    /// Those that were not started yet since the node was, and their latency classes.
+    starting: Mutex<BTreeMap<String, &'static str>>,
     /// The tools that they expose.
     exposing: tools::Exposing,
 }
@@ -78,6 +84,7 @@ impl Agents {
             revocations,
             changing: tokio::sync::Mutex::default(),
             failed: Mutex::default(),
+            starting: Mutex::default(),
             exposing: tools::Exposing::default(),
         }
     }
@@ -88,6 +95,14 @@ impl Agents {
     /// If another holder panicked.
     pub fn failed(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
         self.failed.lock().expect("no holder of the failed agents panics")
+    }
+
+    /// Agents that were added and are still to be started since the node was, with their latency classes.
+    ///
+    /// # Panics
+    /// If another holder panicked.
+    pub fn starting(&self) -> MutexGuard<'_, BTreeMap<String, &'static str>> {
+        self.starting.lock().expect("no holder of the starting agents panics")
     }
 
     /// Starts the agents that were added before; one that fails does not keep the others from starting. Gives what the user
@@ -103,37 +118,34 @@ impl Agents {
             let (owner, now_ms) = (self.identity.owner(), self.clock.now_ms());
             let added =
                 publish::signed_now(self.store.as_ref(), added, &owner, self.identity.network(), now_ms).await?;
+            self.starting().insert(added.file.name.clone(), class(&added.file));
             // What takes seconds is started once the node is ready.
             if matches!(added.file.runtime, RuntimeSpec::Wasm { .. }) || !added.file.tools.is_empty() {
-                self.failed().insert(added.file.name, "it is being started".to_owned());
                 continue;
             }
-            if let Err(failure) = self.restart(&added).await {
-                let name = added.file.name;
-                if failure.kind() != Kind::NotYet {
-                    notes.push(format!("agent {name:?} does not start: {failure}; it is tried again"));
-                }
-                self.failed().insert(name, failure.to_string());
+            let outcome = self.restart(&added).await;
+            let name = added.file.name;
+            if let Some(failure) = outcome.as_ref().err().filter(|failure| failure.kind() != Kind::NotYet) {
+                notes.push(format!("agent {name:?} does not start: {failure}; it is tried again"));
             }
+            note(self, &name, outcome.as_ref().err());
         }
         Ok(notes)
     }
 
-    /// Starts agents that failed to start before: the cause may be gone.
+    /// Starts agents that were not started yet, and those that failed to start before: the cause may be gone.
     pub(crate) async fn retry_failed(&self) -> Result<(), NodeError> {
-        let names: Vec<String> = self.failed().keys().cloned().collect();
+        let failed: Vec<String> = self.failed().keys().cloned().collect();
+        let names: BTreeSet<String> = self.starting().keys().cloned().chain(failed).collect();
         for name in names {
             let _changing = self.changing.lock().await;
             // It may have been removed meanwhile.
             let stored = publish::permanent(self.store.as_ref())?;
             let Some(added) = stored.iter().find(|added| added.file.name == name) else {
-                self.failed().remove(&name);
+                note(self, &name, None);
                 continue;
             };
-            match self.restart(added).await {
-                Ok(()) => drop(self.failed().remove(&name)),
-                Err(failure) => drop(self.failed().insert(name, failure.to_string())),
-            }
+            note(self, &name, self.restart(added).await.as_ref().err());
         }
         Ok(())
     }
@@ -208,6 +220,7 @@ impl Agents {
         }
         // From now on it is given these definitions of tools only.
         added.pins = self.host.tools(&added.file.name).and_then(|tools| tools.pins());
+        self.exposing.keep_description(&mut added);
         if let Err(failure) = publish::write(self.store.as_ref(), &added).await {
             self.stop(&added.file.name).await?;
             return Err(failure);
@@ -231,6 +244,7 @@ impl Agents {
         let mut replaced = self.start(&after, pins).await;
         if replaced.is_ok() {
             after.pins = self.host.tools(&name).and_then(|tools| tools.pins());
+            self.exposing.keep_description(&mut after);
             replaced = publish::write(self.store.as_ref(), &after).await;
         }
         if let Err(failure) = replaced {
@@ -240,7 +254,7 @@ impl Agents {
             }
             return Err(failure);
         }
-        self.failed().remove(&name);
+        note(self, &name, None);
         publish::agent_id(&self.identity.owner(), &after.file)
     }
 
@@ -276,7 +290,10 @@ impl Agents {
 
     /// Starts an agent that was added before, with the tool definitions of then.
     async fn restart(&self, added: &StoredAgent) -> Result<(), NodeError> {
-        self.start(added, Some(added.kept_pins()?)).await
+        self.start(added, Some(added.kept_pins()?)).await?;
+        let mut now = added.clone();
+        // Another level, or other tools, are signed once, and not whenever the node is started.
+        if self.exposing.keep_description(&mut now) { publish::write(self.store.as_ref(), &now).await } else { Ok(()) }
     }
 
     /// Starts an agent with these tool definitions, or else with those that its servers list now.
@@ -287,6 +304,8 @@ impl Agents {
         let (host, file, folder) = (self.host.clone(), added.file.clone(), added.folder.clone());
         run_blocking(self.kernel.as_ref(), move || host.start_pinned(&file, &folder, pins)).await??;
         self.bindings.seal(&added.file.name).await?;
+        // Its description says how its program is contained, which its keeper tells at once.
+        enclosed(&self.host, &added.file.name, ENCLOSED_MAX).await;
         // Hosted before it is published: peers may call at once.
         let id = publish::agent_id(&self.identity.owner(), &added.file)?;
         self.hosting.add(HostedAgent {
@@ -302,8 +321,8 @@ impl Agents {
 
     /// Makes fresh evidence for an agent and hands it to L3.
     fn publish(&self, added: &StoredAgent) -> Result<(), NodeError> {
-        let tools = self.bound_tools(&added.file.name);
-        let described = self.exposing.described(added, &tools, &self.identity, self.clock.now_ms())?;
+        let (tools, known) = (self.bound_tools(&added.file.name), containment_of(&self.host, &added.file.name));
+        let described = self.exposing.described(added, (&tools, &known), &self.identity, self.clock.now_ms())?;
         let (verified, description) = described.evidence(
             &self.identity.owner(),
             self.identity.key.public(),
@@ -316,23 +335,6 @@ impl Agents {
 
     fn bound_tools(&self, name: &str) -> Vec<BoundTool> {
         self.host.tools(name).map(|tools| tools.all()).unwrap_or_default()
-    }
-
-    /// Publishes an agent again if its tools are not what its description says.
-    async fn tools_changed(&self, name: &str) -> Result<(), NodeError> {
-        let is_current = || self.exposing.is_current(name, &self.bound_tools(name));
-        if is_current() {
-            return Ok(());
-        }
-        let _changing = self.changing.lock().await;
-        // It may have been removed or replaced meanwhile.
-        if is_current() || self.status(name).is_none() {
-            return Ok(());
-        }
-        match publish::all(self.store.as_ref())?.iter().find(|added| added.file.name == name) {
-            Some(added) => self.publish(added),
-            None => Ok(()),
-        }
     }
 
     /// The status of an agent that runs.
@@ -373,7 +375,7 @@ impl Agents {
 
     async fn forget(&self, name: &str) -> Result<(), NodeError> {
         publish::delete(self.store.as_ref(), name).await?;
-        self.failed().remove(name);
+        note(self, name, None);
         self.stop(name).await?;
         let installed = self.revocations.set_installed(name, None).await?;
         installed.iter().for_each(|row| remove_folder(&row.folder));
@@ -410,7 +412,7 @@ impl Agents {
             let Err(why) = self.check_standing(&added) else { continue };
             let name = added.file.name;
             match self.stop(&name).await {
-                Ok(()) => drop(self.failed().insert(name, why.to_string())),
+                Ok(()) => note(self, &name, Some(&why)),
                 Err(error) => tracing::error!(agent = name, %error, "an agent whose release is revoked does not stop"),
             }
         }
@@ -460,6 +462,27 @@ impl Agents {
 /// Whether an agent was installed from a release that its publisher revoked.
 pub(crate) fn is_revoked_install(agents: &Agents, added: &StoredAgent) -> bool {
     agents.revocations.installed().contains_key(&added.file.name) && agents.check_standing(added).is_err()
+}
+
+/// Notes what became of an agent that was to be started: it runs or is gone, or why it does not run.
+fn note(agents: &Agents, name: &str, failure: Option<&NodeError>) {
+    match failure {
+        // It is still to be started.
+        Some(failure) if failure.kind() == Kind::NotYet && agents.starting().contains_key(name) => {}
+        Some(failure) => {
+            agents.failed().insert(name.to_owned(), failure.to_string());
+            agents.starting().remove(name);
+        }
+        None => {
+            agents.failed().remove(name);
+            agents.starting().remove(name);
+        }
+    }
+}
+
+/// The latency class of an agent.
+fn class(file: &AgentFile) -> &'static str {
+    file.contract.as_ref().map_or("", |contract| contract.class.name())
 }
 
 /// What an agent reads; calls of the tools that it exposes are data.

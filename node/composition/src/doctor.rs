@@ -8,6 +8,7 @@ mod registries;
 
 use std::collections::BTreeSet;
 
+use althing_execution::process::FILE_GIB_MAX;
 use althing_execution::{Containment, Level};
 pub use call::{CallPath, diagnose_call, examine_call};
 pub use gather::{examine, refused_tools, short};
@@ -22,6 +23,13 @@ const DECIDE: &str = "members vote on it, or an owner decides, by the resource's
 /// What to do where programs are in no control group.
 const GROUP: &str = "start the node in a control group of its own, which it may divide: `systemd-run --user --scope -p \
                      Delegate=yes althing up`, or `Delegate=yes` in its unit";
+
+/// What to do where programs could be contained more.
+const CONTAIN: &str = "let this account make user namespaces (a container: --security-opt seccomp=unconfined, or its equal), or \
+                       use a kernel with Landlock (5.13 or later)";
+
+/// What to do where programs could fill a disk.
+const DISK: &str = "give this account a quota, or the folders that programs may write a disk of their own";
 
 /// A finding.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -271,19 +279,31 @@ fn contained(status: &NodeStatus, findings: &mut Vec<Finding>) {
         let reach = how.reach();
         let what = format!("the program of {program} is {reach}");
         findings.push(match (how.is_off, how.level) {
-            (true, _) => fine("L1", format!("the sandbox of {program} is {reach}: it reaches whatever this account does")),
+            (true, _) => note(
+                "L1",
+                format!("the sandbox of {program} is {reach}: it reads whatever this account reads, the node's keys too"),
+                "if it need not, write into its agent file what it needs under `sandbox` in place of `none`, and add it again",
+            ),
             (false, Level::None) => wrong(
                 "L1",
                 format!("{what}; it reads whatever this account reads, the node's keys too"),
-                "let this account make user namespaces (a container: --security-opt seccomp=unconfined, or its equal), or \
-                 use a kernel with Landlock (5.13 or later); `sandbox: required` in an agent file keeps its program from \
-                 starting until then",
+                format!("{CONTAIN}; `sandbox: required` in an agent file keeps its program from starting until then"),
             ),
-            (false, _) => fine("L1", what),
+            (false, Level::Account) => note(
+                "L1",
+                format!("{what}; it asks any host, and reads what every account may read"),
+                CONTAIN,
+            ),
+            (false, Level::Landlock | Level::Namespaces) => fine("L1", what),
         });
         if !how.unbounded.is_empty() {
             findings.push(note("L1", format!("nothing bounds of the program of {program} {}", how.unbounded), GROUP));
         }
+    }
+    if !status.containment.is_empty() {
+        let what =
+            format!("nothing bounds how much programs write to disk, but that a file has {FILE_GIB_MAX} GiB at most");
+        findings.push(note("L1", what, DISK));
     }
 }
 
@@ -446,7 +466,8 @@ mod tests {
 
     fn bare() -> Containment {
         let (why, unbounded) = ("no reason".to_owned(), String::new());
-        Containment { level: Level::None, why, is_off: false, unbounded, lacks: Lacks::default() }
+        let (level, account, is_off) = (Level::None, None, false);
+        Containment { level, why, account, is_off, unbounded, lacks: Lacks::default() }
     }
 
     fn well() -> NodeStatus {
@@ -477,6 +498,25 @@ mod tests {
         assert!(findings.iter().all(|finding| finding.fine), "{findings:?}");
         let told = findings.iter().find(|finding| finding.what.contains(why)).expect("it is told");
         assert!(told.remedy.contains("Delegate=yes"), "{told:?}");
+        let told = findings.iter().find(|finding| finding.what.contains("64 GiB")).expect("it is told");
+        assert!(told.remedy.contains("quota"), "{told:?}");
+        assert!(!diagnose(&well()).iter().any(|finding| finding.what.contains("64 GiB")), "it runs no programs");
+    }
+
+    #[test]
+    fn a_sandbox_that_is_off_or_an_account_alone_is_noted_with_what_to_do_and_no_fault() {
+        let off = Containment { is_off: true, ..bare() };
+        let account = Containment { level: Level::Account, account: Some(7), ..bare() };
+        for (how, what, remedy) in
+            [(off, "off (sandbox: none)", "under `sandbox`"), (account, "an account of its own only, 7", "Landlock")]
+        {
+            let findings = diagnose(&NodeStatus { containment: vec![("maps (runtime)".to_owned(), how)], ..well() });
+            assert!(findings.iter().all(|finding| finding.fine), "{findings:?}");
+            let told = findings.iter().find(|finding| finding.what.contains(what)).expect("it is told");
+            assert!(told.remedy.contains(remedy), "{told:?}");
+        }
+        let none = NodeStatus { containment: vec![("maps (runtime)".to_owned(), bare())], ..well() };
+        assert!(only_fault(&none).remedy.contains("`sandbox: required`"));
     }
 
     #[test]

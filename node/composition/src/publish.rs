@@ -8,7 +8,7 @@ use althing_execution::definition::Pins;
 use althing_protocol::object::{self, Grant, Membership};
 use althing_protocol::{AgentId, Authored, IdentityError, OwnerProof, PublicKey, VerifiedAgent};
 use althing_store::{Batch, Durability, Family, Range, Store};
-use althing_td::{AgentFile, Callers, Description, ExposedTool};
+use althing_td::{AgentFile, Callers, ContainmentLevel, Description, ExposedTool};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
@@ -90,21 +90,39 @@ impl StoredAgent {
         Ok(StoredAgent { description, ..self })
     }
 
-    /// The same agent with a description that says which tools it exposes.
+    /// The same agent with a description that says which tools it exposes, and how its programs are contained; signed anew only
+    /// if the one that it has says something else.
     ///
     /// # Errors
     /// See [`NodeError`].
     pub(crate) fn signed_with(
         self,
-        tools: &[ExposedTool],
+        (tools, contained): (&[ExposedTool], Option<ContainmentLevel>),
         owner: &Owner,
         network: &str,
         now_ms: u64,
     ) -> Result<StoredAgent, NodeError> {
         let id = agent_id(owner, &self.file)?;
-        let td = althing_td::describe_with(&self.file, &id.to_string(), tools);
+        let td = althing_td::describe_here(&self.file, &id.to_string(), tools, contained);
+        if self.is_signed(owner, network) && self.says(&td, network) {
+            return Ok(self);
+        }
         let description = STANDARD.encode(sign(id, &td, owner, network, now_ms)?.bytes);
         Ok(StoredAgent { description, ..self })
+    }
+
+    /// Whether its description is that one.
+    fn says(&self, td: &Description, network: &str) -> bool {
+        let bytes = STANDARD.decode(&self.description).unwrap_or_default();
+        let opened = object::open::<object::Description>(&bytes, network, "");
+        opened.is_ok_and(|description| *description.body.td == *td.bytes())
+    }
+
+    /// What the description that it has says of how its programs are contained.
+    pub(crate) fn contained(&self, network: &str) -> Option<ContainmentLevel> {
+        let bytes = STANDARD.decode(&self.description).ok()?;
+        let described = object::open::<object::Description>(&bytes, network, "").ok()?;
+        Description::parse(&described.body.td).ok()?.contained()
     }
 
     /// Whether its description is for that network and signed by the owner's current key. The operator may have changed the

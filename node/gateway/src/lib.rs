@@ -173,6 +173,7 @@ async fn agents(State(gateway): State<Arc<Gateway>>, headers: axum::http::Header
             "id": id,
             "name": known.agent.name(),
             "title": known.title,
+            "containment": known.contained,
             "node": known.node.did(),
             "card": format!("{scheme}://{host}/a2a/{id}/.well-known/agent-card.json"),
         })

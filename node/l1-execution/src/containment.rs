@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use althing_keeper::job::Bounds;
 use althing_keeper::{Level, Refusal};
-use althing_td::{Demand, Sandbox};
+use althing_td::{ContainmentLevel, Demand, Sandbox};
 
 use crate::needs::{Advice, Needs};
 
@@ -21,6 +21,8 @@ pub struct Enclosed {
     pub why: String,
     /// How it is held to its limits.
     pub bounds: Bounds,
+    /// The number of its account, where it has one of its own.
+    pub account: Option<u32>,
 }
 
 /// How a program is contained.
@@ -30,6 +32,8 @@ pub struct Containment {
     pub level: Level,
     /// Why it is no higher one; empty where there is none, or its file says so.
     pub why: String,
+    /// The number of its account, where it has one of its own.
+    pub account: Option<u32>,
     /// Whether its file turns the sandbox off.
     pub is_off: bool,
     /// What nothing bounds of what it takes of the machine, and why; empty where all is bounded.
@@ -68,15 +72,26 @@ impl Containment {
     /// Of a program that runs.
     #[must_use]
     pub fn of(sandbox: &Sandbox, enclosed: Enclosed) -> Containment {
-        let Enclosed { level, why, bounds } = enclosed;
+        let Enclosed { level, why, bounds, account } = enclosed;
         let (is_off, unbounded) = (sandbox.demand == Demand::None, bounds.missing().unwrap_or_default());
-        Containment { level, why, is_off, unbounded, lacks: Lacks::default() }
+        Containment { level, why, account, is_off, unbounded, lacks: Lacks::default() }
     }
 
     /// The same, with what the program was refused by now, and what it needs by what is on this machine now.
     #[must_use]
     pub fn with(self, refusals: &Refusals) -> Containment {
         Containment { lacks: refusals.lacks(), ..self }
+    }
+
+    /// What the description of its agent says of it.
+    #[must_use]
+    pub fn described(&self) -> ContainmentLevel {
+        match (self.is_off, self.level) {
+            (true, _) | (false, Level::None) => ContainmentLevel::Not,
+            (false, Level::Account) => ContainmentLevel::Account,
+            (false, Level::Landlock) => ContainmentLevel::Landlock,
+            (false, Level::Namespaces) => ContainmentLevel::Wholly,
+        }
     }
 
     /// What it is contained by: what it reaches, not what it takes of the machine.
@@ -87,6 +102,11 @@ impl Containment {
             (_, Level::Namespaces, _) => "contained".to_owned(),
             (_, Level::Landlock, "") => "contained (Landlock only)".to_owned(),
             (_, Level::Landlock, why) => format!("contained (Landlock only: {why})"),
+            (_, Level::Account, why) => {
+                let number = self.account.map(|number| format!(", {number}")).unwrap_or_default();
+                let why = if why.is_empty() { String::new() } else { format!(": {why}") };
+                format!("contained (an account of its own only{number}{why})")
+            }
             (_, Level::None, "") => "not contained".to_owned(),
             (_, Level::None, why) => format!("not contained: {why}"),
         }
@@ -198,7 +218,7 @@ mod tests {
     use super::*;
 
     fn enclosed() -> Enclosed {
-        Enclosed { level: Level::Namespaces, why: String::new(), bounds: Bounds::default() }
+        Enclosed { level: Level::Namespaces, why: String::new(), bounds: Bounds::default(), account: None }
     }
 
     #[test]
@@ -224,16 +244,27 @@ mod tests {
             (&best, Level::Namespaces, "", "contained"),
             (&best, Level::Landlock, why, "contained (Landlock only: this machine makes no user namespaces)"),
             (&best, Level::Landlock, "", "contained (Landlock only)"),
+            (&best, Level::Account, "", "contained (an account of its own only, 7)"),
+            (
+                &best,
+                Level::Account,
+                why,
+                "contained (an account of its own only, 7: this machine makes no user namespaces)",
+            ),
             (&best, Level::None, why, "not contained: this machine makes no user namespaces"),
             (&best, Level::None, "", "not contained"),
             (&off, Level::None, why, "off (sandbox: none)"),
         ];
         for (sandbox, level, why, told) in cases {
-            let enclosed = Enclosed { level, why: why.to_owned(), bounds: Bounds::default() };
-            assert_eq!(Containment::of(sandbox, enclosed).to_string(), told);
+            let account = (level == Level::Account).then_some(7);
+            let enclosed = Enclosed { level, why: why.to_owned(), bounds: Bounds::default(), account };
+            let containment = Containment::of(sandbox, enclosed);
+            assert_eq!(containment.to_string(), told);
+            let is_contained = containment.described() != ContainmentLevel::Not;
+            assert_eq!(is_contained, told.starts_with("contained"), "the description says the same");
         }
         let bounds = Bounds { processes: Bound::Nothing, why: "no control groups".to_owned(), ..Bounds::default() };
-        let enclosed = Enclosed { level: Level::Namespaces, why: String::new(), bounds };
+        let enclosed = Enclosed { bounds, ..enclosed() };
         let told = Containment::of(&best, enclosed).to_string();
         assert_eq!(told, "contained; not bounded: the number of its processes (no control groups)");
     }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::ending::meaning;
+
 /// Why a tool server failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
@@ -12,10 +14,12 @@ pub enum Fault {
     #[error("there is no program {0:?}")]
     NoProgram(String),
     /// Its program ended before it answered.
-    #[error("its program ended before it answered, with exit status {status}")]
+    #[error("its program ended before it answered, with exit status {status}{}", told(.status, .ran_out))]
     Ended {
         /// How.
         status: i32,
+        /// Whether it was killed for the memory that it took.
+        ran_out: bool,
         /// What it said last on standard error; only for the owner of its node ([`Fault::in_full`]).
         said: String,
     },
@@ -31,6 +35,12 @@ pub enum Fault {
     /// The call was not dispatched: the tools may have changed since the listing.
     #[error("its tools change all the time")]
     Stale,
+}
+
+/// What an exit code says, as it follows that.
+fn told(status: &i32, ran_out: &bool) -> String {
+    let why = if *ran_out { Some("it was killed: it took more memory than it may") } else { meaning(*status) };
+    why.map(|why| format!(": {why}")).unwrap_or_default()
 }
 
 impl Fault {

@@ -10,6 +10,7 @@
 
 pub mod admission;
 pub mod agent;
+mod agent_status;
 pub mod agents;
 pub mod binding;
 mod bound_tools;
@@ -19,6 +20,7 @@ mod control;
 pub mod cost_budget;
 pub mod definition;
 mod echo;
+mod ending;
 mod fault;
 pub mod groups;
 mod hard;
@@ -52,8 +54,8 @@ pub use control::Control;
 pub use echo::Echo;
 pub use hard::HardStatus;
 pub use host::{
-    AgentStatus, Binding, Builtins, Connect, Host, Loaded, NodeModels, Ports, Scheduling, SoftRuntime, StartError,
-    TurnStatus,
+    AgentStatus, Binding, Builtins, Connect, Host, Loaded, NodeModels, Ports, Scheduling, ServerOf, SoftRuntime,
+    StartError, TurnStatus, containment_of, enclosed,
 };
 pub use needs::{Advice, Needs};
 pub use process::ShownCard;

@@ -36,8 +36,21 @@ pub enum Loaded {
     Agent(Arc<dyn Agent>),
 }
 
+/// Whose tool server it is.
+#[derive(Debug, Clone, Copy)]
+pub struct ServerOf<'a> {
+    /// The agent; empty for who only looks.
+    pub agent: &'a str,
+    /// Its name in the agent's file.
+    pub server: &'a str,
+    /// Where relative paths of the file start.
+    pub folder: &'a Path,
+    /// KiB of memory that each process of its program may write to, by the agent's contract; 0 for any.
+    pub memory_kib: u64,
+}
+
 /// Connects an agent to a tool server, with its granted secrets.
-pub type Connect = Arc<dyn Fn(&str, &ToolServerSpec, &Path, ServerSecrets) -> Arc<dyn ToolServer> + Send + Sync>;
+pub type Connect = Arc<dyn Fn(ServerOf<'_>, &ToolServerSpec, ServerSecrets) -> Arc<dyn ToolServer> + Send + Sync>;
 
 /// The tool server of simulations, which cannot connect.
 struct Nowhere;
@@ -106,7 +119,7 @@ impl Ports {
     pub fn none() -> Ports {
         Ports {
             secrets: Arc::new(|_| Ok(None)),
-            connect: Arc::new(|_, _, _, _| Arc::new(Nowhere)),
+            connect: Arc::new(|_, _, _| Arc::new(Nowhere)),
             memories: None,
             models: Vec::new(),
             labels: Vec::new(),

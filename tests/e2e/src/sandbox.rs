@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-use althing_testing::{remedy, skip};
+use althing_testing::{BARE, remedy, skip};
 
 use super::python::done;
 use super::{COMMAND_MAX, Machine, Node, Running, UP_MAX, binary};
@@ -48,11 +48,38 @@ pub fn forbids_namespaces() -> bool {
     tried.inspect_err(|why| skip(&format!("namespaces cannot be forbidden: {why}"), remedy::ROOT)).is_ok()
 }
 
+/// The machine's own Python, which every account may execute; none, with the reason printed, where there is none.
+pub fn everybodys_interpreter() -> Option<PathBuf> {
+    let found = Path::new("/usr/bin/python3").canonicalize();
+    found.inspect_err(|why| skip(&format!("no Python for every account: {why}"), remedy::PYTHON)).ok()
+}
+
+/// Whether a node can be started where nobody makes namespaces, where there is no Landlock, and which may give its programs
+/// accounts of their own; if not, the reason is printed.
+pub fn gives_accounts(python: &Path) -> bool {
+    let takes = "import os; os.setgroups([]); os.setresgid(*3 * [1900000003]); os.setresuid(*3 * [1900000003])";
+    let tried = done(Command::new(python).args(["-c", BARE]).arg(python).args(["-c", takes]));
+    tried.inspect_err(|why| skip(&format!("no accounts for programs: {why}"), remedy::ROOT)).is_ok()
+}
+
 impl Machine {
+    /// Starts a node as [`Machine::up_alone`], where nobody makes namespaces and there is no Landlock.
+    pub fn up_bare(&self, python: &Path) -> Node {
+        let mut command = self.command(python);
+        command.args(["-c", BARE]);
+        self.started(command)
+    }
+
     /// Starts a node as [`Machine::up_alone`], where nobody makes namespaces: its programs are enclosed by Landlock, if at all.
     pub fn up_without_namespaces(&self) -> Node {
         let mut command = self.command(Path::new("unshare"));
-        command.args(["-Ur", "sh", "-c", ALONE]).arg(binary()).arg("--data").arg(self.data());
+        command.args(["-Ur", "sh", "-c", ALONE]);
+        self.started(command)
+    }
+
+    /// The node that a command starts which is given the program of nodes.
+    fn started(&self, mut command: Command) -> Node {
+        command.arg(binary()).arg("--data").arg(self.data());
         command.args(["--json", "up", "--no-lan", "--gateway", "127.0.0.1:0", "--listen", "/ip4/127.0.0.1/tcp/0"]);
         let mut running = Running::start(&mut command);
         let Some(line) = running.line(UP_MAX) else { panic!("no node: {:?}", running.end(COMMAND_MAX)) };

@@ -15,6 +15,10 @@ pub use cache::cache;
 pub use night::at_night;
 pub use vectors::public_vectors;
 
+/// A program of Python that executes its arguments as on a machine where nobody makes namespaces of users and whose kernel has
+/// no Landlock: their calls are answered as such a machine answers them. It takes root.
+pub const BARE: &str = include_str!("bare.py");
+
 use std::io::Write as _;
 use std::panic::Location;
 

@@ -12,6 +12,7 @@ use serde_json::Value;
 use crate::args::{Adopt, is_address};
 use crate::commands::agreement::asked;
 use crate::commands::needs::{self, Next, Rounds};
+use crate::commands::panes::exposed;
 use crate::commands::{Out, rows, table, text};
 use crate::exit::{Failure, code};
 use crate::paths::Paths;
@@ -246,7 +247,9 @@ fn shown(adopted: &Value) -> String {
                 .to_owned()
         }
         None => "nothing was published: without --dry-run it would be".to_owned(),
-        Some(added) => format!("{} runs as {}", text(added, "name"), text(added, "id")),
+        Some(added) => {
+            format!("{}{} runs as {}", exposed(&added["status"]), text(added, "name"), text(added, "id"))
+        }
     };
     format!(
         "found    {} \"{}\"\nagent    {}, version {}\ncallers  {who}{}{}{}{}{}\n\n{}{left_out}\n\n{outcome}",

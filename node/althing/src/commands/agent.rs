@@ -8,6 +8,7 @@ use althing_td::AgentFile;
 use serde_json::{Value, json};
 
 use crate::args::{Agent, Run};
+use crate::commands::panes::exposed;
 use crate::commands::{Out, print_line, rows, table, text};
 use crate::exit::{Failure, code};
 use crate::paths::Paths;
@@ -21,9 +22,10 @@ pub async fn run(at: &Paths, agent: &Agent, out: &Out) -> Result<(), Failure> {
             out.show(&added, |added| {
                 let promise = promised(&added["status"]);
                 format!(
-                    "{} runs as {}\n{promise}its card: {}",
+                    "{} runs as {}\n{promise}{}its card: {}",
                     text(added, "name"),
                     text(added, "id"),
+                    exposed(&added["status"]),
                     text(added, "card")
                 )
             });
@@ -99,6 +101,7 @@ pub async fn hold(at: &Paths, run: &Run, out: &Out) -> Result<(), Failure> {
         match line {
             Some(RunLine::Runs(added)) => out.show(&added, |added| {
                 let promise = promised(&added["status"]);
+                let promise = promise + &exposed(&added["status"]);
                 format!("{} runs as {}\n{promise}Ctrl-C stops it", text(added, "name"), text(added, "id"))
             }),
             Some(RunLine::Status(status)) if out.json => print_line(&status.to_string()),

@@ -10,6 +10,20 @@ use crate::commands::{Out, attesting, rows, short, table, text};
 use crate::exit::{Failure, code};
 use crate::paths::Paths;
 
+/// What is shown of an agent.
+const HEAD: [&str; 11] = [
+    "name",
+    "can",
+    "node",
+    "class",
+    "turns",
+    "its node's load",
+    "grade",
+    "its programs",
+    "its node is",
+    "learned",
+    "score",
+];
 /// Characters of what a tool does that are shown.
 const ABOUT_CHARS_MAX: usize = 80;
 /// Tools that are shown to people.
@@ -67,20 +81,14 @@ fn people(found: &Value) -> String {
             agent["turns"].as_u64().map_or_else(String::new, |turns| turns.to_string()),
             format!("{:.2}", agent["load"].as_f64().unwrap_or(0.0)),
             text(&agent["machine"], "grade"),
+            text(agent, "containment"),
             text(agent, "status"),
             format!("{}, {}", text(agent, "learned"), ago(agent["heardMsAgo"].as_u64().unwrap_or(0))),
             agent["score"].as_f64().map_or_else(String::new, |score| format!("{score:.2}")),
         ]
     };
     let all: Vec<Vec<String>> = rows(found, "agents").iter().map(cells).collect();
-    let mut shown = if all.is_empty() {
-        String::new()
-    } else {
-        table(
-            &["name", "can", "node", "class", "turns", "its node's load", "grade", "its node is", "learned", "score"],
-            &all,
-        )
-    };
+    let mut shown = if all.is_empty() { String::new() } else { table(&HEAD, &all) };
     shown.push_str(&of_tools(found));
     let cells = |thing: &Value| {
         let can: Vec<&str> = rows(thing, "can").iter().filter_map(Value::as_str).collect();

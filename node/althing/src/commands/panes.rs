@@ -101,6 +101,19 @@ fn base(agent: &Value) -> Vec<String> {
     ["name", "runtime", "state"].map(|name| text(agent, name)).to_vec()
 }
 
+/// What is said at once of an agent that was added, on a line of its own with its end: which of its programs are contained less than
+/// machines can, and why; nothing where all are contained as far as can be.
+pub fn exposed(status: &Value) -> String {
+    let programs = rows(status, "containment");
+    let less = programs.iter().filter(|program| program["level"] != "namespaces");
+    let each = less.map(|program| match text(program, "program") {
+        own if own == "runtime" => format!("its program: {}", text(program, "how")),
+        other => format!("its program {other}: {}", text(program, "how")),
+    });
+    let each: Vec<String> = each.collect();
+    if each.is_empty() { String::new() } else { format!("sandbox: {}\n", each.join("; ")) }
+}
+
 /// How an agent's programs are contained: in one way, or each in its own.
 fn sandbox(agent: &Value) -> String {
     let programs = rows(agent, "containment");
@@ -135,9 +148,9 @@ fn turns(agent: &Value) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
-    use super::refusals;
+    use super::{exposed, refusals};
 
     #[test]
     fn a_program_that_was_refused_something_has_a_line() {
@@ -160,5 +173,21 @@ mod tests {
             "guide (tools.z) was refused: read /0; its file would grant it by sandbox: { read: [/0] }".to_owned(),
         ];
         assert_eq!(refusals(&list), expected);
+    }
+
+    #[test]
+    fn who_adds_an_agent_is_told_on_one_line_which_of_its_programs_are_contained_less_than_can_be() {
+        let program = |name: &str, level: &str, how: &str| json!({ "program": name, "level": level, "how": how });
+        let well = program("tools.well", "namespaces", "contained");
+        assert_eq!(exposed(&json!({ "containment": [well] })), "");
+        assert_eq!(exposed(&Value::Null), "");
+        let all = [
+            program("runtime", "none", "off (sandbox: none)"),
+            program("tools.maps", "landlock", "contained (Landlock only: no namespaces)"),
+            well,
+        ];
+        let said = exposed(&json!({ "containment": all }));
+        let expected = "sandbox: its program: off (sandbox: none); its program tools.maps: contained (Landlock only: no namespaces)\n";
+        assert_eq!(said, expected);
     }
 }

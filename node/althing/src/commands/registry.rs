@@ -8,6 +8,7 @@ use crate::args::{Install, MarkArgs, Publish, Registry, Release, Uninstall, Upda
 use crate::commands::adopt::{callers, who};
 use crate::commands::agent::escape;
 use crate::commands::agreement::{agree, of_release};
+use crate::commands::panes::exposed;
 use crate::commands::{Out, attesting, org, receipts, rows, staging, table, text, time};
 use crate::exit::Failure;
 use crate::paths::Paths;
@@ -225,7 +226,8 @@ async fn done<T: Serialize>(at: &Paths, path: &str, request: &T, out: &Out) -> R
             let (name, version) = (text(added, "name"), text(done, "version"));
             return format!("{name} {version} is installed\nnext: althing workflow run GROUP {name} INPUT");
         }
-        format!("{} {} runs as {}", text(added, "name"), text(done, "version"), text(added, "id"))
+        let exposed = exposed(&added["status"]);
+        format!("{exposed}{} {} runs as {}", text(added, "name"), text(done, "version"), text(added, "id"))
     });
     Ok(())
 }

@@ -10,6 +10,7 @@ use althing_execution::{Builtins, Host};
 use althing_protocol::SecretKey;
 use althing_simnet::{LinkConfig, SimNet};
 use althing_store::MemoryStore;
+use althing_td::ContainmentLevel;
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::sync::watch;
@@ -151,6 +152,38 @@ async fn what_runs_once_is_not_started_again() {
     node.shut_down().await;
 }
 
+/// What a description says of a program is what its node says of it, and it is signed again only when that changes.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_description_says_how_the_program_of_its_agent_is_contained_here() {
+    let folder = TempDir::new().expect("a folder");
+    let (node, _owner) = started(folder.path()).await;
+    let network = node.network().to_owned();
+    let kept = |name: &str| known(&node, name).expect("it is kept");
+    for (name, on_port) in [("enclosed", false), ("bare", true)] {
+        node.agents.add(program(name, on_port), folder.path(), None, true).await.expect("it is added");
+        let ran = node.agents.status(name).expect("it runs").containment["runtime"].described();
+        assert_eq!(kept(name).contained(&network), Some(ran), "{name}");
+        let id = publish::agent_id(&node.owner(), &kept(name).file).expect("an id");
+        let published = node.discovery.describe(&id).expect("it is published").description.contained();
+        assert_eq!(published, Some(ran), "{name}");
+        assert!(!on_port || ran == ContainmentLevel::Not, "its file turns the sandbox off");
+    }
+    let before = kept("enclosed");
+    node.agents.end_all("the node starts again").await.expect("they end");
+    node.agents.start_stored().await.expect("as a new start does");
+    assert_eq!(kept("enclosed").description, before.description, "it says the same, and is not signed again");
+    // The machine could do something else when it was signed.
+    let said = before.contained(&network);
+    let other =
+        if said == Some(ContainmentLevel::Account) { ContainmentLevel::Landlock } else { ContainmentLevel::Account };
+    let other = before.signed_with((&[], Some(other)), &node.owner(), &network, NOW_MS).expect("it is signed");
+    publish::write(node.store.as_ref(), &other).await.expect("written");
+    node.agents.end_all("the node starts again").await.expect("they end");
+    node.agents.start_stored().await.expect("as a new start does");
+    assert_eq!(kept("enclosed").contained(&network), said);
+    node.shut_down().await;
+}
+
 /// Nobody has agreed to what the servers of tools list now.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_whose_tools_were_not_kept_is_not_given_those_of_now() {
@@ -163,7 +196,10 @@ async fn an_agent_whose_tools_were_not_kept_is_not_given_those_of_now() {
     node.agents.remove("helper").await.expect("it is removed");
     publish::write(node.store.as_ref(), &without).await.expect("written");
     node.agents.start_stored().await.expect("as a new start does");
+    assert_eq!(node.agents.starting().get("helper"), Some(&"srt"), "it is not started yet");
+    assert!(node.agents.failed().is_empty(), "and has not failed");
     node.agents.retry_failed().await.expect("it is tried");
+    assert!(node.agents.starting().is_empty(), "it was started");
     assert!(node.agents.status("helper").is_none(), "it does not run");
     let why = node.agents.failed()["helper"].clone();
     assert!(why.contains("`althing agent remove helper` and `althing agent add FILE`"), "{why}");

@@ -1,4 +1,5 @@
-//! The tools that agents expose: what their descriptions say of them, and how that follows the servers of the tools.
+//! What the descriptions of agents say of how they run here: the tools that they expose, and how their programs are contained;
+//! and how that follows the servers of the tools, and the programs.
 //!
 //! An agent of the built-in `tools` is there for its tools, and exposes all of them. Another agent keeps its tools to itself,
 //! unless its file says otherwise (`expose`).
@@ -7,8 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use std::time::Duration;
 
-use althing_execution::BoundTool;
-use althing_td::{AgentFile, DESCRIPTION_CHARS_MAX, ExposedTool, RuntimeSpec, TITLE_CHARS_MAX};
+use althing_execution::{BoundTool, Containment, containment_of};
+use althing_td::{
+    AgentFile, ContainmentLevel, DESCRIPTION_CHARS_MAX, Demand, ExposedTool, RuntimeSpec, TITLE_CHARS_MAX,
+    ToolServerSpec,
+};
 use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -17,13 +21,13 @@ use super::Agents;
 use crate::adopt::{id, line, text};
 use crate::error::NodeError;
 use crate::identity::Identity;
-use crate::publish::StoredAgent;
+use crate::publish::{self, StoredAgent};
 
 /// Between two looks at whether a server says that its tools have changed. Those of one that does not say so are listed
 /// as often as the cards of agents elsewhere are asked for.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// The descriptions of agents that expose tools, as they are signed now.
+/// The descriptions of agents that expose tools or have programs, as they are signed now.
 #[derive(Default)]
 pub(super) struct Exposing {
     signed: Mutex<BTreeMap<String, Signed>>,
@@ -33,7 +37,8 @@ pub(super) struct Exposing {
 struct Signed {
     file: AgentFile,
     tools: Vec<ExposedTool>,
-    /// The description, as it is stored of other agents.
+    contained: Option<ContainmentLevel>,
+    /// The description, as it is stored.
     description: String,
 }
 
@@ -49,6 +54,47 @@ impl Exposing {
     fn names(&self) -> Vec<String> {
         self.lock().keys().cloned().collect()
     }
+
+    /// The names of those that expose tools.
+    fn exposing(&self) -> Vec<String> {
+        self.lock().iter().filter(|(_, signed)| !signed.tools.is_empty()).map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Whether what may change at any moment is said of an agent, or is not known yet.
+    fn is_pending(&self) -> bool {
+        self.lock().values().any(|signed| !signed.tools.is_empty() || signed.contained.is_none())
+    }
+
+    /// Gives an agent the description that was signed when it was started; whether that is another one. One that exposes no tools
+    /// and has no programs keeps its own.
+    pub fn keep_description(&self, added: &mut StoredAgent) -> bool {
+        let signed = self.lock().get(&added.file.name).map(|signed| signed.description.clone());
+        let Some(signed) = signed.filter(|signed| *signed != added.description) else { return false };
+        added.description = signed;
+        true
+    }
+}
+
+/// What the description of an agent says of its programs, of which those are known that ran; none where none did, or there is none.
+pub(crate) fn contained(file: &AgentFile, known: &BTreeMap<String, Containment>) -> Option<ContainmentLevel> {
+    let known = known.values().map(Containment::described);
+    let off = demands(file).any(|demand| demand == Demand::None).then_some(ContainmentLevel::Not);
+    known.chain(off).min()
+}
+
+/// Whether an agent has programs.
+fn has_programs(file: &AgentFile) -> bool {
+    demands(file).next().is_some()
+}
+
+/// What the programs of an agent ask of their sandboxes.
+pub(crate) fn demands(file: &AgentFile) -> impl Iterator<Item = Demand> + '_ {
+    let own = if let RuntimeSpec::Process { sandbox, .. } = &file.runtime { Some(sandbox.demand) } else { None };
+    let tools = file.tools.values().filter_map(|server| match server {
+        ToolServerSpec::Command { sandbox, .. } => Some(sandbox.demand),
+        _ => None,
+    });
+    own.into_iter().chain(tools)
 }
 
 /// The tools that an agent exposes, as its description says. Their ids are their names, where the agent is one server of
@@ -89,43 +135,67 @@ fn expose(tool: &BoundTool, is_alone: bool) -> Option<ExposedTool> {
 }
 
 impl Exposing {
-    /// The agent with the description that these tools give it; signed again only if that changed.
+    /// The agent with the description that these tools give it, and what is known of its programs; signed again only if that
+    /// changed.
     pub fn described(
         &self,
         added: &StoredAgent,
-        bound: &[BoundTool],
+        (bound, known): (&[BoundTool], &BTreeMap<String, Containment>),
         identity: &Identity,
         now_ms: u64,
     ) -> Result<StoredAgent, NodeError> {
         let (file, owner, network) = (&added.file, identity.owner(), identity.network());
         let tools = exposed(file, bound);
-        if tools.is_empty() {
+        if tools.is_empty() && !has_programs(file) {
             self.forget(&file.name);
             return Ok(added.clone());
         }
         let mut all = self.lock();
-        if let Some(known) = all.get(&file.name).filter(|known| known.tools == tools && known.file == *file) {
-            let same = StoredAgent { description: known.description.clone(), ..added.clone() };
-            if same.is_signed(&owner, network) {
-                return Ok(same);
-            }
-        }
-        let anew = added.clone().signed_with(&tools, &owner, network, now_ms)?;
-        let signed = Signed { file: file.clone(), tools, description: anew.description.clone() };
+        let before = all.get(&file.name).filter(|before| before.file == *file);
+        let now = match before {
+            Some(before) => StoredAgent { description: before.description.clone(), ..added.clone() },
+            None => added.clone(),
+        };
+        // Until a program ran here, what was true when one ran last is as good as nothing.
+        let last = || now.contained(network).filter(|_| has_programs(file));
+        let contained = contained(file, known).or_else(last);
+        let anew = now.signed_with((&tools, contained), &owner, network, now_ms)?;
+        let signed = Signed { file: file.clone(), tools, contained, description: anew.description.clone() };
         all.insert(file.name.clone(), signed);
         self.begun.notify_one();
         Ok(anew)
     }
 
-    /// Whether an agent's description says what follows from these tools.
-    pub fn is_current(&self, name: &str, bound: &[BoundTool]) -> bool {
-        self.lock().get(name).is_none_or(|known| exposed(&known.file, bound) == known.tools)
+    /// Whether an agent's description says what follows from these tools, and from what is known of its programs.
+    pub fn is_current(&self, name: &str, bound: &[BoundTool], known: &BTreeMap<String, Containment>) -> bool {
+        self.lock().get(name).is_none_or(|signed| {
+            let same = contained(&signed.file, known).is_none_or(|contained| Some(contained) == signed.contained);
+            same && exposed(&signed.file, bound) == signed.tools
+        })
+    }
+}
+
+/// Publishes an agent again if its tools, or how its programs are contained, are not what its description says.
+async fn changed(agents: &Agents, name: &str) -> Result<(), NodeError> {
+    let is_current =
+        || agents.exposing.is_current(name, &agents.bound_tools(name), &containment_of(&agents.host, name));
+    if is_current() {
+        return Ok(());
+    }
+    let _changing = agents.changing.lock().await;
+    // It may have been removed or replaced meanwhile.
+    if is_current() || agents.status(name).is_none() {
+        return Ok(());
+    }
+    match publish::all(agents.store.as_ref())?.iter().find(|added| added.file.name == name) {
+        Some(added) => agents.publish(added),
+        None => Ok(()),
     }
 }
 
 /// Follows the tools that agents expose: one that its server changes, or offers no more, is taken out of the agent's
-/// description, which is signed and published again. `list`: between two listings of a server that does not say when its
-/// tools change.
+/// description, which is signed and published again; as it is when the agent's programs are contained otherwise than it says.
+/// `list`: between two listings of a server that does not say when its tools change, and between two looks at programs.
 pub(crate) async fn follow_tools(agents: &Agents, list: Duration) {
     let mut listed = Instant::now();
     loop {
@@ -134,16 +204,16 @@ pub(crate) async fn follow_tools(agents: &Agents, list: Duration) {
             agents.exposing.begun.notified().await;
             continue;
         }
-        tokio::time::sleep(LOOK.min(list)).await;
+        tokio::time::sleep(if agents.exposing.is_pending() { LOOK.min(list) } else { list }).await;
         let all = listed.elapsed() >= list;
         if all {
             listed = Instant::now();
         }
-        let tools: Vec<_> = names.iter().filter_map(|name| agents.host.tools(name)).collect();
+        let tools: Vec<_> = agents.exposing.exposing().iter().filter_map(|name| agents.host.tools(name)).collect();
         futures::future::join_all(tools.iter().map(|tools| tools.relist(all))).await;
         for name in names {
-            if let Err(error) = agents.tools_changed(&name).await {
-                tracing::error!(agent = name, %error, "what an agent's tools have become could not be published");
+            if let Err(error) = changed(agents, &name).await {
+                tracing::error!(agent = name, %error, "what an agent's tools or programs have become could not be published");
             }
         }
     }
@@ -151,6 +221,8 @@ pub(crate) async fn follow_tools(agents: &Agents, list: Duration) {
 
 #[cfg(test)]
 mod tests {
+    use althing_execution::{Enclosed, Level};
+    use althing_td::Sandbox;
     use serde_json::json;
 
     use super::*;
@@ -167,6 +239,34 @@ mod tests {
             "contract": { "class": { "latency": "srt" } },
         });
         AgentFile::parse(&file.to_string()).expect("an agent file")
+    }
+
+    fn ran(level: Level, is_off: bool) -> Containment {
+        let sandbox = Sandbox { demand: if is_off { Demand::None } else { Demand::Best }, ..Sandbox::default() };
+        let (why, bounds, account) = Default::default();
+        Containment::of(&sandbox, Enclosed { level, why, bounds, account })
+    }
+
+    #[test]
+    fn a_description_says_of_programs_what_the_least_contained_of_them_is() {
+        let known = |all: &[(&str, Level)]| -> BTreeMap<String, Containment> {
+            all.iter().map(|(name, level)| ((*name).to_owned(), ran(*level, false))).collect()
+        };
+        let mut two = file(&["a", "b"], "tools");
+        assert_eq!(contained(&two, &known(&[])), None, "nothing ran yet");
+        assert_eq!(contained(&two, &known(&[("tools.a", Level::Namespaces)])), Some(ContainmentLevel::Wholly));
+        let both = known(&[("tools.a", Level::Namespaces), ("tools.b", Level::Account)]);
+        assert_eq!(contained(&two, &both), Some(ContainmentLevel::Account));
+        let none = known(&[("tools.a", Level::Landlock), ("tools.b", Level::None)]);
+        assert_eq!(contained(&two, &none), Some(ContainmentLevel::Not));
+        let Some(ToolServerSpec::Command { sandbox, .. }) = two.tools.get_mut("b") else { panic!("a program") };
+        sandbox.demand = Demand::None;
+        assert_eq!(contained(&two, &known(&[])), Some(ContainmentLevel::Not), "its file says so");
+        let mut alone = file(&["a"], "echo");
+        alone.tools.clear();
+        assert!(!has_programs(&alone));
+        let off = BTreeMap::from([("tools.a".to_owned(), ran(Level::Namespaces, true))]);
+        assert_eq!(contained(&file(&["a"], "tools"), &off), Some(ContainmentLevel::Not));
     }
 
     #[test]

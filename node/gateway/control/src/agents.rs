@@ -78,6 +78,7 @@ fn row(agent: &AgentStatus) -> Value {
         "containment": agent.containment.iter().map(|(program, how)| json!({
             "program": program,
             "contained": how.level != Level::None,
+            "level": how.level,
             "how": how.to_string(),
             "refused": how.lacks.refused.iter().map(|advice| json!({
                 "access": advice.refusal.access,
@@ -112,7 +113,10 @@ pub async fn ps(State(node): State<Arc<Node>>) -> Json<Value> {
     // What is started anew runs already before it is no failure any more.
     let failed = failed.iter().filter(|(name, _)| agents.iter().all(|agent| agent.name != **name));
     let failed = failed.map(|(name, why)| json!({ "name": name, "state": "failed", "why": why }));
-    Json(json!({ "agents": agents.iter().map(row).chain(failed).collect::<Vec<_>>() }))
+    let starting = node.agents.starting();
+    let starting = starting.iter().filter(|(name, _)| agents.iter().all(|agent| agent.name != **name));
+    let starting = starting.map(|(name, class)| json!({ "name": name, "class": class, "state": "starting" }));
+    Json(json!({ "agents": agents.iter().map(row).chain(starting).chain(failed).collect::<Vec<_>>() }))
 }
 
 /// Ends an agent when its client disconnects.

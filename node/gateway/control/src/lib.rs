@@ -298,6 +298,7 @@ fn row(found: &Found) -> Value {
         "name": found.candidate.verified.agent.name(),
         "title": found.candidate.description.title(),
         "description": found.candidate.description.description(),
+        "containment": found.candidate.description.contained().map(|contained| contained.words()),
         "node": found.node.did(),
         "capabilities": capabilities.collect::<Vec<_>>(),
         "load": f64::from(found.load_permille) / 1_000.0,

@@ -6,7 +6,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use althing_calls::{Among, BINDING, Callee, LATENCY, OperationError, OwnCard, Reply};
 use althing_edge::{host, problem};
 use althing_protocol::{PublicKey, SecretKey, VerifiedAgent, digest};
-use althing_td::{CardContext, Description, Interface, card, kid, sign_card};
+use althing_td::{CardContext, ContainmentLevel, Description, Interface, card, kid, sign_card};
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -21,6 +21,8 @@ use crate::Gateway;
 const EVIDENCE: &str = "https://althing.dev/ext/evidence/v1";
 /// The extension with the nodes that host the agent, in extended cards.
 const HOSTS: &str = "https://althing.dev/ext/hosts/v1";
+/// The extension that says how the programs of the agent are contained.
+const CONTAINMENT: &str = "https://althing.dev/ext/containment/v1";
 /// Nodes that it names.
 const HOSTS_MAX: usize = 64;
 /// The last day that an HTTP date can name, in Unix milliseconds: 9999-12-31.
@@ -109,7 +111,9 @@ pub(crate) fn signed(shown: &Shown<'_>, key: &SecretKey) -> Result<String, Opera
     let id = &shown.verified.agent;
     let own = shown.own.extensions.iter().map(|extension| json!(extension));
     let hosts = shown.hosts.as_deref().map(hosts);
-    let extensions = [evidence(shown.verified), latency(shown.class)].into_iter().chain(hosts).chain(own).collect();
+    let contained = shown.description.contained().map(contained);
+    let extensions = [evidence(shown.verified), latency(shown.class)].into_iter();
+    let extensions = extensions.chain(contained).chain(hosts).chain(own).collect();
     let context = CardContext {
         interfaces: interfaces(&id.to_string(), shown.gateway),
         provider: None,
@@ -154,6 +158,16 @@ pub(crate) fn with_own(described: &[String], own: &[String]) -> Vec<String> {
 fn hosts(nodes: &[PublicKey]) -> Value {
     let nodes: Vec<String> = nodes.iter().take(HOSTS_MAX).map(PublicKey::did).collect();
     json!({ "uri": HOSTS, "description": "The nodes that host the agent now.", "params": { "nodes": nodes } })
+}
+
+/// How the agent's programs are contained on its node, as its description says.
+fn contained(contained: ContainmentLevel) -> Value {
+    json!({
+        "uri": CONTAINMENT,
+        "description": "How the programs of the agent are contained where it runs, the least of them: `contained`, `contained by \
+                        Landlock only`, `contained by an account of its own only` or `not contained`.",
+        "params": { "containment": contained.words() },
+    })
 }
 
 /// How the agent runs, if that is known, and that its callers may say how long they wait.

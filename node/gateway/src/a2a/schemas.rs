@@ -2,6 +2,7 @@
 //! is what only the JSON bindings have.
 
 use althing_grpc::schemas::{BASE, operations, reference, schema};
+use althing_td::ContainmentLevel;
 use serde_json::{Map, Value, json};
 
 /// Every schema that a document refers to, by name.
@@ -185,12 +186,19 @@ fn json_rpc_response() -> Value {
 
 fn agent_list() -> Value {
     let text = |about: &str| json!({ "type": "string", "description": about });
+    let mut levels: Vec<Value> = ContainmentLevel::ALL.map(|level| json!(level.words())).into();
+    levels.push(Value::Null);
     let agent = json!({
         "type": "object",
         "properties": {
             "id": text("urn:althing:PUBLISHER:NAME"),
             "name": text("The last part of the id"),
             "title": text("What its publisher calls it"),
+            "containment": {
+                "type": ["string", "null"],
+                "enum": levels,
+                "description": "How its programs are contained on that node; null where it has none, or does not say",
+            },
             "node": text("The did:key of a node that hosts it"),
             "card": text("The address of its card"),
         },

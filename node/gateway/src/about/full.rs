@@ -81,6 +81,10 @@ fn entry(agent: &Named, base: &str) -> String {
          - MCP: {base}/mcp, the tool call_agent with the agent {id}\n\
          - Web of Things: {thing}, POST {thing}/actions/chat\n"
     );
+    if let Some(contained) = described.and_then(Description::contained) {
+        // Text takes text.
+        let _ = writeln!(entry, "- programs: {mark}{}", contained.words());
+    }
     let skills = described.map(Description::capabilities).unwrap_or_default();
     let mut shown = 0;
     for skill in skills.iter().map(|skill| skill_of(skill, mark, &thing)) {

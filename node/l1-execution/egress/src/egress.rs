@@ -6,7 +6,7 @@ use std::time::Duration;
 use althing_fetch::{Fetch, StreamLimits};
 use tokio::sync::Semaphore;
 
-use crate::told::Told;
+use crate::told::{Apart, Told, Traces};
 
 /// What one program may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,6 +45,7 @@ impl Bounds {
 pub struct Egress {
     pub(crate) fetch: Fetch,
     pub(crate) told: Told,
+    pub(crate) traces: Arc<dyn Traces>,
     pub(crate) bounds: Bounds,
     /// One for each connection that it may have.
     pub(crate) places: Arc<Semaphore>,
@@ -57,9 +58,16 @@ impl std::fmt::Debug for Egress {
 }
 
 impl Egress {
-    /// For one program: through this fetch, and with somebody who is told what it reaches.
+    /// For one program: through this fetch, and with somebody who is told what it reaches. Each connection is a trace.
     #[must_use]
     pub fn new(fetch: Fetch, told: Told, bounds: Bounds) -> Egress {
-        Egress { fetch, told, bounds, places: Arc::new(Semaphore::new(bounds.connections)) }
+        let places = Arc::new(Semaphore::new(bounds.connections));
+        Egress { fetch, told, traces: Arc::new(Apart), bounds, places }
+    }
+
+    /// The same, with its connections in these traces.
+    #[must_use]
+    pub fn within(self, traces: Arc<dyn Traces>) -> Egress {
+        Egress { traces, ..self }
     }
 }

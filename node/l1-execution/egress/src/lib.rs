@@ -39,4 +39,4 @@ pub use egress::{Bounds, Egress};
 pub use machine::rules::{RULES_MAX, RuleError, Rules, Verdict, place};
 pub use secret::{NoHeaderValue, SecretValue};
 pub use target::{Scheme, Target, TargetError};
-pub use told::{Event, Outcome, Told};
+pub use told::{Event, Outcome, Told, Traces};

@@ -17,7 +17,7 @@ pub(crate) async fn answer(egress: &Egress, target: &Target, request: Request<In
         return answers::local();
     }
     let asked = request.uri().path_and_query().map_or("", PathAndQuery::as_str);
-    let exchange = Exchange::begin(&egress.told, target.host(), target.port());
+    let exchange = Exchange::begin(&egress.told, &*egress.traces, target.host(), target.port());
     match target.url(asked) {
         Ok(url) => forward(egress, exchange, request, url, Some(target)).await,
         Err(why) => {

@@ -64,7 +64,7 @@ async fn connect(
 
 /// What a program asks for, if the agent file names the host.
 fn admitted(egress: &Egress, rules: &Rules, host: &str, port: u16) -> Result<Exchange, Box<Answer>> {
-    let exchange = Exchange::begin(&egress.told, host, port);
+    let exchange = Exchange::begin(&egress.told, &*egress.traces, host, port);
     match rules.allows(host, port) {
         Verdict::Allowed => Ok(exchange),
         Verdict::Denied { write } => {

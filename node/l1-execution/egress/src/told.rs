@@ -37,6 +37,27 @@ pub enum Outcome {
 /// Who is told of each [`Event`]; called in the middle of the work, so it does not block.
 pub type Told = Arc<dyn Fn(Event) + Send + Sync>;
 
+/// Which traces the connections of a program belong to; asked in the middle of the work, so it does not block.
+pub trait Traces: Send + Sync {
+    /// Whether a connection that begins now is told at all; where not, it has no span.
+    fn is_told(&self) -> bool;
+
+    /// Makes a span that begins now, and has no trace yet, a part of the trace that it belongs to. What it leaves as it is begins
+    /// a trace.
+    fn join(&self, span: &Span);
+}
+
+/// Each connection is a trace.
+pub(crate) struct Apart;
+
+impl Traces for Apart {
+    fn is_told(&self) -> bool {
+        true
+    }
+
+    fn join(&self, _: &Span) {}
+}
+
 /// What a program asked for, from the question to the last byte: a span, and events.
 pub(crate) struct Exchange {
     span: Span,
@@ -47,21 +68,30 @@ pub(crate) struct Exchange {
 }
 
 impl Exchange {
-    pub(crate) fn begin(told: &Told, host: &str, port: u16) -> Exchange {
+    pub(crate) fn begin(told: &Told, traces: &dyn Traces, host: &str, port: u16) -> Exchange {
+        let span = if traces.is_told() { Exchange::begun(host, port) } else { Span::none() };
+        if !span.is_none() {
+            traces.join(&span);
+        }
+        Exchange { span, told: told.clone(), host: host.to_owned(), port, is_over: AtomicBool::new(false) }
+    }
+
+    fn begun(host: &str, port: u16) -> Span {
         // The names are those of OpenTelemetry's conventions where there are any.
-        let span = tracing::info_span!(
+        tracing::info_span!(
+            parent: None,
             "egress",
             otel.kind = "client",
             server.address = host,
             server.port = port,
             network.transport = "tcp",
+            gen_ai.agent.name = tracing::field::Empty,
             althing.egress.outcome = tracing::field::Empty,
             althing.egress.sent = tracing::field::Empty,
             althing.egress.received = tracing::field::Empty,
             "error.type" = tracing::field::Empty,
             otel.status_description = tracing::field::Empty,
-        );
-        Exchange { span, told: told.clone(), host: host.to_owned(), port, is_over: AtomicBool::new(false) }
+        )
     }
 
     pub(crate) fn span(&self) -> Span {

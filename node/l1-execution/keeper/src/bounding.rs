@@ -14,7 +14,7 @@ use crate::descendants::family;
 use crate::failure::Failure;
 use crate::job::{Bound, Bounds, Level, Limits};
 use crate::machine::groups::{
-    Controller, Hierarchy, Home, NODE, hierarchies, home, is_exempt, keeper_of, name, settings,
+    Controller, Hierarchy, Home, NODE, hierarchies, home, is_exempt, keeper_of, killed_for_memory, name, settings,
 };
 use crate::pause::pause;
 
@@ -90,7 +90,12 @@ impl Bounding {
 
     /// How a program of a level is held to its limits.
     pub fn bounds(&self, limits: &Limits, level: Level) -> Bounds {
-        let counted = level == Level::Namespaces && !is_exempt(geteuid().is_root(), &text("/proc/self/uid_map"));
+        let counted = match level {
+            Level::Namespaces => !is_exempt(geteuid().is_root(), &text("/proc/self/uid_map")),
+            // With those of the same agent's other programs.
+            Level::Account => true,
+            Level::Landlock | Level::None => false,
+        };
         let bound = |is_asked: bool, controller, otherwise| match (is_asked, self.has(controller)) {
             (false, _) => Bound::Unasked,
             (true, true) => Bound::Group,
@@ -104,6 +109,11 @@ impl Bounding {
         let by_groups =
             [processor, memory, processes].iter().all(|bound| matches!(bound, Bound::Unasked | Bound::Group));
         Bounds { processor, memory, processes, why: if by_groups { String::new() } else { self.why.clone() } }
+    }
+
+    /// Whether a process in the groups was killed for the memory that all of them took.
+    pub fn ran_out(&self) -> bool {
+        self.groups.iter().any(|group| killed_for_memory(&text(group.folder.join("memory.events"))) > 0)
     }
 
     /// Kills what is in the groups; whether anything was.
@@ -220,15 +230,19 @@ fn move_all(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes the groups of keepers that are gone, if they are empty.
+/// Removes the groups of keepers that are gone, with what of their programs lives on there: who left its parent's session is not
+/// killed with the keeper.
 fn remove_left(at: &Path) {
     for entry in fs::read_dir(at).into_iter().flatten().flatten().take(GROUPS_MAX) {
         let Some(keeper) = keeper_of(&entry.file_name().to_string_lossy()) else { continue };
         let keeper = Pid::from_raw(keeper);
         // Of this id, it is that of an earlier keeper.
         if keeper == getpid() || kill(keeper, None::<Signal>) == Err(Errno::ESRCH) {
-            // An error means that something lives there.
-            let _ = fs::remove_dir(entry.path());
+            let left = Group { folder: entry.path(), controllers: BTreeSet::new() };
+            // The keeper of what this process cannot see (0) may live where it cannot see it either.
+            if !members(&left.folder).contains(&0) {
+                left.kill();
+            }
         }
     }
 }
@@ -311,10 +325,12 @@ mod tests {
 
     #[test]
     fn what_is_bounded_depends_on_the_groups_the_level_and_the_job() {
-        let limits = Limits { memory_kib: 1, processes: 1, files: 0, idle: false };
+        let limits = Limits { memory_kib: 1, processes: 1, ..Limits::default() };
         let without = Bounding { groups: Vec::new(), why: "none".to_owned() };
         let found = without.bounds(&limits, Level::Landlock);
         assert_eq!((found.processor, found.memory, found.processes), (Bound::Nothing, Bound::Limits, Bound::Nothing));
+        // Its account has no other processes.
+        assert_eq!(without.bounds(&limits, Level::Account).processes, Bound::Limits);
         let found = without.bounds(&Limits { idle: true, ..Limits::default() }, Level::Namespaces);
         assert_eq!((found.processor, found.memory, found.processes), (Bound::Limits, Bound::Unasked, Bound::Unasked));
         let folder = tempfile::tempdir().expect("a folder");

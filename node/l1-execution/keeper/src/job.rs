@@ -61,6 +61,8 @@ pub struct Limits {
     pub processes: u32,
     /// Descriptors that each process may have open at once (`RLIMIT_NOFILE`); 0, and at most: what the account may have.
     pub files: u32,
+    /// The longest that it may make a file, KiB (`RLIMIT_FSIZE`); 0: any. How many such files it makes, nothing bounds.
+    pub file_kib: u64,
     /// Behind all that is not: in the idle class of the scheduler, or with the highest nice value, and with the least share of a
     /// control group.
     pub idle: bool,
@@ -123,6 +125,19 @@ pub struct Enclosure {
     /// Ports of its own loopback, where it has one, at which the node listens: the sockets are handed to it by
     /// [`Descriptor::Listeners`], in this order.
     pub listen: Vec<u16>,
+    /// Under what it runs where the machine can enclose it by nothing else, and the node may change its account.
+    pub account: Option<Account>,
+}
+
+/// An account of a program's own: what the node's account keeps for itself is kept from the program.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Account {
+    /// The number of the user, and of its group. No name is needed, and nobody else has it.
+    pub id: u32,
+    /// What it must reach: where it starts, its program, and what its file and its arguments name; absolute.
+    pub needed: Vec<PathBuf>,
+    /// What its file names to be written; absolute.
+    pub written: Vec<PathBuf>,
 }
 
 /// How strongly a program is enclosed; the later, the stronger.
@@ -131,6 +146,8 @@ pub struct Enclosure {
 pub enum Level {
     /// It reaches whatever the account reaches.
     None,
+    /// An account of its own, and seccomp: files, as far as they are not everybody's, and signals; the machine's network by TCP.
+    Account,
     /// Landlock and seccomp: files, TCP ports, signals; the machine's network for nothing else.
     Landlock,
     /// Namespaces of its own (files, processes, network), and what `Landlock` has.
@@ -172,6 +189,8 @@ pub enum Told {
     Refused(Refusal),
     /// It was refused more than is told.
     MoreRefused,
+    /// A process of it was killed since all of them together took more memory than they may.
+    RanOut,
     /// It ended, and nothing of it is left.
     Ended {
         /// Its exit code, or 128 and the signal.

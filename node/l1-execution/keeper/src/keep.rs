@@ -6,6 +6,7 @@ use std::io::{self, Read as _};
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -20,6 +21,7 @@ use nix::sys::wait::{WaitStatus, waitpid};
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::{self, Gid, Pid, Uid, dup2_stdin, getegid, geteuid, getpid, pipe2, setsid};
 
+use crate::account::TemporaryFolder;
 use crate::bounding::Bounding;
 use crate::bridge::lead;
 use crate::channel::{give_listeners, read_job, tell};
@@ -31,7 +33,7 @@ use crate::linux::calls::reach;
 use crate::linux::namespaces::{NAMESPACES, enter};
 use crate::linux::sys;
 use crate::naming::Naming;
-use crate::program::{Obstacle, become_program, granted};
+use crate::program::{Obstacle, become_program, ends_with, granted};
 use crate::start::{NAME, begin_with_keeping};
 
 /// The descriptor of the bridge in the first process of namespaces, which has no others but the standard ones.
@@ -58,7 +60,7 @@ pub fn keep() -> ExitCode {
 pub fn keep_here() -> Option<ExitCode> {
     begin_with_keeping();
     let name = std::env::args_os().next()?;
-    (std::path::Path::new(&name).file_name()? == NAME).then(keep)
+    (Path::new(&name).file_name()? == NAME).then(keep)
 }
 
 /// A keeper with its job.
@@ -69,14 +71,15 @@ struct Keeper {
     descriptors: Vec<OwnedFd>,
 }
 
-/// A program that runs: the process whose end is its own, how it is enclosed, why not more strongly, how it is bounded, and the
-/// names of what it is refused, where the kernel tells of it.
+/// A program that runs: the process whose end is its own, how it is enclosed, why not more strongly, how it is bounded, the
+/// names of what it is refused, where the kernel tells of it, and its temporary files, where it has an account of its own.
 struct Running {
     first: Pid,
     level: Level,
     why: String,
     bounds: Bounds,
     naming: Option<Naming>,
+    temporary: Option<TemporaryFolder>,
 }
 
 /// What the first process has of its keeper until it is the program.
@@ -122,7 +125,7 @@ impl Keeper {
     /// Keeps the program until it ended; gives its exit code.
     fn run(mut self) -> io::Result<i32> {
         let mut bounding = Bounding::new(&self.job.limits);
-        let Running { first, level, why, bounds, naming } = match self.start(&mut bounding) {
+        let Running { first, level, why, bounds, naming, temporary } = match self.start(&mut bounding) {
             Ok(running) => running,
             Err(Failure { step, why, .. }) => {
                 tell(&self.channel, &Told::Failed { step, why })?;
@@ -142,7 +145,13 @@ impl Keeper {
         let _ = tell(&self.channel, &Told::Started { level, why, bounds });
         let status = self.watch(first, naming, &bounding)?;
         end_all(&bounding);
+        if bounding.ran_out() {
+            let _ = tell(&self.channel, &Told::RanOut);
+        }
         let _ = tell(&self.channel, &Told::Ended { status });
+        // Its control groups are not removed by another account.
+        drop(bounding);
+        temporary.into_iter().for_each(TemporaryFolder::clear);
         Ok(status)
     }
 
@@ -151,17 +160,29 @@ impl Keeper {
         // A level that this machine does not have leads to a weaker one. Whatever else goes wrong is no reason to let the program
         // reach more.
         let mut obstacles = Vec::new();
-        let levels = [Level::Namespaces, Level::Landlock];
-        for level in levels.into_iter().filter(|_| self.job.enclosure.is_some()).chain([Level::None]) {
+        for level in self.levels() {
             if let (Level::None, Some(enclosure)) = (level, &self.job.enclosure) {
                 uncontained(enclosure.required, &obstacles)?;
             }
-            match self.attempt(level, bounding) {
-                Ok((first, naming, bounds)) => {
-                    return Ok(Running { first, level, why: obstacles.join("; "), bounds, naming });
+            let temporary = match self.temporary(level) {
+                Ok(temporary) => temporary,
+                Err(failure) if failure.is_lacking => {
+                    obstacles.push(failure.to_string());
+                    continue;
                 }
-                Err(Obstacle::Enclosure(failure)) if failure.is_lacking => obstacles.push(failure.to_string()),
-                Err(Obstacle::Enclosure(failure) | Obstacle::Group(failure) | Obstacle::Program(failure)) => {
+                Err(failure) => return Err(failure),
+            };
+            let attempt = self.attempt(level, bounding, temporary.as_ref().map(TemporaryFolder::path));
+            let failure = match attempt {
+                Ok((first, naming, bounds)) => {
+                    return Ok(Running { first, level, why: obstacles.join("; "), bounds, naming, temporary });
+                }
+                Err(failure) => failure,
+            };
+            temporary.into_iter().for_each(TemporaryFolder::discard);
+            match failure {
+                Obstacle::Enclosure(failure) if failure.is_lacking => obstacles.push(failure.to_string()),
+                Obstacle::Enclosure(failure) | Obstacle::Group(failure) | Obstacle::Program(failure) => {
                     return Err(failure);
                 }
             }
@@ -169,15 +190,34 @@ impl Keeper {
         Err(Failure::of("start it", obstacles.join("; ")))
     }
 
+    /// The levels by which its job may be enclosed, the strongest first.
+    fn levels(&self) -> Vec<Level> {
+        let Some(enclosure) = &self.job.enclosure else { return vec![Level::None] };
+        let account = enclosure.account.is_some().then_some(Level::Account);
+        [Level::Namespaces, Level::Landlock].into_iter().chain(account).chain([Level::None]).collect()
+    }
+
+    /// The folder for temporary files of a program that is to have an account of its own.
+    fn temporary(&self, level: Level) -> Result<Option<TemporaryFolder>, Failure> {
+        let account = self.job.enclosure.as_ref().and_then(|enclosure| enclosure.account.as_ref());
+        let account = account.filter(|_| level == Level::Account);
+        account.map(|account| TemporaryFolder::make(account.id)).transpose()
+    }
+
     /// Starts the program, enclosed by that level; where it cannot be in its control groups, without them. Gives the process
     /// whose end is the program's, the names of what it is refused, and how it is bounded.
-    fn attempt(&self, level: Level, bounding: &mut Bounding) -> Result<(Pid, Option<Naming>, Bounds), Obstacle> {
+    fn attempt(
+        &self,
+        level: Level,
+        bounding: &mut Bounding,
+        temporary: Option<&Path>,
+    ) -> Result<(Pid, Option<Naming>, Bounds), Obstacle> {
         let bounds = bounding.bounds(&self.job.limits, level);
-        match self.fork(level, bounding, &bounds) {
+        match self.fork(level, bounding, &bounds, temporary) {
             Err(Obstacle::Group(failure)) => {
                 bounding.give_up(&failure);
                 let bounds = bounding.bounds(&self.job.limits, level);
-                let (first, naming) = self.fork(level, bounding, &bounds)?;
+                let (first, naming) = self.fork(level, bounding, &bounds, temporary)?;
                 Ok((first, naming, bounds))
             }
             other => other.map(|(first, naming)| (first, naming, bounds)),
@@ -185,7 +225,13 @@ impl Keeper {
     }
 
     /// Starts the program in its control groups, enclosed by that level.
-    fn fork(&self, level: Level, bounding: &Bounding, bounds: &Bounds) -> Result<(Pid, Option<Naming>), Obstacle> {
+    fn fork(
+        &self,
+        level: Level,
+        bounding: &Bounding,
+        bounds: &Bounds,
+        temporary: Option<&Path>,
+    ) -> Result<(Pid, Option<Naming>), Obstacle> {
         let step = |error: Errno| Failure::of("start a process", error.desc());
         let (read, write) = pipe2(OFlag::O_CLOEXEC).map_err(step)?;
         let (placed, go) = pipe2(OFlag::O_CLOEXEC).map_err(step)?;
@@ -201,11 +247,12 @@ impl Keeper {
         let Some(first) = forked else {
             // Nobody but the keeper says that it goes on.
             drop(go);
-            let child = Child { pipe: write.as_fd(), placed: placed.as_fd(), calls: calls.as_fd(), bounds };
+            let (pipe, placed, calls) = (write.as_fd(), placed.as_fd(), calls.as_fd());
+            let child = Child { pipe, placed, calls, bounds };
             let obstacle = match (level, &self.job.enclosure) {
                 (Level::Namespaces, Some(enclosure)) => self.be_first(enclosure, account, child),
                 (level, _) => match ends_with(keeper).map_err(Obstacle::from).and_then(|()| child.is_placed()) {
-                    Ok(()) => become_program(&self.job, &self.descriptors, level, calls.as_fd(), bounds),
+                    Ok(()) => become_program(&self.job, &self.descriptors, level, calls, (bounds, temporary)),
                     Err(obstacle) => obstacle,
                 },
             };
@@ -285,7 +332,7 @@ impl Keeper {
             Some(program) => Ok(program),
             None => {
                 let (calls, bounds) = (child.calls, child.bounds);
-                Err(become_program(&self.job, &self.descriptors, Level::Namespaces, calls, bounds))
+                Err(become_program(&self.job, &self.descriptors, Level::Namespaces, calls, (bounds, None)))
             }
         }
     }
@@ -395,14 +442,6 @@ impl Child<'_> {
             _ => Err(Obstacle::Group(Failure::of("wait for its control group", "the keeper is gone"))),
         }
     }
-}
-
-/// Has the kernel end this process with the one that started it.
-fn ends_with(parent: Pid) -> Result<(), Failure> {
-    let step = |why: &dyn std::fmt::Display| Failure::of("bind it to its keeper", why);
-    set_pdeathsig(Signal::SIGKILL).map_err(|error| step(&error.desc()))?;
-    // It may have ended before.
-    if nix::unistd::getppid() == parent { Ok(()) } else { Err(step(&"the keeper is gone")) }
 }
 
 /// The monotonic clock.

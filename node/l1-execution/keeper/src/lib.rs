@@ -12,6 +12,7 @@
 //!
 //! **Never knows**: agents, contracts, what a program is for.
 
+mod account;
 mod bounding;
 mod bridge;
 pub mod channel;
@@ -25,10 +26,12 @@ pub mod machine;
 mod naming;
 mod pause;
 mod program;
+mod removal;
 mod start;
 
 pub use failure::Failure;
 pub use job::{Access, Lack, Level, Refusal};
 pub use keep::{keep, keep_here};
 pub use machine::grants::Grants;
+pub use removal::remove_all;
 pub use start::{NAME, executable, order};

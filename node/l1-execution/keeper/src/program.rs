@@ -6,12 +6,14 @@ use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
+use nix::sys::prctl::set_pdeathsig;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use nix::sys::signal::{SigSet, SigmaskHow, sigprocmask};
-use nix::unistd::{chdir, execve, getpid};
+use nix::sys::signal::{SigSet, SigmaskHow, Signal, sigprocmask};
+use nix::unistd::{Pid, chdir, execve, getpid, getppid};
 
 use serde::{Deserialize, Serialize};
 
+use crate::account;
 use crate::failure::Failure;
 use crate::job::{Bound, Bounds, Descriptor, Enclosure, Job, Level, Limits};
 use crate::linux::{lock, sys};
@@ -27,16 +29,16 @@ const FIRST_SOCKET: RawFd = 3;
 /// Which process a handed socket is meant for.
 const LISTEN_PID: &str = "LISTEN_PID";
 
-/// Becomes the program, bounded, and locked in by a level, with its calls handed to its keeper; comes back only with what went
-/// wrong.
+/// Becomes the program, bounded, and locked in by a level, with its calls handed to its keeper; `temporary` is where it puts
+/// temporary files, if it has an account of its own. Comes back only with what went wrong.
 pub(crate) fn become_program(
     job: &Job,
     descriptors: &[OwnedFd],
     level: Level,
     keeper: BorrowedFd<'_>,
-    bounds: &Bounds,
+    (bounds, temporary): (&Bounds, Option<&Path>),
 ) -> Obstacle {
-    match prepare(job, descriptors, (level, bounds), keeper) {
+    match prepare(job, descriptors, (level, bounds, temporary), keeper) {
         Ok((arguments, variables)) => Obstacle::Program(execute(job, &arguments, &variables)),
         Err(obstacle) => obstacle,
     }
@@ -63,7 +65,7 @@ impl From<Failure> for Obstacle {
 fn prepare(
     job: &Job,
     descriptors: &[OwnedFd],
-    (level, bounds): (Level, &Bounds),
+    (level, bounds, temporary): (Level, &Bounds, Option<&Path>),
     keeper: BorrowedFd<'_>,
 ) -> Result<(Vec<CString>, Vec<CString>), Obstacle> {
     let text = |text: &str| CString::new(text).map_err(|error| Failure::of("read its command", error));
@@ -73,13 +75,16 @@ fn prepare(
     if is_handed {
         variables.insert(LISTEN_PID.to_owned(), getpid().to_string());
     }
-    if let Some(temporary) = temporary(job, level) {
+    if let Some(temporary) = place_of_temporary(job, level, temporary) {
         variables.insert("TMPDIR".to_owned(), temporary);
     }
     let variables = variables.iter().map(|(name, value)| text(&format!("{name}={value}")));
     let variables = variables.collect::<Result<Vec<_>, _>>()?;
     let step = |step: &'static str| move |error: Errno| Failure::of(step, error.desc());
     place(job, descriptors).map_err(step("hand it its descriptors"))?;
+    if level == Level::Account {
+        change_account(job, descriptors).map_err(Obstacle::Enclosure)?;
+    }
     chdir(&job.folder).map_err(|error| Failure::of(format!("enter {}", job.folder.display()), error.desc()))?;
     limit(&job.limits, bounds)?;
     sys::default_signals();
@@ -89,13 +94,13 @@ fn prepare(
     Ok((arguments, variables))
 }
 
-/// Limits this process, what it becomes and what it starts. Sizes of files are not limited (`RLIMIT_FSIZE`): another file
-/// takes as much of the disk, and some programs map files that are larger than any disk and hold nothing.
+/// Limits this process, what it becomes and what it starts.
 fn limit(limits: &Limits, bounds: &Bounds) -> Result<(), Failure> {
     let processes = if bounds.processes == Bound::Limits { limits.processes } else { 0 };
     let all = [
         (Resource::RLIMIT_DATA, limits.memory_kib.saturating_mul(1_024), "limit its memory"),
         (Resource::RLIMIT_NOFILE, limits.files.into(), "limit its open files"),
+        (Resource::RLIMIT_FSIZE, limits.file_kib.saturating_mul(1_024), "limit the sizes of its files"),
         (Resource::RLIMIT_NPROC, processes.into(), "limit its processes"),
     ];
     for (resource, most, step) in all {
@@ -111,11 +116,35 @@ fn limit(limits: &Limits, bounds: &Bounds) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Takes the program's own account, in place of the node's: before anything is looked for that only the node's may see.
+fn change_account(job: &Job, descriptors: &[OwnedFd]) -> Result<(), Failure> {
+    let Some(enclosure) = &job.enclosure else { return Ok(()) };
+    let Some(own) = &enclosure.account else { return Ok(()) };
+    for pipe in descriptors {
+        let given = account::give_pipe(pipe, own.id);
+        given.map_err(|error| Failure::of("give its account its pipes", error.desc()))?;
+    }
+    let keeper = getppid();
+    account::take(own.id)?;
+    // Whoever changes its account is bound to nobody's end any more.
+    ends_with(keeper)?;
+    account::check(own, &enclosure.grants.hidden)
+}
+
+/// Has the kernel end this process with the one that started it.
+pub(crate) fn ends_with(parent: Pid) -> Result<(), Failure> {
+    let step = |why: &dyn std::fmt::Display| Failure::of("bind it to its keeper", why);
+    set_pdeathsig(Signal::SIGKILL).map_err(|error| step(&error.desc()))?;
+    // It may have ended before.
+    if getppid() == parent { Ok(()) } else { Err(step(&"the keeper is gone")) }
+}
+
 /// Where the program puts temporary files; none if it shares those of the account.
-fn temporary(job: &Job, level: Level) -> Option<String> {
+fn place_of_temporary(job: &Job, level: Level, own: Option<&Path>) -> Option<String> {
     let enclosure = job.enclosure.as_ref()?;
     match level {
         Level::None => None,
+        Level::Account => own.map(|own| own.to_string_lossy().into_owned()),
         Level::Landlock => Some(enclosure.temporary.to_string_lossy().into_owned()),
         Level::Namespaces => Some("/tmp".to_owned()),
     }
@@ -125,7 +154,8 @@ fn temporary(job: &Job, level: Level) -> Option<String> {
 fn enclose(job: &Job, level: Level, keeper: BorrowedFd<'_>) -> Result<(), Failure> {
     let Some(enclosure) = job.enclosure.as_ref().filter(|_| level != Level::None) else { return Ok(()) };
     let version = lock(level, &granted(enclosure, level), &enclosure.ports)?;
-    hand_over(keeper, version)
+    // What is refused to another account is no matter of an agent's file, by which it could be named.
+    if level == Level::Account { Ok(()) } else { hand_over(keeper, version) }
 }
 
 /// What it is granted by a level.

@@ -17,23 +17,23 @@ mod watched;
 
 pub use serving::serve;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use althing_execution::http::{client_to, elsewhere};
 use althing_execution::lease::META;
-use althing_execution::process::{EgressRules, ProcessConfig, refusals};
+use althing_execution::process::{Asker, EgressRules, ProcessConfig, Work, refusals};
 use althing_execution::relayed::Relayed;
 use althing_execution::secrets::ServerSecrets;
 use althing_execution::tools::{Definition, Fault, ToolServer};
-use althing_execution::{AgentState, Containment, Refusals};
+use althing_execution::{AgentState, Containment, Refusals, ServerOf};
 use althing_td::ToolServerSpec;
 use futures::future::BoxFuture;
 use health::Health;
 use opentelemetry::trace::TraceContextExt as _;
-use program::Program;
+use program::{Program, ServerOwner};
 use relayed::Told;
 use rmcp::model::{
     CallToolRequestParams, ClientConfig, ClientRequest, ElicitationCapability, FormElicitationCapability,
@@ -44,7 +44,9 @@ use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::streamable_http_client::{StreamableHttpClientTransport, StreamableHttpClientTransportConfig};
 use rmcp::{ClientLifecycleMode, ClientServiceExt as _};
 use serde_json::{Value, json};
+use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::sync::Mutex;
+use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 use watched::Watched;
@@ -70,11 +72,13 @@ type Client = RunningService<RoleClient, ClientConfig>;
 /// One server; connected on first use.
 struct Server {
     spec: ToolServerSpec,
+    whose: ServerOwner,
     folder: PathBuf,
     secret: Option<String>,
     config: ProcessConfig,
     rules: EgressRules,
-    refusals: Refusals,
+    /// Whose program asks hosts, with what it was refused.
+    asker: Asker,
     connection: Mutex<Option<Connection>>,
     /// How its program is contained, or was when it ran last, and what it was refused.
     containment: std::sync::Mutex<Option<Containment>>,
@@ -89,11 +93,11 @@ struct Connection {
     program: Option<Program>,
 }
 
-/// The tool server of an agent file; relative paths start at `folder`. Programs are kept as `config` says.
+/// The tool server of an agent file. Programs are kept as `config` says.
 #[must_use]
 pub fn server(
+    of: ServerOf<'_>,
     spec: &ToolServerSpec,
-    folder: &Path,
     secrets: ServerSecrets,
     config: &ProcessConfig,
 ) -> Arc<dyn ToolServer> {
@@ -105,11 +109,12 @@ pub fn server(
     };
     Arc::new(Server {
         spec: spec.clone(),
-        folder: folder.to_owned(),
+        whose: ServerOwner::of(of),
+        folder: of.folder.to_owned(),
         secret: secrets.bearer,
         config: config.clone(),
         rules,
-        refusals,
+        asker: Asker { agent: of.agent.to_owned(), work: Work::default(), refusals },
         connection: Mutex::new(None),
         containment: std::sync::Mutex::new(None),
         epoch: Arc::default(),
@@ -153,8 +158,7 @@ impl Server {
     async fn connect(&self) -> Result<Connection, Fault> {
         match &self.spec {
             ToolServerSpec::Command { .. } => {
-                let (mut program, read, write) =
-                    Program::start(&self.spec, &self.folder, &self.config, (&self.rules, &self.refusals))?;
+                let (mut program, read, write) = self.begun().await?;
                 program.started().await?;
                 *self.contained() = program.containment();
                 let transport =
@@ -187,6 +191,15 @@ impl Server {
                 Ok(Connection { client, program: None })
             }
         }
+    }
+
+    /// Starts its program where nobody else waits: the machine's files are looked at, and the keeper reads its job.
+    async fn begun(&self) -> Result<(Program, Receiver, Sender), Fault> {
+        let (whose, spec, folder) = (self.whose.clone(), self.spec.clone(), self.folder.clone());
+        let (config, rules, asker) = (self.config.clone(), self.rules.clone(), self.asker.clone());
+        let starting = spawn_blocking(move || Program::start(&whose, &spec, &folder, &config, (&rules, &asker)));
+        let broken = |_| Fault::Unreachable("the node broke off while it was started".to_owned());
+        starting.await.map_err(broken)?
     }
 
     fn contained(&self) -> std::sync::MutexGuard<'_, Option<Containment>> {
@@ -261,6 +274,7 @@ impl Server {
 
     async fn invoke(&self, tool: &str, arguments: Value, epoch: u64) -> Result<Value, Fault> {
         let client = self.listed_on(epoch).await?;
+        let _working = self.asker.work.begin();
         let mut params = CallToolRequestParams::new(tool.to_owned());
         params.meta = told(trace_context(), althing_execution::current_lease().map(|lease| lease.told()));
         if let Value::Object(arguments) = arguments {
@@ -353,7 +367,7 @@ impl ToolServer for Server {
     }
 
     fn containment(&self) -> Option<Containment> {
-        self.contained().clone().map(|containment| containment.with(&self.refusals))
+        self.contained().clone().map(|containment| containment.with(&self.asker.refusals))
     }
 
     fn stop(&self) -> BoxFuture<'_, ()> {

@@ -4,9 +4,11 @@ use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use althing_execution::process::{self, EgressRules, End, Folder, Outlet, ProcessConfig, ProgramSpec, variables};
+use althing_execution::process::{
+    self, Asker, EgressRules, End, Folder, Outlet, ProcessConfig, ProgramSpec, variables,
+};
 use althing_execution::tools::Fault;
-use althing_execution::{Containment, Refusals};
+use althing_execution::{Containment, ServerOf};
 use althing_keeper::job::Descriptor;
 use althing_td::{Sandbox, ToolServerSpec};
 use tokio::net::unix::pipe::{self, Receiver, Sender};
@@ -20,6 +22,30 @@ const ORPHAN_MS: u64 = 2_000;
 /// Where programs are looked for without a `PATH`.
 const PATH_DEFAULT: &str = "/usr/bin:/bin";
 
+/// Whose tool server a program is.
+#[derive(Debug, Clone, Default)]
+pub struct ServerOwner {
+    /// The agent; empty for who only looks.
+    agent: String,
+    /// The server's name in the agent's file.
+    server: String,
+    /// KiB of memory that each of its processes may write to; 0 for any.
+    memory_kib: u64,
+}
+
+impl ServerOwner {
+    /// As the host says.
+    pub fn of(of: ServerOf<'_>) -> ServerOwner {
+        let ServerOf { agent, server, memory_kib, .. } = of;
+        ServerOwner { agent: agent.to_owned(), server: server.to_owned(), memory_kib }
+    }
+
+    /// As it is named in what is logged, like `ps` names it; by its program where there is no agent yet.
+    fn shown(&self, program: &str) -> String {
+        if self.agent.is_empty() { program.to_owned() } else { format!("{} (tools.{})", self.agent, self.server) }
+    }
+}
+
 /// A started program.
 pub struct Program {
     kept: process::Program,
@@ -31,12 +57,13 @@ pub struct Program {
 }
 
 impl Program {
-    /// Starts the command of a tool server; gives its output and its input.
+    /// Starts the command of a tool server; gives its output and its input. In a runtime, not on a thread on which others wait.
     pub fn start(
+        whose: &ServerOwner,
         spec: &ToolServerSpec,
         home: &Path,
         config: &ProcessConfig,
-        (rules, refusals): (&EgressRules, &Refusals),
+        (rules, asker): (&EgressRules, &Asker),
     ) -> Result<(Program, Receiver, Sender), Fault> {
         let ToolServerSpec::Command { command, cwd, env, sandbox, .. } = spec else {
             return Err(Fault::Unreachable("it is no program".to_owned()));
@@ -49,14 +76,14 @@ impl Program {
             return Err(Fault::NoProgram(name.clone()));
         }
         let own = Folder::new(config.sockets.as_deref()).map_err(failed)?;
-        let program =
-            ProgramSpec { command, folder: &home, cwd: &folder, environment: &variables(env), sandbox, sockets: &[] };
-        let job = process::job(&program, &config.guarded, &own);
+        let program = ProgramSpec { command, folder: &home, cwd: &folder, environment: &variables(env), sandbox };
+        let job = process::job(&whose.agent, &program, (&config.guarded, &config.accounts), &own);
         let mut job = job.map_err(|error| Fault::Unreachable(error.to_string()))?;
         job.descriptors = vec![Descriptor::Input, Descriptor::Output, Descriptor::Error];
         job.orphan_ms = ORPHAN_MS;
+        job.limits.memory_kib = whose.memory_kib;
         let outlet = match &config.egress {
-            Some(serve) => Outlet::prepare(&mut job, serve, rules, refusals).map_err(failed)?,
+            Some(serve) => Outlet::prepare(&mut job, serve, rules, asker).map_err(failed)?,
             None => None,
         };
         let (write, input) = pipe::pipe().map_err(failed)?;
@@ -64,10 +91,9 @@ impl Program {
         let (error, errors) = pipe::pipe().map_err(failed)?;
         let input = input.into_blocking_fd().map_err(failed)?;
         let (output, error) = (output.into_blocking_fd().map_err(failed)?, error.into_blocking_fd().map_err(failed)?);
-        // Whose server it is is not known here.
-        let name = command.first().map_or("", String::as_str);
+        let name = whose.shown(command.first().map_or("", String::as_str));
         let descriptors = [input.as_fd(), output.as_fd(), error.as_fd()];
-        let kept = process::Program::start(&job, &descriptors, outlet, (name, refusals)).map_err(failed)?;
+        let kept = process::Program::start(&job, &descriptors, outlet, (&name, &asker.refusals)).map_err(failed)?;
         let errors = tokio::spawn(process::passed_on(errors));
         let (sandbox, containment) = (sandbox.clone(), None);
         Ok((Program { kept, errors, sandbox, containment, _own: own }, read, write))
@@ -83,8 +109,8 @@ impl Program {
                 self.containment = Some(Containment::of(&self.sandbox, enclosed));
                 Ok(())
             }
-            Err(End::Failed(failure)) => Err(Fault::Unreachable(failure.to_string())),
             Err(End::Ended(status)) => Err(Fault::Unreachable(format!("its keeper ended with {status}"))),
+            Err(end) => Err(Fault::Unreachable(end.to_string())),
         }
     }
 
@@ -103,9 +129,11 @@ impl Program {
         let end = timeout(TOLD, self.kept.ended()).await.ok()?;
         let said = timeout(TOLD, &mut self.errors).await.ok()?.ok()?;
         Some(match end {
-            End::Failed(failure) => Fault::Unreachable(failure.to_string()),
             // A signal ended its keeper.
-            End::Ended(status) => Fault::Ended { status: status.code().unwrap_or(-1), said },
+            End::Ended(status) => {
+                Fault::Ended { status: status.code().unwrap_or(-1), ran_out: self.kept.ran_out(), said }
+            }
+            end => Fault::Unreachable(end.to_string()),
         })
     }
 }
@@ -121,6 +149,9 @@ fn is_there(name: &str, folder: &Path, path: Option<PathBuf>) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use althing_execution::Refusals;
+    use althing_execution::process::Work;
+
     use super::*;
 
     fn command(words: &[&str]) -> ToolServerSpec {
@@ -129,29 +160,60 @@ mod tests {
         ToolServerSpec::Command { command, cwd: None, env, env_secrets, sandbox: Default::default() }
     }
 
+    fn asker() -> Asker {
+        Asker { agent: "tools".to_owned(), work: Work::default(), refusals: Refusals::default() }
+    }
+
+    #[test]
+    fn a_program_is_named_by_its_agent_and_its_server() {
+        let of = ServerOf { agent: "maps", server: "server", folder: Path::new("/"), memory_kib: 0 };
+        assert_eq!(ServerOwner::of(of).shown("python3"), "maps (tools.server)");
+        assert_eq!(ServerOwner::default().shown("python3"), "python3");
+    }
+
+    #[tokio::test]
+    async fn the_program_of_a_tool_server_is_bounded_in_memory_too() {
+        let whose = ServerOwner { memory_kib: 64 << 10, ..ServerOwner::default() };
+        let says = "ulimit -d; exit 3";
+        let (program, mut read, write) = Program::start(
+            &whose,
+            &command(&["sh", "-c", says]),
+            Path::new("/"),
+            &ProcessConfig::default(),
+            (&EgressRules::default(), &asker()),
+        )
+        .expect("it starts");
+        let mut said = String::new();
+        tokio::io::AsyncReadExt::read_to_string(&mut read, &mut said).await.expect("it says that");
+        assert_eq!(said.trim(), (64 << 10).to_string(), "the limit of its data, in KiB");
+        drop((program, write));
+    }
+
     #[tokio::test]
     async fn a_program_that_is_missing_or_ends_says_so() {
         let folder = Path::new("/");
         for missing in ["no-such-program-anywhere", "./nowhere/tools.py"] {
             let refused = Program::start(
+                &ServerOwner::default(),
                 &command(&[missing]),
                 folder,
                 &ProcessConfig::default(),
-                (&EgressRules::default(), &Refusals::default()),
+                (&EgressRules::default(), &asker()),
             )
             .map(drop);
             assert_eq!(refused, Err(Fault::NoProgram(missing.to_owned())));
         }
         let says = "echo first >&2; printf 'no\\033[1mmodule\\n\\n' >&2; exit 3";
         let (program, read, write) = Program::start(
+            &ServerOwner::default(),
             &command(&["sh", "-c", says]),
             folder,
             &ProcessConfig::default(),
-            (&EgressRules::default(), &Refusals::default()),
+            (&EgressRules::default(), &asker()),
         )
         .expect("it starts");
         let ended = program.ended().await;
-        assert_eq!(ended, Some(Fault::Ended { status: 3, said: "no[1mmodule".to_owned() }));
+        assert_eq!(ended, Some(Fault::Ended { status: 3, ran_out: false, said: "no[1mmodule".to_owned() }));
         drop((read, write));
     }
 }

@@ -18,7 +18,6 @@ use althing_td::AgentFile;
 use crate::agent::{Agent, AgentError, AgentState, Output, Turn};
 use crate::bound_tools::BoundTools;
 use crate::definition::Pins;
-use crate::hard::HardStatus;
 use crate::hrt::Histogram;
 use crate::kernel::HardAgent;
 use crate::kernel::slots::BandwidthServer;
@@ -27,11 +26,12 @@ use crate::process::{ProcessAgent, ProcessConfig};
 use crate::syscalls::SystemCalls;
 use crate::tool_agent::ToolAgent;
 
-pub use crate::ports::{Connect, Loaded, Ports, Scheduling, SoftRuntime};
+pub use crate::agent_status::{AgentStatus, TurnStatus};
+pub use crate::ports::{Connect, Loaded, Ports, Scheduling, ServerOf, SoftRuntime};
 pub use crate::start_error::StartError;
 pub use bind::Binding;
 pub use measure::NodeModels;
-pub use status::{AgentStatus, TurnStatus};
+pub use status::{containment_of, enclosed};
 
 /// Makes a native agent from the `config` of its agent file, with its system calls; relative paths in the configuration start at
 /// the given folder.

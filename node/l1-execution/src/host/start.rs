@@ -10,15 +10,15 @@ use althing_protocol::contract::{self, Class};
 use althing_store::file::read_bytes;
 use althing_td::{AgentFile, RuntimeSpec, ToolServerSpec};
 
-use super::{Host, Loaded, Runtime, Scheduling, StartError};
-use crate::binding::{self, Bound};
+use super::{Host, Loaded, Runtime, Scheduling, ServerOf, StartError};
+use crate::binding::Bound;
 use crate::control::Control;
 use crate::cost_budget::CostBudget;
 use crate::kernel::AdmitError;
-use crate::memory::{self, Embedder, EmbedderError, Memory, MemoryServer};
+use crate::memory::{self, Embedder, Memory, MemoryServer};
 use crate::model::Model;
 use crate::process::remote::{Agreed, RemoteAgent};
-use crate::process::{ProcessAgent, asked_hosts};
+use crate::process::{ProcessAgent, asked_hosts, memory_kib};
 use crate::secrets::{granted, with_secrets};
 use crate::syscalls::SystemCalls;
 use crate::tools::{ToolServer, Tools};
@@ -32,10 +32,13 @@ impl Host {
         contract: &Contract,
     ) -> Result<BTreeMap<String, Arc<dyn ToolServer>>, StartError> {
         let failed = |reason| StartError::Secret { name: file.name.clone(), reason };
+        // Of a module it is the module's own.
+        let memory_kib = if matches!(file.runtime, RuntimeSpec::Wasm { .. }) { 0 } else { memory_kib(contract) };
         let server = |(name, spec): (&String, &ToolServerSpec)| {
             let granted = |secret: &str| granted(contract, &self.ports.secrets, secret);
             let (spec, secrets) = with_secrets(spec, granted).map_err(failed)?;
-            Ok((name.clone(), (self.ports.connect)(&file.name, &spec, folder, secrets)))
+            let of = ServerOf { agent: &file.name, server: name, folder, memory_kib };
+            Ok((name.clone(), (self.ports.connect)(of, &spec, secrets)))
         };
         file.tools.iter().map(server).collect()
     }
@@ -62,26 +65,7 @@ impl Host {
 
     fn memory(&self, file: &AgentFile, contract: &Contract, terms: &contract::Memory) -> Result<Memory, StartError> {
         let failed = |reason| StartError::Embeddings { name: file.name.clone(), reason };
-        let embedder = match &file.embeddings {
-            None => Embedder::Words,
-            Some(named) => {
-                let allowed = &contract.model.models;
-                if !binding::allows(allowed, named.named(), named.version.as_deref()) {
-                    let (allowed, model) = (allowed.join(", "), named.model.clone());
-                    return Err(failed(EmbedderError::NotAllowed { allowed, model }));
-                }
-                if named.clearance.unwrap_or_default() < contract.data_label {
-                    return Err(failed(EmbedderError::NotCleared {
-                        model: named.model.clone(),
-                        label: contract.data_label.name(),
-                    }));
-                }
-                let secret = named.secret.as_deref().map(|secret| granted(contract, &self.ports.secrets, secret));
-                let secret = secret.transpose().map_err(|error| failed(error.into()))?;
-                Embedder::endpoint(&named.url, &named.model, secret)
-                    .map_err(|why| failed(EmbedderError::Client(why)))?
-            }
-        };
+        let embedder = Embedder::of(file.embeddings.as_ref(), contract, &self.ports.secrets).map_err(failed)?;
         let none = || StartError::Config { name: file.name.clone(), reason: "this node keeps no memory".to_owned() };
         let memories = self.ports.memories.as_ref().ok_or_else(none)?;
         let opened = memories.open(&file.name, terms, Arc::new(embedder));

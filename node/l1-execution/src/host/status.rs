@@ -1,55 +1,20 @@
-//! The status of agents.
+//! Reads the status of agents.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::time::timeout;
 
 use super::*;
 use crate::containment::Containment;
-use crate::definition::Unfit;
-
-/// The status of an agent.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AgentStatus {
-    /// Its name.
-    pub name: String,
-    /// `hrt`, `srt` or `dt`.
-    pub class: &'static str,
-    /// `native`, `process`, `remote`, `model` or `wasm`.
-    pub runtime: &'static str,
-    /// Its state.
-    pub state: AgentState,
-    /// The process id of its program.
-    pub pid: Option<u32>,
-    /// How its programs are contained, or were when they ran last, and what they were refused: its own (`runtime`), and those
-    /// of its tools (`tools.NAME`).
-    pub containment: BTreeMap<String, Containment>,
-    /// Its turns.
-    pub turns: TurnStatus,
-    /// Its jobs, if it is a hard real-time agent.
-    pub hard: Option<HardStatus>,
-    /// Whether it may give groups tasks.
-    pub gives_tasks: bool,
-    /// Unfit tools that its contract names, by `server/tool`.
-    pub unfit: BTreeMap<String, Unfit>,
-    /// The services that did not accept its credentials when it asked them last.
-    pub unauthorised: Vec<String>,
-}
-
-/// Turns of an agent.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct TurnStatus {
-    /// Running or waiting.
-    pub running: u64,
-    /// Since its start.
-    pub total: u64,
-    /// The median time to the first output, nanoseconds.
-    pub first_p50_ns: u64,
-    /// The 99th percentile.
-    pub first_p99_ns: u64,
-    /// Turns that missed the contract's target for the first output.
-    pub late: u64,
-}
 
 impl RunningAgent {
+    /// How its programs are contained: its own, and those of its tools.
+    fn containment(&self) -> BTreeMap<String, Containment> {
+        let own = if let Runtime::Process(process) = &self.runtime { process.containment() } else { None };
+        self.calls.tools.containment(own)
+    }
+
     pub(super) fn status(&self, name: &str, scheduling: Option<&Scheduling>) -> AgentStatus {
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let (runtime, state, pid) = match &self.runtime {
@@ -60,7 +25,6 @@ impl RunningAgent {
             Runtime::Model(_) => ("model", AgentState::Ready, None),
             Runtime::Hard(hard) => ("wasm", crate::hard::state(hard), None),
         };
-        let own = if let Runtime::Process(process) = &self.runtime { process.containment() } else { None };
         let hard = match (&self.runtime, scheduling) {
             (Runtime::Hard(hard), Some(scheduling)) => Some(crate::hard::status(&scheduling.kernel, hard)),
             _ => None,
@@ -71,7 +35,7 @@ impl RunningAgent {
             runtime,
             state,
             pid,
-            containment: self.calls.tools.containment(own),
+            containment: self.containment(),
             turns: TurnStatus {
                 running: read(&self.turns),
                 total: read(&self.total),
@@ -88,4 +52,21 @@ impl RunningAgent {
             },
         }
     }
+}
+
+/// How the programs of an agent of this host are contained, as [`AgentStatus::containment`]; nothing of one that does not run.
+#[must_use]
+pub fn containment_of(host: &Host, name: &str) -> BTreeMap<String, Containment> {
+    host.lock().get(name).map(|agent| agent.containment()).unwrap_or_default()
+}
+
+/// Waits until it is known how the own program of an agent of this host is contained, or that it did not start, but for no longer
+/// than that.
+pub async fn enclosed(host: &Host, name: &str, most: Duration) {
+    let process = match host.lock().get(name).map(|agent| &agent.runtime) {
+        Some(Runtime::Process(process)) => process.clone(),
+        _ => return,
+    };
+    // An error means that it takes longer.
+    let _ = timeout(most, process.enclosed()).await;
 }

@@ -7,9 +7,13 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::time::timeout;
 
+use althing_protocol::Contract;
+use althing_td::ModelEndpoint;
+
 use super::machine;
+use crate::binding;
 use crate::http::{CONNECT_TIMEOUT, bearer, client};
-use crate::secrets::SecretLookupError;
+use crate::secrets::{SecretLookup, SecretLookupError, granted};
 
 /// How long an endpoint may take.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -93,6 +97,27 @@ struct Embedding {
 }
 
 impl Embedder {
+    /// The one of an agent: the model that its file names, which its contract must allow, or the built-in one.
+    ///
+    /// # Errors
+    /// See [`EmbedderError`].
+    pub(crate) fn of(
+        named: Option<&ModelEndpoint>,
+        contract: &Contract,
+        secrets: &SecretLookup,
+    ) -> Result<Embedder, EmbedderError> {
+        let Some(named) = named else { return Ok(Embedder::Words) };
+        let allowed = &contract.model.models;
+        if !binding::allows(allowed, named.named(), named.version.as_deref()) {
+            return Err(EmbedderError::NotAllowed { allowed: allowed.join(", "), model: named.model.clone() });
+        }
+        if named.clearance.unwrap_or_default() < contract.data_label {
+            return Err(EmbedderError::NotCleared { model: named.model.clone(), label: contract.data_label.name() });
+        }
+        let secret = named.secret.as_deref().map(|secret| granted(contract, secrets, secret)).transpose()?;
+        Embedder::endpoint(&named.url, &named.model, secret).map_err(EmbedderError::Client)
+    }
+
     /// A model at an endpoint that speaks OpenAI's embeddings.
     ///
     /// # Errors

@@ -3,15 +3,19 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Read as _;
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 
 use althing_keeper::Grants;
-use althing_keeper::job::{Enclosure, Job, Limits};
+use althing_keeper::job::{Account, Enclosure, Job, Limits};
 use althing_td::Demand;
 
+pub use super::machine::accounts::AccountRange;
+use super::machine::accounts::Assignment;
 use super::machine::needs::{Surroundings, is_common, needs};
 pub use super::machine::{ContainmentError, Guarded, ProgramSpec};
-use super::machine::{Files, HEAD_BYTES_MAX, Kind, NAMES_MAX, grant};
+use super::machine::{Files, HEAD_BYTES_MAX, Kind, NAMES_MAX, Reach, grant};
 use super::socket::Folder;
 use crate::containment::Refusals;
 
@@ -21,18 +25,15 @@ const PROCESSES_MAX: u32 = 512;
 /// Descriptors of each of its processes.
 const FILES_MAX: u32 = 4_096;
 
+/// The longest file of a program, GiB: one that is written without end ends before a usual disk is full.
+pub const FILE_GIB_MAX: u64 = 64;
+
 /// The files of this machine.
 struct Disk;
 
 impl Files for Disk {
     fn kind(&self, path: &Path) -> Kind {
-        let Ok(found) = fs::symlink_metadata(path) else { return Kind::Missing };
-        match found.file_type() {
-            kind if kind.is_symlink() => Kind::Link,
-            kind if kind.is_dir() => Kind::Folder,
-            kind if kind.is_file() => Kind::File,
-            _ => Kind::Other,
-        }
+        fs::symlink_metadata(path).map_or(Kind::Missing, |found| kind(found.file_type()))
     }
 
     fn target(&self, path: &Path) -> Option<PathBuf> {
@@ -55,21 +56,61 @@ impl Files for Disk {
         names.sort_unstable();
         names
     }
+
+    fn entries(&self, folder: &Path, most: usize) -> Vec<(PathBuf, Kind)> {
+        let entries = fs::read_dir(folder).into_iter().flatten().take(most).flatten();
+        // What is gone by now is missing.
+        let entry = |entry: fs::DirEntry| (entry.path(), entry.file_type().map_or(Kind::Missing, kind));
+        entries.map(entry).collect()
+    }
 }
 
-/// What a program may reach; none where its sandbox is off, and it reaches whatever the account does.
+fn kind(of: fs::FileType) -> Kind {
+    if of.is_symlink() {
+        Kind::Link
+    } else if of.is_dir() {
+        Kind::Folder
+    } else if of.is_file() {
+        Kind::File
+    } else if of.is_socket() {
+        Kind::Socket
+    } else {
+        Kind::Other
+    }
+}
+
+/// What a program may reach, and may write in the folders of `own`, its sockets; none where its sandbox is off, and it reaches
+/// whatever the account does.
 ///
 /// A link in `read` is to be made again as it is, and grants nothing of what it leads to.
 ///
 /// # Errors
 /// The program or its interpreter is not there, or its file grants what is not there or what is the node's own.
-pub fn grants(spec: &ProgramSpec<'_>, guarded: &Guarded) -> Result<Option<Grants>, ContainmentError> {
+fn reach(spec: &ProgramSpec<'_>, guarded: &Guarded, own: &[PathBuf]) -> Result<Option<Reach>, ContainmentError> {
     if spec.sandbox.demand == Demand::None {
         return Ok(None);
     }
-    let reach = grant::reach(&Disk, home().as_deref(), spec, guarded)?;
-    let read = reach.read.into_iter().chain(reach.links).collect();
-    Ok(Some(Grants { read, write: reach.write, private: reach.private, hidden: reach.hidden }))
+    grant::reach(&Disk, home().as_deref(), spec, guarded, own).map(Some)
+}
+
+/// Which accounts a node's programs have where nothing else contains them; copies assign the same.
+#[derive(Debug, Clone, Default)]
+pub struct Accounts {
+    range: AccountRange,
+    node: String,
+    assigned: Arc<Mutex<Assignment>>,
+}
+
+impl Accounts {
+    /// Those of a node, of whose data this is the folder.
+    #[must_use]
+    pub fn of(range: AccountRange, node: &Path) -> Accounts {
+        Accounts { range, node: node.to_string_lossy().into_owned(), assigned: Arc::default() }
+    }
+
+    fn number(&self, agent: &str) -> u32 {
+        self.assigned.lock().expect("no holder of the accounts panics").of(self.range, &self.node, agent)
+    }
 }
 
 /// The account's home.
@@ -103,20 +144,26 @@ pub enum JobError {
     Folder(#[from] std::io::Error),
 }
 
-/// The job of a program that is contained as its file says, without descriptors; `own` is the folder of its sockets.
+/// The job of an agent's program that is contained as its file says, without descriptors; `own` is the folder of its sockets. Looks
+/// at files of the machine, and makes a folder: not for a thread on which others wait.
 ///
 /// # Errors
 /// See [`JobError`].
-pub fn job(spec: &ProgramSpec<'_>, guarded: &Guarded, own: &Folder) -> Result<Job, JobError> {
-    let spec = ProgramSpec { sockets: &own.own(), ..*spec };
-    let enclosure = match grants(&spec, guarded)? {
+pub fn job(
+    agent: &str,
+    spec: &ProgramSpec<'_>,
+    (guarded, accounts): (&Guarded, &Accounts),
+    own: &Folder,
+) -> Result<Job, JobError> {
+    let enclosure = match reach(spec, guarded, &own.own())? {
         None => None,
-        Some(grants) => Some(Enclosure {
+        Some(Reach { read, write, private, hidden, links, needed, stated, sockets }) => Some(Enclosure {
             required: spec.sandbox.demand == Demand::Required,
-            grants,
+            grants: Grants { read: read.into_iter().chain(links).collect(), write, private, hidden, sockets },
             temporary: own.temporary()?,
             ports: Vec::new(),
             listen: Vec::new(),
+            account: Some(Account { id: accounts.number(agent), needed, written: stated }),
         }),
     };
     Ok(Job {
@@ -125,7 +172,12 @@ pub fn job(spec: &ProgramSpec<'_>, guarded: &Guarded, own: &Folder) -> Result<Jo
         environment: spec.environment.clone(),
         descriptors: Vec::new(),
         orphan_ms: 0,
-        limits: Limits { processes: PROCESSES_MAX, files: FILES_MAX, ..Limits::default() },
+        limits: Limits {
+            processes: PROCESSES_MAX,
+            files: FILES_MAX,
+            file_kib: FILE_GIB_MAX << 20,
+            ..Limits::default()
+        },
         bridge: None,
         enclosure,
     })
@@ -153,27 +205,30 @@ mod tests {
         let sockets = [data.join("run/1")];
         let off = Sandbox { demand: Demand::None, ..Sandbox::default() };
         let best = Sandbox::default();
-        let spec = ProgramSpec {
-            command: &command,
-            folder: &folder,
-            cwd: &folder,
-            environment: &environment,
-            sandbox: &best,
-            sockets: &sockets,
-        };
+        let spec =
+            ProgramSpec { command: &command, folder: &folder, cwd: &folder, environment: &environment, sandbox: &best };
         let guarded = Guarded { hidden: vec![data.clone()] };
-        let granted = grants(&spec, &guarded).expect("it is there").expect("it is contained");
+        let granted = reach(&spec, &guarded, &sockets).expect("it is there").expect("it is contained");
         assert_eq!(granted.write, [folder.clone(), data.join("run/1")]);
         assert_eq!(granted.hidden, [data]);
         assert!(granted.read.contains(&PathBuf::from("/usr")), "{:?}", granted.read);
-        assert_eq!(grants(&ProgramSpec { sandbox: &off, ..spec }, &guarded), Ok(None));
+        assert_eq!(reach(&ProgramSpec { sandbox: &off, ..spec }, &guarded, &sockets), Ok(None));
+        let accounts = Accounts::default();
+        let own = Folder::new(Some(&place.join("run"))).expect("a folder");
+        let job = |agent: &str| job(agent, &spec, (&guarded, &accounts), &own).expect("a job");
+        let enclosed = |agent: &str| job(agent).enclosure.expect("it is contained");
+        let account = enclosed("a").account.expect("an account");
+        assert!(account.needed.contains(&folder) && !account.needed.contains(&PathBuf::from("/usr")), "{account:?}");
+        assert_eq!(enclosed("a").account.map(|again| again.id), Some(account.id));
+        assert_ne!(enclosed("b").account.map(|other| other.id), Some(account.id));
     }
 
     #[test]
     fn what_it_lacks_is_told_on_one_line_with_one_block() {
         let refusals = refusals(&Guarded::default(), &BTreeMap::new());
         let lacks = || {
-            let enclosed = Enclosed { level: Level::Namespaces, why: String::new(), bounds: Bounds::default() };
+            let (level, why, bounds) = (Level::Namespaces, String::new(), Bounds::default());
+            let enclosed = Enclosed { level, why, bounds, account: None };
             Containment::of(&Sandbox::default(), enclosed).with(&refusals).lacks
         };
         assert_eq!(lacks().told(8), None);

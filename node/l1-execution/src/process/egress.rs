@@ -14,6 +14,7 @@ use althing_keeper::job::{Descriptor, Job};
 use althing_td::{Egress, Sandbox};
 use futures::future::BoxFuture;
 
+use super::work::Work;
 use crate::containment::Refusals;
 
 /// Variables by which programs find a proxy, in both spellings that are usual.
@@ -93,10 +94,20 @@ impl EgressRules {
     }
 }
 
+/// Whose program asks.
+#[derive(Debug, Clone)]
+pub struct Asker {
+    /// The name of its agent.
+    pub agent: String,
+    /// What it works on.
+    pub work: Work,
+    /// What it is refused.
+    pub refusals: Refusals,
+}
+
 /// Serves what one program asks of hosts, until it is dropped: by the first listener as a proxy, by the others as the hosts that
 /// the node asks, in their order. The error is for the owner.
-pub type Serve =
-    dyn Fn(Vec<TcpListener>, EgressRules, Refusals) -> Result<BoxFuture<'static, ()>, String> + Send + Sync;
+pub type Serve = dyn Fn(Vec<TcpListener>, EgressRules, Asker) -> Result<BoxFuture<'static, ()>, String> + Send + Sync;
 
 /// Who serves what programs ask of hosts.
 #[derive(Clone)]
@@ -112,7 +123,7 @@ impl fmt::Debug for ServeEgress {
 pub struct Outlet {
     serve: ServeEgress,
     rules: EgressRules,
-    refusals: Refusals,
+    asker: Asker,
     /// On this machine's loopback, for a program that has none of its own.
     here: Vec<TcpListener>,
     /// By this the sockets of its own loopback come.
@@ -130,7 +141,7 @@ impl Outlet {
         job: &mut Job,
         serve: &ServeEgress,
         rules: &EgressRules,
-        refusals: &Refusals,
+        asker: &Asker,
     ) -> io::Result<Option<Outlet>> {
         let Some(enclosure) = &mut job.enclosure else { return Ok(None) };
         let listen = |_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
@@ -142,8 +153,8 @@ impl Outlet {
         enclosure.listen = ports;
         let (stream, theirs) = UnixStream::pair()?;
         job.descriptors.push(Descriptor::Listeners);
-        let (serve, rules, refusals) = (serve.clone(), rules.clone(), refusals.clone());
-        Ok(Some(Outlet { serve, rules, refusals, here, stream, theirs }))
+        let (serve, rules, asker) = (serve.clone(), rules.clone(), asker.clone());
+        Ok(Some(Outlet { serve, rules, asker, here, stream, theirs }))
     }
 
     /// Serves what the program asks, which runs enclosed by that level.
@@ -160,7 +171,7 @@ impl Outlet {
             }
             _ => self.here,
         };
-        (self.serve.0)(listeners, self.rules, self.refusals)
+        (self.serve.0)(listeners, self.rules, self.asker)
     }
 }
 

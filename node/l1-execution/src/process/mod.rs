@@ -15,11 +15,14 @@ pub(crate) mod remote;
 mod said;
 mod seen;
 mod socket;
+mod work;
 
 pub use calls::{CallRefused, ProgramCalls, ServeCalls, ServeSocket, TURN_HEADER};
 pub use client::ShownCard;
-pub use containment::{ContainmentError, Guarded, JobError, ProgramSpec, holds_more, job, refusals};
-pub use egress::{AskedHost, EgressRules, Outlet, SecretHeader, ServeEgress, asked_hosts};
+pub use containment::{
+    AccountRange, Accounts, ContainmentError, FILE_GIB_MAX, Guarded, JobError, ProgramSpec, holds_more, job, refusals,
+};
+pub use egress::{AskedHost, Asker, EgressRules, Outlet, SecretHeader, ServeEgress, asked_hosts};
 pub use program::{End, Program, variables};
 pub use said::passed_on;
 
@@ -34,17 +37,19 @@ use althing_keeper::job::{Descriptor, Job, Limits};
 use althing_td::{AgentFile, ProgramPort, RuntimeSpec, Sandbox};
 use futures::future::BoxFuture;
 use tokio::net::unix::pipe;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::{Agent, AgentError, AgentState, Output, OwnCard, Parameters, Turn};
-use crate::containment::{Containment, Refusals};
+use crate::containment::Containment;
+use crate::ending::ending;
 use althing_protocol::Contract;
 use althing_protocol::contract::Class;
 use client::{Client, ProgramAddress};
 pub use environment::environment;
-pub use socket::{Folder, remove_all};
+pub use socket::{Folder, remove_left};
+pub use work::{Work, WorkGuard};
 
 /// How long it is waited for the rest of what an ended program said.
 const SAID_MAX: Duration = Duration::from_millis(500);
@@ -67,6 +72,8 @@ pub struct ProcessConfig {
     pub sockets: Option<PathBuf>,
     /// What no program reaches.
     pub guarded: Guarded,
+    /// The accounts that programs have where nothing else contains them.
+    pub accounts: Accounts,
     /// Who serves what programs ask of hosts; none: they reach no host.
     pub egress: Option<ServeEgress>,
 }
@@ -81,6 +88,7 @@ impl Default for ProcessConfig {
             check: Duration::from_secs(30),
             sockets: None,
             guarded: Guarded::default(),
+            accounts: Accounts::default(),
             egress: None,
         }
     }
@@ -127,7 +135,8 @@ struct Shared {
     home: PathBuf,
     sandbox: Sandbox,
     rules: EgressRules,
-    refusals: Refusals,
+    /// Whose program asks hosts, with what it was refused.
+    asker: Asker,
     /// KiB of memory that each of its processes may write to; 0 for any.
     memory_kib: u64,
     delay_tolerant: bool,
@@ -223,8 +232,12 @@ impl ProcessAgent {
             home,
             sandbox: sandbox.clone(),
             rules: EgressRules::of(sandbox, asked),
-            refusals: refusals(&config.guarded, env),
-            memory_kib: contract.compute.memory_bytes.unwrap_or_default() / 1_024,
+            asker: Asker {
+                agent: file.name.clone(),
+                work: Work::of(contract.observability),
+                refusals: refusals(&config.guarded, env),
+            },
+            memory_kib: memory_kib(contract),
             delay_tolerant: matches!(contract.class, Class::Dt(_)),
             port: *port,
             folder: folder_for_socket,
@@ -258,9 +271,26 @@ impl ProcessAgent {
         self.shared.now().pid
     }
 
+    /// Waits until it is known how its program is contained, or that it did not start.
+    pub async fn enclosed(&self) {
+        loop {
+            let changed = self.shared.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            let is_known = {
+                let now = self.shared.now();
+                now.containment.is_some() || now.state != AgentState::Starting
+            };
+            if is_known {
+                return;
+            }
+            changed.await;
+        }
+    }
+
     /// How its program is contained, or was when it ran last, and what it was refused: that may be why it ended.
     pub fn containment(&self) -> Option<Containment> {
-        self.shared.now().containment.clone().map(|containment| containment.with(&self.shared.refusals))
+        self.shared.now().containment.clone().map(|containment| containment.with(&self.shared.asker.refusals))
     }
 
     /// Gives the turn to the program; waits for it while it is being started.
@@ -272,6 +302,7 @@ impl ProcessAgent {
             AgentState::Restarting { .. } => down("its program ended, and `ps` on its node says why".to_owned()),
             _ => down("its program does not answer yet".to_owned()),
         })?;
+        let _working = self.shared.asker.work.begin();
         match &self.shared.calls {
             None => client.turn(turn, out).await,
             Some((calls, _)) => {
@@ -328,6 +359,7 @@ impl Shared {
         }
     }
 
+    /// Starts the program; not on a thread on which others wait.
     fn spawn(&self) -> Result<Listening, SpawnError> {
         let program = self.command.first().cloned().unwrap_or_default();
         let failed = |reason| SpawnError::System { program: program.clone(), reason };
@@ -363,9 +395,8 @@ impl Shared {
             cwd: &self.cwd,
             environment: &variables,
             sandbox: &self.sandbox,
-            sockets: &[],
         };
-        let job = job(&spec, &self.config.guarded, &self.folder);
+        let job = job(&self.name, &spec, (&self.config.guarded, &self.config.accounts), &self.folder);
         let mut job = job.map_err(|reason| SpawnError::Job { program: program.clone(), reason })?;
         job.limits = Limits { memory_kib: self.memory_kib, idle: self.delay_tolerant, ..job.limits };
         self.start_listening(job, given_port).map_err(failed)
@@ -388,7 +419,7 @@ impl Shared {
             }
         };
         let outlet = match &self.config.egress {
-            Some(serve) => Outlet::prepare(&mut job, serve, &self.rules, &self.refusals)?,
+            Some(serve) => Outlet::prepare(&mut job, serve, &self.rules, &self.asker)?,
             None => None,
         };
         let (said, from) = pipe::pipe()?;
@@ -396,7 +427,7 @@ impl Shared {
         let last = tokio::spawn(passed_on(from));
         let mut descriptors = vec![said.as_fd(), said.as_fd()];
         descriptors.extend(listener.as_ref().map(|listener| listener.as_fd()));
-        let program = Program::start(&job, &descriptors, outlet, (&self.name, &self.refusals))?;
+        let program = Program::start(&job, &descriptors, outlet, (&self.name, &self.asker.refusals))?;
         Ok(Listening { program, address, said: last })
     }
 
@@ -432,7 +463,12 @@ impl Shared {
                 () = stop.cancelled() => return,
             }
             backoff = (backoff * 2).min(self.config.backoff_max);
-            next = self.spawn();
+            // It looks at files, and the keeper reads its job meanwhile.
+            let this = self.clone();
+            next = spawn_blocking(move || this.spawn()).await.unwrap_or_else(|_| {
+                let reason = std::io::Error::other("the node broke off while it was started");
+                Err(SpawnError::System { program: self.command.first().cloned().unwrap_or_default(), reason })
+            });
         }
     }
 
@@ -442,10 +478,11 @@ impl Shared {
         let pid = program.pid();
         let enclosed = match program.started().await {
             Ok(enclosed) => enclosed,
-            Err(end) => return self.ended(end) + &last(said).await,
+            Err(end) => return self.ended(end, program.ran_out()) + &last(said).await,
         };
         let containment = Some(Containment::of(&self.sandbox, enclosed));
         self.now().containment.clone_from(&containment);
+        self.changed.notify_waiters();
         let ready = async {
             let client = timeout(self.startup_timeout, Client::connect(address)).await;
             match client {
@@ -461,21 +498,26 @@ impl Shared {
         };
         tokio::select! {
             why = ready => why,
-            end = program.ended() => self.ended(end) + &last(said).await,
+            end = program.ended() => self.ended(end, program.ran_out()) + &last(said).await,
         }
     }
 
     /// Why its program does not run any more, for people.
-    fn ended(&self, end: End) -> String {
-        match end {
-            End::Failed(failure) => failure.to_string(),
-            End::Ended(status) if self.memory_kib > 0 => {
-                let most = self.memory_kib;
-                format!("it ended with {status}; it may write to {most} KiB of memory (compute.memory_bytes)")
-            }
-            End::Ended(status) => format!("it ended with {status}"),
+    fn ended(&self, end: End, ran_out: bool) -> String {
+        let End::Ended(status) = end else { return end.to_string() };
+        let how = status.code().map_or_else(|| end.to_string(), |code| ending(code, ran_out));
+        match self.memory_kib {
+            0 => how,
+            most => format!("{how}; it may write to {most} KiB of memory (compute.memory_bytes)"),
         }
     }
+}
+
+/// KiB of memory that each process of an agent's programs may write to; 0 for any.
+#[must_use]
+pub fn memory_kib(contract: &Contract) -> u64 {
+    // Less than one is not any.
+    contract.compute.memory_bytes.map_or(0, |bytes| (bytes / 1_024).max(1))
 }
 
 /// The last that an ended program said, as it follows why it ended.

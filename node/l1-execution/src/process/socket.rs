@@ -3,10 +3,15 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use althing_keeper::remove_all;
+use nix::unistd::geteuid;
 
 /// The longest path of the parent folder, bytes: the path of a socket has at most 103 on some systems.
 const FOLDER_BYTES_MAX: usize = 60;
@@ -22,6 +27,17 @@ const OWN: &str = "own";
 /// Its temporary files, where it shares the machine's folders.
 const TEMPORARY: &str = "tmp";
 
+/// In a folder elsewhere: a link to the place whose path was too long, by which it is known when its node was killed.
+const PLACE: &str = "place";
+/// How the names of folders begin, and of those that are about to be removed.
+const PREFIX: &str = "althing-";
+const LEFT: &str = ".left-";
+/// Entries of a place elsewhere that are looked at.
+const ENTRIES_MAX: usize = 65_536;
+/// How often a folder is removed in which somebody writes still, and how long it is waited in between.
+const REMOVALS_MAX: u32 = 120;
+const PAUSE: Duration = Duration::from_millis(250);
+
 /// A folder with mode 0700 that is removed with its content on drop.
 pub struct Folder(PathBuf);
 
@@ -32,26 +48,29 @@ impl Folder {
     /// Those of the system.
     pub fn new(place: Option<&Path>) -> io::Result<Folder> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        let place = place.filter(|place| place.as_os_str().len() <= FOLDER_BYTES_MAX).map(Path::to_owned);
-        if let Some(place) = &place {
-            fs::DirBuilder::new().recursive(true).mode(0o700).create(place)?;
+        let near = place.filter(|place| fits(place));
+        if let Some(near) = near {
+            fs::DirBuilder::new().recursive(true).mode(0o700).create(near)?;
         }
-        let runtime = || std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|folder| folder.is_dir());
-        let place = place.or_else(runtime).unwrap_or_else(std::env::temp_dir);
+        let at = near.map_or_else(|| elsewhere().swap_remove(0), Path::to_owned);
         for _ in 0..TRIES_MAX {
             let n = NEXT.fetch_add(1, Ordering::Relaxed);
-            let folder = place.join(format!("althing-{}-{n}", std::process::id()));
+            let folder = at.join(format!("{PREFIX}{}-{n}", std::process::id()));
             // Only a folder made by this call is used: whoever made another one could enter it.
             match fs::DirBuilder::new().mode(0o700).create(&folder) {
                 Ok(()) => {
-                    fs::DirBuilder::new().mode(0o700).create(folder.join(OWN))?;
-                    return Ok(Folder(folder));
+                    let folder = Folder(folder);
+                    fs::DirBuilder::new().mode(0o700).create(folder.0.join(OWN))?;
+                    if let Some(place) = place.filter(|_| near.is_none()) {
+                        symlink(std::path::absolute(place)?, folder.0.join(PLACE))?;
+                    }
+                    return Ok(folder);
                 }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
             }
         }
-        Err(io::Error::other(format!("no name is free for a folder in {}", place.display())))
+        Err(io::Error::other(format!("no name is free for a folder in {}", at.display())))
     }
 
     /// What in it the program may use: its own folder, and the socket of its calls if there is one.
@@ -97,89 +116,98 @@ impl Drop for Folder {
     }
 }
 
+/// Whether the paths of sockets in a place are short enough.
+fn fits(place: &Path) -> bool {
+    place.as_os_str().len() <= FOLDER_BYTES_MAX
+}
+
+/// Where folders are made whose place has too long a path; the first is used, the others were once.
+fn elsewhere() -> Vec<PathBuf> {
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|folder| folder.is_dir());
+    runtime.into_iter().chain([std::env::temp_dir()]).collect()
+}
+
 /// Removes a folder in which a program wrote, if it is there: at once, or where there is much in it, by and by beside it.
 ///
 /// # Errors
 /// Those of the system.
 fn clear(folder: &Path) -> io::Result<()> {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
     let known = [OWN, TEMPORARY].map(|name| folder.join(name));
-    let sockets = [folder.join(AGENT), folder.join(CALLS), folder.join(OWN).join(AGENT)];
-    sockets.iter().for_each(|socket| drop(fs::remove_file(socket)));
+    let files = [folder.join(AGENT), folder.join(CALLS), folder.join(PLACE), folder.join(OWN).join(AGENT)];
+    files.iter().for_each(|file| drop(fs::remove_file(file)));
     known.iter().for_each(|folder| drop(fs::remove_dir(folder)));
     match fs::remove_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         done => return done,
     }
-    let n = NEXT.fetch_add(1, Ordering::Relaxed);
-    let aside = folder.with_file_name(format!(".left-{}-{n}", std::process::id()));
-    fs::rename(folder, &aside)?;
-    // As much as it likes: nobody waits for it. An error leaves it until the node starts again.
-    std::thread::Builder::new().name("clear".to_owned()).spawn(move || drop(remove_all(&aside)))?;
-    Ok(())
+    // As much as it likes: nobody waits for it. What is not removed is when the node starts again.
+    remove_by_and_by(vec![set_aside(folder)?]).map(drop)
 }
 
-/// Removes a folder with all in it, however deep it is: what lies in a folder of it is moved up before.
+/// Gives a folder another name beside it, so that its own is free.
+fn set_aside(folder: &Path) -> io::Result<PathBuf> {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    for _ in 0..TRIES_MAX {
+        let n = NEXT.fetch_add(1, Ordering::Relaxed);
+        let aside = folder.with_file_name(format!("{LEFT}{}-{n}", std::process::id()));
+        match fs::rename(folder, &aside) {
+            // An earlier process had this id.
+            Err(error) if matches!(error.kind(), io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::AlreadyExists) => {}
+            done => return done.map(|()| aside),
+        }
+    }
+    Err(io::Error::other(format!("no name is free beside {}", folder.display())))
+}
+
+/// Removes folders in a thread of its own, again and again where somebody writes still.
+fn remove_by_and_by(folders: Vec<PathBuf>) -> io::Result<JoinHandle<()>> {
+    thread::Builder::new().name("clear".to_owned()).spawn(move || {
+        for folder in &folders {
+            let is_gone = || remove_all(folder).is_ok() || !folder.exists();
+            // An error that stays leaves it until the node starts again.
+            (0..REMOVALS_MAX).take_while(|_| !is_gone()).for_each(|_| thread::park_timeout(PAUSE));
+        }
+    })
+}
+
+/// Removes what a node that was killed left in its place of folders, and elsewhere for it. Its programs may write there for a moment
+/// still: the place is free at once, and what was in it goes by and by, in the thread that is given.
 ///
 /// # Errors
 /// Those of the system.
-pub fn remove_all(folder: &Path) -> io::Result<()> {
-    let mut next = 0_u64;
-    loop {
-        let mut is_empty = true;
-        for entry in fs::read_dir(folder)? {
-            let entry = entry?;
-            is_empty = false;
-            if !entry.file_type()?.is_dir() {
-                fs::remove_file(entry.path())?;
-                continue;
-            }
-            // What the program forbade itself is not forbidden to its account.
-            fs::set_permissions(entry.path(), fs::Permissions::from_mode(0o700))?;
-            for inner in fs::read_dir(entry.path())? {
-                let inner = inner?;
-                if inner.file_type()?.is_dir() {
-                    fs::rename(inner.path(), folder.join(format!(".up-{next}")))?;
-                    next += 1;
-                } else {
-                    fs::remove_file(inner.path())?;
-                }
-            }
-            fs::remove_dir(entry.path())?;
-        }
-        if is_empty {
-            return fs::remove_dir(folder);
-        }
+pub fn remove_left(place: &Path) -> io::Result<JoinHandle<()>> {
+    let place = std::path::absolute(place)?;
+    let named = |folder: &Path, begins: &str| -> Vec<PathBuf> {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten().take(ENTRIES_MAX);
+        let has_name = |entry: &fs::DirEntry| entry.file_name().as_encoded_bytes().starts_with(begins.as_bytes());
+        entries.filter(has_name).map(|entry| entry.path()).collect()
+    };
+    // What was set aside the last time, and not removed.
+    let mut left = place.parent().map(|above| named(above, LEFT)).unwrap_or_default();
+    match set_aside(&place) {
+        Ok(aside) => left.push(aside),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
     }
+    if !fits(&place) {
+        let all = elsewhere().into_iter().flat_map(|folder| named(&folder, PREFIX));
+        left.extend(all.filter(|folder| stands_for(folder, &place)));
+    }
+    remove_by_and_by(left)
+}
+
+/// Whether a folder is one of this account that was made because the path of that place is too long.
+fn stands_for(folder: &Path, place: &Path) -> bool {
+    let is_own = |found: fs::Metadata| found.is_dir() && found.uid() == geteuid().as_raw();
+    fs::symlink_metadata(folder).is_ok_and(is_own) && fs::read_link(folder.join(PLACE)).is_ok_and(|of| of == place)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
-
-    /// A folder with others in it, one in the other.
-    fn deep(at: &Path, levels: usize) {
-        use std::os::fd::AsFd as _;
-        let mut folder = std::os::fd::OwnedFd::from(fs::File::open(at).expect("it is there"));
-        for _ in 0..levels {
-            nix::sys::stat::mkdirat(folder.as_fd(), "d", nix::sys::stat::Mode::S_IRWXU).expect("a folder");
-            let flags = nix::fcntl::OFlag::O_DIRECTORY;
-            folder = nix::fcntl::openat(folder.as_fd(), "d", flags, nix::sys::stat::Mode::empty()).expect("it opens");
-        }
-    }
-
-    #[test]
-    fn what_is_deeper_than_any_stack_is_removed() {
-        let place = tempfile::tempdir().expect("a folder");
-        let folder = place.path().join("left");
-        fs::create_dir(&folder).expect("a folder");
-        fs::write(folder.join("file"), "").expect("a file");
-        deep(&folder, 20_000);
-        let removing = std::thread::Builder::new().stack_size(128 << 10);
-        let removed = removing.spawn(move || remove_all(&folder).map(|()| folder.exists())).expect("a thread");
-        assert!(!removed.join().expect("it ends").expect("it is removed"));
-    }
 
     #[test]
     fn nobody_else_can_enter_the_folder_and_it_goes_when_it_is_not_needed() {
@@ -202,5 +230,52 @@ mod tests {
         let folder = Folder::new(Some(&long)).expect("a folder elsewhere");
         assert!(!folder.0.starts_with(place.path()));
         folder.listen(AGENT).expect("a socket");
+    }
+
+    #[test]
+    fn what_a_killed_node_left_is_removed_where_its_path_is_too_long_too() {
+        let place = tempfile::tempdir().expect("a folder");
+        let far = |name: &str| place.path().join(name.repeat(FOLDER_BYTES_MAX));
+        let near = place.path().join("run");
+        let left = |at: &Path| {
+            let folder = Folder::new(Some(at)).expect("a folder");
+            let (listener, path) = folder.listen(AGENT).expect("a socket");
+            fs::write(folder.temporary().expect("a folder").join("file"), "written").expect("a file");
+            // It was killed.
+            std::mem::forget(folder);
+            drop(listener);
+            path
+        };
+        let mine = [left(&near), left(&near), left(&far("a"))];
+        let other = Folder::new(Some(&far("b"))).expect("a folder");
+        for at in [&near, &far("a")] {
+            remove_left(at).expect("it is set aside").join().expect("it is removed");
+        }
+        assert!(mine.iter().all(|path| !path.ancestors().nth(2).is_some_and(Path::exists)), "{mine:?}");
+        assert!(other.0.exists(), "that of another node stays");
+        let beside = fs::read_dir(place.path()).expect("it is there").count();
+        assert_eq!(beside, 0, "nothing is left aside");
+        assert!(remove_left(&near).is_ok(), "there was nothing");
+    }
+
+    #[test]
+    fn a_name_that_an_earlier_process_used_is_passed_over() {
+        let place = tempfile::tempdir().expect("a folder");
+        let folders = ["first", "second"].map(|name| place.path().join(name));
+        for folder in &folders {
+            fs::create_dir(folder).expect("a folder");
+            fs::write(folder.join("file"), "").expect("a file");
+        }
+        let first = set_aside(&folders[0]).expect("it has another name");
+        // Numbers may meet again: those of an earlier process with this id.
+        let number = |path: &Path| path.to_string_lossy().rsplit('-').next().and_then(|n| n.parse::<u64>().ok());
+        let next = number(&first).expect("a number") + 1;
+        for n in next..next + 20 {
+            let taken = first.with_file_name(format!("{LEFT}{}-{n}", std::process::id()));
+            fs::create_dir(&taken).expect("a folder");
+            fs::write(taken.join("file"), "").expect("a file");
+        }
+        let second = set_aside(&folders[1]).expect("it has another name");
+        assert!(second.join("file").exists() && number(&second) >= Some(next));
     }
 }

@@ -62,7 +62,7 @@ fn host() -> Host {
         builtins,
         ProcessConfig::default(),
         scheduling,
-        Ports { connect: Arc::new(|_, spec, folder, secret| connect(spec, folder, secret)), ..Ports::none() },
+        Ports { connect: Arc::new(|of, spec, secret| connect(spec, of.folder, secret)), ..Ports::none() },
     )
 }
 

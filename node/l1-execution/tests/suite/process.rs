@@ -563,7 +563,7 @@ async fn a_program_that_ends_at_once_is_tried_again_and_says_so() {
     let scene = scene("ends");
     until("it was tried again", || {
         matches!(&scene.host.status()[0].state, AgentState::Restarting { why, restarts } if *restarts >= 3
-            && why.contains("exit status: 0"))
+            && why.contains("exit status 0"))
     })
     .await;
     assert!(scene.host.stop("program").await);

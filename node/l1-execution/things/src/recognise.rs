@@ -11,7 +11,7 @@ use althing_execution::Lacks;
 use althing_execution::definition::Definition;
 use althing_execution::secrets::{SecretLookupError, lookup, with_secrets};
 use althing_execution::tools::Fault;
-use althing_execution::{Host, remote_card};
+use althing_execution::{Host, ServerOf, remote_card};
 
 use crate::signing::{CardSignature, signature};
 use crate::{Entry, LookError, Plan, Seen, Terms, Web, look, plan};
@@ -125,7 +125,8 @@ pub async fn recognise(
             Err(error) => card = error.to_string(),
         }
     }
-    let server = (host.ports.connect)("", at, folder, secrets.clone());
+    let of = ServerOf { agent: "", server: "", folder, memory_kib: 0 };
+    let server = (host.ports.connect)(of, at, secrets.clone());
     let listed = timeout(LISTING, server.tools()).await;
     server.stop().await;
     let lacks = server.containment().map(|containment| containment.lacks).unwrap_or_default();

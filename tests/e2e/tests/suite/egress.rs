@@ -158,8 +158,12 @@ impl Scene {
         let list = self.machine.json(&["trace"]);
         let ids = list["traces"].as_array().expect("a list").iter().map(|row| text(&row["trace"]));
         let traces: Vec<Value> = ids.map(|id| self.machine.json(&["trace", &id])).collect();
-        let mut spans = traces.iter().filter_map(|trace| trace["spans"].as_array()).flatten();
-        assert!(spans.any(|span| span["name"] == "egress"), "{traces:?}");
+        let spans: Vec<&Value> = traces.iter().filter_map(|trace| trace["spans"].as_array()).flatten().collect();
+        let asked = spans.iter().find(|span| span["name"] == "egress").unwrap_or_else(|| panic!("{traces:?}"));
+        // The program asked while it worked on one call: that is what it asked for.
+        let call = spans.iter().find(|span| span["id"] == asked["parent"]);
+        assert!(call.is_some_and(|call| call["name"] == "execute_tool"), "{asked}: {traces:?}");
+        assert_eq!(asked["attributes"]["gen_ai.agent.name"], "reaching", "{asked}");
         traces.iter().map(Value::to_string).chain([list.to_string()]).collect()
     }
 }

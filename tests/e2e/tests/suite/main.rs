@@ -25,6 +25,7 @@ mod groups;
 mod hostile_http;
 mod instances;
 mod keys;
+mod leftovers;
 mod mcp_conformance;
 mod mcp_js;
 mod mcp_python;

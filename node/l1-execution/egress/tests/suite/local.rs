@@ -129,8 +129,8 @@ async fn a_body_of_the_program_is_a_stream_too() {
 #[tokio::test]
 async fn redirects_lead_to_the_local_address_or_elsewhere_without_the_secret() {
     let way = Way::open();
-    let (listener, at) = listen().await;
-    drop(listener);
+    // It is held, so that the host cannot get this very address.
+    let (_elsewhere, at) = listen().await;
     let host = Host::new(move |request| {
         let own = request.lines().find_map(|line| line.strip_prefix("host: ")).unwrap_or_default();
         let location = match request.split(' ').nth(1) {

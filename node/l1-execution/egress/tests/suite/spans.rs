@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use althing_egress::{Scheme, SecretValue, Target};
+use althing_egress::{Scheme, SecretValue, Target, Traces};
 use http::HeaderName;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
@@ -110,4 +111,39 @@ async fn each_connection_is_a_span_that_says_where_to_and_how_it_ended() {
     }
     let all = format!("{:?} {:?}", told.spans.lock().expect("whole"), told.lines.lock().expect("whole"));
     assert!(!all.contains(SECRET), "{all}");
+}
+
+/// Has connections told or not, and counts those that were.
+struct Ledger {
+    is_told: bool,
+    joined: AtomicUsize,
+}
+
+impl Traces for Ledger {
+    fn is_told(&self) -> bool {
+        self.is_told
+    }
+
+    fn join(&self, span: &tracing::Span) {
+        span.record("gen_ai.agent.name", "helper");
+        self.joined.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[tokio::test]
+async fn whoever_keeps_the_traces_says_which_a_connection_belongs_to_and_whether_it_is_told() {
+    let told = Told::default();
+    // As above.
+    let _second = tracing::Dispatch::new(tracing_subscriber::registry());
+    let _guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(told.clone()));
+    let mut way = Way::open();
+    for (is_told, spans) in [(true, 1), (false, 1)] {
+        let ledger = Arc::new(Ledger { is_told, joined: AtomicUsize::new(0) });
+        way.egress = way.egress.clone().within(ledger.clone());
+        let (proxy, _) = way.proxy(&[]).await;
+        ask(proxy, "CONNECT other.example:443 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await;
+        let all = told.egress();
+        assert_eq!((all.len(), ledger.joined.load(Ordering::Relaxed)), (spans, usize::from(is_told)), "{all:?}");
+        assert_eq!(all[0].get("gen_ai.agent.name").map(String::as_str), Some("helper"));
+    }
 }

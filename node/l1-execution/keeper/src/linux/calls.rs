@@ -42,7 +42,7 @@ pub fn listen() -> nix::Result<OwnedFd> {
 }
 
 /// What a program reaches that has these grants and ports and is enclosed by that level, with that version of Landlock; none
-/// where nothing encloses it.
+/// where nothing encloses it, or an account of its own alone.
 #[must_use]
 pub fn reach(level: Level, version: u8, grants: &Grants, ports: &[u16]) -> Option<Reach> {
     Reach::of(level, version, grants, ports, &Disk)

@@ -14,6 +14,15 @@ const CAPABILITIES_MAX: c_ulong = 64;
 /// # Errors
 /// The system's.
 pub(super) fn drop_all() -> Result<()> {
+    drop_bounding()?;
+    sys::drop_capabilities()
+}
+
+/// Takes all capabilities out of those that this process and its children may ever have; those that it has it keeps.
+///
+/// # Errors
+/// The system's.
+pub(crate) fn drop_bounding() -> Result<()> {
     for capability in 0..CAPABILITIES_MAX {
         match sys::drop_bounding(capability) {
             Ok(()) => {}
@@ -23,5 +32,5 @@ pub(super) fn drop_all() -> Result<()> {
             Err(error) => return Err(error),
         }
     }
-    sys::drop_capabilities()
+    Ok(())
 }

@@ -12,7 +12,7 @@
 //! **Never knows**: what the program is, or who waits for it.
 
 pub mod calls;
-mod capabilities;
+pub mod capabilities;
 mod disk;
 mod landlock;
 mod mounts;
@@ -27,8 +27,8 @@ use crate::machine::filter::filter;
 use crate::machine::grants::Grants;
 
 /// In the process that becomes the program, last before it does: no new privileges, no capabilities, Landlock, and the
-/// filter of system calls. Nothing of that at [`Level::None`]. At [`Level::Landlock`] the program may bind and connect
-/// to `ports` alone. Gives the version of Landlock (its ABI) that was used; 0: none. Before version 4 it knows nothing
+/// filter of system calls. Nothing of that at [`Level::None`], and no Landlock at [`Level::Account`]: there is none. At
+/// [`Level::Landlock`] the program may bind and connect to `ports` alone. Gives the version of Landlock (its ABI) that was used; 0: none. Before version 4 it knows nothing
 /// of ports, before 6 of signals and abstract sockets, and before 9 it lets a program connect to any Unix socket that
 /// the account can reach.
 ///
@@ -41,7 +41,7 @@ pub fn lock(level: Level, grants: &Grants, ports: &[u16]) -> Result<u8, Failure>
     let programs = filter(level).map_err(|why| Failure::of("compile the filter of system calls", why))?;
     prctl::set_no_new_privs().map_err(|why| Failure::of("give up new privileges", why))?;
     capabilities::drop_all().map_err(|why| Failure::of("drop capabilities", why))?;
-    let version = landlock::restrict(level, grants, ports)?;
+    let version = if level == Level::Account { 0 } else { landlock::restrict(level, grants, ports)? };
     for program in &programs {
         seccompiler::apply_filter(program).map_err(|why| Failure::of("install the filter of system calls", why))?;
     }

@@ -28,8 +28,8 @@ pub(super) const PROC: &str = "mount a /proc of its own";
 const ROOT: &str = "mode=0755,size=4m,nr_inodes=65536";
 /// What each private folder may hold: it is memory.
 const PRIVATE: &str = "size=512m,nr_inodes=65536";
-/// What is mounted over a hidden folder: empty, but for what is granted inside.
-const HIDDEN: &str = "mode=0755,size=64k,nr_inodes=4096";
+/// What a folder holds whose entries are bound one by one: places for them, and links.
+const PARTS: &str = "mode=0755,size=1m,nr_inodes=16384";
 /// The links of `/dev`.
 const LINKS: [(&str, &str); 4] = [
     ("/dev/fd", "/proc/self/fd"),
@@ -43,7 +43,7 @@ const LINKS: [(&str, &str); 4] = [
 /// # Errors
 /// What this machine does not allow.
 pub(super) fn enter(grants: &Grants) -> Result<(), Failure> {
-    let steps = plan(grants, &Disk);
+    let steps = plan(grants, &Disk).map_err(|why| Failure::of("lay out its files", why))?;
     let nothing = None::<&str>;
     let private = MsFlags::MS_PRIVATE | MsFlags::MS_REC;
     mount(nothing, "/", nothing, private, nothing).map_err(|why| Failure::by("keep mounts apart", why))?;
@@ -64,7 +64,7 @@ pub(super) fn enter(grants: &Grants) -> Result<(), Failure> {
         new.take(step)?;
     }
     for step in &steps {
-        if let Step::Hidden { at, is_folder: true } = step {
+        if let Step::Parts { at } = step {
             new.close(at)?;
         }
     }
@@ -117,9 +117,8 @@ impl Root {
                 let no_devices = if *devices { 0 } else { MOUNT_ATTR_NODEV };
                 self.bind(at, *is_folder, MOUNT_ATTR_NOSUID | read_only | no_devices)
             }
+            Step::Parts { at } => self.memory(at, PARTS),
             Step::Private { at, mode } => self.memory(at, &format!("mode={mode:o},{PRIVATE}")),
-            Step::Hidden { at, is_folder: true } => self.memory(at, HIDDEN),
-            Step::Hidden { at, is_folder: false } => self.cover(at),
         }
     }
 
@@ -161,14 +160,6 @@ impl Root {
             return Err(Failure::of(step(), "it was exchanged for something else meanwhile; start again"));
         }
         self.over(at, &source, attributes).map_err(|why| Failure::by(step(), why))
-    }
-
-    /// Covers a file: a device on a mount without devices can be opened by nobody.
-    fn cover(&self, at: &Path) -> Result<(), Failure> {
-        let attributes = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC;
-        let null = held(&self.outside, Path::new("/dev/null"));
-        let covered = null.and_then(|null| self.over(at, &null, attributes));
-        covered.map_err(|why| Failure::by(format!("hide {}", at.display()), why))
     }
 
     fn over(&self, at: &Path, source: &OwnedFd, attributes: u64) -> nix::Result<()> {

@@ -180,6 +180,7 @@ fn finds_its_files(account: Option<u32>) {
         write: vec![at.join("write"), at.join("read/keys/run/own")],
         private: vec![PathBuf::from("/tmp"), PathBuf::from("/home-of-nobody")],
         hidden: vec![at.join("read/keys"), secret.clone()],
+        sockets: Vec::new(),
     };
     let scene = Scene { level: Level::Namespaces, grants: &grants, ports: &[], account };
     let found = asked(&scene, |_| {
@@ -222,7 +223,7 @@ fn finds_its_files(account: Option<u32>) {
         r#""run""#,
         "absent",
         "refused",
-        "refused",
+        "absent",
         r#""a""#,
         "()",
         r#""""#,
@@ -304,6 +305,7 @@ fn a_program_among_the_machines_files_has_its_grants_and_its_ports() {
         write: vec![at.join("write")],
         private: vec![at.join("other")],
         hidden: vec![at.join("read/keys")],
+        sockets: Vec::new(),
     };
     let listen = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let (granted, not) = (listen(), listen());

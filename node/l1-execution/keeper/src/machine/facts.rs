@@ -56,6 +56,16 @@ pub(crate) fn placed(path: &Path, facts: &impl Facts) -> Option<(PathBuf, Kind)>
 /// Where a path that is hidden leads in the end, each link on the way followed: hiding more than what is written does
 /// no harm, and hiding a link hides nothing. `None` where there is nothing.
 pub(crate) fn resolved(path: &Path, facts: &impl Facts) -> Option<(PathBuf, Kind)> {
+    followed(path, facts).filter(|(_, kind)| *kind != Kind::Missing)
+}
+
+/// The same, also where there is nothing yet: what comes there later is meant too. A path whose links have no end is itself.
+pub(crate) fn destination(path: &Path, facts: &impl Facts) -> PathBuf {
+    followed(path, facts).map_or_else(|| path.to_owned(), |(at, _)| at)
+}
+
+/// Where a path leads, and what is there; `None` where links lead on without end.
+fn followed(path: &Path, facts: &impl Facts) -> Option<(PathBuf, Kind)> {
     let parts = |path: &Path| -> Vec<OsString> {
         let named = path.components().rev().filter_map(|part| match part {
             Component::Normal(name) => Some(name.to_owned()),
@@ -64,7 +74,7 @@ pub(crate) fn resolved(path: &Path, facts: &impl Facts) -> Option<(PathBuf, Kind
         });
         named.collect()
     };
-    let (mut left, mut at, mut links) = (parts(path), PathBuf::from("/"), 0);
+    let (mut left, mut at, mut links, mut is_missing) = (parts(path), PathBuf::from("/"), 0, false);
     while let Some(part) = left.pop() {
         if part == ".." {
             at.pop();
@@ -72,7 +82,7 @@ pub(crate) fn resolved(path: &Path, facts: &impl Facts) -> Option<(PathBuf, Kind
         }
         at.push(&part);
         match facts.kind(&at) {
-            Kind::Missing => return None,
+            Kind::Missing => is_missing = true,
             Kind::Link(to) => {
                 links += 1;
                 if links > LINKS_MAX {
@@ -88,8 +98,8 @@ pub(crate) fn resolved(path: &Path, facts: &impl Facts) -> Option<(PathBuf, Kind
             Kind::Folder | Kind::File => {}
         }
     }
-    let kind = facts.kind(&at);
-    (kind != Kind::Missing).then_some((at, kind))
+    let kind = if is_missing { Kind::Missing } else { facts.kind(&at) };
+    Some((at, kind))
 }
 
 /// The paths that were granted, with what lies in the root in place of the root: a root of its own cannot be the
@@ -171,5 +181,9 @@ mod tests {
         assert_eq!(resolved("/home/b/../a/.keys"), Some(("/data/keys".into(), Kind::Folder)));
         assert_eq!(resolved("/home/a/none"), None);
         assert_eq!(resolved("/x"), None, "it leads to itself");
+        let destination = |path: &str| destination(Path::new(path), &world);
+        assert_eq!(destination("/home/b/.keys"), Path::new("/data/keys"));
+        assert_eq!(destination("/home/b/.keys/new"), Path::new("/data/keys/new"), "it may come");
+        assert_eq!(destination("/x"), Path::new("/x"));
     }
 }

@@ -54,7 +54,7 @@ fn allows(level: Level, number: i64, arguments: &[u64]) {
     assert_eq!(refusal(level, THIS, number, arguments), None, "{number} {arguments:x?}, {level:?}");
 }
 
-const BOTH: [Level; 2] = [Level::Landlock, Level::Namespaces];
+const ENCLOSED: [Level; 3] = [Level::Account, Level::Landlock, Level::Namespaces];
 
 fn socket(family: libc::c_int, kind: libc::c_int, protocol: libc::c_int) -> [u64; 3] {
     [value(family), value(kind | libc::SOCK_CLOEXEC), value(protocol)]
@@ -62,7 +62,7 @@ fn socket(family: libc::c_int, kind: libc::c_int, protocol: libc::c_int) -> [u64
 
 #[test]
 fn what_leads_out_is_refused_whatever_its_arguments() {
-    for level in BOTH {
+    for level in ENCLOSED {
         for number in REFUSED {
             refuses(level, libc::EPERM, *number, &[]);
             refuses(level, libc::EPERM, *number, &[u64::MAX; 6]);
@@ -87,7 +87,7 @@ fn what_programs_do_all_day_is_allowed() {
         libc::SYS_seccomp,
         libc::SYS_landlock_restrict_self,
     ];
-    for level in BOTH {
+    for level in ENCLOSED {
         everyday.into_iter().for_each(|number| allows(level, number, &[3, 0x1000, 4_096]));
         // A thread, a child, and a child of vfork.
         for flags in [0x003d_0f00, value(libc::SIGCHLD), value(libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD)] {
@@ -103,7 +103,7 @@ fn what_programs_do_all_day_is_allowed() {
 
 #[test]
 fn namespaces_and_typing_are_refused_among_other_flags_and_with_bits_that_the_kernel_does_not_read() {
-    for level in BOTH {
+    for level in ENCLOSED {
         for flag in NAMESPACES {
             refuses(level, libc::EPERM, libc::SYS_clone, &[value(flag | libc::SIGCHLD)]);
             refuses(level, libc::EPERM, libc::SYS_unshare, &[value(flag | libc::CLONE_FS) | 1 << 40]);
@@ -119,7 +119,7 @@ fn namespaces_and_typing_are_refused_among_other_flags_and_with_bits_that_the_ke
 #[test]
 fn no_file_is_made_that_acts_as_the_account_for_whoever_executes_it() {
     let (made, plain) = (value(libc::O_CREAT | libc::O_WRONLY), value(libc::O_RDONLY));
-    for level in BOTH {
+    for level in ENCLOSED {
         for bit in [0o4755, 0o2755, 0o6700] {
             refuses(level, libc::EPERM, libc::SYS_fchmod, &[0, bit]);
             refuses(level, libc::EPERM, libc::SYS_fchmodat, &[0, 0, bit]);
@@ -141,7 +141,7 @@ fn no_file_is_made_that_acts_as_the_account_for_whoever_executes_it() {
 
 #[test]
 fn sockets_are_of_the_families_that_are_enclosed() {
-    for level in BOTH {
+    for level in ENCLOSED {
         for kind in [libc::SOCK_STREAM, libc::SOCK_DGRAM, libc::SOCK_SEQPACKET] {
             match level {
                 Level::Namespaces => allows(level, libc::SYS_socket, &socket(libc::AF_UNIX, kind, 0)),
@@ -173,23 +173,30 @@ fn sockets_are_of_the_families_that_are_enclosed() {
 fn without_a_network_of_its_own_a_program_has_no_udp_no_netlink_and_no_fast_open() {
     let datagram = socket(libc::AF_INET, libc::SOCK_DGRAM, 0);
     let routes = socket(libc::AF_NETLINK, libc::SOCK_RAW, 0);
+    let among_others = [Level::Account, Level::Landlock];
     for call in [datagram, routes] {
         allows(Level::Namespaces, libc::SYS_socket, &call);
-        refuses(Level::Landlock, libc::EAFNOSUPPORT, libc::SYS_socket, &call);
+        for level in among_others {
+            refuses(level, libc::EAFNOSUPPORT, libc::SYS_socket, &call);
+        }
     }
     for (number, place) in [(libc::SYS_sendto, 3), (libc::SYS_sendmsg, 2), (libc::SYS_sendmmsg, 3)] {
         let mut arguments = [0; 6];
         arguments[place] = value(libc::MSG_NOSIGNAL);
-        allows(Level::Landlock, number, &arguments);
+        for level in among_others {
+            allows(level, number, &arguments);
+        }
         arguments[place] |= value(libc::MSG_FASTOPEN);
-        refuses(Level::Landlock, libc::EPERM, number, &arguments);
+        for level in among_others {
+            refuses(level, libc::EPERM, number, &arguments);
+        }
         allows(Level::Namespaces, number, &arguments);
     }
 }
 
 #[test]
 fn calls_under_other_numbers_are_no_way_around() {
-    for level in BOTH {
+    for level in ENCLOSED {
         if cfg!(target_arch = "x86_64") {
             let hidden = i64::from(X32) + libc::SYS_getpid;
             refuses(level, libc::ENOSYS, hidden, &[]);

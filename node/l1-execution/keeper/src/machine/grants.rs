@@ -15,4 +15,6 @@ pub struct Grants {
     pub private: Vec<PathBuf>,
     /// What it never reaches, wherever else it is granted: the node's keys, secrets, store and sockets.
     pub hidden: Vec<PathBuf>,
+    /// Unix sockets in what it may read, which it does not reach: to connect to one is to write.
+    pub sockets: Vec<PathBuf>,
 }

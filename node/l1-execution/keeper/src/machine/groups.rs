@@ -204,6 +204,13 @@ pub fn settings(is_second: bool, limits: &Limits) -> Vec<Setting> {
     all
 }
 
+/// How many processes of a group were killed for the memory that they took, of its `memory.events` (cgroups(7), version 2).
+#[must_use]
+pub fn killed_for_memory(events: &str) -> u64 {
+    let count = events.lines().find_map(|line| line.strip_prefix("oom_kill "));
+    count.and_then(|count| count.trim().parse().ok()).unwrap_or_default()
+}
+
 /// Whether the kernel limits the number of no processes of an account (`RLIMIT_NPROC`): the machine's root, wherever it
 /// is. `map` is `/proc/self/uid_map` (user_namespaces(7)).
 #[must_use]

@@ -98,3 +98,10 @@ fn the_machines_root_is_exempt_and_that_of_others_namespaces_is_not() {
     assert!(!is_exempt(true, "0 1000 1\n1 100000 65536\n"));
     assert!(!is_exempt(false, "0 0 4294967295\n"));
 }
+
+#[test]
+fn who_was_killed_for_memory_is_counted_where_the_kernel_counts() {
+    let events = "low 0\nhigh 0\nmax 7\noom 1\noom_kill 3\noom_group_kill 1\n";
+    assert_eq!(killed_for_memory(events), 3);
+    assert_eq!((killed_for_memory("oom 1\n"), killed_for_memory(""), killed_for_memory("oom_kill x")), (0, 0, 0));
+}

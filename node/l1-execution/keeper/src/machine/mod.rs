@@ -1,5 +1,6 @@
 //! What is decided about a program: pure.
 
+pub mod accounts;
 pub mod facts;
 #[cfg(target_os = "linux")]
 pub mod filter;

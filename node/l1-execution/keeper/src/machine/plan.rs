@@ -7,14 +7,17 @@
 //!   holds over write, write over read, and read over private.
 //! - What a step needs comes before it: parents before what lies in them.
 //! - Nothing is made but in folders of the program's own memory, never in one of the machine's.
+//! - Of a folder with something in it that the program does not reach, each other entry is bound by itself, as it is at the
+//!   start: nothing is mounted over what is hidden, since a mount goes with what it lies on when another takes its place.
 //!
 //! **Never knows**: how a step is done.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use super::facts::{Facts, Kind, placed, resolved, spread};
+use super::facts::{Facts, Kind, destination, placed, spread};
 use super::grants::Grants;
+use super::rules::{RULES_MAX, TooMany};
 
 /// What is read of the root where the root itself is granted.
 const ROOT_MAX: usize = 1_024;
@@ -52,6 +55,12 @@ pub enum Step {
         /// May devices be opened? Only what is granted below `/dev`.
         devices: bool,
     },
+    /// A folder in memory in place of one of the machine's, in which what lies there is bound one by one. No more is written to
+    /// it once all steps are done.
+    Parts {
+        /// Its path.
+        at: PathBuf,
+    },
     /// A folder of the program's own, in memory, which lasts as long as the program.
     Private {
         /// Its path.
@@ -59,38 +68,37 @@ pub enum Step {
         /// Its mode.
         mode: u32,
     },
-    /// Over something that is bound: an empty folder, or a file that nobody can open. No more is written to the folder
-    /// once all steps are done.
-    Hidden {
-        /// Its path.
-        at: PathBuf,
-        /// A folder, or anything else.
-        is_folder: bool,
-    },
 }
 
 /// What is to be at a path; of two at one path, the later holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Use {
+    /// In place of one of the machine's folders: what lies there is bound one by one.
+    Parts,
     Private,
     Read,
     Write,
     Hidden,
 }
 
+/// What is to be at which path, and what the machine has there.
+pub(super) type Layout = BTreeMap<PathBuf, (Use, Kind)>;
+
 /// The steps that build what is granted, in an empty root that has `/dev` and `/proc`.
-#[must_use]
-pub fn plan(grants: &Grants, facts: &impl Facts) -> Vec<Step> {
+///
+/// # Errors
+/// What is not reached lies among too many files.
+pub fn plan(grants: &Grants, facts: &impl Facts) -> Result<Vec<Step>, TooMany> {
     let mut plan = Plan::default();
-    for (at, (used, kind)) in wanted(grants, facts) {
+    for (at, (used, kind)) in wanted(grants, facts)? {
         plan.add(at, used, kind);
     }
-    plan.steps
+    Ok(plan.steps)
 }
 
 /// What is to be where, in the order of paths: what contains something comes before it.
-pub(super) fn wanted(grants: &Grants, facts: &impl Facts) -> BTreeMap<PathBuf, (Use, Kind)> {
-    let mut wanted = BTreeMap::new();
+pub(super) fn wanted(grants: &Grants, facts: &impl Facts) -> Result<Layout, TooMany> {
+    let mut wanted = Layout::new();
     // What is granted with the whole root is granted less than what is named.
     for (paths, used) in [(&grants.read, Use::Read), (&grants.write, Use::Write)] {
         let found = spread(paths, facts, ROOT_MAX).into_iter().filter_map(|path| placed(&path, facts));
@@ -100,9 +108,51 @@ pub(super) fn wanted(grants: &Grants, facts: &impl Facts) -> BTreeMap<PathBuf, (
         let found = paths.iter().filter_map(|path| placed(path, facts));
         wanted.extend(found.map(|(at, kind)| (at, (used, kind))));
     }
-    let hidden = grants.hidden.iter().filter_map(|path| resolved(path, facts));
-    wanted.extend(hidden.map(|(at, kind)| (at, (Use::Hidden, kind))));
-    wanted
+    // What is not there yet is hidden when it comes.
+    let hidden: BTreeSet<PathBuf> = grants.hidden.iter().map(|path| destination(path, facts)).collect();
+    wanted.extend(hidden.iter().map(|at| (at.clone(), (Use::Hidden, facts.kind(at)))));
+    let apart: BTreeSet<PathBuf> = hidden.into_iter().chain(grants.sockets.iter().cloned()).collect();
+    let parted = wanted.iter().filter(|(at, (used, kind))| {
+        matches!(used, Use::Read | Use::Write) && *kind == Kind::Folder && holds(&apart, at)
+    });
+    let parted: Vec<(PathBuf, Use)> = parted.map(|(at, (used, _))| (at.clone(), *used)).collect();
+    for (folder, used) in parted {
+        part(&mut wanted, folder, used, &apart, facts)?;
+    }
+    Ok(wanted)
+}
+
+/// Whether one of these lies in a folder.
+fn holds(apart: &BTreeSet<PathBuf>, folder: &Path) -> bool {
+    apart.iter().any(|at| at != folder && at.starts_with(folder))
+}
+
+/// Grants, in place of a folder, what lies in it, but for what is kept apart, and for what is granted or hidden by its own path.
+fn part(
+    wanted: &mut Layout,
+    folder: PathBuf,
+    used: Use,
+    apart: &BTreeSet<PathBuf>,
+    facts: &impl Facts,
+) -> Result<(), TooMany> {
+    let mut open = vec![folder.clone()];
+    while let Some(at) = open.pop() {
+        for inside in facts.inside(&at, RULES_MAX + 1) {
+            if wanted.contains_key(&inside) || apart.contains(&inside) {
+                continue;
+            }
+            match facts.kind(&inside) {
+                Kind::Missing => {}
+                Kind::Folder if holds(apart, &inside) => open.push(inside),
+                kind => drop(wanted.insert(inside, (used, kind))),
+            }
+        }
+        wanted.insert(at, (Use::Parts, Kind::Folder));
+        if wanted.len() + open.len() > RULES_MAX {
+            return Err(TooMany { folder });
+        }
+    }
+    Ok(())
 }
 
 /// The steps so far.
@@ -123,6 +173,15 @@ impl Plan {
         let around = self.around.last().map(|(_, used)| *used);
         let bound = matches!(around, Some(Use::Read | Use::Write));
         match (used, kind) {
+            (Use::Parts, _) if around == Some(Use::Parts) => {
+                self.ground(&at);
+                self.make(&at);
+            }
+            (Use::Parts, _) => {
+                self.point(&at, true, bound);
+                self.steps.push(Step::Parts { at: at.clone() });
+                self.around.push((at, used));
+            }
             // What is bound has its links; elsewhere only grants are made.
             (Use::Private | Use::Read | Use::Write, Kind::Link(to)) if !bound => {
                 self.ground(&at);
@@ -135,12 +194,13 @@ impl Plan {
                 self.steps.push(Step::Bind { at: at.clone(), is_folder, writable: used == Use::Write, devices });
                 self.around.push((at, used));
             }
-            // Within what is private or hidden there is nothing yet that it would be in place of.
-            (Use::Private, Kind::Folder) if bound || around.is_none() => self.private(at, bound),
-            (Use::Private, Kind::Missing) if around.is_none() => self.private(at, bound),
-            (Use::Hidden, kind) if bound => {
-                self.steps.push(Step::Hidden { at: at.clone(), is_folder: kind == Kind::Folder });
-                self.around.push((at, used));
+            // Within what is private there is nothing yet that it would be in place of.
+            (Use::Private, Kind::Folder) if around != Some(Use::Private) => self.private(at, bound),
+            (Use::Private, Kind::Missing) if matches!(around, None | Some(Use::Parts)) => self.private(at, bound),
+            // A home below `/tmp`, say: programs look for it, and what is private around it is as much their own.
+            (Use::Private, Kind::Folder | Kind::Missing) if around == Some(Use::Private) => {
+                self.ground(&at);
+                self.make(&at);
             }
             _ => {}
         }
@@ -169,9 +229,13 @@ impl Plan {
         let mut above: Vec<&Path> = at.ancestors().skip(1).take_while(|folder| *folder != floor).collect();
         above.reverse();
         for folder in above {
-            if self.made.insert(folder.to_owned()) {
-                self.steps.push(Step::Folder { at: folder.to_owned() });
-            }
+            self.make(folder);
+        }
+    }
+
+    fn make(&mut self, folder: &Path) {
+        if self.made.insert(folder.to_owned()) {
+            self.steps.push(Step::Folder { at: folder.to_owned() });
         }
     }
 }

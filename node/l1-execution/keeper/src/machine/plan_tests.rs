@@ -13,7 +13,8 @@ fn paths(texts: &[&str]) -> Vec<PathBuf> {
 }
 
 fn grants(read: &[&str], write: &[&str], private: &[&str], hidden: &[&str]) -> Grants {
-    Grants { read: paths(read), write: paths(write), private: paths(private), hidden: paths(hidden) }
+    let [read, write, private, hidden] = [read, write, private, hidden].map(paths);
+    Grants { read, write, private, hidden, sockets: Vec::new() }
 }
 
 /// The steps as one line each: what a person would draw.
@@ -28,7 +29,7 @@ fn drawn(steps: &[Step]) -> Vec<String> {
             format!("{how}{what}{} {}", if *devices { " devices" } else { "" }, at.display())
         }
         Step::Private { at, mode } => format!("private {mode:o} {}", at.display()),
-        Step::Hidden { at, is_folder } => format!("hide{} {}", if *is_folder { "" } else { " file" }, at.display()),
+        Step::Parts { at } => format!("parts {}", at.display()),
     };
     steps.iter().map(line).collect()
 }
@@ -62,14 +63,14 @@ fn what_is_granted_is_bound_below_folders_that_are_made() {
         "folder /usr",
         "read /usr",
     ];
-    assert_eq!(drawn(&plan(&grants, &world)), steps);
+    assert_eq!(drawn(&plan(&grants, &world).expect("few")), steps);
 }
 
 #[test]
 fn grants_within_grants() {
     let world = World::of(&["/a/b/c/d/", "/a/b/file", "/a/link -> b", "/a/b/to -> file"]);
     type Case<'a> = (&'a str, Grants, &'a [&'a str]);
-    let cases: [Case<'_>; 12] = [
+    let cases: [Case<'_>; 16] = [
         ("read in write", grants(&["/a/b"], &["/a"], &[], &[]), &["folder /a", "write /a", "read /a/b"]),
         ("write in read", grants(&["/a"], &["/a/b"], &[], &[]), &["folder /a", "read /a", "write /a/b"]),
         ("private in read", grants(&["/a"], &[], &["/a/b"], &[]), &["folder /a", "read /a", "private 700 /a/b"]),
@@ -83,28 +84,95 @@ fn grants_within_grants() {
             grants(&[], &["/a/b/c"], &["/a"], &[]),
             &["folder /a", "private 700 /a", "folder /a/b", "folder /a/b/c", "write /a/b/c"],
         ),
+        (
+            "private in private, where a home is",
+            grants(&[], &["/a/b/c"], &["/a", "/a/b"], &[]),
+            &["folder /a", "private 700 /a", "folder /a/b", "folder /a/b/c", "write /a/b/c"],
+        ),
+        (
+            "private in private, which is not there",
+            grants(&[], &[], &["/a", "/a/x/y"], &[]),
+            &["folder /a", "private 700 /a", "folder /a/x", "folder /a/x/y"],
+        ),
         ("both", grants(&["/a"], &["/a"], &["/a"], &[]), &["folder /a", "write /a"]),
         (
             "hidden in read",
             grants(&["/a"], &[], &[], &["/a/b", "/a/b/c", "/a/b/file"]),
-            &["folder /a", "read /a", "hide /a/b"],
+            &["folder /a", "parts /a", "link /a/link b"],
         ),
-        ("a hidden file", grants(&[], &["/a"], &[], &["/a/b/file"]), &["folder /a", "write /a", "hide file /a/b/file"]),
+        (
+            "a hidden file",
+            grants(&[], &["/a"], &[], &["/a/b/file"]),
+            &[
+                "folder /a",
+                "parts /a",
+                "folder /a/b",
+                "folder /a/b/c",
+                "write /a/b/c",
+                "link /a/b/to file",
+                "link /a/link b",
+            ],
+        ),
         (
             "hidden behind links",
             grants(&[], &["/a"], &[], &["/a/link/to"]),
-            &["folder /a", "write /a", "hide file /a/b/file"],
+            &[
+                "folder /a",
+                "parts /a",
+                "folder /a/b",
+                "folder /a/b/c",
+                "write /a/b/c",
+                "link /a/b/to file",
+                "link /a/link b",
+            ],
+        ),
+        (
+            "hidden before it is there",
+            grants(&["/a"], &[], &[], &["/a/link/new"]),
+            &[
+                "folder /a",
+                "parts /a",
+                "folder /a/b",
+                "folder /a/b/c",
+                "read /a/b/c",
+                "file /a/b/file",
+                "read file /a/b/file",
+                "link /a/b/to file",
+                "link /a/link b",
+            ],
         ),
         (
             "the program's own within what is hidden",
             grants(&["/a"], &["/a/b/c/d"], &["/a/b/c"], &["/a/b"]),
-            &["folder /a", "read /a", "hide /a/b", "folder /a/b/c", "folder /a/b/c/d", "write /a/b/c/d"],
+            &[
+                "folder /a",
+                "parts /a",
+                "folder /a/b",
+                "folder /a/b/c",
+                "private 700 /a/b/c",
+                "folder /a/b/c/d",
+                "write /a/b/c/d",
+                "link /a/link b",
+            ],
+        ),
+        (
+            "granted within what holds something hidden",
+            grants(&["/a"], &["/a/b"], &[], &["/a/b/file"]),
+            &[
+                "folder /a",
+                "parts /a",
+                "folder /a/b",
+                "folder /a/b/c",
+                "write /a/b/c",
+                "link /a/b/to file",
+                "link /a/link b",
+            ],
         ),
         ("hidden, and granted just there", grants(&["/a/b"], &["/a/b"], &[], &["/a/b"]), &[]),
         ("nothing to hide", grants(&[], &[], &["/a"], &["/a/b"]), &["folder /a", "private 700 /a"]),
     ];
     for (what, grants, steps) in cases {
-        assert_eq!(drawn(&plan(&grants, &world)), steps, "{what}");
+        assert_eq!(drawn(&plan(&grants, &world).expect("few")), steps, "{what}");
     }
 }
 
@@ -113,7 +181,33 @@ fn the_root_is_granted_as_what_lies_in_it() {
     let world = World::of(&["/bin -> usr/bin", "/usr/", "/proc/1/", "/dev/sda", "/tmp/", "/keys/"]);
     let grants = grants(&["/"], &[], &["/tmp"], &["/keys"]);
     let steps = ["link /bin usr/bin", "folder /tmp", "private 1777 /tmp", "folder /usr", "read /usr"];
-    assert_eq!(drawn(&plan(&grants, &world)), steps);
+    assert_eq!(drawn(&plan(&grants, &world).expect("few")), steps);
+}
+
+#[test]
+fn a_socket_in_what_may_be_read_is_kept_apart_and_one_that_may_be_written_is_bound() {
+    let world = World::of(&["/srv/app/app.sock", "/srv/app/own.sock", "/srv/app/static/a"]);
+    let sockets = paths(&["/srv/app/app.sock", "/srv/app/own.sock"]);
+    let grants = Grants { sockets, ..grants(&["/srv/app"], &["/srv/app/own.sock"], &[], &[]) };
+    let steps = [
+        "folder /srv",
+        "folder /srv/app",
+        "parts /srv/app",
+        "file /srv/app/own.sock",
+        "write file /srv/app/own.sock",
+        "folder /srv/app/static",
+        "read /srv/app/static",
+    ];
+    assert_eq!(drawn(&plan(&grants, &world).expect("few")), steps);
+}
+
+#[test]
+fn too_many_beside_what_is_hidden_are_refused_with_what_to_do() {
+    let mut world = World::of(&["/home/.keys/"]);
+    (0..=RULES_MAX).for_each(|number| world.put(&Path::new("/home").join(number.to_string()), Kind::File));
+    let refused = plan(&grants(&["/home"], &[], &[], &["/home/.keys"]), &world).expect_err("too many");
+    assert_eq!(refused.folder, Path::new("/home"));
+    assert!(plan(&grants(&["/home"], &[], &[], &[]), &world).is_ok(), "one mount is enough");
 }
 
 #[test]
@@ -123,12 +217,12 @@ fn any_name_is_a_name() {
         let at = Path::new("/home").join(OsStr::from_bytes(name));
         let mut world = World::default();
         world.put(&at, Kind::Folder);
-        let steps = plan(&Grants { write: vec![at.clone()], ..Grants::default() }, &world);
+        let steps = plan(&Grants { write: vec![at.clone()], ..Grants::default() }, &world).expect("few");
         let bind = Step::Bind { at: at.clone(), is_folder: true, writable: true, devices: false };
         assert_eq!(steps, [Step::Folder { at: "/home".into() }, Step::Folder { at }, bind]);
     }
     let none = Grants { private: vec![PathBuf::from("/a\0b")], ..Grants::default() };
-    assert!(plan(&none, &World::default()).is_empty());
+    assert_eq!(plan(&none, &World::default()), Ok(Vec::new()));
 }
 
 /// Paths of at most four parts of three names: they meet often.
@@ -171,7 +265,7 @@ fn built(steps: &[Step], path: &Path) -> Found {
             Step::Bind { at, writable, .. } if path.starts_with(at) => {
                 found = if *writable { Found::Write } else { Found::Read };
             }
-            Step::Private { at, .. } | Step::Hidden { at, .. } if path.starts_with(at) => found = Found::Nothing,
+            Step::Private { at, .. } | Step::Parts { at } if path.starts_with(at) => found = Found::Nothing,
             _ => {}
         }
     }
@@ -187,16 +281,18 @@ proptest! {
     ) {
         let mut world = World::default();
         there.iter().for_each(|path| world.put(path, Kind::Folder));
-        let grants = Grants { read, write, private, hidden };
-        let steps = plan(&grants, &world);
-        for path in world.0.keys() {
+        let grants = Grants { read, write, private, hidden, sockets: Vec::new() };
+        let steps = plan(&grants, &world).expect("few");
+        // A folder around something hidden is there in parts: what lies in it is asked.
+        let is_whole = |path: &&PathBuf| !grants.hidden.iter().any(|at| at != *path && at.starts_with(path));
+        for path in world.0.keys().filter(is_whole) {
             prop_assert_eq!(built(&steps, path), expected(&grants, path), "{} by {:?}", path.display(), steps);
         }
         let mut ours = BTreeSet::from([PathBuf::from("/")]);
         let mut mounts: Vec<(PathBuf, bool)> = Vec::new();
         for step in &steps {
             let (Step::Folder { at } | Step::File { at } | Step::Link { at, .. } | Step::Bind { at, .. }
-                | Step::Private { at, .. } | Step::Hidden { at, .. }) = step;
+                | Step::Private { at, .. } | Step::Parts { at }) = step;
             let around = mounts.iter().rev().find(|(mount, _)| at.starts_with(mount));
             let bound = around.is_some_and(|(_, bound)| *bound);
             match step {
@@ -205,10 +301,12 @@ proptest! {
                     prop_assert!(ours.contains(at.parent().expect("not the root")), "{} has no parent", at.display());
                     ours.insert(at.clone());
                 }
-                Step::Bind { .. } | Step::Private { .. } | Step::Hidden { .. } => {
+                Step::Bind { .. } | Step::Private { .. } | Step::Parts { .. } => {
                     let there = if bound { world.0.contains_key(at) } else { ours.contains(at) };
                     prop_assert!(there, "{} is mounted over nothing", at.display());
                     let binds = matches!(step, Step::Bind { .. });
+                    let uncovered = grants.hidden.iter().find(|hidden| binds && hidden.starts_with(at));
+                    prop_assert!(uncovered.is_none(), "{:?} lies in what is bound: {}", uncovered, at.display());
                     ours.retain(|path| !path.starts_with(at));
                     if !binds {
                         ours.insert(at.clone());

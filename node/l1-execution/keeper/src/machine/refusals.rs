@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 
 use nix::libc;
 
-use super::facts::{Facts, Kind, resolved};
+use super::facts::{Facts, Kind, destination, resolved};
 use super::grants::Grants;
 use super::plan::{Use, wanted};
 use super::rules::{self, DEVICES, beside};
@@ -144,21 +144,21 @@ pub struct Reach {
 
 impl Reach {
     /// Of a program that is enclosed by that level, with that version of Landlock (its ABI; 0: none); none where nothing
-    /// encloses it.
+    /// encloses it, or an account of its own alone.
     #[must_use]
     pub fn of(level: Level, version: u8, grants: &Grants, ports: &[u16], facts: &impl Facts) -> Option<Reach> {
         let used = match level {
-            Level::None => return None,
+            // What is kept from another account, no file of an agent gives it.
+            Level::None | Level::Account => return None,
             Level::Namespaces => {
                 let mut used: BTreeMap<PathBuf, Use> =
-                    wanted(grants, facts).into_iter().map(|(at, (used, _))| (at, used)).collect();
+                    wanted(grants, facts).ok()?.into_iter().map(|(at, (used, _))| (at, used)).collect();
                 used.extend(DEVICES.iter().map(|device| (PathBuf::from(device), Use::Write)));
                 used.insert(PathBuf::from("/dev/shm"), Use::Private);
                 used
             }
             Level::Landlock => {
-                let place = |path: &PathBuf| resolved(path, facts).map_or_else(|| path.clone(), |(at, _)| at);
-                let hidden = grants.hidden.iter().map(|path| (place(path), Use::Hidden));
+                let hidden = grants.hidden.iter().map(|path| (destination(path, facts), Use::Hidden));
                 let rules = beside(grants, facts).ok()?;
                 let rules = rules.into_iter().filter_map(|(at, access)| match access {
                     rules::Access::List => None,
@@ -218,17 +218,16 @@ impl Reach {
             (Some(Use::Read), Access::Connect) => self.version >= SOCKETS_SINCE,
             // What it makes there is its own.
             (Some(Use::Private), _) => !is_new && !outlook.finds(at),
-            (Some(Use::Hidden) | None, _) if self.level == Level::Namespaces => match access {
+            (Some(Use::Parts | Use::Hidden) | None, _) if self.level == Level::Namespaces => match access {
                 Access::Write => true,
-                // A file that is hidden is covered by one that cannot be opened.
-                _ => (used.is_some() && *kind == Kind::File) || !outlook.finds(at),
+                _ => !outlook.finds(at),
             },
-            (Some(Use::Hidden) | None, Access::Connect) => self.version >= SOCKETS_SINCE,
+            (Some(Use::Parts | Use::Hidden) | None, Access::Connect) => self.version >= SOCKETS_SINCE,
             // Whoever looks for something that is granted lists the folders above it.
-            (Some(Use::Hidden) | None, Access::Read) if *kind == Kind::Folder => {
+            (Some(Use::Parts | Use::Hidden) | None, Access::Read) if *kind == Kind::Folder => {
                 !self.used.keys().any(|granted| granted.starts_with(at))
             }
-            (Some(Use::Hidden) | None, _) => true,
+            (Some(Use::Parts | Use::Hidden) | None, _) => true,
         }
     }
 
@@ -246,7 +245,7 @@ impl Reach {
     fn host(&self, address: SocketAddr) -> Option<Refusal> {
         let is_own = address.ip().is_loopback() || address.ip().is_unspecified();
         let is_refused = match self.level {
-            Level::None => false,
+            Level::None | Level::Account => false,
             Level::Namespaces => !is_own || address.port() == NAME_SERVICE,
             Level::Landlock => !is_own && self.version >= PORTS_SINCE && !self.ports.contains(&address.port()),
         };

@@ -68,6 +68,7 @@ fn grants() -> Grants {
         write: paths(&["/srv/agent", "/data/run/1"]),
         private: paths(&["/tmp", "/home/a", "/run"]),
         hidden: paths(&["/data"]),
+        sockets: Vec::new(),
     }
 }
 
@@ -149,6 +150,32 @@ fn in_a_root_of_its_own_a_program_is_refused_what_it_does_not_find() {
         (Read, "/home", "nothing"),
     ];
     names(&reach, &cases);
+}
+
+#[test]
+fn what_lies_beside_what_is_hidden_is_named_as_what_it_is() {
+    let files = ["/srv/app/notes", "/srv/app/app.toml", "/srv/app/app.sock", "/srv/app/later"];
+    let paths = |texts: &[&str]| texts.iter().map(PathBuf::from).collect();
+    let grants = Grants {
+        read: paths(&["/srv/app"]),
+        hidden: paths(&["/srv/app/app.toml"]),
+        sockets: paths(&["/srv/app/app.sock"]),
+        ..Grants::default()
+    };
+    // What came since the start is not found, as what is kept from it is not.
+    let at_start = World::of(&files[..3]);
+    let reach = Reach::of(Level::Namespaces, 0, &grants, &[], &at_start).expect("it is enclosed");
+    let found = vec!["/srv/app", "/srv/app/notes"];
+    let scene = Scene { world: World::of(&files), found, forbidden: Vec::new() };
+    let said = |access, path: &str| {
+        let tried = Tried::File { path: path.into(), access, creates: false };
+        reach.refusal(&tried, &scene).as_ref().map_or_else(|| "nothing".to_owned(), words)
+    };
+    assert_eq!(said(Read, "/srv/app"), "nothing");
+    assert_eq!(said(Read, "/srv/app/notes"), "nothing");
+    assert_eq!(said(Read, "/srv/app/app.toml"), "read /srv/app/app.toml (the node's own)");
+    assert_eq!(said(Connect, "/srv/app/app.sock"), "connect to /srv/app/app.sock (write)");
+    assert_eq!(said(Read, "/srv/app/later"), "read /srv/app/later (read)");
 }
 
 #[test]

@@ -15,7 +15,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::facts::{Facts, Kind, placed, resolved, spread};
+use super::facts::{Facts, Kind, destination, placed, spread};
 use super::grants::Grants;
 
 /// The most rules of one program.
@@ -37,8 +37,9 @@ pub enum Access {
 /// Over the limit of rules.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{} is granted and has something hidden in it; what else lies beside that takes more than {} rules: grant the folders in \
-     it that the program needs instead (sandbox.read, sandbox.write)",
+    "{} is granted and holds what the program does not reach (the node's own, or a socket in what it only reads); what else lies \
+     beside that takes more than {} rules: grant the folders in it that the program needs instead (sandbox.read, \
+     sandbox.write)",
     .folder.display(),
     RULES_MAX
 )]
@@ -73,8 +74,7 @@ pub fn within(grants: &Grants, facts: &impl Facts) -> BTreeMap<PathBuf, Access> 
 /// Something is hidden among too many files.
 pub fn beside(grants: &Grants, facts: &impl Facts) -> Result<BTreeMap<PathBuf, Access>, TooMany> {
     // What is not there yet is hidden when it comes.
-    let place = |path: &PathBuf| resolved(path, facts).map_or_else(|| path.clone(), |(at, _)| at);
-    let hidden: Vec<PathBuf> = grants.hidden.iter().map(place).collect();
+    let hidden: Vec<PathBuf> = grants.hidden.iter().map(|path| destination(path, facts)).collect();
     let mut rules = own();
     for (paths, access) in [(&grants.read, Access::Read), (&grants.write, Access::Write)] {
         let roots = spread(paths, facts, RULES_MAX);
@@ -132,7 +132,8 @@ mod tests {
 
     fn grants(read: &[&str], write: &[&str], private: &[&str], hidden: &[&str]) -> Grants {
         let paths = |texts: &[&str]| texts.iter().map(PathBuf::from).collect();
-        Grants { read: paths(read), write: paths(write), private: paths(private), hidden: paths(hidden) }
+        let [read, write, private, hidden] = [read, write, private, hidden].map(paths);
+        Grants { read, write, private, hidden, sockets: Vec::new() }
     }
 
     /// The rules without those that every program has.
@@ -164,6 +165,14 @@ mod tests {
         let world = World::of(&["/data/run/agent-1/a.sock", "/data/node.key"]);
         let granted = grants(&["/data"], &["/data/run/agent-1"], &[], &["/data"]);
         assert_eq!(shown(beside(&granted, &world).expect("few")), [rule("/data/run/agent-1", Access::Write)]);
+    }
+
+    #[test]
+    fn what_is_hidden_before_it_is_there_is_not_granted_when_it_comes() {
+        let world = World::of(&["/home/a/notes", "/home/a/apps -> software", "/home/a/software/x"]);
+        let granted = grants(&["/home/a"], &[], &[], &["/home/a/apps/key"]);
+        let expected = [rule("/home/a/notes", Access::Read), rule("/home/a/software/x", Access::Read)];
+        assert_eq!(shown(beside(&granted, &world).expect("few")), expected);
     }
 
     #[test]

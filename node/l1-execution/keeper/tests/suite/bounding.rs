@@ -110,6 +110,15 @@ fn a_program_has_as_many_open_files_as_it_may() {
 }
 
 #[test]
+fn a_file_that_grows_without_end_ends_at_its_bound() {
+    let limits = Limits { file_kib: 64, ..Limits::default() };
+    let own = tempfile::tempdir().expect("a folder");
+    let grows = "(trap '' XFSZ; cat /dev/zero >long 2>/dev/null); stat -c %s long; truncate -s 65537 made 2>/dev/null || echo no";
+    let mut kept = kept(&bounded(Job { folder: own.path().to_owned(), ..job(&["sh", "-c", grows]) }, limits));
+    assert_eq!([kept.line(), kept.line()], ["65536", "no"]);
+}
+
+#[test]
 fn a_program_that_takes_more_memory_than_it_may_gets_none() {
     let limits = Limits { memory_kib: 128 << 10, ..Limits::default() };
     let takes = "try:\n    bytearray(512 << 20)\nexcept MemoryError:\n    print('no more')";
@@ -155,4 +164,27 @@ fn the_groups_of_a_program_go_with_it_and_those_of_a_killed_keeper_with_the_next
     second.keeper.wait().expect("it ends");
     let all = [left, groups(second.keeper.id())].concat();
     assert!(all.iter().all(|group| !group.exists()), "{all:?}");
+}
+
+#[test]
+fn what_outlives_a_killed_keeper_ends_with_the_next() {
+    let limits = Limits { processes: PROCESSES, idle: true, ..Limits::default() };
+    let leaves = "setsid sleep 3000 >/dev/null & echo $!; exec sleep 3000";
+    let mut first = kept(&bounded(job(&["sh", "-c", leaves]), limits));
+    first.told();
+    let left = first.line();
+    if ![first.bounds.processor, first.bounds.processes].contains(&Bound::Group) {
+        return skip(&format!("there are no control groups: {}", first.bounds.why), remedy::ROOT);
+    }
+    let groups = groups(first.keeper.id());
+    first.keeper.kill().expect("it is killed");
+    first.keeper.wait().expect("it ended");
+    // The end of its output: the program itself is gone. Its child lives on, until any keeper begins: another test's may.
+    first.output.read_to_string(&mut String::new()).expect("the end");
+    let mut second = kept(&bounded(job(&["true"]), limits));
+    second.keeper.wait().expect("it ends");
+    while runs(&left) {
+        std::thread::yield_now();
+    }
+    assert!(groups.iter().all(|group| !group.exists()), "{groups:?}");
 }

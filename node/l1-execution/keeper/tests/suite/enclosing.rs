@@ -23,12 +23,12 @@ fn base() -> Vec<PathBuf> {
 
 /// A program that may write one folder, and read what programs are made of.
 pub fn enclosed(words: &[&str], folder: &Path) -> Job {
-    let grants =
-        Grants { read: base(), write: vec![folder.to_owned()], private: vec!["/tmp".into()], hidden: Vec::new() };
+    let (write, private) = (vec![folder.to_owned()], vec!["/tmp".into()]);
+    let grants = Grants { read: base(), write, private, ..Grants::default() };
     let temporary = folder.join("temporary");
     fs::create_dir_all(&temporary).expect("a folder");
     let (ports, listen) = (Vec::new(), Vec::new());
-    let enclosure = Enclosure { required: false, grants, temporary, ports, listen };
+    let enclosure = Enclosure { required: false, grants, temporary, ports, listen, account: None };
     Job { folder: folder.to_owned(), enclosure: Some(enclosure), ..job(words) }
 }
 

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use althing_execution::AgentState;
 use althing_execution::definition::Unfit;
 use althing_execution::process::ProcessConfig;
 use althing_execution::secrets::ServerSecrets;
 use althing_execution::tools::{ContractGate, ToolError, Tools};
+use althing_execution::{AgentState, ServerOf};
 use althing_td::ToolServerSpec;
 use serde_json::{Value, json};
 
@@ -64,7 +64,8 @@ fn scene(first: &Value, then: &Value, after: usize, more: &[(&str, &str)]) -> Sc
     let command = vec!["/bin/sh".to_owned(), "server.sh".to_owned()];
     let (env_secrets, sandbox) = Default::default();
     let spec = ToolServerSpec::Command { command, cwd: None, env, env_secrets, sandbox };
-    let server = althing_mcp::server(&spec, folder.path(), ServerSecrets::default(), &ProcessConfig::default());
+    let of = ServerOf { agent: "agent", server: "files", folder: folder.path(), memory_kib: 0 };
+    let server = althing_mcp::server(of, &spec, ServerSecrets::default(), &ProcessConfig::default());
     let servers = BTreeMap::from([("files".to_owned(), server)]);
     let tools = Tools::new("agent", servers, Arc::new(ContractGate::new(vec!["files/*".to_owned()])));
     Scene { folder, tools }
@@ -199,8 +200,8 @@ async fn a_secret_is_not_sent_in_the_clear() {
         leads_to: Vec::new(),
     };
     let server = althing_mcp::server(
+        ServerOf { agent: "agent", server: "files", folder: Path::new("."), memory_kib: 0 },
         &spec,
-        Path::new("."),
         ServerSecrets { bearer: Some("hush".to_owned()), ..ServerSecrets::default() },
         &ProcessConfig::default(),
     );

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
+use althing_execution::ServerOf;
 use althing_execution::process::ProcessConfig;
 use althing_execution::secrets::ServerSecrets;
 use althing_td::ToolServerSpec;
@@ -27,8 +28,8 @@ async fn node() {
     for url in [near.as_str(), FAR] {
         let spec = ToolServerSpec::Url { url: url.to_owned(), secret: Some("KEY".to_owned()), leads_to: Vec::new() };
         let server = althing_mcp::server(
+            ServerOf { agent: "agent", server: "files", folder: Path::new("."), memory_kib: 0 },
             &spec,
-            Path::new("."),
             ServerSecrets { bearer: Some(SECRET.to_owned()), ..ServerSecrets::default() },
             &ProcessConfig::default(),
         );

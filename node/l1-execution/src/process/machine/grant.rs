@@ -7,7 +7,8 @@ use althing_td::OwnFolder;
 
 use super::package::{modules, package};
 use super::scope::Scope;
-use super::{ContainmentError, Files, Guarded, Kind, ProgramSpec, Reach, interpreter};
+use super::sockets::{is_of_services, sockets};
+use super::{ContainmentError, Files, Guarded, Kind, PATHS_MAX, ProgramSpec, Reach, interpreter};
 
 /// Folders of the system that every program may read.
 const SYSTEM: [&str; 12] = [
@@ -78,7 +79,8 @@ const ARGUMENT_BYTES_MAX: usize = 4_096;
 /// Where arguments grant nothing.
 const DEVICES: [&str; 3] = ["/dev", "/proc", "/sys"];
 
-/// Decides what a program may reach. `home` is the account's.
+/// Decides what a program may reach. `home` is the account's; `own` are the folders of its own sockets, absolute, which it may
+/// write although they lie in what is hidden.
 ///
 /// # Errors
 /// The program or its interpreter is not there, or its file grants what is not there or what is the node's own.
@@ -87,16 +89,17 @@ pub fn reach(
     home: Option<&Path>,
     spec: &ProgramSpec<'_>,
     guarded: &Guarded,
+    own: &[PathBuf],
 ) -> Result<Reach, ContainmentError> {
     let own_home = spec.environment.get("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
     let home = home.map(Path::to_owned).or_else(|| own_home.clone());
     let mut scope = Scope::new(files, home.as_slice(), &guarded.hidden);
     // What it may write comes first: no link in there decides what else it is granted.
     own_folder(&mut scope, spec);
-    for socket in spec.sockets {
-        let way = scope.way(socket);
+    for folder in own {
+        let way = scope.way(folder);
         scope.link(&way);
-        scope.write(way.end);
+        scope.write_own(way.end);
     }
     stated(&mut scope, spec, home.as_deref())?;
     start(&mut scope, spec)?;
@@ -128,7 +131,25 @@ pub fn reach(
     if cwd != Path::new("/") && !scope.is_granted(&cwd) {
         scope.empty(&cwd);
     }
-    scope.done()
+    without_sockets(files, scope.done()?)
+}
+
+/// Notes the sockets in what it may read, but for what every program may, in which nobody has any.
+fn without_sockets(files: &dyn Files, reach: Reach) -> Result<Reach, ContainmentError> {
+    let is_of_system = |path: &Path| {
+        let mut all = SYSTEM.iter().chain(&DEVICES).chain(&["/etc"]);
+        all.any(|system| path.starts_with(system))
+    };
+    // What it may write it may connect to.
+    let is_apart = |path: &Path| {
+        let mut others = [&reach.write, &reach.private, &reach.hidden].into_iter().flatten();
+        is_of_system(path) || others.any(|other| other == path)
+    };
+    let is_folder = |path: &&Path| !is_of_system(path) && files.kind(path) == Kind::Folder;
+    let roots: Vec<&Path> = reach.read.iter().map(PathBuf::as_path).filter(is_folder).collect();
+    let sockets = sockets(files, &roots, &is_apart);
+    let count = sockets.len();
+    if count > PATHS_MAX { Err(ContainmentError::TooManySockets(count)) } else { Ok(Reach { sockets, ..reach }) }
 }
 
 /// Grants the folder of the agent file, for writing unless that says otherwise; but not one that holds what belongs to many, or to the
@@ -180,12 +201,18 @@ fn stated(scope: &mut Scope<'_>, spec: &ProgramSpec<'_>, home: Option<&Path>) ->
                 let key = if key == "write" { "sandbox: write" } else { "sandbox: read" };
                 return Err(ContainmentError::NodesOwn { key, path });
             }
+            if is_of_services(&way.end) {
+                return Err(ContainmentError::Services { key, path });
+            }
+            if key == "read" && way.kind == Kind::Socket {
+                return Err(ContainmentError::Socket(path));
+            }
             if let Some(link) = scope.own_link(&way).map(Path::to_owned).filter(|_| !scope.is_writable(&way.end)) {
                 return Err(ContainmentError::OwnLink { key, path, link });
             }
             scope.link(&way);
             if key == "write" {
-                scope.write(way.end);
+                scope.write_stated(way.end);
             } else {
                 scope.read(way.end);
             }
@@ -197,15 +224,15 @@ fn stated(scope: &mut Scope<'_>, spec: &ProgramSpec<'_>, home: Option<&Path>) ->
 /// Grants what every program needs of the system.
 fn system(scope: &mut Scope<'_>) {
     for path in SYSTEM {
-        scope.read_through(Path::new(path));
+        scope.read_common(Path::new(path));
     }
     let settings = Path::new("/etc");
     for name in SETTINGS {
-        scope.read_through(&settings.join(name));
+        scope.read_common(&settings.join(name));
     }
     let versioned = |name: &String| VERSIONED.iter().any(|start| name.starts_with(start));
     for name in scope.files.names(settings).into_iter().filter(versioned) {
-        scope.read_through(&settings.join(name));
+        scope.read_common(&settings.join(name));
     }
 }
 

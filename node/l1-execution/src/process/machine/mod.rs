@@ -1,10 +1,12 @@
 //! What a program may reach of the machine's files: pure, from the agent file and from what the file system answers.
 
+pub mod accounts;
 pub mod grant;
 pub mod interpreter;
 pub mod needs;
 pub mod package;
 pub mod scope;
+pub mod sockets;
 #[cfg(test)]
 mod tests;
 pub mod way;
@@ -32,7 +34,9 @@ pub enum Kind {
     Folder,
     /// A symbolic link.
     Link,
-    /// A device, a socket, a pipe.
+    /// A Unix socket.
+    Socket,
+    /// A device, a pipe.
     Other,
 }
 
@@ -46,6 +50,8 @@ pub trait Files {
     fn head(&self, path: &Path) -> Vec<u8>;
     /// The names in a folder, [`NAMES_MAX`] at most; none if it cannot be read.
     fn names(&self, folder: &Path) -> Vec<String>;
+    /// The paths of what lies in a folder, with what it is, at most that many; none if it cannot be read.
+    fn entries(&self, folder: &Path, most: usize) -> Vec<(PathBuf, Kind)>;
 }
 
 /// Where the node keeps what no program may reach.
@@ -68,8 +74,6 @@ pub struct ProgramSpec<'a> {
     pub environment: &'a BTreeMap<String, String>,
     /// What its file says of its sandbox.
     pub sandbox: &'a Sandbox,
-    /// Folders of its own sockets, which it may write although they lie in what is hidden; absolute.
-    pub sockets: &'a [PathBuf],
 }
 
 /// What a program may reach; absolute paths without links, in order.
@@ -85,6 +89,12 @@ pub struct Reach {
     pub hidden: Vec<PathBuf>,
     /// Links on the way to what is granted. A link grants nothing of what it leads to.
     pub links: Vec<PathBuf>,
+    /// What of that it must reach, or it is no use to start it: not what every program is granted of the system.
+    pub needed: Vec<PathBuf>,
+    /// What its file names to be written.
+    pub stated: Vec<PathBuf>,
+    /// Unix sockets in what it may read, which it does not connect to.
+    pub sockets: Vec<PathBuf>,
 }
 
 /// Why it cannot be said what a program may reach.
@@ -160,7 +170,31 @@ pub enum ContainmentError {
         /// The link on its way.
         link: PathBuf,
     },
+    /// To connect to a socket is more than to read it.
+    #[error(
+        "`sandbox: read` names {}, which is a socket: whoever connects to it has all that its service does for you. Name it \
+         under `write` if the program is to have that, or take it out",
+        .0.display()
+    )]
+    Socket(PathBuf),
+    /// All sockets of the machine's services, or of the account's.
+    #[error(
+        "`sandbox: {key}` names {}, in which services have their sockets: name what the program needs of it",
+        .path.display()
+    )]
+    Services {
+        /// `read` or `write`.
+        key: &'static str,
+        /// What it names.
+        path: PathBuf,
+    },
     /// More than [`PATHS_MAX`] paths.
     #[error("it would be granted {0} paths, and {most} is the most: name folders instead of files", most = PATHS_MAX)]
     TooMany(usize),
+    /// More than [`PATHS_MAX`] sockets.
+    #[error(
+        "what it may read holds {0} sockets, and {most} is the most that can be kept from it: name less of it",
+        most = PATHS_MAX
+    )]
+    TooManySockets(usize),
 }

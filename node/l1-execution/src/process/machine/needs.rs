@@ -248,6 +248,10 @@ impl<'a> Judge<'a> {
             Kind::Folder if self.scope.is_common(path) => {
                 refused("it holds what belongs to many, and is not granted whole: use a folder in it, and grant that")
             }
+            Kind::Socket if !writes => refused(
+                "it is a socket: whoever connects to it has all that its service does for you, and it is not offered: grant it by \
+                 name to write where you mean it",
+            ),
             _ if writes && SYSTEM.iter().any(|at| path.starts_with(at)) => {
                 refused("it is the system's, and no program's to write")
             }

@@ -37,7 +37,9 @@ fn machine() -> Tree {
         ("/srv/4", ""),
         ("/srv/cache/pip/wheels/x", ""),
         ("/etc/app.conf", ""),
-        ("/run/docker.sock", "device"),
+        ("/run/docker.sock", "socket"),
+        ("/run/user/1000/bus", "socket"),
+        ("/srv/app/app.sock", "socket"),
     ])
 }
 
@@ -89,6 +91,8 @@ fn several_refusals_make_one_block() {
             "sandbox: { read: [/srv/maps/a.db], write: [~/notes/a.md], egress: [\"[2001:db8::7]:8443\", api.example.org] }",
         ),
         (vec![read("/srv/a b")], "sandbox: { read: [\"/srv/a b\"] }"),
+        // To connect to a socket is to write it.
+        (vec![connect(Lack::Write, "/srv/app/app.sock")], "sandbox: { write: [/srv/app/app.sock] }"),
         // Each once, and what may be written may be read.
         (
             vec![read("/srv/maps/a.db"), write("/srv/maps/a.db"), read("/srv/maps/a.db")],
@@ -146,8 +150,8 @@ fn what_lies_in_a_cache_is_asked_for_as_that_cache() {
 
 #[test]
 fn what_is_too_wide_or_not_its_own_is_never_asked_for() {
-    for folder in ["/", "/etc", "/srv", "/tmp", "/home", HOME, "/home/you", "/home/me/.cache", "/home/me/.local/share"]
-    {
+    let others = ["/etc", "/srv", "/tmp", "/run", "/run/user", "/run/user/1000", "/home", "/home/you"];
+    for folder in ["/", HOME, "/home/me/.cache", "/home/me/.local/share"].into_iter().chain(others) {
         for refused in [read(folder), write(folder)] {
             let why = why(refused);
             assert!(
@@ -171,6 +175,7 @@ fn what_is_too_wide_or_not_its_own_is_never_asked_for() {
         (write("/home/me/.gitconfig"), "opens more"),
         (write("/home/me/.local/bin"), "opens more"),
         (connect(Lack::Write, "/run/docker.sock"), "opens more"),
+        (read("/srv/app/app.sock"), "it is a socket"),
         (read("/srv/gone"), "not there"),
         (read("/srv/../etc/app.conf"), "cannot name"),
         (read("srv"), "cannot name"),

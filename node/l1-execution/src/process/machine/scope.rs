@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use super::sockets::is_of_services;
 use super::way::Way;
 use super::{ContainmentError, Files, Kind, PATHS_MAX, Reach};
 
@@ -54,6 +55,10 @@ pub struct Scope<'a> {
     own: BTreeSet<PathBuf>,
     private: BTreeSet<PathBuf>,
     links: BTreeSet<PathBuf>,
+    /// What every program is granted, and its own sockets.
+    common: BTreeSet<PathBuf>,
+    /// What the agent file names to be written.
+    stated: BTreeSet<PathBuf>,
 }
 
 impl<'a> Scope<'a> {
@@ -71,6 +76,8 @@ impl<'a> Scope<'a> {
             own: BTreeSet::new(),
             private: BTreeSet::new(),
             links: BTreeSet::new(),
+            common: BTreeSet::new(),
+            stated: BTreeSet::new(),
         }
     }
 
@@ -109,7 +116,7 @@ impl<'a> Scope<'a> {
             .homes
             .iter()
             .any(|home| home.starts_with(folder) || WIDE_AT_HOME.iter().any(|wide| folder == home.join(wide)));
-        system || other || home
+        system || other || home || is_of_services(folder)
     }
 
     /// Whether the folder is too wide to be granted as a side effect.
@@ -133,10 +140,11 @@ impl<'a> Scope<'a> {
         !self.is_hidden(&path) && self.read.insert(path)
     }
 
-    /// Grants what a path leads to for reading, unless it is missing, or a link that the program may change leads there.
+    /// Grants what a path leads to for reading, unless it is missing or a socket, or a link that the program may change leads
+    /// there.
     pub fn read_through(&mut self, path: &Path) {
         let way = self.way(path);
-        if way.kind != Kind::Missing && self.own_link(&way).is_none() {
+        if !matches!(way.kind, Kind::Missing | Kind::Socket) && self.own_link(&way).is_none() {
             self.link(&way);
             self.read(way.end);
         }
@@ -151,6 +159,27 @@ impl<'a> Scope<'a> {
     /// Grants a path without links for writing.
     pub fn write(&mut self, path: PathBuf) {
         self.write.insert(path);
+    }
+
+    /// Grants a path without links that the agent file names to be written.
+    pub fn write_stated(&mut self, path: PathBuf) {
+        self.stated.insert(path.clone());
+        self.write(path);
+    }
+
+    /// Grants its own socket, or the folder of one.
+    pub fn write_own(&mut self, path: PathBuf) {
+        self.common.insert(path.clone());
+        self.write(path);
+    }
+
+    /// Grants what a path of the system leads to, as every program may read it: as [`Scope::read_through`].
+    pub fn read_common(&mut self, path: &Path) {
+        let end = self.way(path).end;
+        if !self.read.contains(&end) {
+            self.read_through(path);
+            self.common.insert(end);
+        }
     }
 
     /// Puts an empty folder at a path, unless that is granted itself.
@@ -184,6 +213,9 @@ impl<'a> Scope<'a> {
         let kept = |paths: &BTreeSet<PathBuf>, keep: &dyn Fn(&PathBuf) -> bool| -> Vec<PathBuf> {
             paths.iter().filter(|path| keep(path)).cloned().collect()
         };
+        let needed = |path: &PathBuf| !self.common.contains(path);
+        let mut needed: BTreeSet<PathBuf> = self.read.union(&self.write).filter(|path| needed(path)).cloned().collect();
+        needed.insert(self.cwd.clone());
         let reach = Reach {
             read: kept(&self.read, &|path| {
                 !self.write.contains(path) && !wider(&self.read, path) && !wider(&self.write, path)
@@ -192,6 +224,9 @@ impl<'a> Scope<'a> {
             private: kept(&self.private, &|_| true),
             hidden: kept(&self.hidden, &|_| true),
             links: kept(&self.links, &|path| !self.is_hidden(path) && !self.is_granted(path)),
+            needed: kept(&needed, &|path| !wider(&self.read, path) && !wider(&self.write, path)),
+            stated: kept(&self.stated, &|_| true),
+            sockets: Vec::new(),
         };
         let count = reach.read.len() + reach.write.len() + reach.private.len() + reach.hidden.len() + reach.links.len();
         if count > PATHS_MAX { Err(ContainmentError::TooMany(count)) } else { Ok(reach) }

@@ -20,6 +20,7 @@ impl Files for Tree {
         match self.0.get(path) {
             Some(&"/") => Kind::Folder,
             Some(&"device") => Kind::Other,
+            Some(&"socket") => Kind::Socket,
             Some(text) if text.starts_with("-> ") => Kind::Link,
             Some(_) => Kind::File,
             None if self.0.keys().any(|other| other.starts_with(path)) => Kind::Folder,
@@ -40,6 +41,11 @@ impl Files for Tree {
         let mut names: Vec<String> = inside.map(str::to_owned).collect();
         names.dedup();
         names
+    }
+
+    fn entries(&self, folder: &Path, most: usize) -> Vec<(PathBuf, Kind)> {
+        let paths = self.names(folder).into_iter().take(most).map(|name| folder.join(name));
+        paths.map(|path| (path.clone(), self.kind(&path))).collect()
     }
 }
 
@@ -93,10 +99,9 @@ impl Asked<'_> {
             cwd: Path::new(self.cwd),
             environment: &all.collect(),
             sandbox: &self.sandbox,
-            sockets: &[PathBuf::from(DATA).join("run/1")],
         };
         let guarded = Guarded { hidden: vec![PathBuf::from(DATA), PathBuf::from("/home/me/.config/althing")] };
-        reach(tree, Some(Path::new(HOME)), &spec, &guarded)
+        reach(tree, Some(Path::new(HOME)), &spec, &guarded, &[PathBuf::from(DATA).join("run/1")])
     }
 }
 
@@ -351,6 +356,78 @@ fn the_file_grants_more_but_never_the_nodes_own() {
     assert_eq!(grants(&["~/.local/share/althing/node/node.key"], &[]), Err(own));
 }
 
+/// A command, paths that its file has it read and write, and the sockets in what it may read that are kept from it.
+type SocketCase = (&'static str, &'static [&'static str], &'static [&'static str], &'static [&'static str]);
+
+#[test]
+fn sockets_in_what_may_be_read_are_kept_from_a_program() {
+    let files = tree(&[
+        ("/srv/app/serve.py", ""),
+        ("/srv/app/run/app.sock", "socket"),
+        ("/srv/app/run/other.sock", "socket"),
+        ("/srv/agent/own.sock", "socket"),
+        ("/home/me/.gnupg/S.gpg-agent", "socket"),
+        ("/home/me/.config/althing/control.sock", "socket"),
+        ("/usr/lib/x.sock", "socket"),
+        ("/var/lib/db/db.sock", "socket"),
+    ]);
+    let cases: &[SocketCase] = &[
+        ("python3 agent.py", &[], &[], &[]),
+        // What its arguments name grants the folder.
+        ("python3 /srv/app/serve.py", &[], &[], &["/srv/app/run/app.sock", "/srv/app/run/other.sock"]),
+        ("python3 agent.py", &["/srv/app"], &["/srv/app/run/app.sock"], &["/srv/app/run/other.sock"]),
+        ("python3 agent.py", &["/srv/app"], &["/srv/app/run"], &[]),
+        // What is the node's own is hidden with its folder.
+        ("python3 agent.py", &["~"], &[], &["/home/me/.gnupg/S.gpg-agent"]),
+        ("python3 agent.py", &["/var"], &[], &["/var/lib/db/db.sock"]),
+        // An argument that is a socket grants nothing.
+        ("python3 agent.py /var/lib/db/db.sock", &[], &[], &[]),
+    ];
+    for (command, read, write, expected) in cases {
+        let paths = |all: &[&str]| all.iter().map(PathBuf::from).collect::<Vec<_>>();
+        let sandbox = Sandbox { read: paths(read), write: paths(write), ..Sandbox::default() };
+        let reach = Asked { sandbox, ..Asked::default() }.of(&files, command).expect(command);
+        assert_eq!(reach.sockets, paths(expected), "{command} {read:?} {write:?}");
+        assert!(!reach.read.iter().any(|path| path.ends_with("db.sock")), "{command}");
+    }
+}
+
+#[test]
+fn a_socket_and_the_folders_of_services_are_not_read() {
+    let files = tree(&[
+        ("/run/docker.sock", "socket"),
+        ("/run/user/1000/bus", "socket"),
+        ("/run/app/state", ""),
+        ("/var/run", "-> /run"),
+        ("/home/me/agent.sock", "socket"),
+    ]);
+    let asked = |read: &[&str], write: &[&str]| {
+        let paths = |all: &[&str]| all.iter().map(PathBuf::from).collect::<Vec<_>>();
+        let sandbox = Sandbox { read: paths(read), write: paths(write), ..Sandbox::default() };
+        Asked { sandbox, ..Asked::default() }.of(&files, "python3 agent.py")
+    };
+    let (docker, agent) = ("/run/docker.sock", "/home/me/agent.sock");
+    for (socket, end) in [(docker, docker), ("/var/run/docker.sock", docker), (agent, agent)] {
+        assert_eq!(asked(&[socket], &[]), Err(ContainmentError::Socket(socket.into())));
+        assert!(asked(&[], &[socket]).expect(socket).write.contains(&PathBuf::from(end)), "{socket}");
+    }
+    for folder in ["/run", "/var/run", "/run/user", "/run/user/1000"] {
+        let services = |key| Err(ContainmentError::Services { key, path: folder.into() });
+        assert_eq!((asked(&[folder], &[]), asked(&[], &[folder])), (services("read"), services("write")));
+    }
+    assert_eq!(beyond(&asked(&["/run/app"], &[]).expect("it is there")), ["/run/app"]);
+    // An argument that names such a folder grants nothing of it.
+    for command in ["python3 agent.py /run/user/1000", "python3 agent.py /run/user"] {
+        let reach = Asked::default().of(&files, command).expect("it is there");
+        assert_eq!(beyond(&reach), [""; 0], "{command}");
+    }
+    // A variable that names code names no socket.
+    let variables = [("PYTHONPATH", docker), ("SSL_CERT_FILE", docker)];
+    let reach =
+        Asked { variables: &variables, ..Asked::default() }.of(&files, "python3 agent.py").expect("it is there");
+    assert_eq!(beyond(&reach), [""; 0]);
+}
+
 #[test]
 fn folders_of_code_and_certificates_in_the_environment_are_granted() {
     let files = tree(&[("/srv/lib/a.py", ""), ("/srv/ca.pem", ""), ("/srv/agent/own/a.py", "")]);
@@ -418,4 +495,21 @@ fn a_way_has_an_end_even_where_links_have_none() {
     assert_eq!(way("/a/up"), up);
     let gone = way("/a/gone");
     assert_eq!((gone.end, gone.kind), (PathBuf::from("/x/y"), Kind::Missing));
+}
+
+#[test]
+fn what_a_program_must_reach_is_its_own_and_not_what_every_program_has() {
+    let tree = tree(&[
+        ("/srv/agent/agent.py", ""),
+        ("/srv/maps/a.db", ""),
+        ("/srv/out/x", ""),
+        ("/opt/python/bin/python3", "ELF"),
+        ("/opt/python/lib/python3.12/os.py", ""),
+    ]);
+    let sandbox = Sandbox { read: vec!["/srv/maps".into()], write: vec!["/srv/out".into()], ..Sandbox::default() };
+    let asked = Asked { sandbox, ..Asked::default() };
+    let reach = asked.of(&tree, "/opt/python/bin/python3 agent.py").expect("all is there");
+    let paths = |paths: &[&str]| paths.iter().map(PathBuf::from).collect::<Vec<_>>();
+    assert_eq!(reach.needed, paths(&["/opt/python", "/srv/agent", "/srv/maps", "/srv/out"]));
+    assert_eq!(reach.stated, paths(&["/srv/out"]));
 }
