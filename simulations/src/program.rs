@@ -57,6 +57,10 @@ impl Agent for Program {
                     tokio::time::sleep(std::time::Duration::from_secs(90)).await;
                     out.put(Made::Reply(said(rest))).await
                 }
+                "slow" => {
+                    tokio::time::sleep(std::time::Duration::from_secs(30)).await;
+                    out.put(Made::Reply(said(rest))).await
+                }
                 "refuse" => Err(refusal(rest.parse().unwrap_or(-32_603))),
                 "break" => {
                     out.put(begun()).await?;

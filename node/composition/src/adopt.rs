@@ -219,8 +219,11 @@ impl Adoption {
 
     fn write(&self, at: &ToolServerSpec, found: Found) -> Result<Draft, AdoptError> {
         match (found, at) {
-            (Found::Agent(card, signature), ToolServerSpec::Url { url, secret, leads_to }) => {
-                self.of_agent((url, secret.as_deref(), leads_to), &card, signature)
+            (Found::Agent(card, signature, notes), ToolServerSpec::Url { url, secret, leads_to }) => {
+                let mut draft = self.of_agent((url, secret.as_deref(), leads_to), &card, signature)?;
+                let read = notes.into_iter().map(|(at, how)| (format!("its card, {at}"), how));
+                draft.left_out = read.chain(std::mem::take(&mut draft.left_out)).collect();
+                Ok(draft)
             }
             (Found::Agent(..), _) => Err(AdoptError::Unfit("a card comes from an address".to_owned())),
             (Found::Tools(tools, unfit), _) => self.of_tools(at, tools, unfit),

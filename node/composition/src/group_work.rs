@@ -289,7 +289,11 @@ fn again(error: &OperationError) -> Again {
 fn outcome(body: Vec<u8>) -> Result<Vec<u8>, WorkFailure> {
     let answer: Value = serde_json::from_slice(&body)
         .map_err(|error| WorkFailure { reason: format!("the agent's answer: {error}"), again: Again::Nobody })?;
-    let Some(state) = answer["task"]["status"]["state"].as_str() else { return Ok(body) };
+    let Some(state) = answer["task"]["status"]["state"].as_str() else {
+        let reason = || "the agent's answer is neither a task with a state nor a message".to_owned();
+        let is_whole = answer["message"].is_object();
+        return if is_whole { Ok(body) } else { Err(WorkFailure { reason: reason(), again: Again::Nobody }) };
+    };
     let why = || {
         let parts = answer["task"]["status"]["message"]["parts"].as_array();
         let text = parts.into_iter().flatten().find_map(|part| part["text"].as_str());
@@ -313,6 +317,19 @@ mod tests {
 
     fn agent(name: &str) -> AgentId {
         AgentId::new(PublisherId::from_digest([1; 32]), name).expect("a name")
+    }
+
+    #[test]
+    fn only_a_task_that_is_completed_or_a_message_is_a_result() {
+        let of = |answer: Value| outcome(answer.to_string().into_bytes());
+        let state = |state: &str| json!({ "task": { "status": { "state": format!("TASK_STATE_{state}") } } });
+        assert!(of(state("COMPLETED")).is_ok() && of(json!({ "message": { "parts": [] } })).is_ok());
+        for state in
+            ["WORKING", "SUBMITTED", "FAILED", "CANCELED", "REJECTED", "INPUT_REQUIRED", "AUTH_REQUIRED"].map(state)
+        {
+            assert!(of(state.clone()).is_err(), "{state}");
+        }
+        assert!(of(json!({})).is_err() && of(json!({ "task": {} })).is_err());
     }
 
     #[test]

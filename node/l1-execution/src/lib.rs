@@ -58,7 +58,7 @@ pub use host::{
     StartError, TurnStatus, containment_of, enclosed,
 };
 pub use needs::{Advice, Needs};
-pub use process::ShownCard;
 pub use process::remote::{agreed_digest, card as remote_card};
+pub use process::{CardFault, ShownCard};
 pub use syscalls::SystemCalls;
 pub use tool_agent::ToolAgent;

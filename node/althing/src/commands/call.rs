@@ -66,6 +66,8 @@ fn words(text: &[String]) -> Result<String, Failure> {
 struct Shown {
     json: bool,
     task: Option<String>,
+    /// Whether anything was answered.
+    is_answered: bool,
     state: String,
     said: String,
     open_line: bool,
@@ -125,6 +127,7 @@ impl Shown {
     }
 
     fn event(&mut self, event: &Value) {
+        self.is_answered = true;
         if self.json {
             print_line(&event.to_string());
         }
@@ -185,6 +188,7 @@ impl Shown {
         }
         let task = self.task.unwrap_or_default();
         match self.state.as_str() {
+            "" if !self.is_answered => Err(Failure::failed("the node's answer ended before it said anything")),
             "TASK_STATE_COMPLETED" | "" => {
                 if !self.said.is_empty() && !self.json {
                     print_line(&plain(&self.said, &std::io::stdout()));

@@ -23,6 +23,8 @@ const EVENTS: usize = 64;
 pub(crate) const LISTENERS_MAX: usize = 64;
 /// A listener that reads nothing for this long is dropped, so that it does not block the agent and the other listeners.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a turn goes on that nobody waits for, and whose task nobody was shown: whoever hung up may send the message again.
+const LEFT_MAX: Duration = Duration::from_secs(60);
 
 /// The request that begins a turn, beside its task.
 #[derive(Debug, Clone, Default)]
@@ -125,6 +127,8 @@ pub(super) struct LiveState {
     pub(super) first_responses: Vec<oneshot::Sender<FirstResponse>>,
     /// How many of them have not received it.
     pub(super) waiting: usize,
+    /// How often all of them hung up.
+    pub(super) left: u64,
     /// Whether a client received the first response, or waits for the whole answer.
     pub(super) keep_alive: bool,
     pub(super) disclosure: Disclosure,
@@ -148,6 +152,11 @@ pub(super) enum Ending {
 }
 
 impl LiveState {
+    /// Whether nobody waits for the answer, and nobody was told of the task.
+    fn is_left(&self) -> bool {
+        self.waiting == 0 && !self.keep_alive
+    }
+
     /// Sends the task as the first response.
     pub(super) fn open(&mut self) {
         self.begun = true;
@@ -178,7 +187,7 @@ impl LiveState {
 }
 
 /// Waits for the first response. If all clients that wait hang up before it, nobody knows the task's id and could cancel
-/// it: the turn is cancelled.
+/// it: the turn is cancelled, unless one of them sends the message again soon.
 pub(crate) struct AnswerWaiter {
     live: Arc<LiveTask>,
     opened: FirstResponseReceiver,
@@ -195,14 +204,32 @@ impl AnswerWaiter {
 
 impl Drop for AnswerWaiter {
     fn drop(&mut self) {
-        let given_up = {
+        let left = {
             let mut now = self.live.lock();
             now.waiting -= 1;
-            now.waiting == 0 && !now.keep_alive
+            let is_left = now.is_left();
+            now.left += u64::from(is_left);
+            is_left.then_some(now.left)
         };
-        if given_up {
-            self.live.cancel.cancel();
+        let Some(left) = left else { return };
+        match tokio::runtime::Handle::try_current() {
+            Ok(runtime) => drop(runtime.spawn(given_up_later(self.live.clone(), left))),
+            // The node is about to end.
+            Err(_) => self.live.cancel.cancel(),
         }
+    }
+}
+
+/// Cancels a turn that was left, unless it ends before, or somebody waits for it again.
+async fn given_up_later(live: Arc<LiveTask>, left: u64) {
+    let mut state = live.state.subscribe();
+    let is_over = tokio::time::timeout(LEFT_MAX, state.wait_for(task::is_idle)).await.is_ok();
+    let is_left = {
+        let now = live.lock();
+        now.is_left() && now.left == left
+    };
+    if !is_over && is_left {
+        live.cancel.cancel();
     }
 }
 
@@ -223,6 +250,7 @@ impl LiveTask {
             begun: !asked.may_reply,
             first_responses: Vec::new(),
             waiting: 0,
+            left: 0,
             keep_alive: false,
             disclosure: Disclosure::NotDisclosed,
         };
@@ -302,6 +330,11 @@ impl LiveTask {
     /// A client waits for the whole answer, or knows the task: others that hang up no longer cancel the turn.
     pub fn keep_alive(&self) {
         self.lock().keep_alive = true;
+    }
+
+    /// Whether nobody waits for the answer: then it is kept for whoever sends the message again.
+    pub(super) fn is_left(&self) -> bool {
+        self.lock().is_left()
     }
 
     /// Marks the task's id as disclosed: the task stays. False if the agent has answered without a task.

@@ -112,6 +112,7 @@ fn turn_of(record: Record, asked: &TurnRequest) -> Turn {
         accepted_output_modes: asked.accepted_output_modes.clone(),
         history_length: asked.history_length,
         lease: asked.call.lease.clone(),
+        within: asked.within,
     };
     Turn { task_id, context_id, message, history, artifacts, remembered: record.remembered, parameters }
 }
@@ -230,7 +231,7 @@ async fn finish(runner: &TaskRunner, live: &LiveTask, state: Option<TaskState>, 
     };
     let (state, message, metadata) = match (state, ending) {
         (Some(state), _) => (state, reason.map(status_message), None),
-        (None, Some(Ending::Reply(mut message))) if live.withdraw_task_id() => {
+        (None, Some(Ending::Reply(mut message))) if !live.is_left() && live.withdraw_task_id() => {
             // The agent's own task and context ids have no meaning here.
             message.task_id = None;
             message.context_id = message.context_id.map(|_| record.task.context_id);

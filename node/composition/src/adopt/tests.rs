@@ -69,9 +69,12 @@ fn an_agent_is_passed_on_to_with_what_its_card_says() {
     });
     let card: AgentCard = serde_json::from_value(card).expect("a card");
     let at = url("https://example.org/booker");
-    let draft = adoption(&at, Callers::Anyone).write(&at, Found::Agent(Box::new(card), unsigned())).expect("a draft");
+    let notes = vec![("/iconUrl".to_owned(), "it is left out".to_owned())];
+    let draft =
+        adoption(&at, Callers::Anyone).write(&at, Found::Agent(Box::new(card), unsigned(), notes)).expect("a draft");
     draft.file.check().expect("an agent file");
-    assert_eq!(draft.left_out.len(), 1, "two ids that are the same here");
+    let left_out: Vec<&str> = draft.left_out.iter().map(|(what, _)| what.as_str()).collect();
+    assert_eq!(left_out, ["its card, /iconUrl", "Again"], "two ids are the same here");
     let file = draft.file;
     assert_eq!((file.name.as_str(), file.version.as_str()), ("seat-booker-3000", "2.1.0"));
     assert_eq!((file.skills[0].id.as_str(), file.skills[0].name.as_str()), ("book.seat", "Book a seat"));

@@ -48,7 +48,8 @@ pub(super) struct Progress {
     share: Share,
 }
 
-/// An invocation that runs. The agent goes on working if this is dropped once its task has an id; before, it gives up.
+/// An invocation that runs. The agent goes on working if this is dropped once its task has an id; before, it gives up after a
+/// minute.
 pub(super) struct Invocation {
     progress: watch::Receiver<Progress>,
     begun: Instant,

@@ -4,6 +4,7 @@ mod error;
 mod output;
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use a2a::{Artifact, Message, Part};
 use althing_protocol::Activated;
@@ -163,6 +164,8 @@ pub struct Parameters {
     pub history_length: Option<i32>,
     /// The lease under which the turn runs, if it is for a task of a group.
     pub lease: Option<Lease>,
+    /// How long the turn may take, if it has a limit.
+    pub within: Option<Duration>,
 }
 
 impl Turn {

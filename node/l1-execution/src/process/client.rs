@@ -1,12 +1,13 @@
-//! The A2A client of an agent's program or server, over JSON-RPC: on a socket, on loopback, or at an address.
+//! The A2A client of an agent's program or server, over JSON-RPC: on a socket, on loopback, or at an address. What is
+//! done with an answer is decided elsewhere.
 
 use std::fmt;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use a2a::{AgentCard, Message, SendMessageResponse, StreamResponse, Task, TaskState, methods};
+use a2a::AgentCard;
 use althing_protocol::limits::EXTENSIONS_MAX;
 use althing_td::{MODES_MAX, Place};
 use futures::StreamExt as _;
@@ -14,38 +15,40 @@ use nix::fcntl::{OFlag, open};
 use nix::libc;
 use nix::sys::stat::{Mode, fstat};
 use reqwest::header::AUTHORIZATION;
-use serde::{Deserialize, Serialize};
+use reqwest::{Response, StatusCode};
 use serde_json::{Value, json};
 use tokio::time::sleep;
-use tokio_util::sync::CancellationToken;
 
-use crate::agent::{AgentError, Made, Metadata, Output, OwnCard, Parameters, Turn};
+use crate::agent::{AgentError, OwnCard, Parameters};
 use crate::http::{bearer, bound, refusal};
 use crate::process::calls::TURN_HEADER;
+use crate::process::card::{CardFault, ShownCard};
 use crate::process::interface::Interface;
-use crate::process::seen::SeenMessages;
-use crate::sse::Events;
+use crate::process::onward::Onward;
 
 /// How often the card of a program that does not answer yet is requested.
 const CARD_RETRY: Duration = Duration::from_millis(50);
+/// Before a program is asked again that answered without a card that can be used: at first and at most.
+const CARD_PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 /// How long the first request for a card may take: the program may be about to listen on another address. Doubles with each
 /// request.
 const CARD_PATIENCE_MIN: Duration = Duration::from_millis(250);
 const CARD_PATIENCE_MAX: Duration = Duration::from_secs(5);
-/// The longest answer that is not a stream.
-const ANSWER_BYTES_MAX: usize = 4 << 20;
+/// The longest answer that is not a stream, bytes.
+pub(super) const ANSWER_BYTES_MAX: usize = 4 << 20;
 /// Bytes of an extension of a program's card, as JSON; longer ones are left out.
 const EXTENSION_BYTES_MAX: usize = 4_096;
 /// Bytes of a media type.
 const MODE_BYTES_MAX: usize = 128;
 /// The prefix of this project's extensions.
 const OURS: &str = "https://althing.dev/";
-/// Characters of a program's error that are kept.
-const ERROR_CHARS_MAX: usize = 1_000;
 /// How long a server elsewhere may say nothing while it answers.
 const SILENT_MAX: Duration = Duration::from_secs(300);
-/// How long a program may take to answer a cancellation.
-const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
+/// A program of this machine does not listen any more where its card was.
+pub(super) const PROGRAM_ENDED: &str = "the agent's program ended";
+/// What a caller is told where a server sends elsewhere: only its operator may see the address.
+const SENT_ELSEWHERE: &str =
+    "it sends you to another address, which `ps` on its node names: whoever runs that node can adopt that";
 
 /// Where a program listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,15 +92,6 @@ impl fmt::Display for ProgramAddress {
     }
 }
 
-/// A card, and its text as it came, which signatures cover.
-#[derive(Debug)]
-pub struct ShownCard {
-    /// The card.
-    pub card: AgentCard,
-    /// Its text.
-    pub raw: Vec<u8>,
-}
-
 /// The client of a program that showed its card.
 #[derive(Clone, Debug)]
 pub(crate) struct Client {
@@ -105,13 +99,26 @@ pub(crate) struct Client {
     url: String,
     /// The tenant that its card names, which each request repeats (A2A §8.3.2).
     tenant: Option<Arc<str>>,
-    streams: bool,
+    /// Whether it answers messages by streams.
+    pub(super) streams: bool,
+    /// Whether it is a program of this machine.
+    is_local: bool,
+    sent: Arc<Mutex<Sent>>,
     own_card: Arc<OwnCard>,
     /// The turn that it sends messages of, for a program that makes system calls.
     turn: Option<Arc<str>>,
     /// The very socket that showed the card, by which `http` connects: whatever the program puts in its place, such as a link to
     /// the socket of somebody else, is not connected to.
     _socket: Option<Arc<OwnedFd>>,
+}
+
+/// Where its last requests were sent on to.
+#[derive(Debug, Default)]
+struct Sent {
+    /// The place of the same server where they are answered.
+    here: Option<String>,
+    /// Another address, for people: they are not answered.
+    elsewhere: Option<String>,
 }
 
 /// Holds the socket at a path, without following a link.
@@ -122,40 +129,44 @@ fn held(path: &Path) -> std::io::Result<OwnedFd> {
     if is_socket { Ok(socket) } else { Err(std::io::Error::other("what is there is no socket")) }
 }
 
-/// The program's ids of a task, kept between the turns of the task.
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct RemoteTask {
-    task_id: String,
-    context_id: String,
-}
-
 impl Client {
-    /// Requests the card until the program shows one.
-    pub async fn connect(address: &ProgramAddress) -> Client {
-        let mut patience = CARD_PATIENCE_MIN;
+    /// Requests the card until the program shows one that can be used; `told` hears what it did instead.
+    pub async fn connect(address: &ProgramAddress, told: impl Fn(&CardFault)) -> Client {
+        let (mut patience, mut pause) = (CARD_PATIENCE_MIN, CARD_PAUSE.0);
         loop {
-            match Client::connect_once(address, patience).await {
+            let fault = match Client::connect_once(address, patience).await {
                 Ok(client) => return client,
-                Err(reason) => tracing::trace!(%address, %reason, "no agent card yet"),
-            }
+                Err(fault) => fault,
+            };
+            told(&fault);
             patience = (patience * 2).min(CARD_PATIENCE_MAX);
-            sleep(CARD_RETRY).await;
+            match fault {
+                // It is about to listen.
+                CardFault::Silent(_) => sleep(CARD_RETRY).await,
+                // It listens, and will say the same for a while.
+                CardFault::NoCard(_) | CardFault::Unfit(_) => {
+                    sleep(pause).await;
+                    pause = (pause * 2).min(CARD_PAUSE.1);
+                }
+            }
         }
     }
 
     /// Requests the card once, at the socket that is there now.
-    async fn connect_once(address: &ProgramAddress, patience: Duration) -> Result<Client, AgentError> {
+    async fn connect_once(address: &ProgramAddress, patience: Duration) -> Result<Client, CardFault> {
         let (at, socket) = match address {
             ProgramAddress::Socket(path) => {
-                let socket = held(path).map_err(|error| AgentError::Failed(error.to_string()))?;
+                let socket = held(path).map_err(|error| CardFault::Silent(error.to_string()))?;
                 let held = PathBuf::from(format!("/proc/self/fd/{}", socket.as_raw_fd()));
                 (ProgramAddress::Socket(held), Some(Arc::new(socket)))
             }
             other => (other.clone(), None),
         };
-        let http = Client::http(&at, &[], None).map_err(AgentError::Failed)?;
+        let http = Client::http(&at, &[], None).map_err(CardFault::Silent)?;
         let shown = Client::card(&http, &at, patience).await?;
+        if !shown.notes.is_empty() {
+            tracing::info!(agent = shown.card.name, notes = ?shown.notes, "not all of a program's card was read as it is");
+        }
         let interface = Interface::chosen(&shown.card.supported_interfaces).unwrap_or_default();
         Ok(Client { _socket: socket, ..Client::of(http, &at, &shown.card, interface) })
     }
@@ -191,11 +202,9 @@ impl Client {
         http: &reqwest::Client,
         address: &ProgramAddress,
         patience: Duration,
-    ) -> Result<(Client, ShownCard), AgentError> {
+    ) -> Result<(Client, ShownCard), CardFault> {
         let shown = Client::card(http, address, patience).await?;
-        let Some(interface) = Interface::chosen(&shown.card.supported_interfaces) else {
-            return Err(AgentError::NotA2a("a card without the JSON-RPC binding of A2A 1.x".to_owned()));
-        };
+        let interface = Interface::chosen(&shown.card.supported_interfaces).ok_or_else(|| shown.no_interface())?;
         Ok((Client::of(http.clone(), address, &shown.card, interface), shown))
     }
 
@@ -203,15 +212,21 @@ impl Client {
         http: &reqwest::Client,
         address: &ProgramAddress,
         patience: Duration,
-    ) -> Result<ShownCard, AgentError> {
-        let url = format!("{}/.well-known/agent-card.json", address.base());
-        let response = http.get(url).timeout(patience).send().await.map_err(unasked)?;
-        if !response.status().is_success() {
-            return Err(not_a2a(response.status()));
+    ) -> Result<ShownCard, CardFault> {
+        let get = |url: String| http.get(url).timeout(patience).send();
+        let at = format!("{}/.well-known/agent-card.json", address.base());
+        let mut answer = get(at).await.map_err(unasked)?;
+        if let Some(Onward::Here(place)) = Onward::of(&answer) {
+            answer = get(place).await.map_err(unasked)?;
         }
-        let raw = whole(response).await?;
-        let card = serde_json::from_slice(&raw).map_err(not_a2a)?;
-        Ok(ShownCard { card, raw })
+        if let Some(Onward::Here(place) | Onward::Elsewhere(place)) = Onward::of(&answer) {
+            return Err(CardFault::NoCard(sent_to(&place)));
+        }
+        if !answer.status().is_success() {
+            return Err(CardFault::NoCard(format!("HTTP {}", answer.status())));
+        }
+        let raw = whole(answer).await.map_err(|error| CardFault::NoCard(error.to_string()))?;
+        ShownCard::read(raw)
     }
 
     /// Only the path of the card's URL is used: the program is reached where it was started, and a server where its card is.
@@ -224,6 +239,8 @@ impl Client {
             url: format!("{}{path}", address.origin()),
             tenant,
             streams,
+            is_local: !matches!(address, ProgramAddress::Url(_)),
+            sent: Arc::default(),
             own_card,
             turn: None,
             _socket: None,
@@ -240,66 +257,52 @@ impl Client {
         Client { turn: Some(turn.into()), ..self }
     }
 
-    /// Sends one message to the program, and emits its outputs.
-    pub async fn turn(&self, turn: Turn, out: Output) -> Result<(), AgentError> {
-        let remote: Option<RemoteTask> = turn.remembered.as_deref().and_then(|kept| serde_json::from_str(kept).ok());
-        let (mut message, seen) = (turn.message, SeenMessages::of(&turn.history));
-        message.context_id = Some(remote.as_ref().map_or(turn.context_id, |remote| remote.context_id.clone()));
-        message.task_id = remote.map(|remote| remote.task_id);
-        let (task, named) = (message.task_id.clone(), CancellationToken::new());
-        if task.is_some() {
-            named.cancel();
-        }
-        // A task of its own, so that a turn that is dropped before the program answers can still be cancelled there.
-        let stop = CancellationToken::new();
-        let dropped = stop.clone().drop_guard();
-        let (client, parameters) = (self.clone(), turn.parameters);
-        let running = RunningTurn { client, parameters, task, begun: false, named, seen };
-        let ended = tokio::spawn(running.until_stopped(message, out, stop)).await;
-        drop(dropped);
-        ended.unwrap_or_else(|error| Err(AgentError::internal("the turn broke off", error)))
+    /// The client that knows where the requests of another one were sent on to, if it is for the same place.
+    pub fn after(self, before: &Client) -> Client {
+        if self.url == before.url { Client { sent: before.sent.clone(), ..self } } else { self }
     }
 
-    /// Cancels the program's task while no turn runs; gives its message. If the program does not know the task or does not
-    /// answer, there is nothing to stop.
+    /// The address to which the server sent the last request, if that is another one's, for its operator.
+    pub fn sent_elsewhere(&self) -> Option<String> {
+        self.sent().elsewhere.clone()
+    }
+
+    /// Sends a request; what sends it on within the same server is followed once, and kept.
     ///
     /// # Errors
-    /// The program's own error.
-    pub async fn cancel(&self, remembered: &str, parameters: &Parameters) -> Result<Option<Message>, AgentError> {
-        let Ok(remote) = serde_json::from_str::<RemoteTask>(remembered) else { return Ok(None) };
-        let mut request = json!({ "id": remote.task_id });
-        if let Some(metadata) = &parameters.metadata {
-            request["metadata"] = json!(metadata);
-        }
-        let cancelling = self.ask(methods::CANCEL_TASK, request, parameters);
-        let answer = match tokio::time::timeout(CANCEL_TIMEOUT, cancelling).await {
-            Ok(Err(error @ AgentError::Refused { code, .. })) if code != a2a::error_code::TASK_NOT_FOUND => {
-                return Err(error);
-            }
-            Ok(answer) => answer,
-            Err(_) => Err(AgentError::Failed(format!("no answer within {CANCEL_TIMEOUT:?}"))),
-        };
-        let task = answer.and_then(|task| serde_json::from_value::<Task>(task).map_err(not_a2a));
-        let task = task.inspect_err(|reason| tracing::debug!(%reason, "agent's program did not cancel its task"));
-        Ok(task.ok().and_then(|task| task.status.message))
-    }
-
-    async fn ask(&self, method: &str, params: Value, parameters: &Parameters) -> Result<Value, AgentError> {
-        let body = whole(self.post(method, params, parameters).await?).await?;
-        result(serde_json::from_slice(&body).map_err(not_a2a)?)
-    }
-
-    async fn post(
+    /// It does not answer, or sends to another server.
+    pub(super) async fn post(
         &self,
         method: &str,
         mut params: Value,
         parameters: &Parameters,
-    ) -> Result<reqwest::Response, AgentError> {
+    ) -> Result<Response, AgentError> {
         if let Some(tenant) = &self.tenant {
             params["tenant"] = json!(&**tenant);
         }
         let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
-        let mut sent = self.http.post(&self.url).header("A2A-Version", "1.0").json(&request);
+        let mut place = self.sent().here.clone().unwrap_or_else(|| self.url.clone());
+        let mut answer = self.send(&place, &request, parameters).await?;
+        if let Some(Onward::Here(onward)) = Onward::of(&answer) {
+            answer = self.send(&onward, &request, parameters).await?;
+            place = onward;
+        }
+        if let Some(Onward::Here(onward) | Onward::Elsewhere(onward)) = Onward::of(&answer) {
+            tracing::warn!(onward, "an agent's server sends requests to another address");
+            self.sent().elsewhere = Some(onward);
+            return Err(AgentError::Failed(SENT_ELSEWHERE.to_owned()));
+        }
+        // What is not there any more is looked for where the card says.
+        let is_there = !matches!(answer.status(), StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED);
+        *self.sent() = Sent { here: Some(place).filter(|place| is_there && *place != self.url), elsewhere: None };
+        let lines = answer.headers().get_all("A2A-Extensions").iter().filter_map(|line| line.to_str().ok());
+        let activated = lines.flat_map(|line| line.split(',')).map(str::trim);
+        parameters.activated.name(activated, &parameters.extensions);
+        Ok(answer)
+    }
+
+    async fn send(&self, place: &str, request: &Value, parameters: &Parameters) -> Result<Response, AgentError> {
+        let mut sent = self.http.post(place).header("A2A-Version", "1.0").json(request);
         if let Some(turn) = &self.turn {
             sent = sent.header(TURN_HEADER, &**turn);
         }
@@ -311,184 +314,20 @@ impl Client {
                 sent = sent.header(name, value);
             }
         }
-        let answered = sent.send().await;
-        let answer = answered.map_err(|error| AgentError::internal("the agent's program did not answer", error))?;
-        let lines = answer.headers().get_all("A2A-Extensions").iter().filter_map(|line| line.to_str().ok());
-        let activated = lines.flat_map(|line| line.split(',')).map(str::trim);
-        parameters.activated.name(activated, &parameters.extensions);
-        Ok(answer)
+        sent.send().await.map_err(|error| {
+            let is_gone = self.is_local && error.is_connect();
+            AgentError::internal(if is_gone { PROGRAM_ENDED } else { "the agent's program did not answer" }, error)
+        })
+    }
+
+    fn sent(&self) -> MutexGuard<'_, Sent> {
+        self.sent.lock().expect("no holder of where requests are sent to panics")
     }
 }
 
-/// A running turn.
-struct RunningTurn {
-    client: Client,
-    parameters: Parameters,
-    /// The program's task, until it is terminal.
-    task: Option<String>,
-    /// Whether the program made a task.
-    begun: bool,
-    /// Cancelled as soon as the id of the program's task is known.
-    named: CancellationToken,
-    /// The program's messages that were seen.
-    seen: SeenMessages,
-}
-
-impl RunningTurn {
-    /// Runs until the end or until `stop`; then cancels the program's task too.
-    async fn until_stopped(mut self, message: Message, out: Output, stop: CancellationToken) -> Result<(), AgentError> {
-        {
-            let named = self.named.clone();
-            let work = self.work(message, &out);
-            tokio::pin!(work);
-            tokio::select! {
-                ended = &mut work => return ended,
-                () = stop.cancelled() => {}
-            }
-            // The task cannot be cancelled without its id, which the program's first event holds.
-            tokio::select! {
-                _ = &mut work => {}
-                () = named.cancelled() => {}
-                () = sleep(CANCEL_TIMEOUT) => {}
-            }
-        }
-        self.cancel().await;
-        Err(AgentError::Cancelled)
-    }
-
-    async fn work(&mut self, message: Message, out: &Output) -> Result<(), AgentError> {
-        if self.client.streams {
-            return self.stream(message, out).await;
-        }
-        let params = params(&message, &self.parameters);
-        let answer = self.client.ask(methods::SEND_MESSAGE, params, &self.parameters).await?;
-        match serde_json::from_value(answer).map_err(not_a2a)? {
-            SendMessageResponse::Task(task) => self.put(StreamResponse::Task(task), out).await,
-            SendMessageResponse::Message(message) => self.put(StreamResponse::Message(message), out).await,
-        }
-    }
-
-    async fn cancel(&mut self) {
-        let Some(id) = self.task.take() else { return };
-        let cancelling = self.client.ask(methods::CANCEL_TASK, json!({ "id": id }), &self.parameters);
-        match tokio::time::timeout(CANCEL_TIMEOUT, cancelling).await {
-            Ok(Ok(_)) => {}
-            Ok(Err(reason)) => tracing::debug!(task = id, %reason, "agent's program did not cancel its task"),
-            Err(_) => tracing::debug!(task = id, "agent's program did not answer to a cancellation"),
-        }
-    }
-
-    async fn stream(&mut self, message: Message, out: &Output) -> Result<(), AgentError> {
-        let params = params(&message, &self.parameters);
-        let response = self.client.post(methods::SEND_STREAMING_MESSAGE, params, &self.parameters).await?;
-        let kind = response.headers().get(reqwest::header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
-        if !kind.is_some_and(|kind| kind.starts_with("text/event-stream")) {
-            let answer = serde_json::from_slice(&whole(response).await?).map_err(not_a2a)?;
-            return result(answer).and(Err(AgentError::NotA2a("no event stream".to_owned())));
-        }
-        let mut events = Events::default();
-        let mut bytes = response.bytes_stream();
-        while let Some(chunk) = bytes.next().await {
-            let chunk = chunk.map_err(broke_off)?;
-            let complete = events.push(&chunk).map_err(|_| AgentError::NotA2a("an endless event".to_owned()))?;
-            for event in complete {
-                let answer = serde_json::from_slice(&event).map_err(not_a2a)?;
-                self.put(serde_json::from_value(result(answer)?).map_err(not_a2a)?, out).await?;
-            }
-        }
-        Ok(())
-    }
-
-    async fn put(&mut self, event: StreamResponse, out: &Output) -> Result<(), AgentError> {
-        match event {
-            StreamResponse::Task(task) => self.put_task(task, out).await,
-            StreamResponse::Message(message) => out.put(Made::Reply(message)).await,
-            StreamResponse::StatusUpdate(update) => {
-                self.name(update.task_id, update.context_id, out).await?;
-                self.begin(TaskState::Submitted, None, out).await?;
-                self.put_status(update.status, update.metadata, out).await
-            }
-            StreamResponse::ArtifactUpdate(update) => {
-                self.name(update.task_id, update.context_id, out).await?;
-                self.begin(TaskState::Submitted, None, out).await?;
-                let (append, last) = (update.append.unwrap_or(false), update.last_chunk.unwrap_or(false));
-                out.put(Made::Artifact { artifact: update.artifact, append, last }.annotated(update.metadata)).await
-            }
-        }
-    }
-
-    async fn put_task(&mut self, mut task: Task, out: &Output) -> Result<(), AgentError> {
-        let unseen = self.seen.take_unseen(&mut task);
-        self.name(task.id, task.context_id, out).await?;
-        self.put_messages(unseen, out).await?;
-        for artifact in task.artifacts.into_iter().flatten() {
-            out.put(Made::Artifact { artifact, append: false, last: true }).await?;
-        }
-        let (state, first) = (task.status.state.clone(), !self.begun);
-        // The first status of a task is emitted with its beginning.
-        if !first || state != TaskState::Working || task.status.message.is_some() {
-            self.put_status(task.status, None, out).await?;
-        }
-        if first || task.metadata.is_some() {
-            self.begun = false;
-            self.begin(state, task.metadata, out).await?;
-        }
-        Ok(())
-    }
-
-    /// Emits messages of the program before the status of its task.
-    async fn put_messages(&mut self, messages: Vec<Message>, out: &Output) -> Result<(), AgentError> {
-        let any = !messages.is_empty();
-        for message in messages {
-            out.put(Made::Status(TaskState::Working, Some(message))).await?;
-        }
-        // Clears the message of the status: the last one is history.
-        if any { out.put(Made::Status(TaskState::Working, None)).await } else { Ok(()) }
-    }
-
-    /// Stores the program's ids of the task, once in this turn.
-    async fn name(&mut self, task_id: String, context_id: String, out: &Output) -> Result<(), AgentError> {
-        if self.begun {
-            return Ok(());
-        }
-        self.task = Some(task_id.clone());
-        self.named.cancel();
-        out.put(Made::Remember(json!(RemoteTask { task_id, context_id }).to_string())).await
-    }
-
-    /// Emits that the program made a task, once.
-    async fn begin(&mut self, state: TaskState, metadata: Option<Metadata>, out: &Output) -> Result<(), AgentError> {
-        if std::mem::replace(&mut self.begun, true) {
-            return Ok(());
-        }
-        out.put(Made::Begun { state, metadata }).await
-    }
-
-    async fn put_status(
-        &mut self,
-        status: a2a::TaskStatus,
-        metadata: Option<Metadata>,
-        out: &Output,
-    ) -> Result<(), AgentError> {
-        if let Some(message) = &status.message {
-            self.seen.mark_seen(message);
-        }
-        let state = match status.state {
-            // A task with a message of its agent is being worked on.
-            TaskState::Unspecified | TaskState::Submitted if status.message.is_some() => TaskState::Working,
-            state => state,
-        };
-        if matches!(state, TaskState::Unspecified | TaskState::Submitted) {
-            return match metadata {
-                Some(_) => out.put(Made::Begun { state, metadata }).await,
-                None => Ok(()),
-            };
-        }
-        if state.is_terminal() {
-            self.task = None;
-        }
-        out.put(Made::Status(state, status.message).annotated(metadata)).await
-    }
+/// Where a server sends whoever asks, and what to do, for its operator.
+pub(super) fn sent_to(place: &str) -> String {
+    format!("it sends you to {place}; adopt that")
 }
 
 /// The parts of a program's card that go into the card that its node serves, within limits. The node itself shows the
@@ -508,38 +347,11 @@ fn own_card(card: &AgentCard) -> OwnCard {
     }
 }
 
-/// The parameters of a message to the program, with those that the client sent.
-fn params(message: &Message, parameters: &Parameters) -> Value {
-    let mut params = json!({ "message": message });
-    if let Some(metadata) = &parameters.metadata {
-        params["metadata"] = json!(metadata);
-    }
-    if let Some(modes) = &parameters.accepted_output_modes {
-        params["configuration"]["acceptedOutputModes"] = json!(modes);
-    }
-    if let Some(length) = parameters.history_length {
-        params["configuration"]["historyLength"] = json!(length);
-    }
-    params
-}
-
-/// The `result` of a JSON-RPC answer, or its error.
-fn result(mut answer: Value) -> Result<Value, AgentError> {
-    if let Some(error) = answer.get("error") {
-        let message = error.get("message").and_then(Value::as_str).unwrap_or("an error without a message");
-        let message = message.chars().take(ERROR_CHARS_MAX).collect();
-        let code = error.get("code").and_then(Value::as_i64).and_then(|code| i32::try_from(code).ok());
-        let details = error.get("data").and_then(Value::as_array).cloned().unwrap_or_default();
-        return Err(match code {
-            Some(code) => AgentError::Refused { code, message, details },
-            None => AgentError::Failed(message),
-        });
-    }
-    answer.get_mut("result").map(Value::take).ok_or_else(|| AgentError::NotA2a("neither result nor error".to_owned()))
-}
-
 /// The whole body, if it is not too long.
-async fn whole(response: reqwest::Response) -> Result<Vec<u8>, AgentError> {
+///
+/// # Errors
+/// It is, or breaks off.
+pub(super) async fn whole(response: Response) -> Result<Vec<u8>, AgentError> {
     let mut body = Vec::new();
     let mut bytes = response.bytes_stream();
     while let Some(chunk) = bytes.next().await {
@@ -556,13 +368,11 @@ fn broke_off(error: reqwest::Error) -> AgentError {
 }
 
 /// Why a server was not asked for its card.
-fn unasked(error: reqwest::Error) -> AgentError {
-    match refusal(&error) {
-        Some(why) => AgentError::Failed(why),
-        None => not_a2a(error),
-    }
-}
-
-fn not_a2a(error: impl std::fmt::Display) -> AgentError {
-    AgentError::NotA2a(format!("something else than A2A: {error}"))
+fn unasked(error: reqwest::Error) -> CardFault {
+    CardFault::Silent(match refusal(&error) {
+        Some(why) => why,
+        None if error.is_timeout() => "it does not answer in time".to_owned(),
+        None if error.is_connect() => "nothing answers there".to_owned(),
+        None => "it hangs up without an answer".to_owned(),
+    })
 }

@@ -25,7 +25,8 @@ impl Interface {
     /// The first for JSON-RPC of A2A 1.x, else the first for JSON-RPC that states no version.
     pub fn chosen(offered: &[AgentInterface]) -> Option<Interface> {
         let of_version = |fits: fn(&str) -> bool| {
-            offered.iter().find(|one| one.protocol_binding == BINDING && fits(&one.protocol_version))
+            let speaks = |one: &&AgentInterface| one.protocol_binding.eq_ignore_ascii_case(BINDING);
+            offered.iter().filter(speaks).find(|one| fits(&one.protocol_version))
         };
         of_version(|version| version == "1" || version.starts_with("1."))
             .or_else(|| of_version(str::is_empty))
@@ -71,6 +72,8 @@ mod tests {
         assert_eq!(path(&json!([old, rest, silent, new, newer])).as_deref(), Some("/new"));
         assert_eq!(path(&json!([newer, new])).as_deref(), Some("/newer"));
         assert_eq!(path(&json!([old, rest, silent])).as_deref(), Some("/silent"));
+        let small = interface("http://a.example/small", "jsonrpc", "1.0");
+        assert_eq!(path(&json!([old, small])).as_deref(), Some("/small"));
         let (ten, two) = (interface("http://a.example/", "JSONRPC", "10.0"), interface("/", "JSONRPC", "2.0"));
         assert_eq!(chosen(&json!([old, rest, ten, two])), None);
     }

@@ -3,13 +3,16 @@
 //!
 //! The caller must install a crypto provider for `rustls`, which reqwest requires, although nothing here uses TLS.
 
+mod answer;
 mod calls;
+mod card;
 mod client;
 mod containment;
 mod egress;
 mod environment;
 mod interface;
 mod machine;
+mod onward;
 mod program;
 pub(crate) mod remote;
 mod said;
@@ -18,7 +21,7 @@ mod socket;
 mod work;
 
 pub use calls::{CallRefused, ProgramCalls, ServeCalls, ServeSocket, TURN_HEADER};
-pub use client::ShownCard;
+pub use card::{CardFault, ShownCard};
 pub use containment::{
     AccountRange, Accounts, ContainmentError, FILE_GIB_MAX, Guarded, JobError, ProgramSpec, holds_more, job, refusals,
 };
@@ -157,12 +160,14 @@ struct ProgramState {
     /// How the program is contained, or was when it ran last; and what it was refused then.
     containment: Option<Containment>,
     client: Option<Client>,
+    /// What it answered last instead of a card that can be used.
+    fault: Option<CardFault>,
 }
 
 impl ProgramState {
     /// Of an agent whose program takes no turns now.
     fn of(state: AgentState) -> ProgramState {
-        ProgramState { state, pid: None, containment: None, client: None }
+        ProgramState { state, pid: None, containment: None, client: None, fault: None }
     }
 }
 
@@ -187,7 +192,7 @@ impl Agent for ProcessAgent {
         let client = self.shared.now().client.clone();
         Box::pin(async move {
             match client {
-                Some(client) => client.cancel(remembered, parameters).await,
+                Some(client) => answer::cancel(&client, remembered, parameters).await,
                 // A program that does not run has nothing to cancel.
                 None => Ok(None),
             }
@@ -300,14 +305,17 @@ impl ProcessAgent {
         let client = waiting.await.map_err(|_| match self.state() {
             // The reason names a path, which only the operator may see.
             AgentState::Restarting { .. } => down("its program ended, and `ps` on its node says why".to_owned()),
+            AgentState::Unreachable { .. } => {
+                down("its program's agent card cannot be used, and `ps` on its node says why".to_owned())
+            }
             _ => down("its program does not answer yet".to_owned()),
         })?;
         let _working = self.shared.asker.work.begin();
         match &self.shared.calls {
-            None => client.turn(turn, out).await,
+            None => answer::turn(client, turn, out).await,
             Some((calls, _)) => {
                 let open = calls.open();
-                client.of_turn(open.header()).turn(turn, out).await
+                answer::turn(client.of_turn(open.header()), turn, out).await
             }
         }
     }
@@ -484,21 +492,49 @@ impl Shared {
         self.now().containment.clone_from(&containment);
         self.changed.notify_waiters();
         let ready = async {
-            let client = timeout(self.startup_timeout, Client::connect(address)).await;
-            match client {
+            let connecting = Client::connect(address, |fault| self.note(fault));
+            match timeout(self.startup_timeout, connecting).await {
                 Ok(client) => {
-                    let (state, client) = (AgentState::Ready, Some(client));
-                    self.set(ProgramState { state, pid, containment, client });
+                    self.set(ProgramState {
+                        pid,
+                        containment,
+                        client: Some(client),
+                        ..ProgramState::of(AgentState::Ready)
+                    });
                     std::future::pending().await
                 }
-                Err(_) => {
-                    format!("it showed no agent card on {address} within {} ms", self.startup_timeout.as_millis())
-                }
+                Err(_) => self.unshown(address),
             }
         };
         tokio::select! {
             why = ready => why,
             end = program.ended() => self.ended(end, program.ran_out()) + &last(said).await,
+        }
+    }
+
+    /// Notes what its program answers instead of a card that can be used, for whoever asks for its state.
+    fn note(&self, fault: &CardFault) {
+        if let CardFault::Silent(_) = fault {
+            return;
+        }
+        let mut now = self.now();
+        if now.fault.as_ref() == Some(fault) {
+            return;
+        }
+        tracing::warn!(agent = self.name, why = %fault, "an agent's program shows no agent card that can be used");
+        if let CardFault::Unfit(why) = fault {
+            now.state = AgentState::Unreachable { why: why.clone() };
+        }
+        now.fault = Some(fault.clone());
+    }
+
+    /// Why its program is not waited for any longer, for people.
+    fn unshown(&self, address: &ProgramAddress) -> String {
+        let waited = format!("it showed no agent card on {address} within {} ms", self.startup_timeout.as_millis());
+        match self.now().fault.take() {
+            Some(CardFault::Unfit(why)) => why,
+            Some(fault) => format!("{waited}: {fault}"),
+            None => waited,
         }
     }
 

@@ -4,21 +4,26 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use a2a::{AgentCard, Message};
+use a2a::{AgentCard, Message, methods};
 use althing_protocol::{digest, hex};
 use althing_td::{Place, SignerKey, verify_signer};
 use futures::future::BoxFuture;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use tokio::task::JoinHandle;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
-use super::client::{Client, ProgramAddress, ShownCard};
+use super::answer;
+use super::card::{CardFault, ShownCard};
+use super::client::{Client, ProgramAddress, sent_to};
 use crate::agent::{Agent, AgentError, AgentState, Output, OwnCard, Parameters, Turn};
 
 /// How long a server may take to show its card.
 const CARD_PATIENCE: Duration = Duration::from_secs(5);
 /// Before one that did not answer is asked again, at first and at most.
 const RETRY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(15));
+
+/// A task that no server has.
+const NO_TASK: &str = "00000000-0000-0000-0000-000000000000";
 
 /// An agent that is a server elsewhere.
 pub(crate) struct RemoteAgent {
@@ -54,8 +59,13 @@ impl RemoteAgent {
         Ok(RemoteAgent { name: name.to_owned(), now, watching })
     }
 
+    /// Its state: one whose server sends requests elsewhere is not ready, though it shows its card.
     pub fn state(&self) -> AgentState {
-        self.seen().state.clone()
+        let seen = self.seen();
+        match (&seen.state, seen.client.as_ref().and_then(Client::sent_elsewhere)) {
+            (AgentState::Ready, Some(place)) => AgentState::Unreachable { why: sent_to(&place) },
+            (state, _) => state.clone(),
+        }
     }
 
     fn seen(&self) -> std::sync::MutexGuard<'_, Seen> {
@@ -84,7 +94,7 @@ impl Agent for RemoteAgent {
             };
             let why = format!("{why}, and `ps` on its node says more");
             let down = || AgentError::Down { agent: self.name.clone(), why };
-            client.ok_or_else(down)?.turn(turn, out).await
+            answer::turn(client.ok_or_else(down)?, turn, out).await
         })
     }
 
@@ -104,7 +114,7 @@ impl Agent for RemoteAgent {
         let client = self.seen().client.clone();
         Box::pin(async move {
             match client {
-                Some(client) => client.cancel(remembered, parameters).await,
+                Some(client) => answer::cancel(&client, remembered, parameters).await,
                 // Nothing was sent there.
                 None => Ok(None),
             }
@@ -141,15 +151,22 @@ impl Agreed {
     }
 }
 
-/// The card below `url`, whose name is followed only to these places, if there are any.
+/// The card below `url`, whose name is followed only to these places, if there are any. The server is asked for a task that it
+/// does not have: one that sends such a request elsewhere would answer no message either.
 ///
 /// # Errors
-/// It does not answer, or not with a card of A2A 1.0 that names JSON-RPC.
-pub async fn card(url: &str, leads_to: &[Place], secret: Option<&str>) -> Result<ShownCard, AgentError> {
+/// It does not answer, or not with a card of A2A 1.0 that names JSON-RPC; or it sends requests elsewhere.
+pub async fn card(url: &str, leads_to: &[Place], secret: Option<&str>) -> Result<ShownCard, CardFault> {
     let address = ProgramAddress::Url(url.to_owned());
-    let http = Client::http(&address, leads_to, secret).map_err(AgentError::Failed)?;
-    let (_, shown) = Client::of_card(&http, &address, CARD_PATIENCE).await?;
-    Ok(shown)
+    let http = Client::http(&address, leads_to, secret).map_err(CardFault::Silent)?;
+    let (client, shown) = Client::of_card(&http, &address, CARD_PATIENCE).await?;
+    let (nothing, parameters) = (json!({ "id": NO_TASK }), Parameters::default());
+    // Whatever else it answers, or whether it does, says nothing of messages.
+    let _ = timeout(CARD_PATIENCE, client.post(methods::GET_TASK, nothing, &parameters)).await;
+    match client.sent_elsewhere() {
+        Some(place) => Err(CardFault::Unfit(sent_to(&place))),
+        None => Ok(shown),
+    }
 }
 
 /// The digest, 64 hexadecimal digits, of what is agreed to when an agent is adopted: who it says it is, what it offers, where it is called, and with
@@ -188,7 +205,13 @@ async fn watch(asked: Asked, agreed: Agreed, now: Arc<Mutex<Seen>>) {
                     Some(why) => {
                         Seen { state: AgentState::Suspended { why: changed(&name, &address, &why) }, client: None }
                     }
-                    None => Seen { state: AgentState::Ready, client: Some(client) },
+                    None => {
+                        let client = match &seen.client {
+                            Some(before) => client.after(before),
+                            None => client,
+                        };
+                        Seen { state: AgentState::Ready, client: Some(client) }
+                    }
                 },
                 Err(error) => {
                     // A suspended agent stays without a client.

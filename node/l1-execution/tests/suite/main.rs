@@ -1,6 +1,7 @@
 //! Agents and models as their host runs them, with real programs and endpoints.
 
 mod cost_budget;
+mod elsewhere;
 mod memory;
 mod memory_index;
 mod model;

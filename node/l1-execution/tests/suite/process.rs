@@ -18,6 +18,7 @@ use althing_td::AgentFile;
 use althing_testing::{remedy, skip};
 use serde_json::{Value, json};
 
+mod endings;
 mod refused;
 mod said;
 
@@ -116,7 +117,12 @@ fn serve(stream: impl Read, out: &mut dyn Write, behaviour: &str) {
             lines.iter().filter(|line| line.to_lowercase().starts_with(name)).for_each(|line| note(line));
         }
         if lines[0].starts_with("GET") {
-            let streaming = behaviour != "without streams";
+            note("GET");
+            if behaviour.starts_with(endings::UNFIT) {
+                endings::show(out, behaviour);
+                continue;
+            }
+            let streaming = !behaviour.ends_with("without streams");
             let card = json!({
                 "name": "program", "description": "a program", "version": "1", "skills": [],
                 "supportedInterfaces": [{
@@ -170,6 +176,7 @@ fn act(out: &mut dyn Write, behaviour: &str, request: &Value) {
     };
     match behaviour {
         says if says.starts_with(said::HERE) => said::act(out, says, request),
+        leaves if leaves.starts_with(endings::HERE) => endings::act(out, leaves, request),
         "without streams" => {
             let result = json!({ "task": task("TASK_STATE_COMPLETED", Some(text)) });
             answer(
@@ -342,6 +349,7 @@ fn turn(text: &str, remembered: Option<String>) -> Turn {
         traceparent: Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".to_owned()),
         tracestate: None,
         lease: None,
+        within: None,
         activated: Default::default(),
     };
     Turn {

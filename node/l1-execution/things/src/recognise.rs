@@ -11,7 +11,7 @@ use althing_execution::Lacks;
 use althing_execution::definition::Definition;
 use althing_execution::secrets::{SecretLookupError, lookup, with_secrets};
 use althing_execution::tools::Fault;
-use althing_execution::{Host, ServerOf, remote_card};
+use althing_execution::{CardFault, Host, ServerOf, remote_card};
 
 use crate::signing::{CardSignature, signature};
 use crate::{Entry, LookError, Plan, Seen, Terms, Web, look, plan};
@@ -25,8 +25,8 @@ const LISTING: Duration = Duration::from_secs(30);
 /// What was found.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Found {
-    /// An A2A agent, with its card, and who signed that.
-    Agent(Box<AgentCard>, CardSignature),
+    /// An A2A agent, with its card, who signed that, and where (a JSON pointer) it was not as it should be, with how it was read.
+    Agent(Box<AgentCard>, CardSignature, Vec<(String, String)>),
     /// An MCP server, with the tools that may be shown to models, and the names of the others with the reason.
     Tools(Vec<Definition>, Vec<(String, String)>),
     /// A Thing, whose description is at that address, and what can be done with it.
@@ -44,6 +44,14 @@ pub enum Unrecognised {
     /// The card of an A2A agent is not what its signature says.
     #[error("the agent's card is refused: {0}")]
     Card(#[from] CardError),
+    /// An A2A agent is there, and cannot be called as it is.
+    #[error("{url}: {why}")]
+    Agent {
+        /// Where.
+        url: String,
+        /// Why, and what to do.
+        why: String,
+    },
     /// Nothing can be at an address.
     #[error("{0}")]
     Nothing(LookError),
@@ -120,9 +128,10 @@ pub async fn recognise(
         match remote_card(url, at.leads_to(), secret.as_deref()).await {
             Ok(shown) => {
                 let signature = signature(&web, url, &shown.raw).await?;
-                return Ok((Found::Agent(Box::new(shown.card), signature), Lacks::default()));
+                return Ok((Found::Agent(Box::new(shown.card), signature, shown.notes), Lacks::default()));
             }
-            Err(error) => card = error.to_string(),
+            Err(CardFault::Unfit(why)) => return Err(Unrecognised::Agent { url: url.clone(), why }),
+            Err(fault) => card = fault.to_string(),
         }
     }
     let of = ServerOf { agent: "", server: "", folder, memory_kib: 0 };

@@ -1,5 +1,7 @@
 //! The output of an agent's program reaches the caller unchanged, on its own node and through another one.
 
+use std::time::Duration;
+
 use althing_calls::{Operation, OperationError, Reply};
 use althing_conformance::mesh::{Node, file, message, store};
 use althing_conformance::program::heard_beside;
@@ -9,6 +11,7 @@ use althing_protocol::AgentId;
 use althing_simnet::{LinkConfig, SimNet};
 use futures::StreamExt as _;
 use serde_json::{Value, json};
+use tokio::time::{sleep, timeout};
 
 /// A node that hosts the program, and another of the same owner that asks through it.
 struct Scene {
@@ -89,14 +92,39 @@ async fn an_answer_that_takes_long_to_begin_is_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_hangs_up_before_the_answer_began_gives_it_up() {
+async fn who_hangs_up_before_the_answer_began_and_does_not_come_again_gives_it_up() {
     let scene = Scene::start().await;
     for node in scene.nodes() {
         let asking = scene.stream(node, message("late hello"));
-        assert!(tokio::time::timeout(std::time::Duration::from_secs(1), asking).await.is_err(), "it takes 90 s");
+        assert!(timeout(Duration::from_secs(1), asking).await.is_err(), "it takes 90 s");
+        sleep(Duration::from_secs(50)).await;
+        assert_eq!(scene.host.hosting.live_tasks(), 1, "the message may come again");
         until("its turn is over", || scene.host.hosting.live_tasks() == 0).await;
         let kept = scene.kept(node).await;
         assert!(kept.as_array().expect("tasks").iter().all(|task| task["status"]["state"] == "TASK_STATE_CANCELED"));
+    }
+}
+
+/// P-77: the answer is that of the turn that the message began, whether it came before the message came again, or after.
+#[tokio::test(start_paused = true)]
+async fn who_hangs_up_before_the_answer_began_finds_it_by_the_same_message() {
+    let scene = Scene::start().await;
+    for (number, node) in scene.nodes().into_iter().enumerate() {
+        for (verb, pause) in [("late", 40), ("slow", 40), ("slow", 5)] {
+            let words = format!("again {number} {pause}");
+            let params = message(&format!("{verb} {words}"));
+            let asking = scene.stream(node, params.clone());
+            assert!(timeout(Duration::from_secs(1), asking).await.is_err(), "it takes 30 s at least");
+            sleep(Duration::from_secs(pause)).await;
+            let (events, error) = scene.stream(node, params.clone()).await.expect("events");
+            assert_eq!((events.len(), error), (1, None), "{verb}, {pause} s: {events:?}");
+            let (task, message) = (&events[0]["task"], &events[0]["message"]);
+            let answered = if message.is_null() { &task["status"]["message"] } else { message };
+            assert_eq!(answered["parts"][0]["text"], words.as_str(), "{events:?}");
+            assert!(message.is_object() || task["status"]["state"] == "TASK_STATE_COMPLETED", "{events:?}");
+            assert_eq!(heard_beside(&format!("{verb} {words}")).len(), 1, "it was told once");
+            until("its turn is over", || scene.host.hosting.live_tasks() == 0).await;
+        }
     }
 }
 

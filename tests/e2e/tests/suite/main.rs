@@ -6,6 +6,7 @@ mod a2a_rust;
 mod a2a_tck;
 mod adopt;
 mod adopt_cards;
+mod adopt_endings;
 mod adopt_needs;
 mod adopt_things;
 mod binding;

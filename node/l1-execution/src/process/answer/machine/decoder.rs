@@ -1,0 +1,296 @@
+//! Reads the bytes of an answer: events of a stream, or JSON that is the only one. Which of both comes is told by the first
+//! character, for servers name the wrong media type.
+
+use a2a::{StreamResponse, Task};
+use serde::Deserialize as _;
+use serde_json::{Value, json};
+
+use crate::agent::AgentError;
+use crate::process::client::ANSWER_BYTES_MAX;
+use crate::sse::Events;
+
+/// Characters of an agent's error that are kept.
+const ERROR_CHARS_MAX: usize = 1_000;
+/// The mark of the byte order that some servers begin with.
+const MARK: &[u8] = b"\xef\xbb\xbf";
+/// What some frameworks write after the last event.
+const DONE: &[u8] = b"[DONE]";
+/// For each kind of event, what it must have.
+const REQUIRED: [(&str, &[&str]); 4] = [
+    ("message", &["/messageId", "/role", "/parts"]),
+    ("task", &["/id", "/status/state"]),
+    ("statusUpdate", &["/taskId", "/status/state"]),
+    ("artifactUpdate", &["/taskId", "/artifact/artifactId", "/artifact/parts"]),
+];
+
+/// One thing that an answer says.
+#[derive(Debug, PartialEq)]
+pub enum Said {
+    /// An event of A2A.
+    Event(Box<StreamResponse>),
+    /// The agent's error.
+    Refusal(AgentError),
+    /// Something that is not A2A; what it is, in words.
+    Odd(String),
+}
+
+/// Assembles the bytes of an answer.
+#[derive(Debug, Default)]
+pub struct Decoder(Form);
+
+#[derive(Debug, Default)]
+enum Form {
+    /// Nothing but space came.
+    #[default]
+    Open,
+    Stream(Events),
+    Body(Vec<u8>),
+}
+
+impl Decoder {
+    /// Adds bytes; gives what they complete.
+    ///
+    /// # Errors
+    /// An event, or the JSON, is longer than it may be.
+    pub fn push(&mut self, bytes: &[u8]) -> Result<Vec<Said>, AgentError> {
+        let bytes = match self.0 {
+            Form::Open => {
+                let begins = |byte: &u8| !byte.is_ascii_whitespace() && !MARK.contains(byte);
+                &bytes[bytes.iter().position(begins).unwrap_or(bytes.len())..]
+            }
+            _ => bytes,
+        };
+        let Some(first) = bytes.first() else { return Ok(Vec::new()) };
+        if let Form::Open = self.0 {
+            self.0 = match first {
+                b'{' => Form::Body(Vec::new()),
+                _ => Form::Stream(Events::of_messages()),
+            };
+        }
+        match &mut self.0 {
+            Form::Open => Ok(Vec::new()),
+            Form::Stream(events) => {
+                let events = events.push(bytes).map_err(|_| AgentError::NotA2a("an endless event".to_owned()))?;
+                Ok(events.iter().filter_map(|event| said(event)).collect())
+            }
+            Form::Body(body) => {
+                body.extend_from_slice(bytes);
+                if body.len() > ANSWER_BYTES_MAX {
+                    return Err(AgentError::NotA2a(format!("more than {ANSWER_BYTES_MAX} bytes")));
+                }
+                Ok(Vec::new())
+            }
+        }
+    }
+
+    /// What is there when no more bytes come.
+    pub fn end(self) -> Vec<Said> {
+        match self.0 {
+            Form::Open => Vec::new(),
+            Form::Stream(mut events) => events.end().and_then(|event| said(&event)).into_iter().collect(),
+            Form::Body(body) => {
+                let mut all = Vec::new();
+                for value in serde_json::Deserializer::from_slice(&body).into_iter::<Value>() {
+                    match value {
+                        Ok(value) => all.push(answer(value)),
+                        Err(_) => {
+                            all.push(no_json());
+                            break;
+                        }
+                    }
+                }
+                all
+            }
+        }
+    }
+}
+
+/// What the data of an event says; none for the mark of an end.
+fn said(data: &[u8]) -> Option<Said> {
+    if data.trim_ascii() == DONE {
+        return None;
+    }
+    Some(serde_json::from_slice(data).map_or_else(|_| no_json(), answer))
+}
+
+fn no_json() -> Said {
+    Said::Odd("something else than A2A: it is no JSON, or breaks off".to_owned())
+}
+
+/// What an answer of JSON-RPC says.
+fn answer(answer: Value) -> Said {
+    match result(answer) {
+        Ok(result) => event(result),
+        Err(AgentError::NotA2a(what)) => Said::Odd(what),
+        Err(refusal) => Said::Refusal(refusal),
+    }
+}
+
+/// The `result` of an answer of JSON-RPC, or its error.
+///
+/// # Errors
+/// Its error; or that it has neither.
+pub fn result(mut answer: Value) -> Result<Value, AgentError> {
+    if let Some(error) = answer.get("error").filter(|error| !error.is_null()) {
+        let message = error.get("message").and_then(Value::as_str).unwrap_or("an error without a message");
+        let message = message.chars().take(ERROR_CHARS_MAX).collect();
+        let code = error.get("code").and_then(Value::as_i64).and_then(|code| i32::try_from(code).ok());
+        let details = error.get("data").and_then(Value::as_array).cloned().unwrap_or_default();
+        return Err(match code {
+            Some(code) => AgentError::Refused { code, message, details },
+            None => AgentError::Failed(message),
+        });
+    }
+    let result = answer.get_mut("result").map(Value::take).filter(|result| !result.is_null());
+    result.ok_or_else(|| AgentError::NotA2a("something else than A2A: JSON with neither result nor error".to_owned()))
+}
+
+fn event(mut result: Value) -> Said {
+    for (kind, _) in REQUIRED {
+        if kind != "message" {
+            complete(result.get_mut(kind));
+        }
+    }
+    match StreamResponse::deserialize(&result) {
+        Ok(event) => Said::Event(Box::new(event)),
+        Err(_) => Said::Odd(fault(&result)),
+    }
+}
+
+/// The task that an agent tells of when it is asked for it.
+///
+/// # Errors
+/// What it is instead, in words.
+pub fn task(mut result: Value) -> Result<Task, String> {
+    // Some servers wrap it as an answer to a message does.
+    if let Some(wrapped @ Value::Object(_)) = result.get_mut("task").map(Value::take) {
+        result = wrapped;
+    }
+    complete(Some(&mut result));
+    Task::deserialize(&result).map_err(|_| fault(&json!({ "task": result })))
+}
+
+/// Gives a task, or an update of one, an empty context where it names none: text that is empty may be left out.
+fn complete(of: Option<&mut Value>) {
+    let Some(Value::Object(members)) = of else { return };
+    if members.get("contextId").is_none_or(Value::is_null) {
+        members.insert("contextId".to_owned(), json!(""));
+    }
+}
+
+/// Why a result is no event, for people.
+fn fault(result: &Value) -> String {
+    if result.get("kind").is_some() {
+        return "an answer of A2A 0.3, where its card names 1.0".to_owned();
+    }
+    let Some((kind, required)) = REQUIRED.iter().find(|(kind, _)| result.get(kind).is_some()) else {
+        return "something else than A2A: neither a task, nor a message, nor an update".to_owned();
+    };
+    match required.iter().find(|member| result[*kind].pointer(member).is_none_or(Value::is_null)) {
+        Some(missing) => format!("{kind:?} without {:?}", missing.trim_start_matches('/')),
+        None => format!("{kind:?}, which is not as A2A 1.0 has it"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use a2a::TaskState;
+
+    use super::*;
+
+    fn done() -> Value {
+        let task = json!({ "id": "t", "contextId": "c", "status": { "state": "TASK_STATE_COMPLETED" } });
+        json!({ "jsonrpc": "2.0", "id": 1, "result": { "task": task } })
+    }
+
+    /// What an answer says, however it is cut into pieces.
+    fn read(bytes: &[u8]) -> Vec<Said> {
+        let pieces = |size: usize| {
+            let mut decoder = Decoder::default();
+            let mut all = Vec::new();
+            for piece in bytes.chunks(size) {
+                all.extend(decoder.push(piece).expect("it is short"));
+            }
+            all.extend(decoder.end());
+            all
+        };
+        let whole = pieces(bytes.len().max(1));
+        for size in 1..8 {
+            assert_eq!(pieces(size), whole, "in pieces of {size} bytes: {}", String::from_utf8_lossy(bytes));
+        }
+        whole
+    }
+
+    fn states(said: &[Said]) -> Vec<Option<TaskState>> {
+        let state = |said: &Said| match said {
+            Said::Event(event) => match &**event {
+                StreamResponse::Task(task) => Some(task.status.state.clone()),
+                _ => None,
+            },
+            _ => None,
+        };
+        said.iter().map(state).collect()
+    }
+
+    #[test]
+    fn what_frameworks_write_beside_events_is_passed_over() {
+        let done = done().to_string();
+        for (what, text) in [
+            ("as it should be", format!("data: {done}\n\n")),
+            ("a mark of byte order, and other line ends", format!("\u{feff}data: {done}\r\n\r\n")),
+            ("no last line", format!("data: {done}")),
+            ("keep-alive without data", format!("id: 0\ndata:\n\n:\n\ndata: {done}\n\n")),
+            ("another name", format!("event: heartbeat\ndata: {{\"at\":1}}\n\ndata: {done}\n\n")),
+            ("a mark of the end", format!("data: {done}\n\ndata: [DONE]\n\n")),
+            ("no stream", done.clone()),
+            ("no stream, after space", format!("\r\n \u{feff}{done}\n")),
+        ] {
+            assert_eq!(states(&read(text.as_bytes())), [Some(TaskState::Completed)], "{what}");
+        }
+        assert_eq!(read(b""), []);
+        assert_eq!(read(b"\n\n: nothing\n\n"), []);
+    }
+
+    #[test]
+    fn what_is_cut_or_odd_is_no_event_and_named() {
+        let done = done().to_string();
+        for cut in 1..done.len() {
+            let (stream, body) = (format!("data: {}", &done[..cut]), &done[..cut]);
+            for said in [read(stream.as_bytes()), read(body.as_bytes())] {
+                assert!(matches!(&said[..], [Said::Odd(_)]), "{cut}: {said:?}");
+            }
+        }
+        let told = |result: Value| match &read(json!({ "result": result }).to_string().as_bytes())[..] {
+            [Said::Odd(what)] => what.clone(),
+            other => panic!("{other:?}"),
+        };
+        assert!(told(json!({ "kind": "task", "id": "t" })).contains("A2A 0.3"));
+        assert_eq!(told(json!({ "task": { "id": "t", "status": {} } })), "\"task\" without \"status/state\"");
+        assert!(told(json!({ "task": { "id": "t", "status": { "state": "working" } } })).contains("not as A2A 1.0"));
+        assert!(told(json!({ "tasks": [] })).contains("neither a task"));
+        assert!(matches!(&read(b"data: hello\n\n")[..], [Said::Odd(what)] if what.contains("no JSON")));
+        assert!(matches!(&read(b"{}")[..], [Said::Odd(what)] if what.contains("neither result nor error")));
+    }
+
+    #[test]
+    fn null_is_nothing_and_a_context_may_be_left_out() {
+        let task = json!({ "id": "t", "status": { "state": "TASK_STATE_WORKING" } });
+        let text = json!({ "error": null, "result": { "task": task } }).to_string();
+        assert_eq!(states(&read(text.as_bytes())), [Some(TaskState::Working)]);
+        let wrapped = json!({ "task": task });
+        assert_eq!(super::task(task).map(|task| task.status.state), Ok(TaskState::Working));
+        assert_eq!(super::task(wrapped).map(|task| task.status.state), Ok(TaskState::Working));
+        let refused = json!({ "error": { "code": -32_001, "message": "no such task" }, "result": null });
+        assert!(matches!(&read(refused.to_string().as_bytes())[..], [Said::Refusal(AgentError::Refused { .. })]));
+    }
+
+    #[test]
+    fn an_endless_answer_is_refused() {
+        for begin in [&b"data: x"[..], b"{"] {
+            let mut decoder = Decoder::default();
+            decoder.push(begin).expect("it is short");
+            let outcome = (0..=ANSWER_BYTES_MAX / 65_536).map(|_| decoder.push(&[b'x'; 65_536])).find(Result::is_err);
+            assert!(matches!(outcome, Some(Err(AgentError::NotA2a(_)))), "{outcome:?}");
+        }
+    }
+}

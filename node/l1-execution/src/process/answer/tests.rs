@@ -1,0 +1,377 @@
+//! Generated endings: whatever becomes of an answer on its way, none is complete that its agent did not complete, and none
+//! fails that it did.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Mutex;
+
+use a2a::TaskState;
+use bytes::Bytes;
+
+use super::*;
+use crate::agent::{Made, Outputs};
+
+/// How many endings are tried.
+const ENDINGS: u64 = 2_000;
+/// The agent's task, and one of somebody else.
+const OURS: &str = "t-1";
+const OTHERS: &str = "t-2";
+const LAST: [&str; 6] = ["COMPLETED", "FAILED", "CANCELED", "REJECTED", "INPUT_REQUIRED", "AUTH_REQUIRED"];
+const EARLY: [&str; 3] = ["SUBMITTED", "WORKING", "UNSPECIFIED"];
+
+/// Numbers that look random, the same for each seed (SplitMix64).
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        usize::try_from((mixed ^ (mixed >> 31)) >> 33).expect("31 bits") % sides
+    }
+
+    fn one_of<'a>(&mut self, all: &[&'a str]) -> &'a str {
+        all[self.roll(all.len())]
+    }
+}
+
+/// What an event means to whoever reads it.
+#[derive(Debug, Clone, PartialEq)]
+enum Meaning {
+    /// That task has that state.
+    State(&'static str, &'static str),
+    /// That task goes on.
+    Piece(&'static str),
+    /// A message.
+    Message,
+    /// Nothing: it is passed over.
+    Nothing,
+}
+
+/// An event as it is sent, and what it means.
+#[derive(Debug, Clone)]
+struct Item {
+    /// A line before the data, such as a name.
+    before: &'static str,
+    data: String,
+    meaning: Meaning,
+}
+
+impl Item {
+    fn of(result: &Value, meaning: Meaning) -> Item {
+        Item { before: "", data: json!({ "jsonrpc": "2.0", "id": 1, "result": result }).to_string(), meaning }
+    }
+
+    fn task(id: &'static str, state: &'static str, text: &str) -> Item {
+        Item::of(&json!({ "task": task(id, state, text) }), Meaning::State(id, state))
+    }
+
+    fn status(id: &'static str, state: &'static str) -> Item {
+        let status = json!({ "state": format!("TASK_STATE_{state}") });
+        let update = json!({ "statusUpdate": { "taskId": id, "contextId": "c", "status": status } });
+        Item::of(&update, Meaning::State(id, state))
+    }
+
+    fn piece(id: &'static str, text: &str) -> Item {
+        let artifact = json!({ "artifactId": "a", "parts": [{ "text": text }] });
+        let update = json!({ "taskId": id, "contextId": "c", "artifact": artifact, "append": true });
+        Item::of(&json!({ "artifactUpdate": update }), Meaning::Piece(id))
+    }
+
+    fn message() -> Item {
+        let message = json!({ "messageId": "m", "role": "ROLE_AGENT", "parts": [{ "text": "hello" }] });
+        Item::of(&json!({ "message": message }), Meaning::Message)
+    }
+
+    /// What is there beside events.
+    fn beside(dice: &mut Dice) -> Item {
+        let (before, data) = match dice.roll(6) {
+            0 => ("", String::new()),
+            1 => ("event: ping\n", "{}".to_owned()),
+            2 => ("event: status\n", Item::status(OURS, "COMPLETED").data),
+            3 => ("", "[DONE]".to_owned()),
+            4 => (": keep-alive\n\n", String::new()),
+            _ => ("", "nonsense".to_owned()),
+        };
+        Item { before, data, meaning: Meaning::Nothing }
+    }
+}
+
+fn task(id: &str, state: &str, text: &str) -> Value {
+    let mut task = json!({ "id": id, "contextId": "c", "status": { "state": format!("TASK_STATE_{state}") } });
+    if !text.is_empty() {
+        task["artifacts"] = json!([{ "artifactId": "a", "parts": [{ "text": text }] }]);
+    }
+    task
+}
+
+/// What the agent says: a message, a task in some order, or nothing.
+fn course(dice: &mut Dice) -> Vec<Item> {
+    let mut items = Vec::new();
+    match dice.roll(8) {
+        0 => items.push(Item::message()),
+        1 => {}
+        _ => {
+            items.push(Item::task(OURS, dice.one_of(&EARLY), ""));
+            for number in 0..dice.roll(4) {
+                items.push(match dice.roll(3) {
+                    0 => Item::status(OURS, "WORKING"),
+                    1 => Item::task(OURS, "WORKING", ""),
+                    _ => Item::piece(OURS, &format!("piece {number} ")),
+                });
+            }
+            match dice.roll(3) {
+                0 => items.push(Item::status(OURS, dice.one_of(&LAST))),
+                1 => items.push(Item::task(OURS, dice.one_of(&LAST), "")),
+                _ => {}
+            }
+        }
+    }
+    items
+}
+
+/// What becomes of that: empty, reordered, doubled, with what is of others, with what is no event.
+fn disturbed(mut items: Vec<Item>, dice: &mut Dice) -> Vec<Item> {
+    for _ in 0..dice.roll(4) {
+        let at = dice.roll(items.len() + 1);
+        match dice.roll(6) {
+            0 if at < items.len() => drop(items.remove(at)),
+            1 if at < items.len() => items.insert(at, items[at].clone()),
+            2 if at + 1 < items.len() => items.swap(at, at + 1),
+            3 => items.insert(at, Item::status(OTHERS, dice.one_of(&LAST))),
+            4 => items.insert(at, Item::message()),
+            _ => items.insert(at, Item::beside(dice)),
+        }
+    }
+    items
+}
+
+/// The bytes of an answer, and where the data of each event ends in them.
+fn written(items: &[Item], dice: &mut Dice) -> (Vec<u8>, Vec<usize>) {
+    let (mut bytes, mut ends) = (Vec::new(), Vec::new());
+    if let [only] = items
+        && only.meaning != Meaning::Nothing
+        && dice.roll(3) == 0
+    {
+        // No stream.
+        bytes.extend_from_slice(only.data.as_bytes());
+        ends.push(bytes.len());
+        return (bytes, ends);
+    }
+    let line_end = if dice.roll(4) == 0 { "\r\n" } else { "\n" };
+    if dice.roll(4) == 0 {
+        bytes.extend_from_slice("\u{feff}".as_bytes());
+    }
+    for item in items {
+        bytes.extend_from_slice(item.before.replace('\n', line_end).as_bytes());
+        bytes.extend_from_slice(if dice.roll(4) == 0 { &b"data:"[..] } else { b"data: " });
+        bytes.extend_from_slice(item.data.as_bytes());
+        ends.push(bytes.len());
+        bytes.extend_from_slice(line_end.repeat(2).as_bytes());
+    }
+    (bytes, ends)
+}
+
+/// What the agent tells of its task when it is asked again and again.
+#[derive(Debug, Clone)]
+enum Told {
+    State(&'static str, &'static str),
+    Miss(Miss),
+}
+
+fn told(dice: &mut Dice) -> Vec<Told> {
+    let mut all = Vec::new();
+    for _ in 0..dice.roll(12) {
+        all.push(match dice.roll(8) {
+            0 => Told::State(OURS, dice.one_of(&LAST)),
+            1 => Told::State(OTHERS, dice.one_of(&LAST)),
+            2 | 3 => Told::Miss(Miss::Now("it does not answer".to_owned())),
+            4 => Told::Miss(Miss::Ever("it does not know its task any more".to_owned())),
+            _ => Told::State(OURS, dice.one_of(&EARLY)),
+        });
+    }
+    all
+}
+
+struct Script(Mutex<VecDeque<Told>>);
+
+impl Tasks for Script {
+    async fn task(&self, id: &str) -> Result<Task, Miss> {
+        assert!([OURS, OTHERS].contains(&id), "{id:?} was never named");
+        // At its end, the server is gone.
+        let next = self.0.lock().expect("no holder panics").pop_front();
+        match next.unwrap_or(Told::Miss(Miss::Ever("its server is gone".to_owned()))) {
+            Told::State(of, state) => {
+                decoder::task(task(of, state, "piece 0 piece 1 piece 2 and the rest")).map_err(Miss::Now)
+            }
+            Told::Miss(miss) => Err(miss),
+        }
+    }
+}
+
+/// An error of a connection that breaks.
+struct Broken;
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the connection broke")
+    }
+}
+
+/// An ending.
+struct Ending {
+    /// What of the answer arrives.
+    arrives: Vec<u8>,
+    /// In pieces of so many bytes.
+    pieces: usize,
+    breaks: bool,
+    told: Vec<Told>,
+    /// How it has to end: the state, or a message; none if it has to fail.
+    right: Option<&'static str>,
+}
+
+impl Ending {
+    fn of(seed: u64) -> Ending {
+        let dice = &mut Dice(seed);
+        let items = disturbed(course(dice), dice);
+        let (mut arrives, ends) = written(&items, dice);
+        if dice.roll(2) == 0 {
+            arrives.truncate(dice.roll(arrives.len() + 1));
+        }
+        let told = told(dice);
+        let whole = items.iter().zip(ends).filter(|(_, end)| *end <= arrives.len()).map(|(item, _)| &item.meaning);
+        let right = right(whole, &told);
+        Ending { pieces: 1 + dice.roll(200), breaks: dice.roll(3) == 0, arrives, told, right }
+    }
+}
+
+/// How an answer ends that says this, with an agent that tells that when it is asked: written as simply as can be.
+fn right<'a>(said: impl Iterator<Item = &'a Meaning>, told: &[Told]) -> Option<&'static str> {
+    let mut named = None;
+    for meaning in said {
+        match meaning {
+            Meaning::Message if named.is_none() => return Some("a message"),
+            Meaning::Message | Meaning::Nothing => {}
+            Meaning::Piece(id) => named = named.or(Some(*id)),
+            Meaning::State(id, state) => {
+                if *named.get_or_insert(*id) == *id && LAST.contains(state) {
+                    return Some(*state);
+                }
+            }
+        }
+    }
+    let named = named?;
+    let mut misses = 0;
+    for one in told {
+        match one {
+            Told::State(id, state) if *id == named && LAST.contains(state) => return Some(*state),
+            Told::State(id, _) if *id == named => misses = 0,
+            Told::Miss(Miss::Ever(_)) => return None,
+            Told::State(..) | Told::Miss(Miss::Now(_)) => misses += 1,
+        }
+        if misses == 8 {
+            return None;
+        }
+    }
+    None
+}
+
+/// What the outputs of a turn that went well say of its end.
+fn end(made: &[Made]) -> Option<String> {
+    let told: Vec<&Made> = made.iter().filter(|made| !matches!(made, Made::Begun { .. })).collect();
+    let (last, before) = told.split_last()?;
+    let ends = |made: &&&Made| match made {
+        Made::Status(state, _) => machine::course::is_last(state),
+        Made::Reply(_) => true,
+        _ => false,
+    };
+    assert_eq!(before.iter().filter(ends).count(), 0, "it goes on after its end: {made:?}");
+    match last {
+        Made::Reply(_) => Some("a message".to_owned()),
+        Made::Status(state, _) => Some(json!(state).as_str()?.trim_start_matches("TASK_STATE_").to_owned()),
+        _ => None,
+    }
+}
+
+async fn all(mut made: Outputs) -> Vec<Made> {
+    let mut all = Vec::new();
+    while let Some(one) = made.recv().await {
+        all.push(one);
+    }
+    all
+}
+
+/// What comes of an ending.
+async fn comes_of(ending: &Ending) -> (Vec<Made>, Result<(), AgentError>) {
+    let (out, made) = Output::channel();
+    let mut answer = Answer::new(Relay::new(out, None, &[]), Course::new(None, None));
+    let pieces = ending.arrives.chunks(ending.pieces).map(|piece| Ok(Bytes::copy_from_slice(piece)));
+    let pieces: Vec<Result<Bytes, Broken>> = pieces.chain(ending.breaks.then_some(Err(Broken))).collect();
+    let script = Script(Mutex::new(ending.told.iter().cloned().collect()));
+    let running = async move {
+        answer.listen(futures::stream::iter(pieces)).await?;
+        answer.follow(&script).await
+    };
+    let (made, ended) = tokio::join!(all(made), running);
+    (made, ended)
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_ending_is_complete_that_was_not_and_none_fails_that_was() {
+    let (mut complete, mut failed) = (0, 0);
+    for seed in 0..ENDINGS {
+        let ending = Ending::of(seed);
+        let (made, ended) = comes_of(&ending).await;
+        let story = || {
+            let arrives = String::from_utf8_lossy(&ending.arrives);
+            format!("seed {seed}: {arrives:?}, breaks: {}, then {:?}: {made:?}, {ended:?}", ending.breaks, ending.told)
+        };
+        match (&ended, ending.right) {
+            (Ok(()), Some(right)) => {
+                assert_eq!(end(&made).as_deref(), Some(right), "{}", story());
+                complete += 1;
+            }
+            (Err(error), None) => {
+                let said = error.to_string();
+                let is_told = said.contains("its answer ended while it worked") || said.contains("else than A2A");
+                assert!(is_told, "{}", story());
+                failed += 1;
+            }
+            _ => panic!("it is right to end with {:?}; {}", ending.right, story()),
+        }
+    }
+    assert!(
+        complete > ENDINGS / 5 && failed > ENDINGS / 5,
+        "the dice are loaded: {complete} complete, {failed} failed"
+    );
+}
+
+/// The text of all artifacts as whoever is told of them has it.
+fn text(made: &[Made]) -> String {
+    let mut text = String::new();
+    for one in made {
+        if let Made::Artifact { artifact, append, .. } = one {
+            if !append {
+                text.clear();
+            }
+            text.extend(artifact.parts.iter().filter_map(a2a::Part::as_text));
+        }
+    }
+    text
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_told_before_the_cut_is_completed_and_not_repeated() {
+    let items = [Item::task(OURS, "WORKING", ""), Item::piece(OURS, "piece 0 "), Item::piece(OURS, "piece 1 ")];
+    let arrives = items.iter().map(|item| format!("data: {}\n\n", item.data)).collect::<String>().into_bytes();
+    let told = vec![Told::State(OURS, "WORKING"), Told::State(OURS, "WORKING"), Told::State(OURS, "COMPLETED")];
+    let (made, ended) = comes_of(&Ending { arrives, pieces: 7, breaks: true, told, right: None }).await;
+    ended.expect("it is complete");
+    assert_eq!(text(&made), "piece 0 piece 1 piece 2 and the rest");
+    let artifacts = made.iter().filter(|made| matches!(made, Made::Artifact { .. })).count();
+    assert_eq!(artifacts, 3, "two pieces, and the rest: {made:?}");
+    let working = made.iter().filter(|made| matches!(made, Made::Status(TaskState::Working, _))).count();
+    assert_eq!(working, 0, "nothing new is told of a task that only goes on: {made:?}");
+    assert_eq!(end(&made).as_deref(), Some("COMPLETED"));
+}
