@@ -1,18 +1,17 @@
 //! The listeners of the node's faces, and what serves on them: the gateway, and introductions for strangers.
 
-use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use althing_discovery::lan::{self, LanConfig};
 use althing_gateway::{Access, Tls, Users};
-use althing_node::{Introductions, Node};
+use althing_node::{IntroductionPaths, Introductions, Node};
 use tokio::net::TcpListener;
 
 use crate::config::Config;
 use crate::exit::Failure;
+use crate::introducing::Introducing;
 use crate::issuer::{self, Published};
 use crate::tokens::Tokens;
 
@@ -35,7 +34,7 @@ pub struct Faces {
     pub gateway: SocketAddr,
     tls: Option<Arc<Tls>>,
     published: Option<Published>,
-    introducing: Vec<(SocketAddr, TcpListener)>,
+    introducing: Introducing,
 }
 
 impl Faces {
@@ -45,41 +44,12 @@ impl Faces {
         let (listener, gateway) = bind_gateway(&config.gateway.listen, config.gateway.fixed, notes).await?;
         let tls = config.gateway.tls.files().map(Tls::open).transpose();
         let tls = tls.map_err(|error| Failure::usage(format!("`gateway.tls`: {error}")))?.map(Arc::new);
-        Ok(Faces { listener, gateway, tls, published, introducing: Vec::new() })
+        Ok(Faces { listener, gateway, tls, published, introducing: Introducing::none() })
     }
 
     /// Binds the listeners for introductions, if configured. Failures are noted.
     pub async fn bind_introductions(&mut self, config: &Config, notes: &mut Vec<String>) {
-        if !config.introduce.enabled {
-            return;
-        }
-        let addresses = match addresses(config) {
-            Ok(addresses) => addresses,
-            Err(reason) => {
-                notes.push(format!("no introductions: {reason}"));
-                return;
-            }
-        };
-        for wanted in addresses {
-            // All use the port of the first.
-            let port = self.introducing.first().map_or(wanted.port(), |(first, _)| first.port());
-            let wanted = SocketAddr::new(wanted.ip(), port);
-            let bound = match TcpListener::bind(wanted).await {
-                Err(error) if error.kind() == ErrorKind::AddrInUse && self.introducing.is_empty() => {
-                    let free = TcpListener::bind((wanted.ip(), 0)).await;
-                    if let Ok(address) = free.as_ref().map_err(drop).and_then(|free| free.local_addr().map_err(drop)) {
-                        let port = address.port();
-                        notes.push(format!("port {} is taken; introductions are served on {port}", wanted.port()));
-                    }
-                    free
-                }
-                bound => bound,
-            };
-            match bound.and_then(|listener| Ok((listener.local_addr()?, listener))) {
-                Ok(bound) => self.introducing.push(bound),
-                Err(error) => notes.push(format!("no introductions at {wanted}: {error}")),
-            }
-        }
+        self.introducing = Introducing::bind(config, notes).await;
     }
 
     /// The base of the gateway's addresses.
@@ -89,8 +59,8 @@ impl Faces {
 
     /// Where introductions are shown.
     pub fn introductions(&self) -> Introductions {
-        let addresses = self.introducing.iter().map(|(address, _)| *address).collect();
-        Introductions { addresses, paths: Some(althing_gateway::paths) }
+        let paths = self.introducing.is_on().then_some(althing_gateway::paths as IntroductionPaths);
+        Introductions { addresses: self.introducing.addresses(), paths }
     }
 
     /// Serves on all of them until the node stops.
@@ -108,16 +78,16 @@ impl Faces {
             None => tokio::spawn(althing_gateway::serve(self.listener, router, limits, stop)),
             Some(tls) => tokio::spawn(althing_gateway::serve_tls(self.listener, router, limits, tls, stop)),
         };
-        for (address, listener) in self.introducing {
-            let router = althing_gateway::introductions(
-                node.calls.clone(),
-                node.key.clone(),
-                callable(scheme, self.gateway, address.ip()),
-                is_guarded,
-            );
+        let (calls, key, gateway, all) = (node.calls.clone(), node.key.clone(), self.gateway, node.stop.clone());
+        let open = move |address: SocketAddr, listener: TcpListener| {
+            let at = callable(scheme, gateway, address.ip());
+            let router = althing_gateway::introductions(calls.clone(), key.clone(), at, is_guarded);
             let router = althing_gateway::at_own_names(router, Access::at(address, named.clone()));
-            tokio::spawn(althing_gateway::serve(listener, router, LIMITS, node.stop.clone()));
-        }
+            let served = all.child_token();
+            tokio::spawn(althing_gateway::serve(listener, router, LIMITS, served.clone()));
+            move || served.cancel()
+        };
+        tokio::spawn(node.stop.clone().run_until_cancelled_owned(self.introducing.follow(open)));
     }
 }
 
@@ -157,18 +127,6 @@ async fn bind_gateway(
     };
     let address = listener.local_addr().map_err(failed)?;
     Ok((listener, address))
-}
-
-/// Where to listen; the unspecified address means those of the LAN's interfaces.
-fn addresses(config: &Config) -> Result<Vec<SocketAddr>, String> {
-    let listen: SocketAddr =
-        config.introduce.listen.parse().map_err(|_| "`introduce.listen` is not an address".to_owned())?;
-    if !listen.ip().is_unspecified() {
-        return Ok(vec![listen]);
-    }
-    let chosen = LanConfig { interfaces: config.lan.interfaces.clone(), network: config.network.clone() };
-    let all = lan::addresses(&chosen).map_err(|error| error.to_string())?;
-    Ok(all.into_iter().map(|ip| SocketAddr::new(ip, listen.port())).collect())
 }
 
 /// Where a stranger that connects to `here` can call the agents over HTTP.

@@ -7,6 +7,7 @@ mod control_socket;
 mod egress;
 mod exit;
 mod faces;
+mod introducing;
 mod issuer;
 mod mounted;
 mod paths;

@@ -464,6 +464,14 @@ pub(crate) fn is_revoked_install(agents: &Agents, added: &StoredAgent) -> bool {
     agents.revocations.installed().contains_key(&added.file.name) && agents.check_standing(added).is_err()
 }
 
+/// Signs all descriptions anew, those of tools that agents expose too, and shows them to peers.
+pub(crate) async fn show_anew(agents: &Agents, owner: &Owner, now_ms: u64) -> Result<(), NodeError> {
+    let signed = agents.sign_anew(owner, now_ms).await;
+    agents.exposing.forget_all();
+    agents.renew_grants()?;
+    signed
+}
+
 /// Notes what became of an agent that was to be started: it runs or is gone, or why it does not run.
 fn note(agents: &Agents, name: &str, failure: Option<&NodeError>) {
     match failure {

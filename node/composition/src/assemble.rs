@@ -29,6 +29,7 @@ use crate::group_orders::GroupOrders;
 use crate::group_work::GroupWorker;
 use crate::identity::Identity;
 use crate::keys;
+use crate::known_peers;
 use crate::lan::{Introductions, LanPresence};
 use crate::machine;
 use crate::node::Node;
@@ -185,9 +186,10 @@ impl Node {
         node.start().await
     }
 
-    /// Watches keys, reads Things, and starts the agents that were added before.
+    /// Recalls peers, watches keys, reads Things, and starts the agents that were added before.
     async fn start(mut self) -> Result<Node, NodeError> {
         self.notes.extend(self.lan.failure.iter().map(|why| format!("not on the LAN: {why}")));
+        known_peers::load(self.store.as_ref(), &self.discovery).await?;
         send_notifications(&self.hosting, self.config.push.clone(), &self.key, &self.clock);
         self.communication.check_reachability(self.config.announce.clone());
         self.trust.watch_keys();

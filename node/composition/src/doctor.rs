@@ -3,6 +3,7 @@
 
 mod call;
 mod gather;
+mod mesh;
 mod overhead;
 mod registries;
 
@@ -12,6 +13,7 @@ use althing_execution::process::FILE_GIB_MAX;
 use althing_execution::{Containment, Level};
 pub use call::{CallPath, diagnose_call, examine_call};
 pub use gather::{examine, refused_tools, short};
+pub use mesh::Mesh;
 pub use overhead::overhead;
 pub use registries::RegistryHealth;
 use serde::Serialize;
@@ -90,6 +92,8 @@ pub struct NodeStatus {
     pub lan: bool,
     /// Why it is not searched although it should be.
     pub lan_trouble: Option<String>,
+    /// Where it is searched, whom the node remembers, and who uses one key.
+    pub mesh: Mesh,
     /// The dial-backs of just now.
     pub dialled_back: Vec<DialBack>,
     /// How others can reach this node: `internet`, `relayed`, `hidden`, `nearby`, `blocked` or `unknown`.
@@ -149,6 +153,7 @@ pub fn diagnose(status: &NodeStatus) -> Vec<Finding> {
     let mut findings = Vec::new();
     runtime(status, &mut findings);
     identity(status, &mut findings);
+    mesh::keys(&status.mesh, &mut findings);
     discovery(status, &mut findings);
     visibility(status, &mut findings);
     groups(status, &mut findings);
@@ -364,7 +369,11 @@ fn discovery(status: &NodeStatus, findings: &mut Vec<Finding>) {
     }
     if let Some(why) = &status.lan_trouble {
         findings.push(wrong("L3", format!("the LAN is not searched: {why}"), "`--peer ADDRESS` works without it"));
+    } else if status.lan {
+        mesh::interfaces(&status.mesh, findings);
     }
+    mesh::introductions(&status.mesh, findings);
+    mesh::remembered(&status.mesh, status.peers, findings);
     if status.peers > 0 {
         findings.push(fine("L3", format!("{} peers are connected, {} nodes in the table", status.peers, status.table)));
         return;

@@ -1,11 +1,12 @@
 //! The LAN: what strangers there are told of public agents, and other people's Things that are read.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use althing_discovery::Discovery;
 use althing_discovery::lan::{Introduction, Lan};
+use tokio::sync::watch;
 
 use crate::config::Things;
 
@@ -16,12 +17,26 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 pub type IntroductionPaths = fn(&str) -> (String, String);
 
 /// Where strangers read of this node's public agents.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Introductions {
-    /// All on one port; none where nothing is announced.
-    pub addresses: Vec<SocketAddr>,
-    /// What is served where.
+    /// All on one port, as they come and go with the interfaces; none where nothing is announced.
+    pub addresses: watch::Receiver<Vec<SocketAddr>>,
+    /// What is served where; nothing where introductions are off.
     pub paths: Option<IntroductionPaths>,
+}
+
+impl Default for Introductions {
+    fn default() -> Self {
+        Introductions { addresses: watch::channel(Vec::new()).1, paths: None }
+    }
+}
+
+impl Introductions {
+    /// Where public agents are introduced now; nothing where introductions are off.
+    #[must_use]
+    pub fn served(&self) -> Option<Vec<SocketAddr>> {
+        self.paths.map(|_| self.addresses.borrow().clone())
+    }
 }
 
 /// The node's presence on the LAN.
@@ -43,6 +58,12 @@ impl LanPresence {
         introductions: Introductions,
     ) -> LanPresence {
         LanPresence { introductions, is_wanted, failure, lan: Mutex::new(lan) }
+    }
+
+    /// The interfaces at which mDNS takes part, each with its addresses; and those of the configuration that are not there.
+    #[must_use]
+    pub fn interfaces(&self) -> (Vec<(String, Vec<IpAddr>)>, Vec<String>) {
+        self.lan().as_ref().map(|lan| (lan.interfaces(), lan.absent())).unwrap_or_default()
     }
 
     fn lan(&self) -> MutexGuard<'_, Option<Lan>> {
@@ -71,10 +92,15 @@ impl LanPresence {
 
     /// Announces on the LAN which agents can be read about, for as long as the node runs.
     pub(crate) async fn announce_introductions(&self, discovery: &Discovery) {
-        let Introductions { addresses, paths } = &self.introductions;
-        let (Some(port), Some(paths)) = (addresses.first().map(SocketAddr::port), paths) else { return };
+        let Some(paths) = self.introductions.paths else { return };
         let mut announced = Vec::new();
         loop {
+            // There may be no address yet.
+            let port = self.introductions.addresses.borrow().first().map(SocketAddr::port);
+            let Some(port) = port else {
+                tokio::time::sleep(CHECK_INTERVAL).await;
+                continue;
+            };
             let agents = discovery.introduced().into_iter().map(|agent| {
                 let name = agent.verified.agent.name().to_owned();
                 let (td, card) = paths(&name);

@@ -24,6 +24,7 @@ mod group_orders;
 mod group_work;
 mod identity;
 mod keys;
+mod known_peers;
 mod lan;
 mod machine;
 pub mod network_key;

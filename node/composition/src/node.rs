@@ -24,6 +24,7 @@ use crate::error::NodeError;
 use crate::group_agents::{GroupHosting, Placements};
 use crate::identity::Identity;
 use crate::keys::{self, HEARD_KEYS};
+use crate::known_peers::{self, KNOWN_PEERS};
 use crate::lan::LanPresence;
 use crate::owner::Owner;
 use crate::publish::{self, AGENTS};
@@ -32,7 +33,7 @@ use crate::routing::{ROUTES, Routing, VECTORS};
 use crate::trust::{TRUSTED, TrustedPeers};
 
 /// All that a node's store keeps.
-pub const FAMILIES: [Family; 23] = [
+pub const FAMILIES: [Family; 24] = [
     TASKS,
     TASK_SUMMARIES,
     REMOTE_TASKS,
@@ -56,6 +57,7 @@ pub const FAMILIES: [Family; 23] = [
     RECEIPTS,
     ROUTES,
     VECTORS,
+    KNOWN_PEERS,
 ];
 /// Grants and memberships are renewed at half of their life.
 const RENEW: Duration = Duration::from_millis(publish::GRANT_MS / 2);
@@ -65,6 +67,8 @@ const RENEW_CHECK: Duration = Duration::from_secs(10);
 const SWEEP: Duration = Duration::from_secs(60);
 /// Before a change of the owner's keys that failed is applied again.
 const RETRY: Duration = Duration::from_secs(1);
+/// Between two looks at whether another node uses this node's key.
+const TWIN_CHECK: Duration = Duration::from_secs(5);
 /// How long the goodbye to peers may take when the node stops.
 const GOODBYE: Duration = Duration::from_secs(2);
 /// How long calls that are under way when the node stops may take to end.
@@ -177,7 +181,9 @@ impl Node {
     /// runs.
     pub async fn run(&self) {
         let persist_keys = keys::persist(self.store.as_ref(), self.communication.keys());
-        let keys = async { tokio::join!(self.follow_owner(), persist_keys) };
+        let persist_peers = known_peers::persist(self.store.as_ref(), &self.discovery);
+        let follow_twin = Box::pin(self.follow_twin());
+        let keys = async { tokio::join!(self.follow_owner(), persist_keys, persist_peers, follow_twin) };
         let introducing = self.lan.announce_introductions(&self.discovery);
         let hosting = GroupHosting { agents: &self.agents, groups: &self.groups, store: self.store.as_ref() };
         let hosting = Box::pin(hosting.run(self.placements.clone()));
@@ -258,6 +264,23 @@ impl Node {
         std::future::pending().await
     }
 
+    /// When another node used this node's key and does so no more, signs anew what both had signed: peers take no description
+    /// that is older than what the other one showed.
+    async fn follow_twin(&self) {
+        let mut had_twin = false;
+        loop {
+            tokio::time::sleep(TWIN_CHECK).await;
+            let has_twin = self.discovery.twin().is_some();
+            if had_twin && !has_twin {
+                tracing::info!("no other node is heard that uses this key; the agents are signed anew");
+                if let Err(error) = agents::show_anew(&self.agents, &self.owner(), self.clock.now_ms()).await {
+                    tracing::error!(%error, "not all agents could be signed anew");
+                }
+            }
+            had_twin = has_twin;
+        }
+    }
+
     async fn owner_changed(&self, owner: Owner) -> Result<(), NodeError> {
         let now_ms = self.clock.now_ms();
         let revoked = owner.log.revoked();
@@ -296,6 +319,9 @@ impl Node {
         let _ = tokio::time::timeout(DRAIN, ended).await;
         self.host.stop_all().await;
         self.groups.shut_down().await;
+        if let Err(error) = known_peers::write_changed(self.store.as_ref(), &self.discovery).await {
+            tracing::warn!(%error, "the newest of the peers that are worth remembering were not stored");
+        }
         // An empty synced batch: all that was written is on disk.
         if let Err(error) = self.store.write(Batch::new(), Durability::Synced).await {
             tracing::error!(%error, "the store could not be flushed");

@@ -74,6 +74,11 @@ pub trait Network: Send + Sync + 'static {
     fn set_trust(&self, _peer: PublicKey, _trust: TrustLevel) {}
     /// The addresses on which this node listens.
     fn listening(&self) -> Vec<String>;
+    /// Where a connected peer says that it can be dialled, as far as that is at the IP address from which it connects. Nothing
+    /// as long as it has not said so.
+    fn listens_at(&self, _peer: PublicKey) -> Vec<String> {
+        Vec::new()
+    }
     /// The distributed hash table.
     fn routing(&self) -> &dyn Routing;
     /// The addresses that this node announces to others, the best first.

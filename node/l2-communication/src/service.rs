@@ -136,6 +136,12 @@ impl Communication {
         &self.shared.keys
     }
 
+    /// Random bytes that name this run of the node: no other run of it, nor another node with its key, has them.
+    #[must_use]
+    pub fn instance(&self) -> [u8; 16] {
+        self.shared.instance
+    }
+
     /// The network below.
     #[must_use]
     pub fn network(&self) -> &Arc<dyn Network> {

@@ -56,6 +56,8 @@ pub(crate) struct Shared {
     trusts: OnceLock<Trusts>,
     rate_limits: Mutex<PeerRateLimits>,
     pub begun: Instant,
+    /// Random bytes that name this run of the node: no other run of it, nor another node with its key, has them.
+    pub instance: [u8; 16],
     /// Where frames are copied to, for an owner who looks.
     pub tap: Arc<Tap>,
 }
@@ -73,6 +75,7 @@ impl Shared {
     ) -> Shared {
         let slots = StreamSlots::new(config.streams);
         let frames = Arc::new(Frames::new(config.frame_bytes));
+        let instance = entropy.bytes();
         Shared {
             network,
             config,
@@ -93,6 +96,7 @@ impl Shared {
             trusts: OnceLock::new(),
             rate_limits: Mutex::default(),
             begun: Instant::now(),
+            instance,
             tap: Arc::new(Tap::new()),
         }
     }

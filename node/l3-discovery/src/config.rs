@@ -45,8 +45,6 @@ pub struct DiscoveryConfig {
     pub redial_max: Duration,
     /// A node seen on the LAN that has no connection is forgotten after this.
     pub sighting_ttl: Duration,
-    /// A node elsewhere whose connection was lost is dialled again for this long.
-    pub lost_ttl: Duration,
 }
 
 impl Default for DiscoveryConfig {
@@ -71,7 +69,6 @@ impl Default for DiscoveryConfig {
             redial_min: Duration::from_millis(500),
             redial_max: Duration::from_secs(2),
             sighting_ttl: Duration::from_secs(600),
-            lost_ttl: Duration::from_secs(3_600),
         }
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::interval;
 
+use crate::known;
 use crate::lan::Sighting;
 use crate::machine::dialling::Target;
 use crate::machine::exchange::ExchangeInput;
@@ -35,6 +36,7 @@ pub(crate) async fn run(shared: Arc<Shared>) {
         for (target, addresses) in due {
             tokio::spawn(dial(shared.clone(), target, addresses));
         }
+        known::dial_due(&shared, &connected);
     }
 }
 

@@ -10,7 +10,7 @@ use althing_protocol::{AgentId, Evidence, PublicKey, VerifiedAgent};
 use althing_td::{Description, Strictness};
 use minicbor::bytes::ByteVec;
 
-use crate::machine::catalogue::{Candidate, Learned, PlacementRefused};
+use crate::machine::catalogue::{AdmitRefused, Candidate, Learned, PlacementRefused};
 use crate::machine::query::Query;
 use crate::machine::rank::Rank;
 use crate::machine::verification_budget;
@@ -25,6 +25,9 @@ const PLACEMENT_BYTES: usize = 128 << 10;
 pub(crate) enum EvidenceError {
     /// The verification budget of its node's origin is spent for now.
     OverBudget,
+    /// It holds, but its node does not say now that it hosts that: what it says has changed meanwhile, or comes from another node
+    /// with the same key.
+    NotHosted(String),
     /// It is invalid.
     Invalid(String),
 }
@@ -72,7 +75,7 @@ impl Shared {
                 Ok(candidate) => matching += usize::from(matches(&candidate)),
                 // The rest is fetched once the node's origin has budget again.
                 Err(EvidenceError::OverBudget) => break,
-                Err(EvidenceError::Invalid(reason)) => return Err(reason),
+                Err(EvidenceError::NotHosted(reason) | EvidenceError::Invalid(reason)) => return Err(reason),
             }
         }
         Ok(matching)
@@ -105,7 +108,10 @@ impl Shared {
         }
         let candidate = Candidate { verified: Arc::new(verified), description: Arc::new(description) };
         let publisher = self.publisher_rank(&agent);
-        self.lock().catalogue.admit(candidate.clone(), publisher).map_err(invalid)?;
+        self.lock().catalogue.admit(candidate.clone(), publisher).map_err(|refused| match refused {
+            AdmitRefused::NotHosted => EvidenceError::NotHosted(refused.to_string()),
+            refused => invalid(refused),
+        })?;
         Ok(candidate)
     }
 

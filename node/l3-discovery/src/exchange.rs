@@ -13,6 +13,7 @@ use tokio::sync::broadcast;
 use tokio::time::{interval, sleep};
 
 use crate::PLACEMENTS;
+use crate::instance;
 use crate::machine::exchange::{ExchangeEffect, ExchangeInput, PushOutcome};
 use crate::placement::seen;
 use crate::state::Shared;
@@ -73,6 +74,7 @@ impl PlacementExchange {
             state.exchange.handle(now_ms, ExchangeInput::PlacementTaken(node))
         };
         self.run_effects(effects);
+        self.0.note_useful(node);
     }
 
     /// A peer asks for a subscription.
@@ -96,23 +98,21 @@ impl PlacementExchange {
     }
 
     fn on_connected(&self, peer: PublicKey) {
-        let info = self.0.communication.network().peer(peer);
-        let dialled = info.filter(|info| info.dialled).map(|info| info.address);
         let source = self.0.source(peer);
-        self.apply(ExchangeInput::Connected { peer, source, dialled });
+        self.apply(ExchangeInput::Connected { peer, source });
     }
 
     fn on_disconnected(&self, peer: PublicKey) {
         let connected = self.0.connected_sources();
-        let now_ms = self.0.now().monotonic_ms;
-        // Who said goodbye is not in the catalogue any more.
-        let known = self.0.lock().catalogue.hears(peer, now_ms, u64::MAX / 2);
-        self.apply(ExchangeInput::Disconnected { peer, known, connected });
+        self.apply(ExchangeInput::Disconnected { peer, connected });
     }
 
-    /// Brings the push set up to date with who is connected, and how near they are now.
+    /// Brings the push set up to date with who is connected, and how near they are now, and notes who is useful.
     fn review(&self) {
         let connected = self.0.connected_sources();
+        for (peer, _) in &connected {
+            self.0.note_useful(*peer);
+        }
         self.apply(ExchangeInput::Reviewed(connected));
     }
 
@@ -124,14 +124,18 @@ impl PlacementExchange {
     fn run_effects(&self, effects: Vec<ExchangeEffect>) {
         for effect in effects {
             match effect {
-                ExchangeEffect::PushToNew(peer) => drop(tokio::spawn(self.clone().push_to_new(peer))),
+                ExchangeEffect::PushToNew(peer) => {
+                    tokio::spawn(self.clone().push_to_new(peer));
+                    // At once: of two nodes with one key, the connection to one may be closed again in a moment.
+                    tokio::spawn(instance::tell(self.0.clone(), peer));
+                }
                 ExchangeEffect::WakeSubscribers => self.0.subscribers.notify_waiters(),
                 ExchangeEffect::SubscribeTo { node, number } => {
                     tokio::spawn(subscriptions::follow(self.0.clone(), node, number));
                 }
-                ExchangeEffect::Redial { peer, address } => {
+                ExchangeEffect::Lost(peer) => {
                     let now_ms = self.0.now().monotonic_ms;
-                    self.0.lock().dialling.lost(peer, address, now_ms);
+                    self.0.lock().known.lost(peer, now_ms);
                 }
                 // Pushes need the placement that was signed under the same lock: `heartbeat` has taken them out.
                 ExchangeEffect::Push(peers) => debug_assert!(peers.is_empty(), "only a heartbeat pushes"),
@@ -202,8 +206,19 @@ impl PlacementExchange {
                 PushOutcome::Failed
             }
         };
+        if outcome == PushOutcome::Stale {
+            self.catch_up();
+        }
         let answered = outcome != PushOutcome::Failed;
         self.0.exchange(ExchangeInput::Pushed { peer, outcome });
         answered
+    }
+
+    /// The peer has a newer placement of this key: one of this node's own that overtook this one, or one of another node that
+    /// used this key, or uses it. The next ones are newer than all that were signed until now.
+    fn catch_up(&self) {
+        let now_ms = self.0.clock.now_ms();
+        let mut state = self.0.lock();
+        state.sequence = state.sequence.max(now_ms);
     }
 }

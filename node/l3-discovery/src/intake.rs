@@ -15,6 +15,8 @@ use crate::state::Shared;
 
 /// An agent whose evidence was invalid is not asked for again within this, unless it changes.
 const BACK_OFF_MS: u64 = 60_000;
+/// One whose evidence was of something that its node did not host any more, within this.
+const CHANGED_MS: u64 = 4_000;
 
 /// Why a placement is not taken.
 pub(crate) enum PlacementError {
@@ -30,6 +32,8 @@ enum FetchError {
     Call(String),
     /// The evidence is invalid.
     Invalid(String),
+    /// The evidence is of something that its node does not host now.
+    NotHosted(String),
     /// The verification budget of its node's origin is spent for now.
     OverBudget,
 }
@@ -59,7 +63,9 @@ impl Intake {
             error => refused(error.to_string()),
         })?;
         if placement.body.health == Health::Leaving {
-            shared.lock().fetching.remove(&caller);
+            let mut state = shared.lock();
+            state.fetching.remove(&caller);
+            state.known.left(caller);
         }
         self.fetch_wanted(caller, wanted);
         Ok(())
@@ -96,23 +102,27 @@ impl Intake {
     }
 
     async fn fetch_all(self, node: PublicKey, wanted: Vec<Hosted>, slots: Arc<Semaphore>) {
-        let shared = &self.0;
         let fetches = wanted.iter().map(|hosted| async {
             let Ok(_permit) = slots.acquire().await else { return };
             match self.fetch(node, hosted).await {
                 // The rest is asked for with the first heartbeat that finds budget again.
                 Ok(()) | Err(FetchError::OverBudget) => {}
                 Err(FetchError::Call(reason)) => tracing::debug!(%node, agent = %hosted.agent, reason, "not described"),
-                Err(FetchError::Invalid(reason)) => {
-                    shared.communication.log_refusal(node, "evidence", &format!("{}: {reason}", hosted.agent));
-                    let until_ms = shared.now().monotonic_ms + BACK_OFF_MS;
-                    let mut state = shared.lock();
-                    state.refused += 1;
-                    state.catalogue.back_off(node, hosted, until_ms);
-                }
+                Err(FetchError::NotHosted(reason)) => self.refuse(node, hosted, &reason, CHANGED_MS),
+                Err(FetchError::Invalid(reason)) => self.refuse(node, hosted, &reason, BACK_OFF_MS),
             }
         });
         futures::future::join_all(fetches).await;
+    }
+
+    /// The evidence of an agent is refused, and not asked for again for so long.
+    fn refuse(&self, node: PublicKey, hosted: &Hosted, reason: &str, for_ms: u64) {
+        let shared = &self.0;
+        shared.communication.log_refusal(node, "evidence", &format!("{}: {reason}", hosted.agent));
+        let until_ms = shared.now().monotonic_ms + for_ms;
+        let mut state = shared.lock();
+        state.refused += 1;
+        state.catalogue.back_off(node, hosted, until_ms);
     }
 
     async fn fetch(&self, node: PublicKey, hosted: &Hosted) -> Result<(), FetchError> {
@@ -128,6 +138,7 @@ impl Intake {
         let accepted = shared.accept_evidence(node, Some(&hosted.agent), &answer);
         accepted.map(drop).map_err(|error| match error {
             EvidenceError::OverBudget => FetchError::OverBudget,
+            EvidenceError::NotHosted(reason) => FetchError::NotHosted(reason),
             EvidenceError::Invalid(reason) => FetchError::Invalid(reason),
         })
     }

@@ -1,12 +1,14 @@
 //! The LAN by mDNS (`_p2p._udp`, RFC 6762 and 6763): announces this node and reports others. A hint, never liveness.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::sync::{Arc, Mutex};
 
 use althing_protocol::PublicKey;
-use mdns_sd::{IfKind, ResolvedService, ServiceDaemon, ServiceEvent, ServiceInfo};
+use mdns_sd::{DaemonEvent, IfKind, IfPredicate, ResolvedService, ServiceDaemon, ServiceEvent, ServiceInfo};
 use tokio::sync::mpsc;
 
+use crate::machine::interfaces::{Interface, Selection};
 use crate::things::Hint;
 
 /// The service under which libp2p nodes announce themselves (libp2p mdns specification).
@@ -15,8 +17,9 @@ const SERVICE: &str = "_p2p._udp.local.";
 const SIGHTINGS: usize = 256;
 /// Addresses of one node that are taken.
 const ADDRESSES_MAX: usize = 8;
-/// Names of interfaces that lead to containers and virtual machines, not to people's other machines.
-const VIRTUAL: [&str; 6] = ["docker", "br-", "virbr", "vmnet", "vboxnet", "cni"];
+/// Seconds between two looks at the machine's interfaces: one that gets an address is used within this, and the announcement
+/// there takes about two more.
+const LOOK_S: u32 = 2;
 
 /// A node seen on the LAN.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,23 +41,13 @@ pub enum LanError {
     /// The interfaces cannot be listed.
     #[error("the network interfaces cannot be listed: {0}")]
     Interfaces(std::io::Error),
-    /// A named interface does not exist.
-    #[error("there is no network interface {name:?}; this machine has {known}")]
-    UnknownInterface {
-        /// What was asked for.
-        name: String,
-        /// What there is.
-        known: String,
-    },
-    /// No interface is left.
-    #[error("no network interface is fit for mDNS; name one in `lan.interfaces` of althing.toml")]
-    NoInterface,
 }
 
 /// How a node shows itself on the LAN.
 #[derive(Debug, Clone)]
 pub struct LanConfig {
-    /// Interfaces by name; empty: all that are up and not virtual, and the loopback where there is no other.
+    /// Interfaces by name, also those that come later; empty: all that are up and not virtual, and the loopback for as long as
+    /// there is no other.
     pub interfaces: Vec<String>,
     /// The network's name.
     pub network: String,
@@ -84,6 +77,9 @@ pub struct Lan {
     fullname: String,
     local: PublicKey,
     introduced: BTreeMap<Introduction, [String; 2]>,
+    selection: Selection,
+    /// The addresses of this machine at which mDNS takes part.
+    used: Arc<Mutex<BTreeSet<IpAddr>>>,
 }
 
 impl Lan {
@@ -92,15 +88,15 @@ impl Lan {
     /// # Errors
     /// See [`LanError`].
     pub fn join(local: PublicKey, port: u16, config: &LanConfig) -> Result<(Lan, mpsc::Receiver<Sighting>), LanError> {
-        let chosen = choose(&config.interfaces)?;
+        let selection = Selection::new(config.interfaces.clone());
         let daemon = ServiceDaemon::new()?;
         daemon.disable_interface(IfKind::All)?;
-        for (name, loopback) in &chosen {
-            daemon.enable_interface(IfKind::Name(name.clone()))?;
-            if *loopback {
-                daemon.enable_interface(IfKind::LoopbackV4)?;
-            }
-        }
+        let used = follow(&daemon)?;
+        // A rule, not names: it is applied at each look to what there is then.
+        let chosen = selection.clone();
+        let rule = IfPredicate::new(move |one| chosen.takes(&interface(one), || up().unwrap_or_default()));
+        daemon.enable_interface(IfKind::Predicate(rule))?;
+        daemon.set_ip_check_interval(LOOK_S)?;
         let peer_id = local.peer_id();
         // A name is at most 63 bytes; a peer id has 52. Two daemons under one name would mix their records.
         let host = format!("{}.local.", peer_id.to_ascii_lowercase());
@@ -120,7 +116,26 @@ impl Lan {
                 }
             }
         });
-        Ok((Lan { daemon, fullname, local, introduced: BTreeMap::new() }, receiver))
+        Ok((Lan { daemon, fullname, local, introduced: BTreeMap::new(), selection, used }, receiver))
+    }
+
+    /// The interfaces at which mDNS takes part now, by name, each with its addresses there.
+    #[must_use]
+    pub fn interfaces(&self) -> Vec<(String, Vec<IpAddr>)> {
+        let used = self.used.lock().expect("no holder of the addresses panics").clone();
+        let mut all: BTreeMap<String, Vec<IpAddr>> = BTreeMap::new();
+        let here = if_addrs::get_if_addrs().unwrap_or_default();
+        for one in here.into_iter().filter(|one| used.contains(&one.ip())) {
+            let ip = one.ip();
+            all.entry(one.name).or_default().push(ip);
+        }
+        all.into_iter().collect()
+    }
+
+    /// The names of the configuration that no interface has which is up and has an address.
+    #[must_use]
+    pub fn absent(&self) -> Vec<String> {
+        self.selection.absent(&up().unwrap_or_default())
     }
 
     /// Reports where others on the LAN let their Things be read about.
@@ -234,15 +249,15 @@ fn sighting(service: &ResolvedService, network: &str) -> Option<Sighting> {
     Some(Sighting { peer, addresses: addresses.iter().map(text).collect() })
 }
 
-/// The addresses of the interfaces that a node shows itself on.
+/// The addresses of the interfaces that a node shows itself on now.
 ///
 /// # Errors
-/// See [`LanError`].
+/// [`LanError::Interfaces`].
 pub fn addresses(config: &LanConfig) -> Result<Vec<IpAddr>, LanError> {
-    let chosen = choose(&config.interfaces)?;
+    let used = Selection::new(config.interfaces.clone()).of(&up()?);
     let all = if_addrs::get_if_addrs().map_err(LanError::Interfaces)?;
-    let on = all.into_iter().filter(|interface| chosen.iter().any(|(name, _)| *name == interface.name));
-    let mut addresses: Vec<IpAddr> = on.map(|interface| interface.ip()).collect();
+    let on = all.into_iter().filter(|one| one.is_oper_up() && used.contains(&interface(one)));
+    let mut addresses: Vec<IpAddr> = on.map(|one| one.ip()).collect();
     // A link-local address needs a zone to listen on.
     addresses.retain(|ip| !matches!(ip, IpAddr::V6(v6) if v6.is_unicast_link_local()));
     addresses.sort_unstable();
@@ -250,29 +265,37 @@ pub fn addresses(config: &LanConfig) -> Result<Vec<IpAddr>, LanError> {
     Ok(addresses)
 }
 
-/// The interfaces to use, each with whether it is the loopback.
-fn choose(wanted: &[String]) -> Result<Vec<(String, bool)>, LanError> {
-    let mut all: Vec<(String, bool)> = if_addrs::get_if_addrs()
-        .map_err(LanError::Interfaces)?
-        .into_iter()
-        .map(|interface| (interface.name.clone(), interface.is_loopback()))
-        .collect();
-    all.sort_unstable();
-    all.dedup();
-    if let Some(name) = wanted.iter().find(|name| !all.iter().any(|(known, _)| known == *name)) {
-        let known = all.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ");
-        return Err(LanError::UnknownInterface { name: name.clone(), known });
-    }
-    let fit = |(name, loopback): &(String, bool)| {
-        if wanted.is_empty() {
-            !loopback && !VIRTUAL.iter().any(|prefix| name.starts_with(prefix))
-        } else {
-            wanted.contains(name)
+/// Keeps account of the addresses at which the daemon takes part.
+fn follow(daemon: &ServiceDaemon) -> Result<Arc<Mutex<BTreeSet<IpAddr>>>, LanError> {
+    let events = daemon.monitor()?;
+    let used: Arc<Mutex<BTreeSet<IpAddr>>> = Arc::default();
+    let noted = used.clone();
+    tokio::spawn(async move {
+        while let Ok(event) = events.recv_async().await {
+            let mut used = noted.lock().expect("no holder of the addresses panics");
+            match event {
+                DaemonEvent::IpAdd(ip) => {
+                    used.insert(ip);
+                }
+                DaemonEvent::IpDel(ip) => {
+                    used.remove(&ip);
+                }
+                _ => {}
+            }
         }
-    };
-    let mut chosen: Vec<(String, bool)> = all.iter().filter(|interface| fit(interface)).cloned().collect();
-    if chosen.is_empty() {
-        chosen = all.into_iter().filter(|(_, loopback)| *loopback).collect();
-    }
-    if chosen.is_empty() { Err(LanError::NoInterface) } else { Ok(chosen) }
+    });
+    Ok(used)
+}
+
+/// The interfaces that are up and have an address.
+fn up() -> Result<Vec<Interface>, LanError> {
+    let all = if_addrs::get_if_addrs().map_err(LanError::Interfaces)?;
+    let mut up: Vec<Interface> = all.iter().filter(|one| one.is_oper_up()).map(interface).collect();
+    up.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+    up.dedup();
+    Ok(up)
+}
+
+fn interface(one: &if_addrs::Interface) -> Interface {
+    Interface { name: one.name.clone(), is_loopback: one.is_loopback() }
 }

@@ -58,7 +58,7 @@ impl Shared {
 }
 
 /// With whom a node at that address is counted.
-fn holder(node: PublicKey, address: &str) -> Holder {
+pub(crate) fn holder(node: PublicKey, address: &str) -> Holder {
     let mut parts = address.split('/').skip(1);
     let kind = parts.next().filter(|kind| matches!(*kind, "ip4" | "ip6"));
     let ip: Option<IpAddr> = kind.and_then(|_| parts.next()?.parse().ok());

@@ -65,11 +65,15 @@ impl Searcher<'_> {
         self.search(key, inquiry, false).await
     }
 
-    /// Connects to a node that is not connected any more: at the addresses of the routing table, or else at those that the
-    /// node published last. False when that does not succeed.
+    /// Connects to a node that is not connected any more: at the addresses of the routing table, at those that are remembered,
+    /// or else at those that the node published last. False when that does not succeed.
     pub async fn reconnect(&self, node: PublicKey) -> bool {
         let network = self.0.communication.network();
         if network.dial(Some(node), Vec::new()).await.is_ok() {
+            return true;
+        }
+        let known = self.0.lock().known.addresses(node);
+        if !known.is_empty() && network.dial(Some(node), known).await.is_ok() {
             return true;
         }
         let (sender, mut received) = mpsc::channel(althing_communication::routing::RESULTS);

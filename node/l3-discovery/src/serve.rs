@@ -8,6 +8,7 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 
 use crate::exchange::{PlacementExchange, STALE};
+use crate::instance;
 use crate::intake::{Intake, PlacementError};
 use crate::state::Shared;
 
@@ -33,6 +34,7 @@ impl Inbound for Server {
                 Err(why) => Err((SERVER_ERROR, None, why)),
             },
             "find" => shared.testify(peer, &request.body).map_err(|why| (INVALID_PARAMS, None, why)),
+            "instance" => instance::answer(shared, peer, &request.body).map_err(|why| (INVALID_PARAMS, None, why)),
             "describe" => {
                 shared.own_evidence(peer, &request.body).map_err(|why| (SERVER_ERROR, Some("AGENT_NOT_HERE"), why))
             }

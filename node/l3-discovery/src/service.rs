@@ -20,13 +20,14 @@ use crate::hints::HostHints;
 use crate::lan::Sighting;
 use crate::machine::catalogue::Candidate;
 use crate::machine::dialling::{Dialling, Times};
+use crate::machine::known_peers::{KnownPeer, Remembered};
 use crate::machine::query::{Among, Explanation, Found, Query, TrustRelation};
 use crate::machine::things::Thing;
 use crate::search::Searcher;
 use crate::serve::Server;
 use crate::state::{LocalAgent, NodeLoad, Relations, Shared, State};
 use crate::things::{Hint, ThingReader};
-use crate::{DESCRIBE, Net, PLACEMENTS, dialler, key_changes, publisher};
+use crate::{DESCRIBE, Net, PLACEMENTS, dialler, instance, key_changes, publisher};
 
 /// A node pushes its placement, watches, and searches: few streams to each peer at one time.
 const PLACEMENTS_LIMITS: StreamLimits = StreamLimits { per_peer_max: 32, total_max: 4_096, idle_max: 4 };
@@ -35,8 +36,6 @@ const DESCRIBE_LIMITS: StreamLimits = StreamLimits { per_peer_max: 32, total_max
 
 /// How long the larger id waits for the smaller one to dial, after a sighting on the LAN.
 const DIAL_TIE_BREAK_MS: u64 = 1_000;
-/// The longest wait before a lost node is dialled again.
-const LOST_BACKOFF_MS: u64 = 60_000;
 
 /// What keeps this node from finding others, or others from finding it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -84,7 +83,8 @@ impl Discovery {
     ) -> Result<Discovery, althing_communication::AcceptError> {
         let mut dialling = Dialling::new(key.public(), times(&config));
         config.bootstrap.iter().cloned().for_each(|address| dialling.bootstrap(address));
-        let state = State::new(&config, dialling, clock.now_ms());
+        let begun_ms = clock.now_ms();
+        let state = State::new(key.public(), &config, dialling, begun_ms);
         let shared = Arc::new(Shared {
             communication,
             config,
@@ -96,6 +96,8 @@ impl Discovery {
             state: Mutex::new(state),
             changed: Notify::new(),
             subscribers: Notify::new(),
+            known_changed: Notify::new(),
+            begun_ms,
             hints: OnceLock::new(),
         });
         let server = Arc::new(Server(shared.clone()));
@@ -112,6 +114,7 @@ impl Discovery {
         });
         tokio::spawn(over.clone().run_until_cancelled_owned(dialler::run(shared.clone())));
         tokio::spawn(over.clone().run_until_cancelled_owned(publisher::run(shared.clone())));
+        tokio::spawn(over.clone().run_until_cancelled_owned(instance::run(shared.clone())));
         tokio::spawn(over.run_until_cancelled_owned(key_changes::run(shared.clone())));
         if let Some(sightings) = sightings {
             tokio::spawn(dialler::take_sightings(shared.clone(), sightings));
@@ -232,6 +235,54 @@ impl Discovery {
         }
     }
 
+    /// These peers were known before this node started: they are dialled by what was known of them.
+    pub fn recall(&self, peers: Vec<KnownPeer>) {
+        self.shared.recall(peers);
+    }
+
+    /// Waits until something of the peers that are remembered is to be written.
+    pub async fn known_peers_changed(&self) {
+        self.shared.known_changed.notified().await;
+    }
+
+    /// Up to `most` peers of which something is to be written, and what; nothing for one that is to be deleted.
+    #[must_use]
+    pub fn take_changed_peers(&self, most: usize) -> Vec<(PublicKey, Option<KnownPeer>)> {
+        self.shared.lock().known.take_changed(most)
+    }
+
+    /// These could not be written.
+    pub fn put_back_peers(&self, peers: impl IntoIterator<Item = PublicKey>) {
+        self.shared.lock().known.put_back(peers);
+        self.shared.known_changed.notify_one();
+    }
+
+    /// The peers that are remembered, at a glance.
+    #[must_use]
+    pub fn remembered(&self) -> Remembered {
+        self.shared.lock().known.remembered()
+    }
+
+    /// Tells peers of this run of the node now, and hears from them whether another node uses its key.
+    pub async fn look_for_twin(&self) {
+        instance::tell_now(&self.shared).await;
+    }
+
+    /// Where this node and another one are that uses the same key, if one does.
+    #[must_use]
+    pub fn twin(&self) -> Option<[Vec<String>; 2]> {
+        let now_ms = self.shared.now().monotonic_ms;
+        let other = self.shared.lock().own_key.twin(now_ms)?;
+        Some([instance::own_addresses(&self.shared), other])
+    }
+
+    /// Keys of other nodes that several use, with the addresses of each.
+    #[must_use]
+    pub fn shared_keys(&self) -> Vec<(PublicKey, Vec<Vec<String>>)> {
+        let now_ms = self.shared.now().monotonic_ms;
+        self.shared.lock().instances.cloned(now_ms)
+    }
+
     /// What keeps this node from finding others, or others from finding it.
     #[must_use]
     pub fn troubles(&self) -> Troubles {
@@ -347,7 +398,5 @@ fn times(config: &DiscoveryConfig) -> Times {
         backoff_max_ms: millis(config.redial_max),
         forget_ms: millis(config.sighting_ttl),
         tie_break_ms: DIAL_TIE_BREAK_MS,
-        lost_forget_ms: millis(config.lost_ttl),
-        lost_backoff_max_ms: LOST_BACKOFF_MS,
     }
 }

@@ -18,6 +18,8 @@ use crate::machine::contacts::Contacts;
 use crate::machine::dialling::Dialling;
 use crate::machine::exchange::{Exchange, ExchangeEffect, ExchangeInput};
 use crate::machine::in_use::InUse;
+use crate::machine::instances::{Instances, OwnKey};
+use crate::machine::known_peers::KnownPeers;
 use crate::machine::query::{Among, TrustRelation};
 use crate::machine::things::Things;
 use crate::machine::verification_budget::VerificationBudget;
@@ -92,6 +94,10 @@ pub(crate) struct Shared {
     pub changed: Notify,
     /// Subscribers have something to hear.
     pub subscribers: Notify,
+    /// Something of the peers that are remembered is to be written.
+    pub known_changed: Notify,
+    /// The time of day at which this node began, Unix milliseconds.
+    pub begun_ms: u64,
     /// Others who may know hosts.
     pub hints: OnceLock<Arc<dyn HostHints>>,
 }
@@ -105,6 +111,16 @@ pub(crate) struct State {
     pub things: Things,
     pub contacts: Contacts,
     pub dialling: Dialling,
+    /// Peers that were useful.
+    pub known: KnownPeers,
+    /// Runs of other nodes, by their keys.
+    pub instances: Instances,
+    /// What is known of this node's own key.
+    pub own_key: OwnKey,
+    /// What this node says of its run, and since when it says so, milliseconds.
+    pub statement: Option<(Vec<u8>, u64)>,
+    /// The last of the peers that were told of this run without being near this key.
+    pub last_peer_told: Option<PublicKey>,
     pub exchange: Exchange,
     /// The last of the peers that were asked without being named by a look-up: the next search begins after it.
     pub last_peer_asked: Option<PublicKey>,
@@ -127,7 +143,7 @@ const TAKEN_MAX: usize = 10_000;
 impl State {
     /// The state of a node that hosts nothing and has heard nothing. `sequence` is the time of day, so that it also rises across
     /// restarts.
-    pub fn new(config: &DiscoveryConfig, dialling: Dialling, sequence: u64) -> State {
+    pub fn new(local: PublicKey, config: &DiscoveryConfig, dialling: Dialling, sequence: u64) -> State {
         State {
             catalogue: Catalogue::new(config.bounds),
             in_use: InUse::default(),
@@ -135,6 +151,11 @@ impl State {
             things: Things::default(),
             contacts: Contacts::default(),
             dialling,
+            known: KnownPeers::new(local),
+            instances: Instances::default(),
+            own_key: OwnKey::default(),
+            statement: None,
+            last_peer_told: None,
             exchange: Exchange::new(config.push_peers_max),
             last_peer_asked: None,
             published: Default::default(),

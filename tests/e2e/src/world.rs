@@ -154,6 +154,38 @@ impl World {
         ip(&format!("-n {} link set p{at} up", self.hub())).expect("the bridge is ours");
     }
 
+    /// Takes a machine's interface away: it is gone, with its address.
+    pub fn unplug(&self, at: usize, interface: &str) {
+        ip(&format!("-n {} link del {interface}", self.name(at))).expect("an interface of ours");
+    }
+
+    /// Gives a machine that has none an interface of this name, and an address there.
+    pub fn plug(&self, at: usize, interface: &str, address: &str) {
+        let (machine, hub) = (self.name(at), self.hub());
+        for command in [
+            format!("link add {interface} netns {machine} type veth peer name p{at} netns {hub}"),
+            format!("-n {hub} link set p{at} master br0 up"),
+            format!("-n {machine} addr add {address}/24 dev {interface}"),
+            format!("-n {machine} link set {interface} up"),
+            format!("-n {machine} route add 224.0.0.0/4 dev {interface}"),
+        ] {
+            ip(&command).unwrap_or_else(|reason| panic!("{reason}"));
+        }
+    }
+
+    /// Gives a machine's interface another name.
+    pub fn rename(&self, at: usize, from: &str, to: &str) {
+        let machine = self.name(at);
+        for command in [
+            format!("-n {machine} link set {from} down"),
+            format!("-n {machine} link set {from} name {to}"),
+            format!("-n {machine} link set {to} up"),
+            format!("-n {machine} route add 224.0.0.0/4 dev {to}"),
+        ] {
+            ip(&command).unwrap_or_else(|reason| panic!("{reason}"));
+        }
+    }
+
     /// Gives a machine one more address.
     pub fn add_address(&self, at: usize, address: &str) {
         ip(&format!("-n {} addr add {address}/24 dev eth0", self.name(at))).expect("a namespace of ours");

@@ -93,7 +93,7 @@ fn announce(node: &Node, registry: Option<&Running>, at: &Paths, out: &Out) {
         "owner": node.owner().id().to_string(),
         "gateway": node.gateway,
         "listening": listening,
-        "introducing": node.lan.introductions.addresses,
+        "introducing": node.lan.introductions.served().unwrap_or_default(),
         "notes": node.notes,
     });
     if let Some(mounted) = &mounted {
@@ -111,7 +111,7 @@ fn announce(node: &Node, registry: Option<&Running>, at: &Paths, out: &Out) {
     if let Some(mounted) = &mounted {
         print_line(&format!("registry {}, key {}", text(mounted, "at"), text(mounted, "key")));
     }
-    for address in &node.lan.introductions.addresses {
+    for address in node.lan.introductions.served().unwrap_or_default() {
         print_line(&format!("intro    http://{address}/.well-known/wot"));
     }
     for address in listening {

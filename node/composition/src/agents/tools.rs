@@ -51,6 +51,10 @@ impl Exposing {
         self.lock().remove(name);
     }
 
+    pub fn forget_all(&self) {
+        self.lock().clear();
+    }
+
     fn names(&self) -> Vec<String> {
         self.lock().keys().cloned().collect()
     }

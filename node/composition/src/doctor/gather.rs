@@ -1,14 +1,16 @@
 //! Gathers the status of a node, and whether others can reach it.
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 
+use althing_discovery::AbsentPeer;
 use althing_execution::definition::{Difference, Unfit};
 use althing_execution::{AgentState, AgentStatus, Level};
 use althing_protocol::PublicKey;
 use althing_td::RuntimeSpec;
 use serde_json::Value;
 
-use super::{DialBack, GroupHealth, NodeStatus, diagnose, report};
+use super::{DialBack, GroupHealth, Mesh, NodeStatus, diagnose, report};
 use crate::agents::is_revoked_install;
 use crate::node::Node;
 use crate::publish::{self, StoredAgent};
@@ -24,12 +26,11 @@ const CONFLICTS_SHOWN: usize = 3;
 /// Refused tools of one agent that are described.
 const REFUSED_TOOLS_MAX: usize = 16;
 
-/// Examines a node: asks peers to dial it back, and reports `fine`, `findings`, `dialledBack`.
+/// Examines a node: asks peers to dial it back, and whether another node uses its key, and reports `fine`, `findings`,
+/// `dialledBack`.
 pub async fn examine(node: &Node) -> Value {
-    let dialled_back: Vec<DialBack> = node
-        .communication
-        .request_dial_backs(ASKED)
-        .await
+    let (asked, ()) = tokio::join!(node.communication.request_dial_backs(ASKED), node.discovery.look_for_twin());
+    let dialled_back: Vec<DialBack> = asked
         .into_iter()
         .map(|asked| DialBack {
             peer: short(&asked.peer.did()),
@@ -179,12 +180,36 @@ async fn gather(node: &Node, dialled_back: Vec<DialBack>) -> NodeStatus {
         configured: node.config.discovery.bootstrap.len(),
         lan: node.lan.is_wanted,
         lan_trouble: node.lan.failure.clone(),
+        mesh: mesh(node),
         dialled_back,
         reach: node.reach().to_owned(),
         table: network.routing().stats().nodes,
         groups: groups(node),
         registries: node.registries.examine().await,
         unread: node.discovery.reading_things().1,
+    }
+}
+
+/// Where the node looks for others, whom it remembers, and who uses one key.
+fn mesh(node: &Node) -> Mesh {
+    let (interfaces, missing) = node.lan.interfaces();
+    let known = node.discovery.remembered();
+    let is_loopback_only = interfaces.iter().flat_map(|(_, addresses)| addresses).all(IpAddr::is_loopback);
+    let texts = |all: Vec<IpAddr>| all.iter().map(ToString::to_string).collect();
+    let served = node.lan.introductions.served();
+    let named = |absent: AbsentPeer| (short(&absent.node.did()), absent.address, absent.failure);
+    let places = |all: Vec<Vec<String>>| all.into_iter().map(|place| place.join(", ")).collect();
+    let shared = node.discovery.shared_keys().into_iter();
+    Mesh {
+        interfaces: interfaces.into_iter().map(|(name, addresses)| (name, texts(addresses))).collect(),
+        is_loopback_only,
+        missing,
+        introducing: served.map(|all| all.iter().map(ToString::to_string).collect()),
+        remembered: known.peers,
+        near: known.near,
+        absent: known.absent.into_iter().map(named).collect(),
+        twin: node.discovery.twin().map(|both| both.map(|addresses| addresses.join(", "))),
+        shared_keys: shared.map(|(key, all)| (short(&key.did()), places(all))).collect(),
     }
 }
 

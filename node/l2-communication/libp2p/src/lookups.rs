@@ -316,6 +316,11 @@ impl Lookups {
         }
     }
 
+    /// Where a connected peer says that it can be dialled, as far as that is plausible.
+    pub fn listening(&self, peer: PublicKey) -> Vec<String> {
+        self.listening.get(&peer).into_iter().flatten().map(Multiaddr::to_string).collect()
+    }
+
     /// A peer has disconnected.
     pub fn on_disconnected(&mut self, peer: PublicKey) {
         self.listening.remove(&peer);

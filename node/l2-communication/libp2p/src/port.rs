@@ -103,6 +103,10 @@ impl Network for Libp2pNetwork {
         listening.iter().map(Multiaddr::to_string).collect()
     }
 
+    fn listens_at(&self, peer: PublicKey) -> Vec<String> {
+        self.shared.connections().listens_at(peer)
+    }
+
     fn routing(&self) -> &dyn Routing {
         self
     }

@@ -340,6 +340,7 @@ impl Task {
         let from = self.shared.connections().address(peer, connection);
         let direct = from.as_ref().filter(|address| !crate::is_relayed(address));
         self.lookups.on_identified(&mut self.swarm.behaviour_mut().kad.0, peer_id, info, direct);
+        self.shared.connections().set_listens_at(peer, self.lookups.listening(peer));
         if info.protocols.contains(&libp2p::relay::HOP_PROTOCOL_NAME) {
             if let Some(address) = direct.filter(|_| self.shared.connections().dialled(peer, connection)) {
                 self.relays.add_relay(peer, address.clone());

@@ -128,6 +128,10 @@ impl Network for SimNetwork {
         vec![format!("sim:{}", self.local)]
     }
 
+    fn listens_at(&self, peer: PublicKey) -> Vec<String> {
+        if self.net.connected(self.local, peer) { vec![format!("sim:{peer}")] } else { Vec::new() }
+    }
+
     fn routing(&self) -> &dyn Routing {
         self
     }

@@ -1,4 +1,5 @@
-//! Whom to dial and when: bootstrap addresses for ever, nodes seen on the LAN while they are seen or were connected.
+//! Whom to dial and when: bootstrap addresses for ever, nodes seen on the LAN while they are seen or were connected. Those that
+//! were known before are in [`known_peers`](crate::machine::known_peers).
 
 use std::collections::BTreeMap;
 
@@ -15,8 +16,6 @@ pub enum Target {
 
 /// Nodes seen on the LAN that are remembered; more are ignored until some are forgotten.
 const TARGETS_MAX: usize = 1_024;
-/// Nodes elsewhere whose connection was lost that are remembered.
-const LOST_MAX: usize = 64;
 /// Addresses of one node; the newest are kept.
 const ADDRESSES_MAX: usize = 8;
 
@@ -30,9 +29,6 @@ struct Entry {
     answered: Option<PublicKey>,
     /// When it was last seen or connected; bootstrap addresses never grow old.
     seen_ms: Option<u64>,
-    /// How long it is remembered, and the longest wait between two dials.
-    forget_ms: u64,
-    backoff_max_ms: u64,
 }
 
 /// Times of dialling, milliseconds.
@@ -46,10 +42,6 @@ pub struct Times {
     pub forget_ms: u64,
     /// How long the larger id waits for the smaller one to dial.
     pub tie_break_ms: u64,
-    /// A node elsewhere whose connection was lost is forgotten after this, and waited for this long between two dials.
-    pub lost_forget_ms: u64,
-    /// See `lost_forget_ms`.
-    pub lost_backoff_max_ms: u64,
 }
 
 /// Whom to dial and when.
@@ -74,29 +66,13 @@ impl Dialling {
     }
 
     fn entry(&self, addresses: Vec<String>, next_ms: u64, seen_ms: Option<u64>) -> Entry {
-        Entry {
-            addresses,
-            next_ms,
-            backoff_ms: self.times.backoff_min_ms,
-            dialling: false,
-            answered: None,
-            seen_ms,
-            forget_ms: self.times.forget_ms,
-            backoff_max_ms: self.times.backoff_max_ms,
-        }
+        Entry { addresses, next_ms, backoff_ms: self.times.backoff_min_ms, dialling: false, answered: None, seen_ms }
     }
 
-    /// The connection to a node was lost that this node had dialled. After a partition nobody else may know the way to
-    /// the other part.
-    pub fn lost(&mut self, peer: PublicKey, address: String, now_ms: u64) {
-        let lost = self.targets.values().filter(|entry| entry.forget_ms == self.times.lost_forget_ms).count();
-        if self.targets.contains_key(&Target::Peer(peer)) || lost >= LOST_MAX {
-            return;
-        }
-        let mut entry = self.entry(vec![address], now_ms + self.times.backoff_min_ms, Some(now_ms));
-        entry.forget_ms = self.times.lost_forget_ms;
-        entry.backoff_max_ms = self.times.lost_backoff_max_ms;
-        self.targets.insert(Target::Peer(peer), entry);
+    /// Did this node answer last at an address of the configuration?
+    #[must_use]
+    pub fn is_configured(&self, node: PublicKey) -> bool {
+        self.targets.values().any(|entry| entry.answered == Some(node) && entry.seen_ms.is_none())
     }
 
     /// A node was seen on the LAN. Of two that see each other the larger id waits, so that one of them dials.
@@ -127,7 +103,7 @@ impl Dialling {
             {
                 entry.seen_ms = Some(now_ms);
             }
-            entry.seen_ms.is_none_or(|seen| seen + entry.forget_ms > now_ms)
+            entry.seen_ms.is_none_or(|seen| seen + self.times.forget_ms > now_ms)
         });
         let mut due = Vec::new();
         for (target, entry) in &mut self.targets {
@@ -152,7 +128,7 @@ impl Dialling {
             entry.answered = outcome;
             entry.backoff_ms = self.times.backoff_min_ms;
         } else {
-            entry.backoff_ms = (entry.backoff_ms * 2).min(entry.backoff_max_ms);
+            entry.backoff_ms = (entry.backoff_ms * 2).min(self.times.backoff_max_ms);
         }
         entry.next_ms = now_ms + entry.backoff_ms;
     }
@@ -175,14 +151,7 @@ mod tests {
         if a < b { (a, b) } else { (b, a) }
     }
 
-    const TIMES: Times = Times {
-        backoff_min_ms: 500,
-        backoff_max_ms: 2_000,
-        forget_ms: 60_000,
-        tie_break_ms: 1_000,
-        lost_forget_ms: 3_600_000,
-        lost_backoff_max_ms: 60_000,
-    };
+    const TIMES: Times = Times { backoff_min_ms: 500, backoff_max_ms: 2_000, forget_ms: 60_000, tie_break_ms: 1_000 };
 
     #[test]
     fn of_two_that_see_each_other_the_smaller_dials_first() {
@@ -217,23 +186,6 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_node_elsewhere_is_dialled_ever_more_rarely_for_an_hour() {
-        let (small, large) = keys();
-        let mut dialling = Dialling::new(small, TIMES);
-        dialling.lost(large, "far".to_owned(), 0);
-        let (mut now_ms, mut dials) = (0, 0);
-        while dialling.known() > 0 {
-            now_ms += 500;
-            for (target, _) in dialling.due(now_ms, &[]) {
-                dials += 1;
-                dialling.dialled(&target, None, now_ms);
-            }
-        }
-        assert_eq!(now_ms, 3_600_000);
-        assert!((60..80).contains(&dials), "{dials}");
-    }
-
-    #[test]
     fn a_bootstrap_address_is_never_forgotten_and_a_sighting_is() {
         let (small, large) = keys();
         let mut dialling = Dialling::new(small, TIMES);
@@ -243,5 +195,8 @@ mod tests {
         let due = dialling.due(60_000, &[]);
         assert_eq!(due, [(Target::Address("boot".to_owned()), vec!["boot".to_owned()])]);
         assert_eq!(dialling.known(), 1);
+        assert!(!dialling.is_configured(large), "nobody has answered there");
+        dialling.dialled(&Target::Address("boot".to_owned()), Some(large), 60_001);
+        assert!(dialling.is_configured(large) && !dialling.is_configured(small));
     }
 }

@@ -38,22 +38,17 @@ pub enum SubscriptionEnd {
 /// What happens to the exchange.
 #[derive(Debug)]
 pub enum ExchangeInput {
-    /// A peer connected, or turned out to be nearer than it was when it connected. `dialled`: the address at which this node
-    /// had dialled it.
+    /// A peer connected, or turned out to be nearer than it was when it connected.
     Connected {
         /// The peer.
         peer: PublicKey,
         /// What it counts as.
         source: Source,
-        /// Where it was dialled.
-        dialled: Option<String>,
     },
-    /// A peer's connection was lost. `known`: its placement is in the catalogue, and it did not say goodbye.
+    /// A peer's connection was lost.
     Disconnected {
         /// The peer.
         peer: PublicKey,
-        /// Its placement was believed until now.
-        known: bool,
         /// Those who are connected now.
         connected: Vec<(PublicKey, Source)>,
     },
@@ -116,13 +111,8 @@ pub enum ExchangeEffect {
         /// The subscription's number.
         number: u64,
     },
-    /// Dial a peer again that this node had dialled: it was no passer-by.
-    Redial {
-        /// The peer.
-        peer: PublicKey,
-        /// Where it was dialled.
-        address: String,
-    },
+    /// The connection to a peer was lost that was used until then: it was no passer-by.
+    Lost(PublicKey),
 }
 
 /// State of this node's subscription to another's placements.
@@ -140,8 +130,6 @@ enum Subscription {
 #[derive(Debug)]
 pub struct Exchange {
     push_set: PushSet,
-    /// Where those of the push set were dialled that this node had dialled.
-    dialled: BTreeMap<PublicKey, String>,
     /// Peers that a heartbeat's push is on its way to.
     pushing: BTreeSet<PublicKey>,
     /// Peers that refused this node's placement, and why.
@@ -163,7 +151,6 @@ impl Exchange {
     pub fn new(push_peers_max: usize) -> Exchange {
         Exchange {
             push_set: PushSet::new(push_peers_max),
-            dialled: BTreeMap::new(),
             pushing: BTreeSet::new(),
             refusals: BTreeMap::new(),
             subscribers: BTreeMap::new(),
@@ -201,8 +188,8 @@ impl Exchange {
     /// Takes what happened; gives what is to be done, in order.
     pub fn handle(&mut self, now_ms: u64, input: ExchangeInput) -> Vec<ExchangeEffect> {
         match input {
-            ExchangeInput::Connected { peer, source, dialled } => self.connected(peer, source, dialled),
-            ExchangeInput::Disconnected { peer, known, connected } => self.disconnected(peer, known, &connected),
+            ExchangeInput::Connected { peer, source } => self.connected(peer, source),
+            ExchangeInput::Disconnected { peer, connected } => self.disconnected(peer, &connected),
             ExchangeInput::Reviewed(connected) => self.reviewed(&connected),
             ExchangeInput::HeartbeatDue => self.heartbeat(),
             ExchangeInput::Leaving => {
@@ -239,30 +226,30 @@ impl Exchange {
         }
     }
 
-    fn connected(&mut self, peer: PublicKey, source: Source, dialled: Option<String>) -> Vec<ExchangeEffect> {
+    fn connected(&mut self, peer: PublicKey, source: Source) -> Vec<ExchangeEffect> {
         let joined = self.push_set.joined(peer, source);
-        if let Some(address) = dialled.filter(|_| joined) {
-            self.dialled.insert(peer, address);
-        }
         let mut effects = self.end_subscribers();
         effects.extend(joined.then_some(ExchangeEffect::PushToNew(peer)));
         effects
     }
 
-    fn disconnected(&mut self, peer: PublicKey, known: bool, connected: &[(PublicKey, Source)]) -> Vec<ExchangeEffect> {
-        let address = self.dialled.remove(&peer);
+    fn disconnected(&mut self, peer: PublicKey, connected: &[(PublicKey, Source)]) -> Vec<ExchangeEffect> {
         self.refusals.remove(&peer);
         if !connected.iter().any(|(other, _)| *other == peer) {
             self.subscriptions.remove(&peer);
         }
         let left = self.push_set.left(peer);
-        let redial = address.filter(|_| left && known).map(|address| ExchangeEffect::Redial { peer, address });
-        redial.into_iter().chain(self.reviewed(connected)).collect()
+        let lost = left.then_some(ExchangeEffect::Lost(peer));
+        lost.into_iter().chain(self.reviewed(connected)).collect()
     }
 
     fn reviewed(&mut self, connected: &[(PublicKey, Source)]) -> Vec<ExchangeEffect> {
+        // Those whose disconnection is not reported yet, or was missed.
+        let is_gone = |member: &PublicKey| !connected.iter().any(|(peer, _)| peer == member);
+        let mut effects: Vec<ExchangeEffect> =
+            self.push_set.members().filter(is_gone).map(ExchangeEffect::Lost).collect();
         let new = self.push_set.review(connected);
-        let mut effects = self.end_subscribers();
+        effects.extend(self.end_subscribers());
         effects.extend(new.into_iter().map(ExchangeEffect::PushToNew));
         effects
     }
@@ -335,7 +322,7 @@ mod tests {
 
     use super::*;
     use crate::machine::exchange::ExchangeEffect::{
-        Push, PushToNew, Redial, SubscribeTo, Subscribed, SubscriptionRefused, WakeSubscribers,
+        Lost, Push, PushToNew, SubscribeTo, Subscribed, SubscriptionRefused, WakeSubscribers,
     };
     use crate::machine::exchange::ExchangeInput as Input;
 
@@ -343,16 +330,16 @@ mod tests {
         std::array::from_fn(|number| SecretKey::from_seed(&[u8::try_from(number).expect("few"); 32]).public())
     }
 
-    fn connected(peer: PublicKey, dialled: Option<&str>) -> Input {
-        Input::Connected { peer, source: Source::stranger(peer), dialled: dialled.map(str::to_owned) }
+    fn connected(peer: PublicKey) -> Input {
+        Input::Connected { peer, source: Source::stranger(peer) }
     }
 
     #[test]
     fn a_heartbeat_is_pushed_to_those_who_have_answered_and_told_to_subscribers() {
         let [a, b] = peers();
         let mut exchange = Exchange::new(8);
-        assert_eq!(exchange.handle(0, connected(a, None)), [PushToNew(a)]);
-        assert_eq!(exchange.handle(0, connected(b, None)), [PushToNew(b)]);
+        assert_eq!(exchange.handle(0, connected(a)), [PushToNew(a)]);
+        assert_eq!(exchange.handle(0, connected(b)), [PushToNew(b)]);
         assert_eq!(exchange.handle(1, Input::HeartbeatDue), [Push(vec![a, b]), WakeSubscribers]);
         exchange.handle(2, Input::HeartbeatPushEnded(a));
         assert_eq!(exchange.handle(3, Input::HeartbeatDue), [Push(vec![a]), WakeSubscribers], "b has not answered");
@@ -366,8 +353,8 @@ mod tests {
     fn only_those_of_the_push_set_may_subscribe_and_nobody_once_the_node_leaves() {
         let [a, b] = peers();
         let mut exchange = Exchange::new(1);
-        exchange.handle(0, connected(a, None));
-        assert_eq!(exchange.handle(0, connected(b, None)), [], "there is no room");
+        exchange.handle(0, connected(a));
+        assert_eq!(exchange.handle(0, connected(b)), [], "there is no room");
         assert_eq!(exchange.handle(0, Input::SubscribeRequested(b)), [SubscriptionRefused]);
         exchange.handle(0, Input::SubscribeRequested(a));
         exchange.handle(0, Input::Leaving);
@@ -377,30 +364,33 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_that_was_dialled_and_known_is_dialled_again() {
+    fn only_a_peer_that_was_pushed_to_is_lost() {
         let [a, b] = peers();
-        let mut exchange = Exchange::new(8);
-        exchange.handle(0, connected(a, Some("/ip4/10.0.0.1/tcp/1")));
-        exchange.handle(0, connected(b, None));
-        let gone = |peer, known| Input::Disconnected { peer, known, connected: Vec::new() };
-        let redial = Redial { peer: a, address: "/ip4/10.0.0.1/tcp/1".to_owned() };
-        assert_eq!(exchange.handle(1, gone(a, true)), [redial]);
-        assert_eq!(exchange.handle(1, gone(b, true)), [], "it had dialled this node");
-        exchange.handle(2, connected(a, Some("/ip4/10.0.0.1/tcp/1")));
-        assert_eq!(exchange.handle(3, gone(a, false)), [], "it said goodbye");
+        let mut exchange = Exchange::new(1);
+        exchange.handle(0, connected(a));
+        exchange.handle(0, connected(b));
+        let gone = |peer, others: &[PublicKey]| {
+            let connected = others.iter().map(|other| (*other, Source::stranger(*other))).collect();
+            Input::Disconnected { peer, connected }
+        };
+        assert_eq!(exchange.handle(1, gone(b, &[a])), [], "nothing was said on its connection");
+        assert_eq!(exchange.handle(1, gone(a, &[])), [Lost(a)], "whoever had dialled");
+        exchange.handle(2, connected(a));
+        assert_eq!(exchange.handle(3, Input::Reviewed(Vec::new())), [Lost(a)], "it is seen before it is reported");
+        assert_eq!(exchange.handle(4, gone(a, &[])), []);
     }
 
     #[test]
     fn who_makes_room_loses_its_subscription() {
         let [a, b, c] = peers();
         let mut exchange = Exchange::new(1);
-        exchange.handle(0, connected(a, None));
+        exchange.handle(0, connected(a));
         exchange.handle(0, Input::SubscribeRequested(a));
         let near = Source { rank: crate::machine::rank::Rank::Own, ..Source::stranger(b) };
-        let nearer = Input::Connected { peer: b, source: near, dialled: None };
+        let nearer = Input::Connected { peer: b, source: near };
         assert_eq!(exchange.handle(0, nearer), [WakeSubscribers, PushToNew(b)]);
         assert!(!exchange.has_subscriber(a, 1));
-        assert_eq!(exchange.handle(0, Input::Reviewed(vec![(c, Source::stranger(c))])), [PushToNew(c)]);
+        assert_eq!(exchange.handle(0, Input::Reviewed(vec![(c, Source::stranger(c))])), [Lost(b), PushToNew(c)]);
     }
 
     #[test]

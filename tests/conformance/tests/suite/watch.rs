@@ -59,6 +59,7 @@ impl Inbound for Answers {
                 });
                 Answer::Events(events.boxed())
             }
+            "instance" => Answer::Error(br#"{"code":-32601,"message":"there is no such operation here"}"#.to_vec()),
             other => panic!("asked for {other}"),
         };
         futures::future::ready(answer).boxed()

@@ -3,9 +3,12 @@
 mod agents;
 mod faults;
 mod group_faults;
+mod interfaces;
 mod introductions;
+mod known_peers;
 mod layers;
 mod nat;
+mod one_key;
 mod private;
 mod registry_domain;
 mod registry_faults;

@@ -14,6 +14,8 @@ pub(crate) struct Connections<Id> {
     peers: BTreeMap<PublicKey, Vec<Connection<Id>>>,
     /// The trust levels of peers that are not strangers.
     trust: BTreeMap<PublicKey, TrustLevel>,
+    /// Where connected peers say that they can be dialled.
+    listens_at: BTreeMap<PublicKey, Vec<String>>,
 }
 
 #[derive(Debug)]
@@ -28,7 +30,7 @@ struct Connection<Id> {
 
 impl<Id: Copy + PartialEq> Connections<Id> {
     pub fn new(local: PublicKey) -> Self {
-        Connections { local, peers: BTreeMap::new(), trust: BTreeMap::new() }
+        Connections { local, peers: BTreeMap::new(), trust: BTreeMap::new(), listens_at: BTreeMap::new() }
     }
 
     /// A connection is established. Gives the event, if the peer is new or has its first direct connection.
@@ -62,6 +64,7 @@ impl<Id: Copy + PartialEq> Connections<Id> {
         if held.is_empty() {
             self.peers.remove(&peer);
             self.trust.remove(&peer);
+            self.listens_at.remove(&peer);
             return Some(PeerEvent::Disconnected(peer));
         }
         None
@@ -95,6 +98,18 @@ impl<Id: Copy + PartialEq> Connections<Id> {
     /// The address at the other end of the first connection.
     pub fn remote(&self, peer: PublicKey) -> Option<Multiaddr> {
         self.peers.get(&peer)?.first()?.address.parse().ok()
+    }
+
+    /// Where a connected peer says that it can be dialled.
+    pub fn listens_at(&self, peer: PublicKey) -> Vec<String> {
+        self.listens_at.get(&peer).cloned().unwrap_or_default()
+    }
+
+    /// A connected peer said where it can be dialled.
+    pub fn set_listens_at(&mut self, peer: PublicKey, addresses: Vec<String>) {
+        if self.contains(peer) {
+            self.listens_at.insert(peer, addresses);
+        }
     }
 
     /// The trust level of a connected peer.
@@ -204,6 +219,22 @@ mod tests {
                 assert_eq!(connections.preferred_connection(peer), Some(2));
             }
         }
+    }
+
+    #[test]
+    fn where_a_peer_can_be_dialled_is_forgotten_with_its_last_connection() {
+        let (small, large) = two();
+        let mut connections = Connections::new(small);
+        let address = || vec!["/ip4/5.0.0.2/tcp/1".to_owned()];
+        connections.set_listens_at(large, address());
+        assert!(connections.listens_at(large).is_empty(), "it is not connected");
+        connections.established(large, 1, false, String::new());
+        connections.established(large, 2, false, String::new());
+        connections.set_listens_at(large, address());
+        connections.closed(large, 1);
+        assert_eq!(connections.listens_at(large), address());
+        connections.closed(large, 2);
+        assert!(connections.listens_at(large).is_empty());
     }
 
     #[test]
