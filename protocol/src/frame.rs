@@ -4,8 +4,8 @@ use minicbor::{Decode, Encode};
 
 use crate::identity::{AgentId, PublicKey, SecretKey};
 use crate::limits::{
-    BODY_BYTES_MAX, EXTENSIONS_MAX, FRAME_BYTES_MAX, OPERATION_BYTES_MAX, PRINCIPAL_BYTES_MAX, PRINCIPALS_MAX,
-    TRACE_BYTES_MAX,
+    ANSWER_BYTES_MAX, ANSWER_FRAME_BYTES_MAX, BODY_BYTES_MAX, EXTENSIONS_MAX, FRAME_BYTES_MAX, OPERATION_BYTES_MAX,
+    PRINCIPAL_BYTES_MAX, PRINCIPALS_MAX, TRACE_BYTES_MAX,
 };
 use crate::sign1::{self, Sign1Error};
 use crate::stream::StreamBinding;
@@ -107,7 +107,9 @@ impl Frame {
         let many = |list: &Option<Vec<String>>, count: usize| {
             list.as_ref().is_some_and(|list| list.len() > count || list.iter().any(|s| s.len() > PRINCIPAL_BYTES_MAX))
         };
-        let member = if self.body.len() > BODY_BYTES_MAX {
+        let is_answer = matches!(self.kind, FrameKind::Response | FrameKind::Event);
+        let body_bytes_max = if is_answer { ANSWER_BYTES_MAX } else { BODY_BYTES_MAX };
+        let member = if self.body.len() > body_bytes_max {
             "body"
         } else if long(&self.operation, OPERATION_BYTES_MAX) {
             "operation"
@@ -274,7 +276,8 @@ struct Context<'a> {
 impl Context<'_> {
     /// The verified frame; `expected` is its counter, if that must be a certain one.
     fn open(&self, bytes: &[u8], expected: Option<u64>) -> Result<Bound, FrameError> {
-        let envelope = sign1::read_known(bytes, FRAME_BYTES_MAX, Some(self.peer))?;
+        let bytes_max = if self.by_opener { FRAME_BYTES_MAX } else { ANSWER_FRAME_BYTES_MAX };
+        let envelope = sign1::read_known(bytes, bytes_max, Some(self.peer))?;
         if envelope.signer() != self.peer {
             return Err(FrameError::WrongKey { signer: envelope.signer(), peer: self.peer });
         }

@@ -37,7 +37,7 @@ pub use contract::Contract;
 pub use evidence::{Evidence, EvidenceError, VerifiedAgent};
 pub use frame::{Frame, FrameError, FrameKind, FrameOpener, FrameSealer};
 pub use group::{Charter, GroupId};
-pub use hidden::is_hidden;
+pub use hidden::{hidden_in, is_hidden, marked, visible};
 pub use identity::{AgentId, CallerId, IdentityError, PublicKey, PublisherId, SecretKey};
 pub use keylog::{KeyLog, KeyLogError};
 pub use keyring::{Keyring, KeyringError};

@@ -4,12 +4,16 @@
 pub const CBOR_DEPTH_MAX: usize = 32;
 /// Data items in one CBOR value: a placement of [`PLACEMENT_AGENTS_MAX`] agents stays below it.
 pub const CBOR_ITEMS_MAX: usize = 4_096;
-/// Bytes of a call's body: the JSON of one A2A operation.
+/// Bytes of the body of a request: the JSON of one A2A operation.
 pub const BODY_BYTES_MAX: usize = 1 << 20;
+/// Bytes of the body of a response or an event: a picture of 3 MiB in base64 fits, with the task around it.
+pub const ANSWER_BYTES_MAX: usize = (4 << 20) + (256 << 10);
 /// Bytes of everything in a frame that is not its body.
 pub const FRAME_HEAD_BYTES_MAX: usize = 64 << 10;
-/// Bytes of one length-prefixed frame on a stream.
+/// Bytes of one length-prefixed frame of a stream's opener.
 pub const FRAME_BYTES_MAX: usize = BODY_BYTES_MAX + FRAME_HEAD_BYTES_MAX;
+/// Bytes of one of its acceptor: only who called receives it.
+pub const ANSWER_FRAME_BYTES_MAX: usize = ANSWER_BYTES_MAX + FRAME_HEAD_BYTES_MAX;
 /// Bytes of one authored object: the largest description, the longest key log and a grant together fit into a body.
 pub const OBJECT_BYTES_MAX: usize = BODY_BYTES_MAX - (64 << 10);
 /// Bytes of a `Hello`: version, challenge, network name and one membership.

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::agent_file::{DESCRIPTION_CHARS_MAX, TITLE_CHARS_MAX, VERSION_DEFAULT};
 use crate::confusable::disguised;
-use crate::hidden::is_hidden;
+use crate::hidden::hidden_in;
 use crate::json::excerpt;
 use crate::reader::{Fields, Reader};
 
@@ -52,7 +52,7 @@ fn visible(reader: &mut Reader, fields: &Fields<'_>, key: &str, text: &str, char
         let fix = format!("Write 1 to {chars_max} characters, or leave it out");
         reader.refuse(fields, key, "out-of-range", format!("this text has {chars} characters"), fix);
     }
-    if let Some(c) = text.chars().find(|c| is_hidden(*c)) {
+    if let Some(c) = hidden_in(text) {
         let message = format!("it holds the invisible character U+{:04X}", u32::from(c));
         let fix = "Remove it: it can make one name look like another".to_owned();
         reader.refuse(fields, key, "hidden-character", message, fix);

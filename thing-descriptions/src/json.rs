@@ -10,7 +10,7 @@ use std::io;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-use crate::hidden::is_hidden;
+use crate::hidden::marked;
 
 /// The longest description in bytes: 1 MiB of a message, less 128 KiB for signature, hosting grant and key log in the same
 /// message.
@@ -100,15 +100,15 @@ pub(crate) fn join(pointer: &str, token: impl fmt::Display) -> String {
 
 /// The start of a text, for messages: at most `chars_max` characters, control characters made visible.
 pub(crate) fn excerpt(text: &str, chars_max: usize) -> String {
-    let mut out: String = text.chars().take(chars_max).flat_map(visible).collect();
+    let mut out: String = marked(text).take(chars_max).flat_map(visible).collect();
     if text.chars().nth(chars_max).is_some() {
         out.push('…');
     }
     out
 }
 
-fn visible(c: char) -> impl Iterator<Item = char> {
-    let hidden = c.is_control() || is_hidden(c);
+fn visible((c, is_seen): (char, bool)) -> impl Iterator<Item = char> {
+    let hidden = c.is_control() || !is_seen;
     let plain = (!hidden).then_some(c);
     let escaped = hidden.then(|| c.escape_unicode());
     plain.into_iter().chain(escaped.into_iter().flatten())

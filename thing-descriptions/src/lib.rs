@@ -68,14 +68,14 @@ pub use containment::ContainmentLevel;
 pub use describe::{describe, describe_here, describe_with};
 pub use description::{CAPABILITIES_MAX, Capability, Description, DescriptionError};
 pub use heading::Heading;
-pub use hidden::is_hidden;
+pub use hidden::{hidden_in, is_hidden, marked, visible};
 pub use json::{DEPTH_MAX, JsonError, TD_BYTES_MAX};
 pub use jwt::{jwk, kid, sign_jwt};
 pub use reader::FileProblem;
 pub use shared::{SharedFile, SharedFileError, WORKFLOW_TYPE, is_workflow, needs};
 pub use tool::{
-    ExposedTool, SCHEMA_BYTES_MAX, SCHEMA_DEPTH_MAX, SCHEMAS_BYTES_MAX, SuspendedTool, Tool, affordance, check_schema,
-    data_schema, hides, thing_model, without_texts,
+    ExposedTool, SCHEMA_BYTES_MAX, SCHEMA_DEPTH_MAX, SCHEMAS_BYTES_MAX, SuspendedTool, Tool, affordance, check_listed,
+    check_schema, data_schema, hides, thing_model, without_texts,
 };
 pub use validate::{
     ALTHING, FINDINGS_MAX, Finding, Report, Severity, Strictness, no_duplicates, validate, validate_as,

@@ -1,5 +1,8 @@
 //! `althing.toml`: every key with its default; unknown keys are refused with a suggestion.
 
+mod gateway;
+mod sandbox;
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -16,6 +19,9 @@ use althing_store::keyfile;
 use althing_td::ModelEndpoint;
 use serde::{Deserialize, Serialize};
 use toml::Table;
+
+pub use gateway::{Gateway, GatewayTls};
+pub use sandbox::Sandbox;
 
 use crate::exit::Failure;
 use crate::telemetry::LogFormat;
@@ -221,156 +227,6 @@ impl PrivateNets {
     }
 }
 
-/// `[sandbox]`
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Sandbox {
-    /// Private nets that hosts of agent files may lead into, each as `192.168.7.0/24`.
-    pub nets: Vec<String>,
-    /// The first number of an account, and how many: each agent's programs get one where nothing else contains them.
-    pub accounts: Vec<u32>,
-}
-
-impl Sandbox {
-    /// Its networks; invalid ones were refused when the configuration was read.
-    pub fn nets(&self) -> Vec<Net> {
-        self.nets.iter().filter_map(|net| net.parse().ok()).collect()
-    }
-
-    /// Its accounts, as for its networks.
-    pub fn accounts(&self) -> AccountRange {
-        match self.accounts[..] {
-            [first, count] => AccountRange { first, count },
-            _ => AccountRange::default(),
-        }
-    }
-
-    fn check(&self) -> Result<(), String> {
-        if let [first, count] = self.accounts[..]
-            && first > 0
-            && count > 0
-            // The last number of all says that there is none.
-            && first.checked_add(count).is_some()
-        {
-            return Ok(());
-        }
-        Err(format!(
-            "`sandbox.accounts` is the first number of an account and how many, such as [70000, 1000], none of them root's; \
-             not {:?}",
-            self.accounts
-        ))
-    }
-}
-
-/// `[gateway]`
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Gateway {
-    /// Address and port.
-    pub listen: String,
-    /// A bearer token that every request must carry. Required beyond loopback.
-    pub token: String,
-    /// Host names under which it may be addressed, beyond loopback's.
-    pub hosts: Vec<String>,
-    /// Connections of one net.
-    pub connections_per_net: u16,
-    /// Encrypted connections.
-    pub tls: GatewayTls,
-    /// Who issues tokens for it.
-    pub oauth: GatewayOauth,
-    /// Whether the address was set on the command line: then no other is used.
-    #[serde(skip)]
-    pub fixed: bool,
-}
-
-/// `[gateway.tls]`
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct GatewayTls {
-    /// The file of the certificate, with those between it and its issuer (PEM); empty: no TLS.
-    pub cert: PathBuf,
-    /// The file of its key (PEM).
-    pub key: PathBuf,
-    /// The file of the issuers' certificates (PEM) of which clients must show one; empty: none is asked for.
-    pub client_ca: PathBuf,
-}
-
-impl GatewayTls {
-    /// The files, if there is to be TLS.
-    pub fn files(&self) -> Option<althing_gateway::TlsFiles> {
-        let set = |path: &PathBuf| (!path.as_os_str().is_empty()).then(|| path.clone());
-        Some(althing_gateway::TlsFiles {
-            cert: set(&self.cert)?,
-            key: set(&self.key)?,
-            client_ca: set(&self.client_ca),
-        })
-    }
-}
-
-/// `[gateway.oauth]`
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct GatewayOauth {
-    /// The identifier of the issuer, a URL; empty: no tokens of issuers are taken.
-    pub issuer: String,
-    /// What its tokens are for: the identifier of this gateway.
-    pub audience: String,
-    /// Where its keys are; empty: what its metadata says.
-    pub jwks: String,
-    /// Scopes of its tokens that allow to read.
-    pub read: Vec<String>,
-    /// Those that allow to call agents.
-    pub call: Vec<String>,
-    /// Those that allow everything.
-    pub admin: Vec<String>,
-}
-
-impl Default for GatewayOauth {
-    fn default() -> Self {
-        let word = |scope: Scope| vec![format!("althing.{scope}")];
-        GatewayOauth {
-            issuer: String::new(),
-            audience: String::new(),
-            jwks: String::new(),
-            read: word(Scope::Read),
-            call: word(Scope::Call),
-            admin: word(Scope::Admin),
-        }
-    }
-}
-
-impl GatewayOauth {
-    /// The issuer, if there is one.
-    pub fn issuer(&self) -> Option<althing_gateway::IssuerConfig> {
-        let of =
-            |words: &[String], scope: Scope| words.iter().map(move |word| (word.clone(), scope)).collect::<Vec<_>>();
-        let scopes = [of(&self.read, Scope::Read), of(&self.call, Scope::Call), of(&self.admin, Scope::Admin)];
-        (!self.issuer.is_empty()).then(|| althing_gateway::IssuerConfig {
-            issuer: self.issuer.clone(),
-            audience: self.audience.clone(),
-            jwks: (!self.jwks.is_empty()).then(|| self.jwks.clone()),
-            scopes: scopes.into_iter().flatten().collect(),
-        })
-    }
-
-    fn check(&self) -> Result<(), String> {
-        for (key, url) in [("issuer", &self.issuer), ("jwks", &self.jwks)] {
-            if !url.is_empty() && !althing_td::keeps_bearer(url) {
-                return Err(format!("`gateway.oauth.{key}` is an address with https, not {url:?}"));
-            }
-        }
-        match (self.issuer.is_empty(), self.audience.is_empty()) {
-            (false, true) => {
-                Err("`gateway.oauth` needs `audience`: what tokens are for that this gateway takes".to_owned())
-            }
-            (true, _) if !(self.audience.is_empty() && self.jwks.is_empty()) => {
-                Err("`gateway.oauth` needs `issuer`".to_owned())
-            }
-            _ => Ok(()),
-        }
-    }
-}
-
 /// `[telemetry]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -422,13 +278,6 @@ impl Default for Node {
     }
 }
 
-impl Default for Sandbox {
-    fn default() -> Self {
-        let AccountRange { first, count } = AccountRange::default();
-        Sandbox { nets: Vec::new(), accounts: vec![first, count] }
-    }
-}
-
 impl Default for Lan {
     fn default() -> Self {
         Lan { enabled: true, interfaces: Vec::new() }
@@ -438,20 +287,6 @@ impl Default for Lan {
 impl Default for Introduce {
     fn default() -> Self {
         Introduce { enabled: false, listen: "0.0.0.0:7422".to_owned() }
-    }
-}
-
-impl Default for Gateway {
-    fn default() -> Self {
-        Gateway {
-            listen: "127.0.0.1:7420".to_owned(),
-            token: String::new(),
-            hosts: Vec::new(),
-            connections_per_net: 128,
-            tls: GatewayTls::default(),
-            oauth: GatewayOauth::default(),
-            fixed: false,
-        }
     }
 }
 
@@ -620,33 +455,6 @@ impl Embeddings {
     }
 }
 
-impl Gateway {
-    fn check(&self) -> Result<(), String> {
-        let address: std::net::SocketAddr = self.listen.parse().map_err(|_| {
-            format!("`gateway.listen` is an address and a port, such as 127.0.0.1:7420, not {:?}", self.listen)
-        })?;
-        if !self.token.is_empty() && self.token.len() < TOKEN_MIN {
-            return Err(format!("`gateway.token` has at least {TOKEN_MIN} characters"));
-        }
-        if self.connections_per_net == 0 {
-            return Err("`gateway.connections_per_net` is 1 or more; 1024 lets one net have all".to_owned());
-        }
-        let GatewayTls { cert, key, client_ca } = &self.tls;
-        let [cert, key, client_ca] = [cert, key, client_ca].map(|path| !path.as_os_str().is_empty());
-        if cert != key || client_ca && !cert {
-            return Err("`gateway.tls` needs `cert` and `key`; `client_ca` goes with both".to_owned());
-        }
-        self.oauth.check()?;
-        if !address.ip().is_loopback() && self.token.is_empty() && !client_ca && self.oauth.issuer.is_empty() {
-            return Err(format!(
-                "`gateway.listen` is {address}, which others can reach: set `gateway.token`, `gateway.tls.client_ca` or \
-                 `gateway.oauth`, or listen on 127.0.0.1"
-            ));
-        }
-        Ok(())
-    }
-}
-
 fn refuse_unknown(table: &Table, known: &Table, prefix: &str) -> Result<(), String> {
     for (key, value) in table {
         let path = format!("{prefix}{key}");
@@ -716,6 +524,26 @@ mod tests {
         );
         assert!(whole.expect("certificates are no less than a token").gateway.tls.files().is_some());
         assert_eq!(Config::default().gateway.tls.files(), None);
+    }
+
+    #[test]
+    fn what_the_world_calls_the_gateway_and_whose_pages_may_use_it_is_written_whole() {
+        for (part, says) in [
+            ("public = \"agents.example.org\"", "begins with https://"),
+            ("public = \"https://example.org/mesh?x\"", "no query"),
+            ("public = \"https://example.org/mcp\"", "take another"),
+            ("origins = [\"*\"]", "pages of anybody"),
+            ("origins = [\"https://app.example/path\"]", "no path"),
+        ] {
+            let error = Config::parse(&format!("[gateway]\n{part}")).expect_err("refused");
+            assert!(error.contains("`gateway.") && error.contains(says), "{part}: {error}");
+        }
+        let read =
+            Config::parse("[gateway]\npublic = \"https://example.org/mesh/\"\norigins = [\"https://App.example:443\"]");
+        let gateway = read.expect("whole").gateway;
+        assert_eq!(gateway.base().map(|base| base.to_string()).as_deref(), Some("https://example.org/mesh"));
+        assert_eq!(gateway.origins(), ["https://app.example"]);
+        assert_eq!(Config::default().gateway.base(), None);
     }
 
     #[test]

@@ -1,19 +1,27 @@
 //! The listeners of the node's faces, and what serves on them: the gateway, and introductions for strangers.
 
+use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use althing_gateway::{Access, Tls, Users};
+use althing_gateway::{Access, Base, Tls, Users};
 use althing_node::{IntroductionPaths, Introductions, Node};
+use althing_store::file::read_text;
 use tokio::net::TcpListener;
 
 use crate::config::Config;
+use crate::descriptors;
 use crate::exit::Failure;
 use crate::introducing::Introducing;
 use crate::issuer::{self, Published};
 use crate::tokens::Tokens;
+
+/// Bytes of the file that keeps the gateway's port.
+const KEPT_BYTES_MAX: u64 = 128;
+/// What to do about a port that the gateway chose.
+const FIXED: &str = "`gateway.listen` in althing.toml, or `--gateway`, sets another one";
 
 /// Limits of the listener for introductions.
 const LIMITS: althing_gateway::Limits = althing_gateway::Limits {
@@ -38,10 +46,21 @@ pub struct Faces {
 }
 
 impl Faces {
-    /// Binds the gateway; if its port is taken, a free one, unless the port was set explicitly.
-    pub async fn bind(config: &Config, notes: &mut Vec<String>) -> Result<Faces, Failure> {
+    /// Binds the gateway; if its port is taken, a free one, unless the port was set explicitly. `data` is the node's folder,
+    /// which keeps that port.
+    pub async fn bind(config: &Config, data: &Path, notes: &mut Vec<String>) -> Result<Faces, Failure> {
         let published = issuer::published(config)?;
-        let (listener, gateway) = bind_gateway(&config.gateway.listen, config.gateway.fixed, notes).await?;
+        let kept = (!config.gateway.fixed).then(|| PortMemory::of(data, &config.gateway.listen));
+        let (listener, gateway) = bind_gateway(&config.gateway.listen, kept, notes).await?;
+        notes.extend(descriptors::note(althing_gateway::Limits::default().connections));
+        if let Some(base) = config.gateway.base()
+            && !access(config, gateway, data).is_guarded()
+        {
+            notes.push(format!(
+                "whoever reaches {base} may do everything here: a proxy on this machine looks like this machine; \
+                 `gateway.token`, or `althing token add NAME`, ends that"
+            ));
+        }
         let tls = config.gateway.tls.files().map(Tls::open).transpose();
         let tls = tls.map_err(|error| Failure::usage(format!("`gateway.tls`: {error}")))?.map(Arc::new);
         Ok(Faces { listener, gateway, tls, published, introducing: Introducing::none() })
@@ -71,16 +90,18 @@ impl Faces {
         let is_guarded = access.is_guarded();
         let router = althing_gateway::router(node.calls.clone(), node.key.clone(), access);
         let limits = althing_gateway::Limits::default().of_each_net(config.gateway.connections_per_net.into());
+        let limits = althing_gateway::Limits { connections: descriptors::connections(limits.connections), ..limits };
         let stop = node.stop.clone();
-        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        let is_encrypted = self.tls.is_some();
         let named = introduced_as(config, node);
         match self.tls {
             None => tokio::spawn(althing_gateway::serve(self.listener, router, limits, stop)),
             Some(tls) => tokio::spawn(althing_gateway::serve_tls(self.listener, router, limits, tls, stop)),
         };
         let (calls, key, gateway, all) = (node.calls.clone(), node.key.clone(), self.gateway, node.stop.clone());
+        let base = config.gateway.base();
         let open = move |address: SocketAddr, listener: TcpListener| {
-            let at = callable(scheme, gateway, address.ip());
+            let at = base.clone().or_else(|| callable(is_encrypted, gateway, address.ip()));
             let router = althing_gateway::introductions(calls.clone(), key.clone(), at, is_guarded);
             let router = althing_gateway::at_own_names(router, Access::at(address, named.clone()));
             let served = all.child_token();
@@ -98,7 +119,8 @@ fn access(config: &Config, gateway: SocketAddr, data: &Path) -> Access {
     // What is configured decides, whatever becomes of it; and beyond this machine nobody is its user without a proof.
     let asks_clients = !config.gateway.tls.client_ca.as_os_str().is_empty();
     let is_guarded = asks_clients || !config.gateway.oauth.issuer.is_empty() || !gateway.ip().is_loopback();
-    Access { is_guarded, token, users, ..Access::at(gateway, config.gateway.hosts.clone()) }
+    let (public, origins) = (config.gateway.base(), config.gateway.origins());
+    Access { is_guarded, token, users, public, origins, ..Access::at(gateway, config.gateway.hosts.clone()) }
 }
 
 /// The names by which strangers ask for introductions: the one that mDNS gives this node, and those of the operator.
@@ -107,35 +129,78 @@ fn introduced_as(config: &Config, node: &Node) -> Vec<String> {
     config.gateway.hosts.iter().cloned().chain([own]).collect()
 }
 
-/// Binds the gateway; if its port is taken, a free one, unless the port was set explicitly.
+/// The port that the gateway took when its own was taken. It is tried first at the next start: clients are configured with it.
+struct PortMemory {
+    file: PathBuf,
+    /// What `gateway.listen` was then: another one makes the port void.
+    listen: String,
+}
+
+impl PortMemory {
+    fn of(data: &Path, listen: &str) -> PortMemory {
+        PortMemory { file: data.join("gateway-port"), listen: listen.to_owned() }
+    }
+
+    fn read(&self) -> Option<u16> {
+        let text = read_text(&self.file, KEPT_BYTES_MAX).ok()?;
+        let (listen, port) = text.trim().split_once(' ')?;
+        port.parse().ok().filter(|port| listen == self.listen && *port != 0)
+    }
+
+    /// Keeps it. Without it the next start may take another one, which its note tells.
+    fn write(&self, port: u16) {
+        if let Err(error) = std::fs::write(&self.file, format!("{} {port}\n", self.listen)) {
+            tracing::warn!(%error, "the port of the gateway is not kept for the next start");
+        }
+    }
+}
+
+/// Binds the gateway: at the port that was kept, at its own, or at a free one; at its own alone where none may be kept.
 async fn bind_gateway(
     listen: &str,
-    fixed: bool,
+    kept: Option<PortMemory>,
     notes: &mut Vec<String>,
 ) -> Result<(TcpListener, SocketAddr), Failure> {
     let wanted: SocketAddr =
         listen.parse().map_err(|_| Failure::usage(format!("{listen:?} is not an address and a port")))?;
     let failed = |error: std::io::Error| Failure::failed(format!("the gateway cannot listen on {listen}: {error}"));
-    let listener = match TcpListener::bind(wanted).await {
-        Err(error) if error.kind() == std::io::ErrorKind::AddrInUse && !fixed => {
-            let listener = TcpListener::bind((wanted.ip(), 0)).await.map_err(failed)?;
-            let free = listener.local_addr().map_err(failed)?.port();
-            notes.push(format!("port {} is taken; the gateway listens on {free}", wanted.port()));
-            listener
+    let bound = |listener: TcpListener| listener.local_addr().map(|address| (listener, address)).map_err(failed);
+    if let Some(port) = kept.as_ref().and_then(PortMemory::read)
+        && let Ok(listener) = TcpListener::bind((wanted.ip(), port)).await
+    {
+        if wanted.port() != 0 {
+            notes.push(format!("the gateway listens on {port}, as at the last start; {FIXED}"));
         }
-        bound => bound.map_err(failed)?,
-    };
-    let address = listener.local_addr().map_err(failed)?;
-    Ok((listener, address))
+        return bound(listener);
+    }
+    match (TcpListener::bind(wanted).await, kept) {
+        (Err(error), Some(kept)) if error.kind() == ErrorKind::AddrInUse => {
+            let (listener, address) = bound(TcpListener::bind((wanted.ip(), 0)).await.map_err(failed)?)?;
+            kept.write(address.port());
+            notes.push(format!(
+                "port {} is taken; the gateway listens on {} from now on; {FIXED}",
+                wanted.port(),
+                address.port()
+            ));
+            Ok((listener, address))
+        }
+        (Ok(listener), Some(kept)) if wanted.port() == 0 => {
+            let (listener, address) = bound(listener)?;
+            kept.write(address.port());
+            Ok((listener, address))
+        }
+        (listener, _) => bound(listener.map_err(failed)?),
+    }
 }
 
 /// Where a stranger that connects to `here` can call the agents over HTTP.
-fn callable(scheme: &str, gateway: SocketAddr, here: IpAddr) -> Option<String> {
-    match gateway.ip() {
-        ip if ip.is_loopback() => None,
-        ip if ip.is_unspecified() => Some(format!("{scheme}://{}", SocketAddr::new(here, gateway.port()))),
-        _ => Some(format!("{scheme}://{gateway}")),
-    }
+fn callable(is_encrypted: bool, gateway: SocketAddr, here: IpAddr) -> Option<Base> {
+    let at = match gateway.ip() {
+        ip if ip.is_loopback() => return None,
+        ip if ip.is_unspecified() => SocketAddr::new(here, gateway.port()),
+        _ => gateway,
+    };
+    Some(Base::at(is_encrypted, &at.to_string()))
 }
 
 #[cfg(test)]
@@ -156,5 +221,30 @@ mod tests {
         let mut issued = Config::default();
         issued.gateway.oauth.issuer = "https://id.example".to_owned();
         assert!(is_guarded(&certified, here) && is_guarded(&issued, here));
+    }
+
+    /// N-14: clients are configured with the port that the first start chose.
+    #[tokio::test]
+    async fn a_port_that_was_chosen_once_stays() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let other = TcpListener::bind(("127.0.0.1", 0)).await.expect("a free port");
+        let listen = other.local_addr().expect("it listens").to_string();
+        let started = async |fixed: bool| {
+            let mut config = Config::default();
+            (config.gateway.listen, config.gateway.fixed) = (listen.clone(), fixed);
+            let mut notes = Vec::new();
+            Faces::bind(&config, folder.path(), &mut notes).await.map(|faces| (faces.gateway, notes))
+        };
+        let (first, notes) = started(false).await.expect("a free one");
+        assert!(notes[0].contains("is taken") && notes[0].contains("--gateway"), "{notes:?}");
+        let (second, notes) = started(false).await.expect("the same");
+        assert_eq!(second, first);
+        assert!(notes[0].contains("as at the last start"), "{notes:?}");
+        assert!(started(true).await.is_err(), "a port that was set is that one");
+        let held = TcpListener::bind(first).await.expect("it is free");
+        let (third, _) = started(false).await.expect("another free one");
+        assert_ne!(third, first);
+        drop(held);
+        assert_eq!(started(false).await.expect("the new one").0, third);
     }
 }

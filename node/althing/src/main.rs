@@ -4,6 +4,7 @@ mod args;
 mod commands;
 mod config;
 mod control_socket;
+mod descriptors;
 mod egress;
 mod exit;
 mod faces;

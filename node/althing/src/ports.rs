@@ -20,6 +20,7 @@ use althing_execution::tools::contract_gates;
 use althing_execution::{Builtins, Connect, Echo, Host, Scheduling};
 use althing_knowledge::Knowledge;
 use althing_libp2p::{Libp2pConfig, Libp2pNetwork};
+use althing_node::doctor::{loose_mode, loose_note};
 use althing_node::{
     Adopted, Execution, FAMILIES, GroupOrders, LanPort, Node, NodeConfig, Owner, Policies, Ports, RouterAgent, Secrets,
     Things, owner,
@@ -64,8 +65,8 @@ pub async fn open(at: &Paths, config: &Config, spans: Arc<SpanRing>) -> Result<O
     let (owner_changes, owner) = watch::channel(Owner::open(&at.owner, &clock, &entropy)?);
     let store = open_store(at)?;
     let key = owner::secret(&at.node_key(), &entropy)?;
-    let mut notes = Vec::new();
-    let mut faces = Faces::bind(config, &mut notes).await?;
+    let mut notes: Vec<String> = loose_mode(&at.data).map(loose_note).into_iter().collect();
+    let mut faces = Faces::bind(config, &at.data, &mut notes).await?;
     let network = listen(&key, config, &clock, &mut notes).await?;
     let execution = execute(at, config, &store, &clock, &entropy)?;
     let lan = join_lan(&key, network.as_ref(), config);

@@ -52,6 +52,10 @@ pub enum Refusal {
     DeadlineExceeded,
     /// Too much at once.
     Overloaded,
+    /// The node's disk has no room.
+    DiskFull,
+    /// The node's store takes no writes at present.
+    StoreStopped,
     /// Another node does what this one cannot; nothing was taken. The caller signs its call anew, for that node.
     Redirected {
         /// That node, which hosts the agent too.
@@ -96,6 +100,8 @@ impl Refusal {
             Refusal::AgentUnreachable,
             Refusal::DeadlineExceeded,
             Refusal::Overloaded,
+            Refusal::DiskFull,
+            Refusal::StoreStopped,
         ];
         let known = known.into_iter().find(|known| known.reason() == reason);
         known.unwrap_or_else(|| Refusal::OfNewerNode(reason.to_owned()))
@@ -125,6 +131,8 @@ impl Refusal {
             | Refusal::AgentUnreachable
             | Refusal::DeadlineExceeded
             | Refusal::Overloaded
+            | Refusal::DiskFull
+            | Refusal::StoreStopped
             | Refusal::Redirected { .. }
             | Refusal::OfNewerNode(_) => SERVER_ERROR,
         }
@@ -142,6 +150,8 @@ impl Refusal {
             Refusal::AgentUnreachable => "AGENT_UNREACHABLE",
             Refusal::DeadlineExceeded => "DEADLINE_EXCEEDED",
             Refusal::Overloaded => "OVERLOADED",
+            Refusal::DiskFull => "DISK_FULL",
+            Refusal::StoreStopped => "STORE_STOPPED",
             Refusal::Redirected { .. } => REDIRECTED,
             Refusal::OfNewerNode(reason) => reason,
             known => a2a::errors::error_reason(known.code()),
@@ -159,6 +169,8 @@ impl Refusal {
             | Refusal::AgentUnreachable
             | Refusal::DeadlineExceeded
             | Refusal::Overloaded
+            | Refusal::DiskFull
+            | Refusal::StoreStopped
             | Refusal::Redirected { .. }
             | Refusal::OfNewerNode(_) => ALTHING,
             _ => A2A,
@@ -317,7 +329,15 @@ impl OperationError {
     #[must_use]
     pub fn disk_full() -> OperationError {
         let message = "this node's disk is full and nothing was taken; its operator has to free space there";
-        OperationError::new(Refusal::Internal, message)
+        OperationError::new(Refusal::DiskFull, message)
+    }
+
+    /// This node's store takes no writes.
+    #[must_use]
+    pub fn store_stopped() -> OperationError {
+        let message = "this node's store takes no writes at present and nothing was taken; it is opened again by itself, so try again \
+                       in a moment; `althing doctor` there says why";
+        OperationError::new(Refusal::StoreStopped, message)
     }
 
     /// The agent does not answer this caller.

@@ -28,7 +28,7 @@ use crate::request::{CallMetadata, OperationRequest, Reply};
 use crate::tasks::first_response::{FirstResponse, Outcome};
 use crate::tasks::live::{LiveTask, too_many_listeners};
 use crate::tasks::store::Encoded;
-use crate::tasks::{Accepted, HostedAgent, TaskRunner, TaskStoreError, internal};
+use crate::tasks::{Accepted, AgentFigures, HostedAgent, TaskRunner, TaskStoreError, internal};
 
 /// Bytes of an answer beside the task in it.
 const WRAPPING: usize = 4 << 10;
@@ -123,6 +123,11 @@ impl Hosting {
     #[must_use]
     pub fn live_tasks(&self) -> usize {
         self.tasks().live().count()
+    }
+
+    /// What is counted of each agent's turns.
+    pub(crate) fn agent_figures(&self) -> BTreeMap<String, AgentFigures> {
+        self.tasks().figures().all()
     }
 
     /// Serves one operation of `caller`: the caller check, then the operation.

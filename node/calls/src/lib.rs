@@ -49,7 +49,7 @@ pub use remote::{REMOTE_TASKS, STALE};
 pub use request::{CallMetadata, CallRequest, Callee, OperationRequest, Reply};
 pub use reserve::{RESERVE, Reservation, ReservationError, ReservationService};
 pub use rpc_code::RpcCode;
-pub use tasks::{HostedAgent, TASK_SUMMARIES, TASKS, TaskStoreError};
+pub use tasks::{AgentFigures, DURATION_BOUNDS_S, HostedAgent, TASK_SUMMARIES, TASKS, TaskStoreError};
 pub use trace::Trace;
 
 /// Stream protocol of the A2A operations.

@@ -3,6 +3,7 @@
 
 mod asking;
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
@@ -28,6 +29,7 @@ use crate::operation::Operation;
 use crate::params::Params;
 use crate::remote::{Follower, Remote};
 use crate::request::{CallRequest, Callee, Reply};
+use crate::tasks::AgentFigures;
 use crate::trace::Trace;
 use crate::traced;
 
@@ -251,6 +253,7 @@ impl Calls {
             peers: communication.network().peers().len(),
             streams_refused: communication.refused(),
             live_tasks: hosting.live_tasks(),
+            agents: hosting.agent_figures(),
         }
     }
 
@@ -500,7 +503,7 @@ fn refusal(error: CallError) -> OperationError {
 }
 
 /// What a node counts.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Figures {
     /// Nodes with a connection.
     pub peers: usize,
@@ -508,6 +511,8 @@ pub struct Figures {
     pub streams_refused: u64,
     /// Turns that run.
     pub live_tasks: usize,
+    /// What is counted of the turns of each agent that runs here, or ran, by its name.
+    pub agents: BTreeMap<String, AgentFigures>,
 }
 
 /// A known agent, for listings.

@@ -81,9 +81,9 @@ impl Refusal {
             | Refusal::MessageIdReused => RpcCode::InvalidArgument,
             Refusal::MethodNotFound => RpcCode::Unimplemented,
             Refusal::CallerNotAllowed | Refusal::AgentRevoked => RpcCode::PermissionDenied,
-            Refusal::AgentUnreachable => RpcCode::Unavailable,
+            Refusal::AgentUnreachable | Refusal::StoreStopped => RpcCode::Unavailable,
             Refusal::DeadlineExceeded => RpcCode::DeadlineExceeded,
-            Refusal::Overloaded | Refusal::Redirected { .. } => RpcCode::ResourceExhausted,
+            Refusal::Overloaded | Refusal::DiskFull | Refusal::Redirected { .. } => RpcCode::ResourceExhausted,
             Refusal::Internal | Refusal::InvalidAgentResponse | Refusal::OfAgent(_) | Refusal::OfNewerNode(_) => {
                 RpcCode::Internal
             }

@@ -17,7 +17,7 @@ use althing_protocol::{Contract, digest, hex};
 use althing_td::{
     AgentFile, Callers, DESCRIPTION_CHARS_MAX, Demand, EXAMPLE_CHARS_MAX, EXAMPLES_MAX, MODES_MAX, NAME_CHARS_MAX,
     Place, RuntimeSpec, SKILL_ID_CHARS_MAX, SKILLS_MAX, Sandbox, Skill, TAG_CHARS_MAX, TAGS_MAX, TITLE_CHARS_MAX,
-    ToolServerSpec, VERSION_DEFAULT, is_hidden,
+    ToolServerSpec, VERSION_DEFAULT, visible,
 };
 use althing_things::{CardSignature, Entry, Found, Unrecognised, recognise};
 use serde_json::{Map, Value, json};
@@ -477,13 +477,20 @@ pub(crate) fn id(name: &str) -> String {
 
 /// One line without hidden characters, cut at the limit.
 pub(crate) fn line(words: &str, chars_max: usize) -> String {
-    text(words, "", usize::MAX).split_whitespace().collect::<Vec<_>>().join(" ").chars().take(chars_max).collect()
+    let line = text(words, "", usize::MAX).split_whitespace().collect::<Vec<_>>().join(" ");
+    cut(&line, chars_max)
 }
 
 /// A text without hidden characters, cut at the limit; the other one if nothing is left.
 pub(crate) fn text(words: &str, otherwise: &str, chars_max: usize) -> String {
-    let shown: String = words.chars().filter(|c| !is_hidden(*c)).take(chars_max).collect();
+    let shown = cut(words, chars_max);
     if shown.trim().is_empty() { otherwise.to_owned() } else { shown.trim().to_owned() }
+}
+
+/// The start of a text, without hidden characters. Looked through twice: a joiner at the end joins nothing any more.
+fn cut(words: &str, chars_max: usize) -> String {
+    let start: String = visible(words).take(chars_max).collect();
+    visible(&start).collect()
 }
 
 #[cfg(test)]

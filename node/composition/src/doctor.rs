@@ -6,6 +6,8 @@ mod gather;
 mod mesh;
 mod overhead;
 mod registries;
+mod storage;
+mod tool_lists;
 
 use std::collections::BTreeSet;
 
@@ -18,6 +20,8 @@ pub use overhead::overhead;
 pub use registries::RegistryHealth;
 use serde::Serialize;
 use serde_json::{Value, json};
+pub use storage::{Storage, loose_mode, loose_note};
+pub use tool_lists::tool_notes;
 
 /// What to do about tasks of a group that want the same resource.
 const DECIDE: &str = "members vote on it, or an owner decides, by the resource's rule (docs/groups.md)";
@@ -76,8 +80,10 @@ pub struct NodeStatus {
     pub containment: Vec<(String, Containment)>,
     /// Agents that run, and who may find them: `public`, `trusted`, `own` or `hidden`.
     pub agents: Vec<(String, String)>,
-    /// Why the data directory cannot be written, if so.
-    pub unwritable: Option<String>,
+    /// Agents, and what clients of MCP see of their tools that is not as their servers wrote it.
+    pub listed: Vec<(String, String)>,
+    /// Whether data can be written.
+    pub storage: Storage,
     /// The state of the owner's keys: `active`, `rotating`, `outdated` or `revoked`.
     pub owner_keys: String,
     /// Peers that refuse this node's messages, and why.
@@ -267,15 +273,8 @@ fn runtime(status: &NodeStatus, findings: &mut Vec<Finding>) {
         ));
     }
     contained(status, findings);
-    match &status.unwritable {
-        Some(why) => findings.push(wrong(
-            "L1",
-            format!("nothing can be written to the data directory: {why}"),
-            "free space on that disk, or give this user access to the directory; until then no task is accepted",
-        )),
-        None => findings
-            .push(fine("L1", format!("{} agents run, and the data directory can be written", status.agents.len()))),
-    }
+    tool_lists::judge(&status.listed, findings);
+    storage::judge(&status.storage, status.agents.len(), findings);
 }
 
 /// What programs reach.
@@ -581,7 +580,14 @@ mod tests {
                 "not contained: no reason; it reads",
             ),
             (NodeStatus { open_ports: vec!["slow".to_owned()], ..well() }, "L1", "every account here can call it"),
-            (NodeStatus { unwritable: Some("no space left".to_owned()), ..well() }, "L1", "no space left"),
+            (
+                NodeStatus {
+                    storage: Storage { unwritable: Some("no space left".to_owned()), ..Storage::default() },
+                    ..well()
+                },
+                "L1",
+                "no space left",
+            ),
             (NodeStatus { owner_keys: "outdated".to_owned(), ..well() }, "L2", "rotated away"),
             (NodeStatus { groups: vec![group(1, None)], ..well() }, "L5", "1 of 3 voters"),
             (

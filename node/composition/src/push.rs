@@ -19,6 +19,9 @@ const VALID_S: u64 = 300;
 /// What a receiver answers that takes no notifications any more.
 const GONE: u16 = 410;
 
+/// What a receiver answers that may take the same later: it was too slow, too early, or asked too often.
+const AGAIN: [u16; 3] = [408, 425, 429];
+
 /// Sends push notifications.
 pub(crate) struct Post {
     fetch: Fetch,
@@ -46,6 +49,8 @@ impl Post {
         match posted.map_err(|error| PostError::Failed(error.to_string()))? {
             200..300 => Ok(()),
             GONE => Err(PostError::Gone),
+            // What may be otherwise in a moment is no refusal.
+            status @ 400..500 if !AGAIN.contains(&status) => Err(PostError::Rejected(status)),
             status => Err(PostError::Failed(format!("it answered {status}"))),
         }
     }
@@ -65,13 +70,18 @@ fn claims(key: &SecretKey, url: &Url, notification: &Notification, now_s: u64) -
 }
 
 fn read(url: &str) -> Result<Url, PostError> {
-    Url::parse(url).map_err(|error| PostError::Refused(error.to_string()))
+    Url::parse(url).map_err(|_| PostError::Unfit("it is no address such as https://example.org/hook".to_owned()))
 }
 
 impl Postman for Post {
     fn permits<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<(), PostError>> {
-        async move { self.fetch.permits(&read(url)?).await.map_err(|error| PostError::Refused(error.to_string())) }
-            .boxed()
+        async move {
+            self.fetch.permits(&read(url)?).await.map_err(|error| match error {
+                FetchError::Url(why) => PostError::Unfit(why.to_owned()),
+                error => PostError::Refused(error.to_string()),
+            })
+        }
+        .boxed()
     }
 
     fn post(&self, notification: Notification) -> BoxFuture<'_, Result<(), PostError>> {

@@ -23,20 +23,20 @@ use a2a::parameters::name_activated;
 pub(crate) use a2a::parameters::trace;
 use a2a::{card, jsonrpc, rest, schemas};
 use althing_calls::Calls;
-use althing_edge::{Guard, authenticate, host, host_and_origin, problem};
+use althing_edge::{Guard, METADATA, authenticate, host, host_and_origin, problem};
 use althing_protocol::SecretKey;
 use axum::Router;
-use axum::extract::State;
-use axum::http::Method;
-use axum::middleware;
+use axum::extract::{Request, State};
+use axum::http::{Method, Uri};
+use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Json, Response};
 use routes::{Answer, Route, Routes, Served, Tag};
 use serde_json::{Value, json};
 
 pub use althing_calls::is_user_name;
 pub use althing_edge::{
-    Access, Issuer, IssuerConfig, Limits, NoScope, Publications, Scope, Tls, TlsError, TlsFiles, User, Users,
-    at_own_names, serve, serve_tls,
+    Access, Base, BaseError, Issuer, IssuerConfig, Limits, NoScope, OriginError, Publications, Scope, Tls, TlsError,
+    TlsFiles, User, Users, at_own_names, origin_of, serve, serve_tls,
 };
 pub use wot::{introductions, paths};
 
@@ -155,17 +155,45 @@ pub fn router(calls: Calls, key: SecretKey, access: Access) -> Router {
     let guarded =
         guarded().split().0.merge(others).layer(middleware::from_fn_with_state(guard(access.clone()), authenticate));
     let guarded = guarded.layer(middleware::from_fn(name_activated));
-    Router::new()
+    let prefix: Arc<str> = access.prefix().into();
+    let router = Router::new()
         .merge(about::open().split().0)
         .merge(guarded)
         .fallback(missing)
         .layer(middleware::from_fn_with_state(access, host_and_origin))
-        .with_state(gateway)
+        .with_state(gateway);
+    if prefix.is_empty() {
+        return router;
+    }
+    // Some proxies take the path of this gateway off before they pass a request on, and some do not.
+    Router::new().fallback_service(router).layer(middleware::from_fn_with_state(prefix, without_prefix))
+}
+
+/// Takes off what the world puts before the paths of this gateway.
+async fn without_prefix(State(prefix): State<Arc<str>>, mut request: Request, next: Next) -> Response {
+    if let Some(uri) = stripped(request.uri(), &prefix) {
+        *request.uri_mut() = uri;
+    }
+    next.run(request).await
+}
+
+/// An address without that path, if it has it. The metadata of what is there stands before it (RFC 9728 §3.1).
+fn stripped(uri: &Uri, prefix: &str) -> Option<Uri> {
+    let (lead, rest) = match uri.path().strip_prefix(METADATA) {
+        Some(rest) => (METADATA, rest),
+        None => ("", uri.path()),
+    };
+    let rest = rest.strip_prefix(prefix).filter(|rest| rest.is_empty() || rest.starts_with('/'))?;
+    let rest = if lead.is_empty() && rest.is_empty() { "/" } else { rest };
+    let query = uri.query().map_or_else(String::new, |query| format!("?{query}"));
+    let mut parts = uri.clone().into_parts();
+    parts.path_and_query = Some(format!("{lead}{rest}{query}").parse().ok()?);
+    Uri::from_parts(parts).ok()
 }
 
 /// Every agent of the mesh that this node knows, with the address of its card.
 async fn agents(State(gateway): State<Arc<Gateway>>, headers: axum::http::HeaderMap) -> Response {
-    let (host, scheme) = (host(&headers).unwrap_or_default(), gateway.access.scheme());
+    let base = gateway.access.base(host(&headers).unwrap_or_default());
     let found = gateway.calls.known(AGENTS_MAX);
     let list = found.iter().map(|known| {
         let id = known.agent.to_string();
@@ -175,7 +203,7 @@ async fn agents(State(gateway): State<Arc<Gateway>>, headers: axum::http::Header
             "title": known.title,
             "containment": known.contained,
             "node": known.node.did(),
-            "card": format!("{scheme}://{host}/a2a/{id}/.well-known/agent-card.json"),
+            "card": format!("{base}/a2a/{id}/.well-known/agent-card.json"),
         })
     });
     Json(json!({ "agents": list.collect::<Vec<_>>() })).into_response()
@@ -192,6 +220,25 @@ async fn missing(uri: axum::http::Uri) -> Response {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_path_that_the_world_puts_before_is_taken_off_once() {
+        let of = |uri: &str| stripped(&uri.parse().expect("a URI"), "/mesh").map(|uri| uri.to_string());
+        for (uri, without) in [
+            ("/mesh", Some("/")),
+            ("/mesh/", Some("/")),
+            ("/mesh/mcp?agents=mesh", Some("/mcp?agents=mesh")),
+            ("/mesh/mesh/x", Some("/mesh/x")),
+            ("http://host/mesh/agents", Some("http://host/agents")),
+            ("/.well-known/oauth-protected-resource/mesh/mcp", Some("/.well-known/oauth-protected-resource/mcp")),
+            ("/.well-known/oauth-protected-resource/mesh", Some("/.well-known/oauth-protected-resource")),
+            ("/meshed/mcp", None),
+            ("/mcp", None),
+            ("/.well-known/oauth-protected-resource/mcp", None),
+        ] {
+            assert_eq!(of(uri).as_deref(), without, "{uri}");
+        }
+    }
 
     #[test]
     fn a_route_needs_what_the_table_says_and_an_unknown_one_what_calls_do() {

@@ -46,6 +46,12 @@ pub(crate) fn current() -> CallContext {
     CALL_CONTEXT.try_with(CallContext::clone).unwrap_or_default()
 }
 
+/// On whose behalf the turn that runs here is, the origin first; nobody outside turns.
+#[must_use]
+pub fn current_principals() -> Arc<[String]> {
+    current().principals
+}
+
 /// The lease of the turn that runs here; none outside turns, and in those that are for no task of a group.
 #[must_use]
 pub fn current_lease() -> Option<Lease> {

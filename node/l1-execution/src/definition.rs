@@ -6,10 +6,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use althing_protocol::{digest, hex};
-use althing_td::is_hidden;
+use althing_td::{hidden_in, is_hidden};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::schema::as_sets;
+
+/// The members of a definition that are JSON Schemas.
+const SCHEMAS: [&str; 2] = ["inputSchema", "outputSchema"];
 /// The longest definition, bytes of canonical JSON: it is stored, and sent to models with every request.
 pub const DEFINITION_BYTES_MAX: usize = 64 << 10;
 /// All pinned definitions of one agent, bytes of canonical JSON; they are one row of the node's store.
@@ -57,6 +61,8 @@ pub struct Difference {
 pub enum Unfit {
     /// It is not the tool that was bound.
     Changed(Vec<Difference>),
+    /// It is not the tool that was bound, and another one with each listing.
+    Unsteady(Vec<Difference>),
     /// It did not exist when the agent was bound.
     Unbound,
     /// It has hidden characters, or is too long.
@@ -68,7 +74,7 @@ impl Unfit {
     #[must_use]
     pub fn reason(&self) -> &'static str {
         match self {
-            Unfit::Changed(_) | Unfit::Unbound => "TOOL_CHANGED",
+            Unfit::Changed(_) | Unfit::Unsteady(_) | Unfit::Unbound => "TOOL_CHANGED",
             Unfit::Refused(_) => "TOOL_REFUSED",
         }
     }
@@ -78,9 +84,12 @@ impl Unfit {
     pub fn brief(&self) -> String {
         match self {
             Unfit::Changed(differences) => {
-                let fields: Vec<&str> = differences.iter().map(|one| one.field.as_str()).collect();
-                format!("its definition is not the one that was bound ({})", fields.join(", "))
+                format!("its definition is not the one that was bound ({})", fields(differences))
             }
+            Unfit::Unsteady(differences) => format!(
+                "its definition changes with each listing ({}); its author must leave out what changes, such as the time",
+                fields(differences)
+            ),
             Unfit::Unbound => "it was not there when the agent was bound".to_owned(),
             Unfit::Refused(why) => why.clone(),
         }
@@ -90,10 +99,15 @@ impl Unfit {
     #[must_use]
     pub fn differences(&self) -> &[Difference] {
         match self {
-            Unfit::Changed(differences) => differences,
+            Unfit::Changed(differences) | Unfit::Unsteady(differences) => differences,
             Unfit::Unbound | Unfit::Refused(_) => &[],
         }
     }
+}
+
+/// The names of the members that differ.
+fn fields(differences: &[Difference]) -> String {
+    differences.iter().map(|one| one.field.as_str()).collect::<Vec<_>>().join(", ")
 }
 
 impl Definition {
@@ -146,6 +160,23 @@ impl Definition {
         }
     }
 
+    /// All of it, for comparison only: what is a set in a schema has one order. The order in which a server writes sets down
+    /// means nothing, and may be another one with each of its starts.
+    fn compared(&self) -> Value {
+        let mut whole = self.whole();
+        for member in SCHEMAS {
+            if let Some(schema) = whole.get_mut(member) {
+                as_sets(schema);
+            }
+        }
+        whole
+    }
+
+    /// SHA-256 of what is compared.
+    pub(crate) fn compared_hash(&self) -> String {
+        hash(&self.compared())
+    }
+
     /// Checks that it is the pinned one.
     ///
     /// # Errors
@@ -153,15 +184,15 @@ impl Definition {
     pub fn check_pin(&self, pinned: Option<&Definition>) -> Result<(), Unfit> {
         match pinned {
             None => Err(Unfit::Unbound),
-            Some(pinned) if pinned.hash() == self.hash() => Ok(()),
+            Some(pinned) if pinned == self || pinned.compared_hash() == self.compared_hash() => Ok(()),
             Some(pinned) => Err(Unfit::Changed(pinned.differences(self))),
         }
     }
 
-    /// The members that differ in `now`.
+    /// The members that differ in `now`; the order of what is a set is no difference.
     #[must_use]
     pub fn differences(&self, now: &Definition) -> Vec<Difference> {
-        let (old, new) = (self.whole(), now.whole());
+        let (old, new) = (self.compared(), now.compared());
         let keys = |value: &Value| value.as_object().map(|all| all.keys().cloned().collect::<BTreeSet<String>>());
         let fields: BTreeSet<String> = keys(&old).into_iter().chain(keys(&new)).flatten().collect();
         let differs = |field: &String| {
@@ -180,18 +211,18 @@ impl Definition {
 fn hidden(whole: &Value) -> Option<(String, char)> {
     let members = whole.as_object()?;
     members.iter().find_map(|(name, value)| {
-        let c = name.chars().find(|c| is_hidden(*c)).or_else(|| hidden_in(value))?;
+        let c = hidden_in(name).or_else(|| hidden_within(value))?;
         Some((escaped(name.chars().take(FIELD_CHARS_MAX)), c))
     })
 }
 
 /// The depth of values is bounded by their parser.
-fn hidden_in(value: &Value) -> Option<char> {
+fn hidden_within(value: &Value) -> Option<char> {
     match value {
-        Value::String(text) => text.chars().find(|c| is_hidden(*c)),
-        Value::Array(items) => items.iter().find_map(hidden_in),
+        Value::String(text) => hidden_in(text),
+        Value::Array(items) => items.iter().find_map(hidden_within),
         Value::Object(members) => {
-            members.iter().find_map(|(name, value)| name.chars().find(|c| is_hidden(*c)).or_else(|| hidden_in(value)))
+            members.iter().find_map(|(name, value)| hidden_in(name).or_else(|| hidden_within(value)))
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => None,
     }
@@ -313,8 +344,38 @@ mod tests {
     }
 
     #[test]
+    fn the_order_of_a_set_in_a_schema_does_not_count_and_that_of_a_list_does() {
+        let tool = |required: Value, values: Value, first: Value| {
+            let properties = json!({ "mode": { "type": ["string", "null"], "enum": values, "default": ["x", "y"] } });
+            let prefix = json!({ "type": "array", "prefixItems": first });
+            let mut tool = full();
+            tool["inputSchema"] = json!({ "type": "object", "required": required, "properties": properties });
+            tool["outputSchema"] = json!({ "type": "object", "properties": { "rows": prefix } });
+            read(&tool)
+        };
+        let columns = json!([{ "type": "string" }, { "type": "number" }]);
+        let bound = tool(json!(["mode", "other"]), json!(["fast", "slow"]), columns.clone());
+        let same = tool(json!(["other", "mode"]), json!(["slow", "fast"]), columns.clone());
+        assert_ne!(bound.hash(), same.hash(), "it is written otherwise");
+        assert_eq!((same.check_pin(Some(&bound)), bound.differences(&same)), (Ok(()), Vec::new()));
+        let turned = json!([{ "type": "number" }, { "type": "string" }]);
+        for other in [
+            tool(json!(["mode"]), json!(["fast", "slow"]), columns.clone()),
+            tool(json!(["mode", "other"]), json!(["fast", "slower"]), columns),
+            tool(json!(["mode", "other"]), json!(["fast", "slow"]), turned),
+        ] {
+            assert!(matches!(other.check_pin(Some(&bound)), Err(Unfit::Changed(_))), "{other:?}");
+        }
+    }
+
+    #[test]
     fn what_hides_a_character_anywhere_is_refused() {
         assert_eq!(read(&full()).check(), Ok(()));
+        for written in ["\u{1f469}\u{200d}\u{1f52c}", "\u{6cc}\u{200c}\u{62e}", "\u{915}\u{94d}\u{200d}\u{937}"] {
+            let mut tool = full();
+            tool["description"] = json!(format!("Looks {written}."));
+            assert_eq!(read(&tool).check(), Ok(()), "{written}");
+        }
         let places: [fn(&mut Value, String); 5] = [
             |tool, text| tool["description"] = json!(text),
             |tool, text| tool["title"] = json!(text),

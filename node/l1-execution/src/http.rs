@@ -30,7 +30,20 @@ pub fn client(url: &str, connect_timeout: Duration) -> Result<reqwest::Client, S
 /// # Errors
 /// The reason, for people.
 pub fn client_to(url: &str, leads_to: &[Place], connect_timeout: Duration) -> Result<reqwest::Client, String> {
-    let mut builder = reqwest::Client::builder().redirect(Policy::none()).connect_timeout(connect_timeout);
+    client_with(url, leads_to, connect_timeout, Policy::none())
+}
+
+/// [`client_to`], which does that with redirects; it must follow none to another origin, where a secret would be sent too.
+///
+/// # Errors
+/// The reason, for people.
+pub fn client_with(
+    url: &str,
+    leads_to: &[Place],
+    connect_timeout: Duration,
+    redirects: Policy,
+) -> Result<reqwest::Client, String> {
+    let mut builder = reqwest::Client::builder().redirect(redirects).connect_timeout(connect_timeout);
     if !url.starts_with("https://") {
         builder = builder.no_proxy();
     }

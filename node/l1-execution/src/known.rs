@@ -12,6 +12,17 @@ const JOINT: &str = "__";
 /// Unfit tools of one agent that are remembered: a server may list new ones each time. Those beyond are not called either.
 pub(crate) const UNFIT_MAX: usize = 4_096;
 
+/// Listings in a row with another definition each, after which a tool is unsteady.
+const TURNS_MAX: u32 = 2;
+
+/// How often the definition of a tool that is suspended was another one.
+#[derive(Debug, Default)]
+struct Turns {
+    /// The hash of the last one.
+    last: String,
+    count: u32,
+}
+
 /// The tools of one agent.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
@@ -19,8 +30,10 @@ pub(crate) struct Known {
     pins: Option<Pins>,
     /// Of the last listing, may be called.
     fit: Pins,
-    /// Of any listing, may not be called until the agent is bound again.
+    /// May not be called until their servers list them as they were bound.
     unfit: BTreeMap<String, Unfit>,
+    /// Of those among them that are not as they were bound.
+    turns: BTreeMap<String, Turns>,
     /// Pinned tools that their server listed no more when it answered last.
     gone: BTreeSet<String>,
     /// The version of each server's last listing.
@@ -50,46 +63,99 @@ impl Known {
         names.filter_map(|name| Some((name.to_owned(), self.fit.get(name)?.clone()))).collect()
     }
 
-    /// Takes a listing; `may` tells which tools the gate allows. Gives the tools that became unfit.
+    /// Takes a listing: its tools, and those that were left out of it with the reasons; `may` tells which tools the gate
+    /// allows. Gives the tools that became unfit.
     pub fn take(
         &mut self,
         server: &str,
         is_own: bool,
-        listed: Vec<Definition>,
+        (listed, left_out): (Vec<Definition>, Vec<(String, String)>),
         may: impl Fn(&str) -> bool,
     ) -> Vec<(String, Unfit)> {
         self.silent(server);
         self.note_gone(server, &listed);
-        let mut new = Vec::new();
+        let mut judged: BTreeMap<String, Result<Definition, Unfit>> = BTreeMap::new();
         for tool in listed {
             let name = format!("{server}/{}", tool.name);
             // An endpoint would refuse the whole request because of such a name.
             if !is_model_name(&model_name(&name)) {
                 continue;
             }
-            match self.judge(&name, &tool, is_own, &may) {
-                Ok(()) => drop(self.fit.insert(name, tool)),
-                Err(_) if self.unfit.contains_key(&name) || self.unfit.len() >= UNFIT_MAX => {}
+            let verdict = self.judge(&name, tool, is_own, &may);
+            // Of two with one name the worse counts.
+            if judged.get(&name).is_none_or(Result::is_ok) {
+                judged.insert(name, verdict);
+            }
+        }
+        for (tool, why) in left_out {
+            let name = format!("{server}/{tool}");
+            if may(&name) {
+                let unfit = || Err(Unfit::Refused(format!("its description cannot be read: {why}")));
+                judged.entry(name).or_insert_with(unfit);
+            }
+        }
+        self.note(judged)
+    }
+
+    /// Notes what became of the tools of a server; gives those that became unfit.
+    fn note(&mut self, judged: BTreeMap<String, Result<Definition, Unfit>>) -> Vec<(String, Unfit)> {
+        // What a server lists no more stays suspended: it may come back as anything.
+        let is_over = |name: &String| judged.get(name).is_some_and(Result::is_ok);
+        self.turns.retain(|name, _| !is_over(name));
+        let mut before: BTreeSet<String> = self.unfit.keys().cloned().collect();
+        self.unfit.retain(|name, _| !is_over(name));
+        let mut new = Vec::new();
+        for (name, verdict) in judged {
+            match verdict {
+                Ok(tool) => drop(self.fit.insert(name, tool)),
+                // Those beyond are not called either.
+                Err(_) if !self.unfit.contains_key(&name) && self.unfit.len() >= UNFIT_MAX => {}
                 Err(unfit) => {
-                    self.unfit.insert(name.clone(), unfit.clone());
-                    new.push((name, unfit));
+                    if before.insert(name.clone()) {
+                        new.push((name.clone(), unfit.clone()));
+                    }
+                    self.unfit.insert(name, unfit);
                 }
             }
         }
-        let unfit = &self.unfit;
-        self.fit.retain(|tool, _| !unfit.contains_key(tool));
         new
     }
 
-    fn judge(&self, name: &str, tool: &Definition, is_own: bool, may: &impl Fn(&str) -> bool) -> Result<(), Unfit> {
-        if let Some(pins) = self.pins.as_ref().filter(|_| !is_own) {
-            let pinned = pins.get(name);
-            // Tools that the gate denies were not bound.
-            if pinned.is_some() || may(name) {
-                tool.check_pin(pinned)?;
-            }
+    /// The tool as it may be called: where it is bound, as it was bound, since the order of what is a set may differ.
+    fn judge(
+        &mut self,
+        name: &str,
+        tool: Definition,
+        is_own: bool,
+        may: &impl Fn(&str) -> bool,
+    ) -> Result<Definition, Unfit> {
+        let Some(pins) = self.pins.as_ref().filter(|_| !is_own) else { return tool.check().map(|()| tool) };
+        let pinned = pins.get(name).cloned();
+        // Tools that the gate denies were not bound.
+        if pinned.is_none() && !may(name) {
+            return tool.check().map(|()| tool);
         }
-        tool.check()
+        if let Err(unfit) = tool.check_pin(pinned.as_ref()) {
+            // What may not be called in any case could not be bound.
+            if unfit == Unfit::Unbound {
+                tool.check()?;
+            }
+            return Err(self.steadiness(name, &tool, unfit));
+        }
+        tool.check().map(|()| pinned.unwrap_or(tool))
+    }
+
+    /// Whether a changed tool is another one with each listing.
+    fn steadiness(&mut self, name: &str, tool: &Definition, unfit: Unfit) -> Unfit {
+        let Unfit::Changed(differences) = unfit else { return unfit };
+        // Only tools that are bound are counted, and these are few.
+        let turns = self.turns.entry(name.to_owned()).or_default();
+        let now = tool.compared_hash();
+        if turns.last != now {
+            turns.count = turns.count.saturating_add(1);
+            turns.last = now;
+        }
+        if turns.count >= TURNS_MAX { Unfit::Unsteady(differences) } else { Unfit::Changed(differences) }
     }
 
     fn note_gone(&mut self, server: &str, listed: &[Definition]) {
@@ -112,6 +178,13 @@ impl Known {
         })
     }
 
+    /// The pinned tools and those of the last listings, which were not unfit then: what may be asked for.
+    pub fn callable(&self) -> Pins {
+        let pinned = self.pins.iter().flatten();
+        let all = pinned.chain(&self.fit).filter(|(name, _)| !self.unfit.contains_key(*name));
+        all.map(|(name, tool)| (name.clone(), tool.clone())).collect()
+    }
+
     /// Notes which version of its tools a server listed last.
     pub fn note_version(&mut self, server: &str, version: u64) {
         self.versions.insert(server.to_owned(), version);
@@ -123,7 +196,7 @@ impl Known {
 
     /// Forgets the listing of a server that does not answer.
     pub fn silent(&mut self, server: &str) {
-        self.fit.retain(|tool, _| tool.split_once('/').is_none_or(|(of, _)| of != server));
+        self.fit.retain(|tool, _| !is_of(tool, server));
     }
 
     /// The hash of the expected definition: the pinned one, else the listed one.
@@ -139,6 +212,11 @@ impl Known {
             None => Ok(self.fit.get(name).map(Definition::hash)),
         }
     }
+}
+
+/// Whether a tool is of that server.
+fn is_of(tool: &str, server: &str) -> bool {
+    tool.split_once('/').is_some_and(|(of, _)| of == server)
 }
 
 /// The name of a tool for models.

@@ -28,6 +28,12 @@ use crate::{Agent, AgentError, AgentState, Output, Turn};
 
 /// The A2A extension by which requests of MCP are relayed.
 const RELAY: &str = "https://althing.dev/ext/mcp/v1";
+/// What a client of MCP can do, as its server is told of it.
+const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+/// The version of MCP that it speaks.
+const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+/// The first version without sessions.
+const SESSIONLESS: &str = "2026-07-28";
 /// Notifications of progress of one call that wait.
 const TOLD: usize = 16;
 /// Tools that a refusal names.
@@ -86,13 +92,16 @@ impl Agent for ToolAgent {
             if is_relayed(&turn) {
                 return self.relay(&turn.message.parts, &out).await;
             }
-            let listed = self.tools.listed().await;
-            self.check_state()?;
-            let asked = asked(&turn.message.parts, &listed).map_err(AgentError::Rejected)?;
+            let (name, asked) = self.asked(&turn.message.parts).await?;
             let arguments = Value::Object(asked.arguments).to_string();
-            let name = listed.iter().find(|(_, tool)| tool.name == asked.tool).map(|(name, _)| name);
-            let (outcome, _) = self.tools.invoke(name.unwrap_or(&asked.tool), &arguments).await;
-            let result = outcome.map_err(|error| AgentError::Failed(error.to_string()))?;
+            let (outcome, _) = self.tools.invoke(&name, &arguments).await;
+            let result = match outcome {
+                Ok(result) => result,
+                Err(error) => {
+                    self.check_state(false)?;
+                    return Err(AgentError::Failed(error.to_string()));
+                }
+            };
             done(&result)?;
             out.put(made(asked.tool, parts(&result), None)).await
         })
@@ -100,12 +109,43 @@ impl Agent for ToolAgent {
 }
 
 impl ToolAgent {
-    /// Refuses a call while a server that is watched does not answer, or is not what was agreed to. The reason names an
-    /// address, which only the operator may see.
-    fn check_state(&self) -> Result<(), AgentError> {
+    /// The tool that a message calls, by its whole name, and its call. The servers are listed only if nothing that is known fits:
+    /// the call lists the tool's server anyway.
+    async fn asked(&self, parts: &[Part]) -> Result<(String, Asked), AgentError> {
+        let known = self.tools.callable();
+        if let Ok(asked) = asked(parts, &known)
+            && let Some(name) = self.named(&asked.tool, &known)
+        {
+            return Ok((name, asked));
+        }
+        let listed = self.tools.listed().await;
+        // Tools that are bound are called all the same: their server may answer by then.
+        self.check_state(!self.tools.definitions().is_empty())?;
+        // Of a tool that is suspended the call says why.
+        let found = asked(parts, &listed).or_else(|why| written(parts).ok().flatten().ok_or(why));
+        let whole = |asked: Asked| self.named(&asked.tool, &listed).map(|name| (name, asked));
+        let unknown = |why: String| AgentError::Rejected(why + &self.suspended());
+        match found {
+            Ok(asked) => whole(asked).ok_or_else(|| unknown(names(&listed))),
+            Err(why) => Err(unknown(why)),
+        }
+    }
+
+    /// The tools that are suspended, and why, as it follows the names of the others.
+    fn suspended(&self) -> String {
+        let all = self.tools.bound().into_iter().filter_map(|tool| {
+            let why = tool.suspended?;
+            Some(format!("; {:?} is suspended: {why}", tool.definition.name))
+        });
+        all.take(NAMED_MAX).collect()
+    }
+
+    /// Refuses a call while a server that is watched is not what was agreed to, or does not answer, unless that is for the call
+    /// to find out. The reason names an address, which only the operator may see.
+    fn check_state(&self, may_be_away: bool) -> Result<(), AgentError> {
         let why = match self.tools.state() {
             AgentState::Suspended { .. } => "it shows another description than the one that was adopted",
-            AgentState::Unreachable { .. } if self.tools.definitions().is_empty() => "it does not answer",
+            AgentState::Unreachable { .. } if !may_be_away => "it does not answer",
             _ => return Ok(()),
         };
         Err(AgentError::Failed(format!("{why}, and `ps` on its node says more")))
@@ -160,19 +200,33 @@ impl ToolAgent {
         });
         let data = data.ok_or_else(|| AgentError::Rejected("a data part has the request of MCP".to_owned()))?;
         let request = Request::deserialize(data).map_err(|error| AgentError::Rejected(error.to_string()))?;
-        let mut listed = self.tools.listed().await;
-        listed.retain(|name, _| self.exposes(&real_name(name)));
+        let exposed = |mut tools: BTreeMap<String, Definition>| {
+            tools.retain(|name, _| self.exposes(&real_name(name)));
+            tools
+        };
         let result = match request {
-            Request::List => json!({ "tools": listed.values().map(Definition::whole).collect::<Vec<_>>() }),
+            Request::List => {
+                let listed = exposed(self.tools.listed().await);
+                json!({ "tools": listed.values().map(Definition::whole).collect::<Vec<_>>() })
+            }
             Request::Call(call) => {
                 let Call { name, arguments, relayed, meta } = *call;
-                let unknown = || AgentError::Rejected(format!("there is no tool {name:?}"));
-                let tool = self.named(&name, &listed).ok_or_else(unknown)?;
+                let tool = match self.named(&name, &exposed(self.tools.callable())) {
+                    Some(tool) => tool,
+                    None => {
+                        let unknown = || AgentError::Rejected(format!("there is no tool {name:?}"));
+                        self.named(&name, &exposed(self.tools.listed().await)).ok_or_else(unknown)?
+                    }
+                };
                 let arguments = Value::Object(arguments).to_string();
                 let (sender, told) = mpsc::channel(TOLD);
                 let progress =
                     if meta.contains_key("progressToken") { Progress::to(sender) } else { Progress::default() };
-                let call = Relayed { progress, ..relayed }.call(self.tools.invoke(&tool, &arguments));
+                let may_be_asked = meta.get(CAPABILITIES).is_some_and(has_forms);
+                let version = meta.get(VERSION).and_then(Value::as_str);
+                let has_session = version.is_some_and(|version| version < SESSIONLESS);
+                let relayed = Relayed { progress, may_be_asked, has_session, ..relayed };
+                let call = relayed.call(self.tools.invoke(&tool, &arguments));
                 let (outcome, _) = told_until(told, out, call).await?;
                 outcome.map_err(|error| AgentError::Failed(error.to_string()))?
             }
@@ -183,23 +237,34 @@ impl ToolAgent {
     }
 }
 
-/// Passes on how far a call is, until it ends.
+/// Whether a client can show its user a form (elicitation). Before there were other ways, an empty object said so.
+fn has_forms(capabilities: &Value) -> bool {
+    capabilities["elicitation"].as_object().is_some_and(|ways| ways.is_empty() || ways.contains_key("form"))
+}
+
+/// Passes on how far a call is, until it ends; all that it told comes before the end.
 async fn told_until<T>(
     mut told: mpsc::Receiver<Value>,
     out: &Output,
     call: impl Future<Output = T>,
 ) -> Result<T, AgentError> {
     tokio::pin!(call);
-    loop {
+    let done = loop {
         tokio::select! {
             biased;
-            Some(progress) = told.recv() => {
-                let metadata = Metadata::from_iter([(RELAY.to_owned(), progress)]);
-                out.put(Made::Status(TaskState::Working, None).annotated(Some(metadata))).await?;
-            }
-            done = &mut call => return Ok(done),
+            Some(progress) = told.recv() => tell(out, progress).await?,
+            done = &mut call => break done,
         }
+    };
+    while let Ok(progress) = told.try_recv() {
+        tell(out, progress).await?;
     }
+    Ok(done)
+}
+
+async fn tell(out: &Output, progress: Value) -> Result<(), AgentError> {
+    let metadata = Metadata::from_iter([(RELAY.to_owned(), progress)]);
+    out.put(Made::Status(TaskState::Working, None).annotated(Some(metadata))).await
 }
 
 /// Whether the tool did its work, or its server asks for more.
@@ -225,27 +290,38 @@ fn made(name: String, parts: Vec<Part>, extensions: Option<Vec<String>>) -> Made
     Made::Artifact { artifact, append: false, last: true }
 }
 
-/// The tool that a message calls; or what it should have said.
-fn asked(parts: &[Part], listed: &BTreeMap<String, Definition>) -> Result<Asked, String> {
+/// What a message names in its data, or in a text that is such data; none if it is other text.
+fn written(parts: &[Part]) -> Result<Option<Asked>, String> {
     let data = parts.iter().find_map(|part| match &part.content {
         PartContent::Data(value) => Some(value.clone()),
         _ => None,
     });
-    let text: Vec<&str> = parts.iter().filter_map(Part::as_text).collect();
-    let text = text.join("\n");
-    let written = data.or_else(|| serde_json::from_str(&text).ok().filter(Value::is_object));
-    let names = || {
-        let names: Vec<&str> = listed.values().map(|tool| tool.name.as_str()).take(NAMED_MAX).collect();
-        format!("write {{\"tool\": NAME, \"arguments\": {{...}}}}; its tools are {}", names.join(", "))
-    };
-    if let Some(written) = written {
-        let asked = Asked::deserialize(written).map_err(|error| format!("{error}; {}", names()))?;
+    let written = data.or_else(|| serde_json::from_str(&words(parts)).ok().filter(Value::is_object));
+    written.map(|written| Asked::deserialize(written).map_err(|error| error.to_string())).transpose()
+}
+
+fn words(parts: &[Part]) -> String {
+    let texts: Vec<&str> = parts.iter().filter_map(Part::as_text).collect();
+    texts.join("\n")
+}
+
+/// How a call is written, and the names of the tools.
+fn names(listed: &BTreeMap<String, Definition>) -> String {
+    let names: Vec<&str> = listed.values().map(|tool| tool.name.as_str()).take(NAMED_MAX).collect();
+    let names = if names.is_empty() { "none at present".to_owned() } else { names.join(", ") };
+    format!("write {{\"tool\": NAME, \"arguments\": {{...}}}}; its tools are {names}")
+}
+
+/// The tool that a message calls; or what it should have said.
+fn asked(parts: &[Part], listed: &BTreeMap<String, Definition>) -> Result<Asked, String> {
+    if let Some(asked) = written(parts).map_err(|error| format!("{error}; {}", names(listed)))? {
         let is_known = listed.values().any(|tool| tool.name == asked.tool);
-        return is_known.then_some(asked).ok_or_else(names);
+        return is_known.then_some(asked).ok_or_else(|| names(listed));
     }
+    let text = words(parts);
     let mut all = listed.values();
     let only = all.next().filter(|_| all.next().is_none()).and_then(|tool| Some((tool, only_text(tool)?)));
-    let (tool, argument) = only.filter(|_| !text.is_empty()).ok_or_else(names)?;
+    let (tool, argument) = only.filter(|_| !text.is_empty()).ok_or_else(|| names(listed))?;
     Ok(Asked { tool: tool.name.clone(), arguments: Map::from_iter([(argument, json!(text))]) })
 }
 
@@ -345,6 +421,37 @@ mod tests {
         );
         assert_eq!(relayed.input_responses, json!({ "a": 1 }).as_object().cloned());
         assert!(request(json!({ "method": "prompts/list" })).is_err());
+    }
+
+    #[tokio::test]
+    async fn all_progress_that_was_told_comes_in_order_before_the_end() {
+        let (out, mut outputs) = Output::channel();
+        let (sender, told) = mpsc::channel(TOLD);
+        // Told and done at once, without a pause in which somebody could listen.
+        let call = async move {
+            for step in 0..10 {
+                Progress::to(sender.clone()).tell(json!({ "progress": step })).await;
+            }
+            "done"
+        };
+        assert_eq!(told_until(told, &out, call).await, Ok("done"));
+        drop(out);
+        let mut steps = Vec::new();
+        while let Some(Made::Annotated(_, metadata)) = outputs.recv().await {
+            steps.push(metadata[RELAY]["progress"].as_i64());
+        }
+        assert_eq!(steps, (0..10).map(Some).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_client_can_be_asked_if_it_says_so() {
+        for can in [json!({ "elicitation": {} }), json!({ "elicitation": { "form": {}, "url": {} } })] {
+            assert!(has_forms(&can), "{can}");
+        }
+        for cannot in [json!({}), json!(null), json!({ "elicitation": { "url": {} } }), json!({ "elicitation": true })]
+        {
+            assert!(!has_forms(&cannot), "{cannot}");
+        }
     }
 
     #[test]

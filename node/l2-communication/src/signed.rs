@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use althing_protocol::limits::{FRAME_BYTES_MAX, FRAME_HEAD_BYTES_MAX, HELLO_BYTES_MAX};
+use althing_protocol::limits::{ANSWER_FRAME_BYTES_MAX, FRAME_BYTES_MAX, FRAME_HEAD_BYTES_MAX, HELLO_BYTES_MAX};
 use althing_protocol::stream::FRAME_VERSION;
 use althing_protocol::{
     AgentId, Challenge, Frame, FrameKind, FrameOpener, FrameSealer, Hello, OwnerProof, PublicKey, SecretKey,
@@ -173,9 +173,9 @@ impl SignedStream {
         self.tap.copy(incoming, (self.holder.peer, self.protocol), self.about.clone(), frame);
     }
 
-    /// The next frame, verified. Cancel-safe: a dropped call loses nothing.
+    /// The next frame of an answer, verified. Cancel-safe: a dropped call loses nothing.
     pub async fn receive(&mut self) -> Result<Frame, StreamError> {
-        self.read(FRAME_BYTES_MAX).await.map(|(frame, _)| frame)
+        self.read(ANSWER_FRAME_BYTES_MAX).await.map(|(frame, _)| frame)
     }
 
     /// The next frame, and the grant for its bytes, to be held until it is handed on. It must be complete within the frame
@@ -275,7 +275,7 @@ impl SignedStream {
 
 /// `frame` with its length in front, so that one write sends both.
 fn prefixed(frame: &[u8]) -> Vec<u8> {
-    let len = u32::try_from(frame.len()).expect("frames are below 2 MiB");
+    let len = u32::try_from(frame.len()).expect("frames are below 5 MiB");
     let mut bytes = Vec::with_capacity(PREFIX + frame.len());
     bytes.extend_from_slice(&len.to_be_bytes());
     bytes.extend_from_slice(frame);

@@ -56,7 +56,7 @@ pub enum OpenError {
         detail: String,
     },
     /// The disk has no room to open the store.
-    #[error("the disk of {} is full ({free_bytes} bytes free); free space there and start again", .path.display())]
+    #[error("the disk of {} is full ({} free); free space there and start again", .path.display(), mebibytes(*.free_bytes))]
     Full {
         /// The store's directory.
         path: PathBuf,
@@ -73,6 +73,12 @@ pub enum OpenError {
         /// Why it failed.
         source: io::Error,
     },
+}
+
+/// Bytes for people.
+#[must_use]
+pub fn mebibytes(bytes: u64) -> String {
+    format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
 }
 
 /// The program that holds a store, by its file's name where the operating system tells it.
@@ -144,8 +150,8 @@ pub enum WriteError {
     },
     /// The disk is full. Writes succeed again, without a restart, within about 5 s after space is freed.
     #[error(
-        "the disk of {} is full ({free_bytes} bytes free, {reserve_bytes} are kept in reserve); free space there, writes resume by themselves",
-        .path.display()
+        "the disk of {} is full ({} free, {} are kept in reserve); free space there, writes resume by themselves",
+        .path.display(), mebibytes(*.free_bytes), mebibytes(*.reserve_bytes)
     )]
     Full {
         /// The store's directory.
@@ -155,8 +161,9 @@ pub enum WriteError {
         /// Bytes that must stay free.
         reserve_bytes: u64,
     },
-    /// The disk failed, or background work met damage: the store takes no writes until it is opened again.
-    #[error("the store at {} takes no writes: {detail}. Check the disk, then restart the node", .dir.display())]
+    /// The disk failed, or background work met damage: the store takes no writes until it is opened again, which it is by itself
+    /// where nothing is damaged.
+    #[error("the store at {} takes no writes: {detail}. Check the disk and the limit of open files; if nothing is damaged, it is opened again by itself", .dir.display())]
     Stopped {
         /// The store's directory.
         dir: PathBuf,

@@ -29,7 +29,7 @@ mod rocks;
 pub mod seal;
 
 pub use config::StoreConfig;
-pub use error::{OpenError, ReadError, WriteError};
+pub use error::{OpenError, ReadError, WriteError, mebibytes};
 pub use memory::MemoryStore;
-pub use port::{BATCH_BYTES_MAX, Batch, Durability, Family, Range, Rows, Snapshot, Store};
-pub use rocks::{RocksStore, StoreStats};
+pub use port::{BATCH_BYTES_MAX, Batch, Durability, Family, LARGE_BATCH_BYTES_MAX, Range, Rows, Snapshot, Store};
+pub use rocks::{RocksStore, StoreStats, free_bytes};

@@ -7,6 +7,9 @@ use std::fmt;
 /// The largest batch, in bytes of keys and values: several times the largest message of the protocol (1 MiB), and
 /// small enough that a few of them fit into the write buffers.
 pub const BATCH_BYTES_MAX: usize = 4 << 20;
+/// The largest batch that is made for one large row ([`Batch::large`]), in bytes of keys and values: the longest answer of the
+/// protocol (4 MiB), stored as what takes most room, and what belongs to it.
+pub const LARGE_BATCH_BYTES_MAX: usize = 16 << 20;
 
 /// A column family: one per concern, owned by the layer that names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -32,6 +35,7 @@ pub enum Durability {
 pub struct Batch {
     ops: Vec<Op>,
     bytes: usize,
+    is_large: bool,
 }
 
 /// One change: `value` is `None` for a delete.
@@ -49,6 +53,11 @@ impl Batch {
         Batch::default()
     }
 
+    /// A batch for one large row, and what is written with it: it may have [`LARGE_BATCH_BYTES_MAX`].
+    pub fn large() -> Batch {
+        Batch { is_large: true, ..Batch::default() }
+    }
+
     /// Sets `key` to `value`.
     pub fn put(&mut self, family: Family, key: impl Into<Vec<u8>>, value: impl Into<Vec<u8>>) -> &mut Batch {
         self.push(family, key.into(), Some(value.into()))
@@ -62,6 +71,7 @@ impl Batch {
     /// Adds the changes of `other` after its own.
     pub fn append(&mut self, other: Batch) -> &mut Batch {
         self.bytes += other.bytes;
+        self.is_large |= other.is_large;
         self.ops.extend(other.ops);
         self
     }
@@ -81,7 +91,7 @@ impl Batch {
         self.ops.is_empty()
     }
 
-    /// The size that counts against [`BATCH_BYTES_MAX`]: bytes of all keys and values.
+    /// The size that counts against [`BATCH_BYTES_MAX`], or [`LARGE_BATCH_BYTES_MAX`]: bytes of all keys and values.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -98,8 +108,9 @@ impl Batch {
 
     /// What both stores refuse before anything is written.
     pub(crate) fn check(&self, known: impl Fn(Family) -> bool) -> Result<(), WriteError> {
-        if self.bytes > BATCH_BYTES_MAX {
-            return Err(WriteError::TooLarge { bytes: self.bytes, bytes_max: BATCH_BYTES_MAX });
+        let bytes_max = if self.is_large { LARGE_BATCH_BYTES_MAX } else { BATCH_BYTES_MAX };
+        if self.bytes > bytes_max {
+            return Err(WriteError::TooLarge { bytes: self.bytes, bytes_max });
         }
         match self.ops.iter().find(|op| !known(op.family)) {
             Some(op) => Err(WriteError::UnknownFamily { family: op.family }),

@@ -39,14 +39,14 @@ pub use submission::{Receipt, Submission, SubmissionError};
 pub use version::{Version, VersionError};
 pub use visit::{SignIn, SignInError, Visit};
 
-use crate::is_hidden;
+use crate::hidden_in;
 use crate::object::ObjectError;
 
 /// Bytes of a text that people read, such as the reason of a mark.
 const TEXT_BYTES_MAX: usize = 512;
 
 fn text(what: &str, text: &str, max: usize) -> Result<(), ObjectError> {
-    if text.len() > max || text.chars().any(|c| c.is_control() || is_hidden(c)) {
+    if text.len() > max || text.chars().any(char::is_control) || hidden_in(text).is_some() {
         let message = format!("{what} has at most {max} bytes, and no control characters or invisible ones");
         return Err(ObjectError::Shape(message));
     }

@@ -79,6 +79,8 @@ fn every_domain_string_and_limit_in_the_specification_is_the_one_in_the_source()
         CBOR_ITEMS_MAX,
         HELLO_BYTES_MAX,
         FRAME_BYTES_MAX,
+        ANSWER_FRAME_BYTES_MAX,
+        ANSWER_BYTES_MAX,
         BODY_BYTES_MAX,
         OBJECT_BYTES_MAX,
         OPERATION_BYTES_MAX,

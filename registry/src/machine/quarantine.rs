@@ -2,7 +2,7 @@
 //! publisher: nodes that have it go on with it.
 
 use althing_protocol::registry::{Quarantine, Version};
-use althing_protocol::{AgentId, is_hidden};
+use althing_protocol::{AgentId, hidden_in};
 
 use super::{Machine, Refusal};
 
@@ -23,8 +23,8 @@ impl Machine {
             return Err(Refusal::NoRelease { agent: agent.clone(), version: version.clone() });
         }
         let is_fine = |text: &String| {
-            let is_seen = |c: char| !c.is_control() && !is_hidden(c);
-            (1..=REASON_BYTES_MAX).contains(&text.len()) && text.chars().all(is_seen)
+            let is_seen = !text.chars().any(char::is_control) && hidden_in(text).is_none();
+            (1..=REASON_BYTES_MAX).contains(&text.len()) && is_seen
         };
         if !reason.as_ref().is_none_or(is_fine) {
             return Err(Refusal::Reason { max: REASON_BYTES_MAX });

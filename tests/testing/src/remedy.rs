@@ -19,9 +19,11 @@ pub const NAMESPACES: &str =
 pub const ROOT: &str = "run the tests as root with all capabilities";
 /// A browser of services on a LAN that is not ours.
 pub const AVAHI: &str = "apt-get install avahi-daemon avahi-utils dbus (scripts/setup.sh does)";
+/// A proxy that is not ours.
+pub const NGINX: &str = "apt-get install nginx-light (scripts/setup.sh does)";
 /// What a kernel has not.
 pub const KERNEL: &str = "run the tests on Linux 6.12 or later";
 
 /// All of them.
 #[cfg(test)]
-pub(crate) const ALL: [&str; 10] = [NODE, PYTHON, WASM, PROTOC, CLIPPY, CRATES, NAMESPACES, ROOT, AVAHI, KERNEL];
+pub(crate) const ALL: [&str; 11] = [NODE, PYTHON, WASM, PROTOC, CLIPPY, CRATES, NAMESPACES, ROOT, AVAHI, NGINX, KERNEL];

@@ -11,7 +11,7 @@ use althing_protocol::contract::{Class, Dt, did_you_mean};
 use super::{AgentFile, BEARER_FIX, Callers, ModelEndpoint, RuntimeSpec, Skill, ToolServerSpec, keeps_bearer};
 use crate::card::SignerKey;
 use crate::confusable::disguised;
-use crate::hidden::is_hidden;
+use crate::hidden::hidden_in;
 use crate::json::excerpt;
 use crate::reader::{FileProblem, is_name, is_secret_name, is_word};
 
@@ -133,7 +133,7 @@ impl Check {
         if text.trim().is_empty() {
             self.refuse(field.as_str(), "empty", "this is empty".to_owned(), "Write something, or remove the key");
         }
-        if let Some(c) = text.chars().find(|c| is_hidden(*c)) {
+        if let Some(c) = hidden_in(text) {
             let message = format!("it holds the invisible character U+{:04X}", u32::from(c));
             self.refuse(field, "hidden-character", message, "Remove it: it can make one name look like another");
         }

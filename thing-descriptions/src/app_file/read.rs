@@ -9,7 +9,7 @@ use super::{
     APP_AGENTS_MAX, APP_INSTANCES_MAX, APP_SCHEDULES_MAX, APP_WORKFLOWS_MAX, AppAgentFile, AppFile, AppSchedule,
     ZONE_DEFAULT,
 };
-use crate::hidden::is_hidden;
+use crate::hidden::hidden_in;
 use crate::json::excerpt;
 use crate::reader::yaml::At;
 use crate::reader::{Fields, FileProblem, Reader, is_name};
@@ -82,7 +82,8 @@ fn file(reader: &mut Reader, fields: &Fields<'_>) -> Option<String> {
     if stays
         && path.file_name().is_some()
         && !file.ends_with('/')
-        && !file.chars().any(|c| c.is_control() || is_hidden(c))
+        && !file.chars().any(char::is_control)
+        && hidden_in(&file).is_none()
     {
         return Some(file);
     }

@@ -14,10 +14,10 @@ use serde_json::{Map, Value, json};
 
 use crate::agent_file::SKILLS_MAX;
 use crate::description::{Capability, Description, TOOL};
-use crate::hidden::is_hidden;
+use crate::hidden::visible;
 
 pub use model::{affordance, thing_model};
-pub use schema::{SCHEMA_BYTES_MAX, SCHEMA_DEPTH_MAX, check_schema, data_schema, hides};
+pub use schema::{SCHEMA_BYTES_MAX, SCHEMA_DEPTH_MAX, check_listed, check_schema, data_schema, hides};
 pub use structure::without_texts;
 
 /// All schemas of the tools in one description, bytes of JSON.
@@ -167,7 +167,7 @@ impl Description {
         let text = |entry: &Value, name: &str| entry[name].as_str().map(str::to_owned);
         let read = |entry: &Value| {
             let why = text(entry, "why").unwrap_or_default();
-            let why = why.chars().filter(|c| !is_hidden(*c)).take(WHY_CHARS_MAX).collect();
+            let why = visible(&why).take(WHY_CHARS_MAX).collect();
             Some(SuspendedTool { id: text(entry, "id")?, why })
         };
         td[SUSPENDED].as_array().into_iter().flatten().filter_map(read).take(SKILLS_MAX).collect()

@@ -6,7 +6,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::hidden::is_hidden;
+use crate::hidden::hidden_in;
 
 /// The longest schema of a tool in a description, bytes of JSON.
 pub const SCHEMA_BYTES_MAX: usize = 16 << 10;
@@ -40,6 +40,21 @@ pub fn check_schema(schema: &Value) -> Result<(), String> {
     if hides(schema) { Err("it holds invisible characters".to_owned()) } else { Ok(()) }
 }
 
+/// Whether a schema can be listed beside those of other tools: some clients refuse a whole list with one that does not compile
+/// (JSON Schema 2020-12), or that is not an object's.
+///
+/// # Errors
+/// Why not.
+pub fn check_listed(schema: &Value) -> Result<(), String> {
+    if schema["type"] != "object" {
+        return Err("it is not the schema of an object (`type`)".to_owned());
+    }
+    jsonschema::draft202012::new(schema).map(drop).map_err(|error| {
+        let at = error.instance_path().to_string();
+        if at.is_empty() { "it does not compile".to_owned() } else { format!("it does not compile, at {at}") }
+    })
+}
+
 /// The levels of a value, whose parser bounds them.
 fn depth(value: &Value) -> usize {
     let below = match value {
@@ -54,9 +69,9 @@ fn depth(value: &Value) -> usize {
 #[must_use]
 pub fn hides(value: &Value) -> bool {
     match value {
-        Value::String(text) => text.chars().any(is_hidden),
+        Value::String(text) => hidden_in(text).is_some(),
         Value::Array(items) => items.iter().any(hides),
-        Value::Object(members) => members.iter().any(|(name, value)| name.chars().any(is_hidden) || hides(value)),
+        Value::Object(members) => members.iter().any(|(name, value)| hidden_in(name).is_some() || hides(value)),
         Value::Null | Value::Bool(_) | Value::Number(_) => false,
     }
 }

@@ -7,7 +7,7 @@
 use serde_json::{Value, json};
 
 use super::schema::TYPES;
-use crate::hidden::is_hidden;
+use crate::hidden::hidden_in;
 
 /// Bytes of a name: as MCP has it for tools.
 const NAME_BYTES_MAX: usize = 128;
@@ -138,7 +138,7 @@ fn is_choice(value: &Value) -> bool {
 }
 
 fn is_visible(text: &str) -> bool {
-    !text.chars().any(|one| is_hidden(one) || one.is_control())
+    !text.chars().any(char::is_control) && hidden_in(text).is_none()
 }
 
 /// Takes out references to what is not there any more: clients refuse a schema that has one.

@@ -17,7 +17,7 @@ pub(crate) use schema::CONTEXT_1_1;
 
 pub(crate) use report::Findings;
 
-use crate::hidden::{is_hidden, joins};
+use crate::hidden::{joins, marked};
 use crate::json::{self, JsonError, Scanned, TD_BYTES_MAX, join};
 
 /// Whose description it is, which decides how strict validation is.
@@ -173,10 +173,10 @@ impl<'a> HiddenCharacters<'a> {
     }
 
     fn judge(&self, text: &str, out: &mut Findings) {
-        let hidden = |c: &char| is_hidden(*c);
+        let hidden = || marked(text).filter_map(|(c, is_seen)| (!is_seen).then_some(c));
         let own = self.strictness == Strictness::Own;
-        let refused = text.chars().filter(hidden).find(|c| own || !joins(*c));
-        let Some(c) = refused.or_else(|| text.chars().find(hidden)) else { return };
+        let refused = hidden().find(|c| own || !joins(*c));
+        let Some(c) = refused.or_else(|| hidden().next()) else { return };
         let severity = if refused.is_some() { Severity::Error } else { Severity::Warning };
         out.add(severity, || {
             Finding::error(

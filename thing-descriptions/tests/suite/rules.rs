@@ -216,10 +216,21 @@ fn invisible_characters_in_texts_for_people_are_refused_wherever_they_stand() {
     let found = findings(json!({ "@context": context, "lmos:capabilities": [capability] }));
     let at = "/lmos:capabilities/0/examples/0";
     assert!(found.iter().any(|f| (f.rule, f.pointer.as_str()) == ("hidden-character", at)), "{found:#?}");
-    // What Persian and emoji are written with: others may, and are warned; what is signed here has none.
-    let joined = json!({ "title": "\u{1f469}\u{200d}\u{1f52c}" });
+    // A joiner that joins nothing: others may, and are warned; what is signed here has none.
+    let joined = json!({ "title": "La\u{200d}mp" });
     breaks(joined.clone(), "hidden-character", "/title", Severity::Warning);
     assert!(!validate_as(td(joined).to_string().as_bytes(), Strictness::Own).is_valid());
+    // What emoji, Persian, Hindi and flags are written with are letters.
+    for title in [
+        "\u{1f469}\u{200d}\u{1f52c}",
+        "\u{645}\u{6cc}\u{200c}\u{62e}\u{648}\u{627}\u{647}\u{645}",
+        "\u{915}\u{94d}\u{200d}\u{937}",
+        "\u{1f3f4}\u{e0067}\u{e0062}\u{e0073}\u{e0063}\u{e0074}\u{e007f}",
+    ] {
+        accepted(json!({ "title": title }));
+        let own = validate_as(td(json!({ "title": title })).to_string().as_bytes(), Strictness::Own);
+        assert!(own.findings.iter().all(|found| found.rule != "hidden-character"), "{own}");
+    }
     accepted(json!({ "title": "❤\u{fe0f} Lamp", "description": "a\nb" }));
 }
 

@@ -13,8 +13,8 @@ use serde_json::Value;
 
 use crate::error::ClientError;
 
-/// Longest line of a streamed answer.
-const LINE_BYTES_MAX: usize = 4 << 20;
+/// Longest line of a streamed answer: more than the longest event.
+const LINE_BYTES_MAX: usize = 8 << 20;
 
 /// Requests that only read are answered at once, or after a measurement; a node that takes longer is stopped, or stuck.
 const READ_TIMEOUT: Duration = Duration::from_secs(60);

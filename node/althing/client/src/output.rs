@@ -1,6 +1,6 @@
 //! Printed results: JSON for programs, text and tables for people.
 
-use althing_td::is_hidden;
+use althing_td::marked;
 use serde_json::Value;
 
 /// How results are printed.
@@ -36,12 +36,12 @@ pub fn plain(text: &str, to: &impl std::io::IsTerminal) -> String {
 }
 
 fn harmless(text: &str) -> String {
-    let shown = |c: char| match c {
+    let shown = |(c, is_seen): (char, bool)| match c {
         '\n' | '\t' => c.to_string(),
-        c if c.is_control() || is_hidden(c) => c.escape_unicode().to_string(),
+        c if c.is_control() || !is_seen => c.escape_unicode().to_string(),
         c => c.to_string(),
     };
-    text.chars().map(shown).collect()
+    marked(text).map(shown).collect()
 }
 
 /// Columns of text, each as wide as its widest cell.
@@ -75,6 +75,8 @@ pub fn rows<'a>(value: &'a Value, name: &str) -> &'a [Value] {
 
 #[cfg(test)]
 mod tests {
+    use althing_td::is_hidden;
+
     use super::*;
 
     #[test]

@@ -11,6 +11,7 @@ use crate::args::Up;
 use crate::commands::{Out, print_line, text};
 use crate::config::Config;
 use crate::control_socket;
+use crate::descriptors;
 use crate::exit::Failure;
 use crate::mounted;
 use crate::paths::Paths;
@@ -21,6 +22,7 @@ use crate::telemetry;
 /// Runs a node until it is told to stop.
 pub async fn run(at: &Paths, up: &Up, out: &Out) -> Result<(), Failure> {
     let config = configure(at, up)?;
+    descriptors::raise();
     let (exporting, spans) = telemetry::start(&config.telemetry, &at.name)?;
     let Opened { node, owner_changes, faces } = ports::open(at, &config, spans).await?;
     let node = Arc::new(node);

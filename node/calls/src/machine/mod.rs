@@ -9,3 +9,4 @@ pub mod shares;
 pub(crate) mod size;
 pub mod task;
 pub(crate) mod time_limit;
+pub mod tool_name;

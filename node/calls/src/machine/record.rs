@@ -2,7 +2,7 @@
 
 use a2a::Task;
 use althing_protocol::{CallerId, Digest, digest};
-use althing_store::BATCH_BYTES_MAX;
+use althing_store::LARGE_BATCH_BYTES_MAX;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ use super::task;
 
 /// Bytes of a stored task: what a batch holds beside the summary (2 KiB at most) and the keys of the tasks that are
 /// evicted with it (1,024 of 36 bytes, twice).
-pub(crate) const RECORD_BYTES_MAX: usize = BATCH_BYTES_MAX - (256 << 10);
+pub(crate) const RECORD_BYTES_MAX: usize = LARGE_BATCH_BYTES_MAX - (256 << 10);
 /// Bytes of a stored task when a turn begins, or adds an artifact: the final status message, the agent's earlier messages,
 /// the task's metadata, and what the runtime stores must always fit beside it.
 pub(crate) const WORKING_BYTES_MAX: usize = RECORD_BYTES_MAX

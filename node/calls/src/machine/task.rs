@@ -13,8 +13,9 @@ use crate::machine::size::stored_bytes;
 /// Artifacts of one task.
 const ARTIFACTS_MAX: usize = 256;
 /// Bytes of an answer: what one frame carries.
-pub const ANSWER_BYTES_MAX: usize = althing_protocol::limits::BODY_BYTES_MAX;
-/// Bytes of all artifacts of one task, as JSON: with the status message, without the history, it always fits an answer.
+pub const ANSWER_BYTES_MAX: usize = althing_protocol::limits::ANSWER_BYTES_MAX;
+/// Bytes of all artifacts of one task, as JSON, a little more than 4 MiB: with the status message, without the history, it
+/// always fits an answer.
 pub const ARTIFACT_BYTES_MAX: usize = ANSWER_BYTES_MAX - (192 << 10);
 /// Bytes of a status message, as JSON.
 pub const STATUS_MESSAGE_BYTES_MAX: usize = 64 << 10;

@@ -35,6 +35,11 @@ async fn run(shared: &Shared, task: &str, config: &str) {
         let sent = send(shared, delivery, task, &next).await;
         match sent {
             Ok(()) => failures = 0,
+            // The same would be answered again; what happens next may be taken.
+            Err(PostError::Rejected(status)) => {
+                tracing::warn!(task, config, status, "a push notification is given up: its receiver refuses it");
+                failures = 0;
+            }
             Err(PostError::Gone) => {
                 tracing::info!(
                     task,
@@ -123,7 +128,73 @@ fn body(shared: &Shared, delivery: &Delivery, task: &str, next: &Next) -> Result
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
+    use a2a::{TaskState, TaskStatus, TaskStatusUpdateEvent};
+    use althing_protocol::{CallerId, SecretKey};
+    use althing_store::MemoryStore;
+    use futures::FutureExt as _;
+    use futures::future::BoxFuture;
+    use tokio::sync::mpsc;
+
     use super::*;
+    use crate::machine::chain::Principal;
+    use crate::machine::record::Scope;
+    use crate::push::{PUSH_CONFIGS, Postman, Push};
+
+    /// A receiver that answers each in turn, and takes all others.
+    struct Receiver {
+        answers: Mutex<Vec<PostError>>,
+        heard: mpsc::Sender<String>,
+    }
+
+    impl Postman for Receiver {
+        fn permits<'a>(&'a self, _url: &'a str) -> BoxFuture<'a, Result<(), PostError>> {
+            async { Ok(()) }.boxed()
+        }
+
+        fn post(&self, notification: Notification) -> BoxFuture<'_, Result<(), PostError>> {
+            async move {
+                let heard = String::from_utf8_lossy(&notification.body).into_owned();
+                self.heard.send(heard).await.expect("the test listens");
+                self.answers.lock().expect("no holder panics").pop().map_or(Ok(()), Err)
+            }
+            .boxed()
+        }
+    }
+
+    /// What a receiver is told of a task that works and is completed, if it answers so at first.
+    async fn told(answers: Vec<PostError>, many: usize) -> Vec<String> {
+        let scope =
+            Scope::of_call(CallerId::Node(SecretKey::from_seed(&[1; 32]).public()), &[Principal::parse("local")]);
+        let store = Arc::new(MemoryStore::new(&[PUSH_CONFIGS, PUSH_OUTBOX]));
+        let push = Push::open(store, scope, |_| Some(false)).await.expect("an empty store");
+        let config = serde_json::json!({ "taskId": "t", "id": "1", "url": "https://receiver.example" });
+        let config = serde_json::from_value(config).expect("a configuration");
+        push.set(scope, config, Durability::Buffered).await.expect("there is room");
+        let (heard, mut hearing) = mpsc::channel(8);
+        push.serve(Arc::new(Receiver { answers: Mutex::new(answers), heard }), || 0, |_| None);
+        for state in [TaskState::Working, TaskState::Completed] {
+            let status = TaskStatus { state, message: None, timestamp: None };
+            let event =
+                TaskStatusUpdateEvent { task_id: "t".to_owned(), context_id: "c".to_owned(), status, metadata: None };
+            push.note("t", Some(&StreamResponse::StatusUpdate(event)), 0).await;
+        }
+        let mut all = Vec::new();
+        for _ in 0..many {
+            all.push(hearing.recv().await.expect("it is told"));
+        }
+        assert!(tokio::time::timeout(LAST_WAIT * 2, hearing.recv()).await.is_err(), "nothing more is told");
+        all
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_event_that_is_refused_is_given_up_and_the_next_is_told() {
+        let all = told(vec![PostError::Rejected(400)], 2).await;
+        assert!(all[0].contains("WORKING") && all[1].contains("COMPLETED"), "{all:?}");
+        let all = told(vec![PostError::Failed("it answered 503".to_owned())], 3).await;
+        assert!(all[0] == all[1] && all[1].contains("WORKING") && all[2].contains("COMPLETED"), "{all:?}");
+    }
 
     #[test]
     fn waits_grow_and_are_bounded() {

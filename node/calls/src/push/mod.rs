@@ -170,6 +170,9 @@ impl Push {
         check::members(&mut config, task)?;
         match delivery.postman.permits(&config.url).await {
             Ok(()) => Ok(config),
+            Err(PostError::Unfit(why)) => {
+                Err(OperationError::invalid_params(format!("no notification is sent to `url`: {why}")))
+            }
             Err(error) => {
                 tracing::info!(task, %error, "a push notification's address is refused");
                 Err(OperationError::invalid_params(check::REFUSED_ADDRESS))

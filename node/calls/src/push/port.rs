@@ -25,6 +25,12 @@ pub enum PostError {
     /// No notification may be sent there.
     #[error("no notification is sent there: {0}")]
     Refused(String),
+    /// The address itself is wrong, wherever it leads: this tells nothing of any net.
+    #[error("no notification is sent there: {0}")]
+    Unfit(String),
+    /// The receiver refuses this notification, and will again (HTTP 4xx).
+    #[error("its receiver answered {0}")]
+    Rejected(u16),
     /// The receiver does not exist any more (HTTP 410).
     #[error("the receiver says that it is gone")]
     Gone,

@@ -7,6 +7,7 @@ use althing_communication::{Holder, TrustLevel};
 use althing_execution::agent::OwnCard;
 use althing_store::Durability;
 use futures::FutureExt as _;
+use tokio::time::Instant;
 
 use crate::error::OperationError;
 use crate::machine::record::{Record, Scope, WORKING_BYTES_MAX};
@@ -254,8 +255,8 @@ impl TaskRunner {
 
     fn start(&self, live: &Arc<LiveTask>) {
         let (runner, live) = (self.clone(), live.clone());
-        let binding = live.record().agent.clone();
-        let binding = runner.host().binding(&binding).map(|binding| binding.hash).unwrap_or_default();
+        let agent = live.record().agent;
+        let binding = runner.host().binding(&agent).map(|binding| binding.hash).unwrap_or_default();
         let span = tracing::info_span!(
             "turn",
             otel.kind = "internal",
@@ -264,6 +265,7 @@ impl TaskRunner {
             otel.status_description = tracing::field::Empty,
         );
         tokio::spawn(Box::pin(async move {
+            let begun = Instant::now();
             let turn = tracing::Instrument::instrument(turn::run(&runner, &live), span.clone());
             // The task of a turn that panics is set to failed.
             if let Err(panic) = AssertUnwindSafe(turn).catch_unwind().await {
@@ -272,6 +274,8 @@ impl TaskRunner {
                 traced::fail(&span, "panic");
                 turn::fail_panicked(&runner, &live, said).await;
             }
+            let failed = matches!(live.lock().record.task.status.state, a2a::TaskState::Failed);
+            runner.figures().count(&agent, begun.elapsed(), failed);
         }));
     }
 }
@@ -300,13 +304,22 @@ fn check_room(message: &a2a::Message, record: &Record) -> Result<(), OperationEr
     Err(OperationError::unsupported(message))
 }
 
+/// Whether a media type is of a range: names are compared without regard to case, and parameters are no other type (RFC 9110
+/// §8.3.1).
+fn takes(range: &str, kind: &str) -> bool {
+    let name = |text: &str| text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let (range, kind) = (name(range), name(kind));
+    let is_of = |whole: &str| kind.strip_prefix(whole).is_some_and(|rest| rest.len() > 1 && rest.starts_with('/'));
+    range == kind || range == "*/*" || range.strip_suffix("/*").is_some_and(is_of)
+}
+
 /// Refuses media types that neither the agent's description nor its own card names.
 fn check_modes(
     agent: &HostedAgent,
     message: &a2a::Message,
     own_card: impl Fn() -> Option<OwnCard>,
 ) -> Result<(), OperationError> {
-    let among = |modes: &[String], kind: &str| modes.iter().any(|mode| mode == kind || mode == "*/*");
+    let among = |modes: &[String], kind: &str| modes.iter().any(|mode| takes(mode, kind));
     let taken =
         |kind: &str| among(&agent.input_modes, kind) || own_card().is_some_and(|card| among(&card.input_modes, kind));
     let kinds = message.parts.iter().filter_map(|part| part.media_type.as_deref()).filter(|kind| !kind.is_empty());
@@ -317,5 +330,31 @@ fn check_modes(
             agent.id.name(),
             agent.input_modes.join(", ")
         ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::takes;
+
+    #[test]
+    fn a_media_type_with_parameters_or_capitals_is_the_same_type() {
+        for (range, kind) in [
+            ("text/plain", "text/plain; charset=utf-8"),
+            ("text/plain", "TEXT/Plain"),
+            ("text/plain;charset=utf-8", "text/plain"),
+            ("*/*", "image/png"),
+            ("image/*", "image/PNG; q=1"),
+        ] {
+            assert!(takes(range, kind), "{range} {kind}");
+        }
+        for (range, kind) in [
+            ("text/plain", "text/html"),
+            ("text/plain", "text/plainer"),
+            ("image/*", "image"),
+            ("image/*", "imagery/png"),
+        ] {
+            assert!(!takes(range, kind), "{range} {kind}");
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! The lifecycle of tasks on the hosting node.
 
 mod accept;
+mod figures;
 pub(crate) mod first_response;
 mod in_flight;
 mod keeping;
@@ -12,6 +13,7 @@ pub(crate) mod store;
 mod turn;
 
 pub(crate) use accept::Accepted;
+pub use figures::{AgentFigures, DURATION_BOUNDS_S};
 pub use runner::HostedAgent;
 pub(crate) use runner::{TaskRunner, internal, unkept};
 pub use store::{TASK_SUMMARIES, TASKS, TaskStoreError};

@@ -15,6 +15,7 @@ use tokio::sync::mpsc;
 use crate::error::OperationError;
 use crate::machine::record::{Record, Scope};
 use crate::push::{KeepError, Postman};
+use crate::tasks::figures::TurnFigures;
 use crate::tasks::in_flight::InFlightMessages;
 use crate::tasks::live_tasks::LiveTasks;
 use crate::tasks::reads::Reads;
@@ -52,6 +53,7 @@ struct Context {
     live: LiveTasks,
     in_flight: InFlightMessages,
     reads: Reads,
+    figures: TurnFigures,
 }
 
 impl TaskRunner {
@@ -65,7 +67,8 @@ impl TaskRunner {
     ) -> Result<TaskRunner, TaskStoreError> {
         let store = TaskStore::open(store, owner, i64::try_from(clock.now_ms()).unwrap_or(i64::MAX)).await?;
         let (live, in_flight, reads) = (LiveTasks::new(), InFlightMessages::default(), Reads::new());
-        let context = Context { host, store, clock, entropy, owner, live, in_flight, reads };
+        let figures = TurnFigures::default();
+        let context = Context { host, store, clock, entropy, owner, live, in_flight, reads, figures };
         Ok(TaskRunner { context: Arc::new(context) })
     }
 
@@ -101,6 +104,11 @@ impl TaskRunner {
     /// The live tasks.
     pub(crate) fn live(&self) -> &LiveTasks {
         &self.context.live
+    }
+
+    /// What is counted of turns.
+    pub(crate) fn figures(&self) -> &TurnFigures {
+        &self.context.figures
     }
 
     /// Messages that are being accepted.
@@ -199,6 +207,10 @@ pub(crate) fn internal(error: TaskStoreError) -> OperationError {
     if let TaskStoreError::Write(WriteError::Full { .. }) = error {
         tracing::error!(%error, "a task is refused: the disk is full");
         return OperationError::disk_full();
+    }
+    if let TaskStoreError::Write(WriteError::Stopped { .. } | WriteError::Closed { .. }) = error {
+        tracing::error!(%error, "a task is refused: the store takes no writes");
+        return OperationError::store_stopped();
     }
     OperationError::internal(error.to_string())
 }

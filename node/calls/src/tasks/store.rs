@@ -141,7 +141,8 @@ impl TaskStore {
     /// The same, with whom is told about it: they are told if it is on disk, and only then.
     pub async fn write_telling(&self, encoded: Encoded, mut notes: Notes) -> Result<(), TaskStoreError> {
         let Encoded { id, bytes, summary } = encoded;
-        let mut batch = std::mem::take(&mut notes.rows);
+        let mut batch = Batch::large();
+        batch.append(std::mem::take(&mut notes.rows));
         batch.put(TASKS, id.as_bytes(), bytes).put(TASK_SUMMARIES, id.as_bytes(), encode(&summary));
         let old = self.lock().surplus(&id, &summary);
         for id in &old {

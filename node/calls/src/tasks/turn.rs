@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use a2a::{Message, Part, Role, StreamResponse, TaskState};
 use althing_execution::agent::{Made, Parameters};
+use althing_execution::tools::RESULT_TOO_LONG;
 use althing_execution::{AgentError, Output, Turn};
 
 use crate::error::OperationError;
@@ -149,7 +150,7 @@ async fn apply(runner: &TaskRunner, live: &LiveTask, made: Made) -> Result<(), A
         now.artifact_bytes = now.artifact_bytes.saturating_add(size.artifact_bytes);
         now.stored_bytes = now.stored_bytes.saturating_add(size.stored_bytes);
         if now.artifact_bytes > task::ARTIFACT_BYTES_MAX {
-            failed = Some(format!("its artifacts pass {} bytes", task::ARTIFACT_BYTES_MAX));
+            failed = Some(RESULT_TOO_LONG.to_owned());
             return None;
         }
         if now.stored_bytes > WORKING_BYTES_MAX {

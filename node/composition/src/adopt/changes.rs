@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use althing_execution::definition::{Definition, Pins};
-use althing_td::{AgentFile, Skill, is_hidden};
+use althing_td::{AgentFile, Skill, visible};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -87,7 +87,8 @@ fn change(what: String, old: &str, new: &str) -> Change {
     let same = old.chars().zip(new.chars()).take_while(|(one, other)| one == other).count();
     let skipped = same.saturating_sub(20);
     let excerpt = |text: &str| {
-        let mut rest = text.chars().skip(skipped).filter(|c| !is_hidden(*c));
+        let from = text.char_indices().nth(skipped).map_or("", |(at, _)| &text[at..]);
+        let mut rest = visible(from);
         // On one line, so that no text looks like another change.
         let on_line = |c: char| if c.is_whitespace() { ' ' } else { c };
         let shown: String = rest.by_ref().take(EXCERPT_CHARS_MAX).map(on_line).collect();

@@ -6,7 +6,7 @@ use althing_execution::AgentState;
 use althing_protocol::{AgentId, PublicKey};
 use serde_json::{Value, json};
 
-use super::{Finding, fine, report, short, wrong};
+use super::{Finding, Storage, fine, report, short, wrong};
 use crate::node::Node;
 
 /// What a call of an agent met on its way.
@@ -31,7 +31,12 @@ pub enum CallPath {
 
 /// Examines the way to an agent: `fine`, `findings`.
 pub async fn examine_call(node: &Node, agent: &str, among: Among) -> Value {
-    report(&diagnose_call(&walk(node, agent, among).await), &[])
+    let mut findings = diagnose_call(&walk(node, agent, among).await);
+    // A call that is only read for does not meet it.
+    let mut storage = Vec::new();
+    super::storage::judge(&Storage::look(node).await, 0, &mut storage);
+    findings.extend(storage.into_iter().filter(|finding| !finding.fine));
+    report(&findings, &[])
 }
 
 async fn walk(node: &Node, name: &str, among: Among) -> CallPath {
@@ -152,6 +157,8 @@ fn fault(refusal: &Refusal) -> (&'static str, &'static str) {
         Refusal::Overloaded | Refusal::Redirected { .. } => {
             ("L1", "its node has too much to do: try again later, or host it on more nodes")
         }
+        Refusal::DiskFull => ("L1", "the disk of its node is full: its operator has to free space there"),
+        Refusal::StoreStopped => ("L1", "the store of its node takes no writes: `althing doctor` there says why"),
         Refusal::DeadlineExceeded => ("L1", "its node did not answer in time: look at it there (`althing top`)"),
         _ => ("L1", "look at the agent on its node: `althing doctor`, `althing ps`, and its log"),
     }
@@ -199,6 +206,8 @@ mod tests {
             (Refusal::AgentRevoked, "L3"),
             (Refusal::Overloaded, "L1"),
             (Refusal::DeadlineExceeded, "L1"),
+            (Refusal::DiskFull, "L1"),
+            (Refusal::StoreStopped, "L1"),
             (Refusal::Internal, "L1"),
         ] {
             assert_eq!(first_wrong(&asked(Some(refusal.clone()))), Some(layer), "{refusal:?}");

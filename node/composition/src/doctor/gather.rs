@@ -172,7 +172,8 @@ async fn gather(node: &Node, dialled_back: Vec<DialBack>) -> NodeStatus {
         unauthorised,
         open_ports,
         containment,
-        unwritable: unwritable(node).await,
+        listed: super::tool_lists::all(&node.discovery),
+        storage: super::Storage::look(node).await,
         owner_keys: text(&node.identity.key_state()["state"]),
         refused_by: troubles.refused_by.into_iter().map(|(peer, why)| (short(&peer.did()), why)).collect(),
         peers: network.peers().len(),
@@ -216,24 +217,6 @@ fn mesh(node: &Node) -> Mesh {
 /// The names of some of the agents.
 fn names(agents: &[StoredAgent], is_one: impl Fn(&StoredAgent) -> bool) -> BTreeSet<String> {
     agents.iter().filter(|added| is_one(added)).map(|added| added.file.name.clone()).collect()
-}
-
-/// Why the data directory cannot be written, if so.
-async fn unwritable(node: &Node) -> Option<String> {
-    let path = node.data()?.join(".doctor");
-    let tried = tokio::task::spawn_blocking(move || {
-        let written = std::fs::write(&path, [0; 4_096])
-            .and_then(|()| std::fs::File::open(&path))
-            .and_then(|file| file.sync_all());
-        // An error means that it was not created.
-        let _ = std::fs::remove_file(&path);
-        written
-    });
-    match tried.await {
-        Ok(Ok(())) => None,
-        Ok(Err(error)) => Some(error.to_string()),
-        Err(error) => Some(error.to_string()),
-    }
 }
 
 #[cfg(test)]

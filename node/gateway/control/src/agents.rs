@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use althing_execution::realtime::{HardwareProfile, Privilege};
 use althing_execution::{AgentState, AgentStatus, Level};
-use althing_node::doctor::refused_tools;
+use althing_node::doctor::{refused_tools, tool_notes};
 use althing_node::{Node, agent_statuses};
 use althing_protocol::AgentId;
 use axum::Json;
@@ -116,7 +116,16 @@ pub async fn ps(State(node): State<Arc<Node>>) -> Json<Value> {
     let starting = node.agents.starting();
     let starting = starting.iter().filter(|(name, _)| agents.iter().all(|agent| agent.name != **name));
     let starting = starting.map(|(name, class)| json!({ "name": name, "class": class, "state": "starting" }));
-    Json(json!({ "agents": agents.iter().map(row).chain(starting).chain(failed).collect::<Vec<_>>() }))
+    let mut rows: Vec<Value> = agents.iter().map(row).chain(starting).chain(failed).collect();
+    for known in node.discovery.local() {
+        let (name, notes) = (known.verified.agent.name(), tool_notes(&known));
+        if let Some(row) = rows.iter_mut().find(|row| row["name"] == name && row["why"].is_null())
+            && !notes.is_empty()
+        {
+            row["why"] = json!(notes.join("; "));
+        }
+    }
+    Json(json!({ "agents": rows }))
 }
 
 /// Ends an agent when its client disconnects.

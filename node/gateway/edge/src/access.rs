@@ -6,6 +6,7 @@ use std::sync::Arc;
 use althing_protocol::digest;
 use serde_json::Value;
 
+use crate::base::Base;
 use crate::tls::Certified;
 use crate::users::{Identity, Users};
 
@@ -27,6 +28,11 @@ pub struct Access {
     pub users: Vec<Arc<dyn Users>>,
     /// Whether connections are encrypted, so that addresses begin with https.
     pub tls: bool,
+    /// What the world calls it, by the operator's word: behind a proxy that ends TLS or adds a path. None: by the host that a
+    /// request names.
+    pub public: Option<Base>,
+    /// Origins whose pages may make requests, besides its own, as [`origin_of`](crate::origin_of) gives them.
+    pub origins: Vec<String>,
 }
 
 impl Access {
@@ -49,10 +55,16 @@ impl Access {
         self.users.iter().find_map(|users| users.metadata())
     }
 
-    /// What addresses of this gateway begin with.
+    /// What addresses of this server begin with, for whoever reached it under that host.
     #[must_use]
-    pub fn scheme(&self) -> &'static str {
-        if self.tls { "https" } else { "http" }
+    pub fn base(&self, host: &str) -> Base {
+        self.public.clone().unwrap_or_else(|| Base::at(self.tls, host))
+    }
+
+    /// The path that the world puts before those of this server; empty, or it begins with a slash.
+    #[must_use]
+    pub fn prefix(&self) -> &str {
+        self.public.as_ref().map_or("", Base::path)
     }
 
     /// Who shows this token and this certificate; none if the token is unknown or missing.
@@ -82,7 +94,9 @@ impl Access {
         let loopback =
             name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
         let by_address = self.by_address && name.parse::<IpAddr>().is_ok();
-        loopback || by_address || self.hosts.iter().any(|host| named(host).eq_ignore_ascii_case(name))
+        let public = self.public.as_ref().map(|public| name_of(public.authority()));
+        let mut hosts = self.hosts.iter().map(|host| named(host)).chain(public);
+        loopback || by_address || hosts.any(|host| host.eq_ignore_ascii_case(name))
     }
 }
 

@@ -2,6 +2,7 @@
 //! one that sends a request and reads no byte of the answer, would hold its connection forever.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll};
@@ -12,6 +13,7 @@ use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
 use http_body::{Frame, SizeHint};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Instant;
 
 /// Bytes of an answer that are handed to hyper at once. hyper asks for more when it could send them, which shows that the
@@ -29,11 +31,14 @@ struct Requests {
     running: BTreeMap<u64, Option<Instant>>,
     /// When the last request ended.
     ended: Instant,
+    /// Since when a request's head is awaited: the first one, or another of which something has come.
+    head: Option<Instant>,
 }
 
 impl Default for Activity {
     fn default() -> Activity {
-        Activity(Mutex::new(Requests { next: 0, running: BTreeMap::new(), ended: Instant::now() }))
+        let now = Instant::now();
+        Activity(Mutex::new(Requests { next: 0, running: BTreeMap::new(), ended: now, head: Some(now) }))
     }
 }
 
@@ -43,6 +48,7 @@ impl Activity {
         let number = requests.next;
         requests.next += 1;
         requests.running.insert(number, None);
+        requests.head = None;
         RequestGuard { activity: self.clone(), number }
     }
 
@@ -55,6 +61,27 @@ impl Activity {
                 // A wait that begins from now on cannot exceed the limit before.
                 None => tokio::time::sleep(limit).await,
             }
+        }
+    }
+
+    /// Waits until a request's head is awaited for `limit`: the first one, or one that has begun.
+    pub async fn head_is_late(&self, limit: Duration) {
+        loop {
+            let since = self.lock().head;
+            match since.map(|since| since + limit) {
+                Some(end) if end <= Instant::now() => return,
+                Some(end) => tokio::time::sleep_until(end).await,
+                // One that begins from now on is not late before.
+                None => tokio::time::sleep(limit).await,
+            }
+        }
+    }
+
+    /// Something came from the client.
+    fn read(&self) {
+        let mut requests = self.lock();
+        if requests.running.is_empty() && requests.head.is_none() {
+            requests.head = Some(Instant::now());
         }
     }
 
@@ -95,6 +122,59 @@ impl Drop for RequestGuard {
         let mut requests = self.activity.lock();
         requests.running.remove(&self.number);
         requests.ended = Instant::now();
+    }
+}
+
+/// A connection that tells when something comes from the client.
+pub struct WatchedStream<S> {
+    stream: S,
+    /// None where heads are not told from other frames: in HTTP/2, whose pings do not count.
+    activity: Option<Arc<Activity>>,
+}
+
+impl<S> WatchedStream<S> {
+    /// Of a connection that speaks HTTP/2, or an earlier version.
+    pub fn of(stream: S, activity: &Arc<Activity>, is_http2: bool) -> WatchedStream<S> {
+        WatchedStream { stream, activity: (!is_http2).then(|| activity.clone()) }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for WatchedStream<S> {
+    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, to: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = to.filled().len();
+        let polled = Pin::new(&mut self.stream).poll_read(context, to);
+        if to.filled().len() > before
+            && let Some(activity) = &self.activity
+        {
+            activity.read();
+        }
+        polled
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for WatchedStream<S> {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(context, parts)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
     }
 }
 

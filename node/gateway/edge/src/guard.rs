@@ -10,6 +10,7 @@ use axum::response::{IntoResponse, Json, Response};
 use serde_json::json;
 
 use crate::access::Access;
+use crate::cross;
 use crate::refusal::{Refusal, is_grpc, name};
 use crate::standing::Standing;
 use crate::tls::Certified;
@@ -52,7 +53,8 @@ impl Outside {
             ),
             Outside::Origin => (
                 "ORIGIN_REFUSED",
-                "pages of other origins may not speak to this gateway; a page at another port is another origin",
+                "pages of other origins may not speak to this gateway; a page at another port is another origin; \
+                 `gateway.origins` in althing.toml lets some in",
             ),
         };
         Refusal { status: self.status(), reason, message: message.to_owned(), challenge: None }
@@ -71,15 +73,21 @@ pub fn outside(access: &Access, request: &mut Request) -> Option<Outside> {
     if !host(headers).is_some_and(|authority| access.knows(authority)) {
         return Some(Outside::Host);
     }
-    (!is_own_page(headers, &access.hosts)).then_some(Outside::Origin)
+    (!is_own_page(headers, &access.hosts) && cross::admitted(access, headers).is_none()).then_some(Outside::Origin)
 }
 
-/// Refuses requests for another host, or from another site's page.
+/// Refuses requests for another host, or from another site's page; answers what browsers ask before those of a page that is
+/// let in.
 pub async fn host_and_origin(State(access): State<Arc<Access>>, mut request: Request, next: Next) -> Response {
-    match outside(&access, &mut request) {
-        None => next.run(request).await,
-        Some(outside) => outside.refusal().answer(is_grpc(request.headers())),
+    if let Some(outside) = outside(&access, &mut request) {
+        return outside.refusal().answer(is_grpc(request.headers()));
     }
+    let page = cross::admitted(&access, request.headers());
+    let answer = match &page {
+        Some(_) if cross::is_preflight(&request) => cross::preflight(request.headers()),
+        _ => next.run(request).await,
+    };
+    cross::shown(answer, page, &access)
 }
 
 /// Routes that are served under these names only, and to no other site's page.
@@ -164,8 +172,7 @@ fn unknown(access: &Access, given: bool, host: Option<&str>) -> Refusal {
         members.push("error=\"invalid_token\"".to_owned());
     }
     if let Some((path, _)) = access.metadata() {
-        let host = host.unwrap_or_default();
-        members.push(format!("resource_metadata=\"{}://{host}{path}\"", access.scheme()));
+        members.push(format!("resource_metadata=\"{}{path}\"", access.base(host.unwrap_or_default())));
     }
     Refusal { status: StatusCode::UNAUTHORIZED, reason, message: message.to_owned(), challenge: Some(members) }
 }

@@ -10,7 +10,10 @@
 
 mod access;
 mod activity;
+mod base;
 mod body;
+mod cross;
+mod gate;
 mod guard;
 mod oauth;
 mod origins;
@@ -23,6 +26,7 @@ mod tls;
 mod users;
 
 pub use access::Access;
+pub use base::{Base, BaseError, OriginError, origin_of};
 pub use body::{BodyError, is_json, read_body};
 pub use guard::{Guard, Needs, Outside, at_own_names, authenticate, host, host_and_origin, lacking, outside, problem};
 pub use oauth::{Clock, Issuer, IssuerConfig, METADATA, Publications};

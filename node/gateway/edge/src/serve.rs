@@ -5,20 +5,21 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::middleware::from_fn_with_state;
+use axum::http::{HeaderValue, header};
+use axum::middleware::{from_fn_with_state, map_response};
+use axum::response::Response;
 use axum::{Extension, Router};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
-use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::activity::{Activity, count};
+use crate::activity::{Activity, WatchedStream, count};
+use crate::gate::{Gate, LogPace};
 use crate::origins::{Origins, Place};
 use crate::peer::Peer;
 use crate::room::BodyRoom;
@@ -27,7 +28,7 @@ use crate::tls::{Certified, Tls};
 /// Limits of the server.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Concurrent connections; more wait to be accepted.
+    /// Concurrent connections; more wait some seconds for a place, and are told then that there is none.
     pub connections: usize,
     /// Concurrent connections from one net; more are closed at once. Those from this machine are not counted: a proxy here has
     /// many clients.
@@ -39,17 +40,18 @@ pub struct Limits {
     pub body_bytes: usize,
     /// The same from one net, or one site of IPv6; those from this machine are not counted.
     pub body_bytes_of_origin: usize,
-    /// Timeout of a request's headers.
+    /// Timeout of the head of a connection's first request, and of one that has begun.
     pub header_timeout: Duration,
-    /// A connection without a request or answer for this long is closed, and so is one on which the client does not read an
-    /// answer for this long; pings do not count.
+    /// A connection without a request or answer for this long is closed, once a request was answered on it, and so is one on
+    /// which the client does not read an answer for this long; pings do not count. Longer than proxies and pools of clients keep
+    /// theirs, so that they do not use one that is being closed.
     pub idle: Duration,
     /// Time for running requests to end once the node stops.
     pub drain: Duration,
 }
 
-/// Requests at one time on one connection of HTTP/2.
-const STREAMS_MAX: u32 = 32;
+/// Requests at one time on one connection of HTTP/2: at least 100 (RFC 9113 §6.5.2).
+const STREAMS_MAX: u32 = 128;
 /// Connections of one net, unless it is said otherwise.
 const OF_ORIGIN: usize = 128;
 /// A site has as many connections as so many nets.
@@ -89,7 +91,7 @@ impl Default for Limits {
             body_bytes: BODY_BYTES,
             body_bytes_of_origin: body_bytes_of_origin(OF_ORIGIN, BODY_BYTES),
             header_timeout: Duration::from_secs(10),
-            idle: Duration::from_secs(60),
+            idle: Duration::from_secs(75),
             drain: Duration::from_secs(2),
         }
     }
@@ -98,10 +100,10 @@ impl Default for Limits {
 /// The connection preface of HTTP/2 (RFC 9113 §3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// Peeks until it is known whether the connection speaks HTTP/2; nothing is consumed.
+/// Peeks until it is known whether the connection speaks HTTP/2, and tells; nothing is consumed.
 async fn begin<R: AsyncRead + Unpin, W: AsyncWrite>(
     (mut reading, writing): (R, W),
-) -> std::io::Result<tokio::io::Join<impl AsyncRead + Unpin, W>> {
+) -> std::io::Result<(tokio::io::Join<impl AsyncRead + Unpin, W>, bool)> {
     let mut head = Vec::with_capacity(PREFACE.len());
     while head.len() < PREFACE.len() && PREFACE.starts_with(&head) {
         let left = PREFACE.len() - head.len();
@@ -109,7 +111,8 @@ async fn begin<R: AsyncRead + Unpin, W: AsyncWrite>(
             break;
         }
     }
-    Ok(tokio::io::join(std::io::Cursor::new(head).chain(reading), writing))
+    let is_http2 = head == PREFACE;
+    Ok((tokio::io::join(std::io::Cursor::new(head).chain(reading), writing), is_http2))
 }
 
 /// Accepts a connection, with TCP_NODELAY: events are small, and would wait 40 ms for the acknowledgement of the one
@@ -122,7 +125,7 @@ async fn accept(listener: &TcpListener) -> std::io::Result<(TcpStream, SocketAdd
 
 /// Serves one connection to its end, or until it is over.
 async fn converse<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
-    begun: impl Future<Output = std::io::Result<S>>,
+    begun: impl Future<Output = std::io::Result<(S, bool)>>,
     router: Router,
     limits: &Limits,
     over: impl Future<Output = ()>,
@@ -131,15 +134,16 @@ async fn converse<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     let activity = Arc::<Activity>::default();
     let service = TowerToHyperService::new(router.layer(from_fn_with_state(activity.clone(), count)));
     let mut builder = Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(limits.header_timeout);
+    // hyper's own would close a connection that is used and idle just as one on which nothing was ever asked.
+    builder.http1().header_read_timeout(None::<Duration>);
     let keep_alive = Duration::from_secs(20);
     builder.http2().timer(TokioTimer::new()).keep_alive_interval(keep_alive).max_concurrent_streams(STREAMS_MAX);
-    // hyper's header timeout begins once the version of HTTP is known.
     let begun = tokio::select! {
         begun = tokio::time::timeout(limits.header_timeout, begun) => begun,
         () = stop.cancelled() => return,
     };
-    let Ok(Ok(stream)) = begun else { return };
+    let Ok(Ok((stream, is_http2))) = begun else { return };
+    let stream = WatchedStream::of(stream, &activity, is_http2);
     let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
     tokio::pin!(connection);
     let ended = tokio::select! {
@@ -149,7 +153,11 @@ async fn converse<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
             connection.await
         }
         () = over => return,
-        () = activity.idle_for(limits.idle) => {
+        is_late = unused(&activity, limits) => {
+            // Half a head of HTTP/1 is all that there is to lose.
+            if is_late && !is_http2 {
+                return;
+            }
             connection.as_mut().graceful_shutdown();
             // A client that does not close in time is disconnected.
             tokio::time::timeout(limits.header_timeout, connection).await.unwrap_or(Ok(()))
@@ -158,6 +166,23 @@ async fn converse<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     if let Err(error) = ended {
         tracing::debug!(%error, "gateway connection ended");
     }
+}
+
+/// Ends when a connection is idle, or a head is late; tells whether it is the latter.
+async fn unused(activity: &Activity, limits: &Limits) -> bool {
+    tokio::select! {
+        () = activity.idle_for(limits.idle) => false,
+        () = activity.head_is_late(limits.header_timeout) => true,
+    }
+}
+
+/// Tells proxies to pass events on one by one: some collect an answer until its end, and nothing arrives meanwhile.
+async fn unbuffered(mut answer: Response) -> Response {
+    let kind = answer.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    if kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("text/event-stream")) {
+        answer.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no"));
+    }
+    answer
 }
 
 /// Ends when the certificate of a client does, if it has one.
@@ -200,32 +225,49 @@ impl Nets {
     }
 }
 
-/// Connections that were closed because their net has as many as it may: told of once a minute.
-#[derive(Default)]
-struct Crowded {
-    told: Option<Instant>,
-    count: u64,
-}
-
-impl Crowded {
-    fn refused(&mut self, peer: Peer) {
-        const PAUSE: Duration = Duration::from_secs(60);
-        self.count += 1;
-        if self.told.is_none_or(|told| told.elapsed() >= PAUSE) {
-            self.told = Some(Instant::now());
-            tracing::warn!(from = %peer.0, closed = self.count, "connections are closed: their net has as many as it may");
+/// The same as [`converse`], over TLS.
+async fn converse_over(
+    tls: &Tls,
+    (stream, from): (TcpStream, SocketAddr),
+    router: Router,
+    limits: &Limits,
+    stop: &CancellationToken,
+) {
+    let shaking = TlsAcceptor::from(tls.config()).accept(stream);
+    let shaken = tokio::select! {
+        shaken = tokio::time::timeout(limits.header_timeout, shaking) => shaken,
+        () = stop.cancelled() => return,
+    };
+    match shaken {
+        Ok(Ok(stream)) => {
+            let shown = stream.get_ref().1.peer_certificates().unwrap_or_default();
+            let shown = tls.certified(shown);
+            if tls.asks_clients() && shown.is_none() {
+                return;
+            }
+            let router = match shown.clone() {
+                Some(shown) => router.layer(Extension(shown)),
+                None => router,
+            };
+            converse(begin(tokio::io::split(stream)), router, limits, expired(shown), stop).await;
         }
+        Ok(Err(error)) => tracing::debug!(%error, from = %from.ip(), "no TLS with a client"),
+        Err(_) => {}
     }
 }
 
 async fn run(listener: TcpListener, router: Router, limits: Limits, tls: Option<Arc<Tls>>, stop: CancellationToken) {
-    let gate = Arc::new(Semaphore::new(limits.connections));
+    let mut gate = Gate::of(limits.connections);
     let nets = Nets::new(&limits);
     let router = router.layer(Extension(BodyRoom::of(limits.body_bytes, limits.body_bytes_of_origin)));
-    let mut crowded = Crowded::default();
+    let router = router.layer(map_response(unbuffered));
+    let (mut crowded, mut full, mut failed) = (LogPace::default(), LogPace::default(), LogPace::default());
     let connections = TaskTracker::new();
     loop {
-        let permit = gate.clone().acquire_owned().await.expect("this semaphore is never closed");
+        let place = tokio::select! {
+            place = gate.place() => place,
+            () = stop.cancelled() => break,
+        };
         let accepted = tokio::select! {
             accepted = accept(&listener) => accepted,
             () = stop.cancelled() => break,
@@ -234,17 +276,31 @@ async fn run(listener: TcpListener, router: Router, limits: Limits, tls: Option<
             Ok(accepted) => accepted,
             Err(error) => {
                 // Probably out of file descriptors, until connections end.
-                tracing::warn!(%error, "gateway cannot accept a connection");
+                if let Some(times) = failed.again() {
+                    tracing::warn!(%error, times, "no connection can be accepted");
+                }
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
             }
         };
         let peer = Peer(from.ip());
-        let place = (!peer.is_own()).then(|| nets.place(peer));
-        if matches!(place, Some(None)) {
-            crowded.refused(peer);
+        let share = (!peer.is_own()).then(|| nets.place(peer));
+        if matches!(share, Some(None)) {
+            if let Some(closed) = crowded.again() {
+                tracing::warn!(from = %peer.0, closed, "connections are closed: their net has as many as it may");
+            }
             continue;
         }
+        let Some(place) = place.or_else(|| gate.free()) else {
+            if let Some(refused) = full.again() {
+                tracing::warn!(refused, "connections are refused: as many are in use as there may be");
+            }
+            // Over TLS it would take a handshake to say so.
+            if tls.is_none() {
+                gate.turn_away(stream);
+            }
+            continue;
+        };
         let router = router.clone().layer(Extension(peer));
         let (limits, tls, stop) = (limits.clone(), tls.clone(), stop.clone());
         connections.spawn(async move {
@@ -253,32 +309,9 @@ async fn run(listener: TcpListener, router: Router, limits: Limits, tls: Option<
                     let over = std::future::pending();
                     converse(begin(stream.into_split()), router, &limits, over, &stop).await;
                 }
-                Some(tls) => {
-                    let shaking = TlsAcceptor::from(tls.config()).accept(stream);
-                    let shaken = tokio::select! {
-                        shaken = tokio::time::timeout(limits.header_timeout, shaking) => shaken,
-                        () = stop.cancelled() => return,
-                    };
-                    match shaken {
-                        Ok(Ok(stream)) => {
-                            let shown = stream.get_ref().1.peer_certificates().unwrap_or_default();
-                            let shown = tls.certified(shown);
-                            if tls.asks_clients() && shown.is_none() {
-                                return;
-                            }
-                            let router = match shown.clone() {
-                                Some(shown) => router.layer(Extension(shown)),
-                                None => router,
-                            };
-                            let over = expired(shown);
-                            converse(begin(tokio::io::split(stream)), router, &limits, over, &stop).await;
-                        }
-                        Ok(Err(error)) => tracing::debug!(%error, from = %from.ip(), "no TLS with a client"),
-                        Err(_) => {}
-                    }
-                }
+                Some(tls) => converse_over(&tls, (stream, from), router, &limits, &stop).await,
             }
-            drop((permit, place));
+            drop((place, share));
         });
     }
     connections.close();
@@ -378,6 +411,92 @@ mod tests {
         }
         let most = together.most.load(Ordering::SeqCst);
         assert!((1..=2).contains(&most), "{most} at one time");
+        stop.cancel();
+        serving.await.expect("it ends");
+    }
+
+    /// What a client is answered, and how long after that its connection lasts.
+    async fn left_after(first: &[u8], second: &[u8]) -> (String, Duration) {
+        let router = Router::new().route("/", axum::routing::get(|| async { "done" }));
+        let (mut client, server) = tokio::io::duplex(4_096);
+        let serving = tokio::spawn(async move {
+            let (limits, stop) = (Limits::default(), CancellationToken::new());
+            converse(begin(tokio::io::split(server)), router, &limits, std::future::pending(), &stop).await;
+        });
+        client.write_all(first).await.expect("it reads");
+        let mut answer = [0; 4_096];
+        let mut length = 0;
+        if first.ends_with(b"\r\n\r\n") {
+            length = client.read(&mut answer).await.expect("an answer");
+        }
+        let answered = tokio::time::Instant::now();
+        client.write_all(second).await.expect("it reads");
+        let mut rest = Vec::new();
+        client.read_to_end(&mut rest).await.expect("it ends");
+        let took = answered.elapsed();
+        serving.await.expect("it ends");
+        (String::from_utf8_lossy(&answer[..length]).into_owned(), took)
+    }
+
+    /// A fixed time that is shorter than that of a proxy in front makes it use a connection that is being closed.
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_that_was_used_outlives_those_of_proxies_and_a_head_that_has_begun_does_not_wait() {
+        const WHOLE: &[u8] = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
+        let seconds = |took: Duration| took.as_secs();
+        let (answer, took) = left_after(WHOLE, b"").await;
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+        assert_eq!(seconds(took), 75);
+        assert_eq!(seconds(left_after(WHOLE, b"GET / HT").await.1), 10, "the next head has begun");
+        assert_eq!(seconds(left_after(b"", b"").await.1), 10, "nothing was ever asked");
+        assert_eq!(seconds(left_after(b"GET /", b"").await.1), 10, "the first head does not end");
+    }
+
+    #[tokio::test]
+    async fn proxies_are_told_to_pass_events_on_at_once() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a free port");
+        let address = listener.local_addr().expect("it listens");
+        let kind = |kind: &'static str| move || async move { ([(header::CONTENT_TYPE, kind)], "data: 1\n\n") };
+        let router = Router::new()
+            .route("/events", axum::routing::get(kind("text/event-stream")))
+            .route("/named", axum::routing::get(kind("Text/Event-Stream; charset=utf-8")))
+            .route("/text", axum::routing::get(kind("text/plain")));
+        let stop = CancellationToken::new();
+        let serving = tokio::spawn(serve(listener, router, Limits::default(), stop.clone()));
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        for (path, told) in [("events", Some("no")), ("named", Some("no")), ("text", None)] {
+            let answer = reqwest::get(format!("http://{address}/{path}")).await.expect("an answer");
+            let header = answer.headers().get("x-accel-buffering").map(|value| value.to_str().expect("text"));
+            assert_eq!(header, told, "{path}");
+        }
+        stop.cancel();
+        serving.await.expect("it ends");
+    }
+
+    /// RFC 9113 §6.5.2: a client that finds no room for its next stream waits without a word.
+    #[tokio::test]
+    async fn a_hundred_requests_of_one_connection_are_worked_on_together() {
+        const TOGETHER: usize = 100;
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a free port");
+        let address = listener.local_addr().expect("it listens");
+        let all = Arc::new(tokio::sync::Barrier::new(TOGETHER));
+        let work = move || {
+            let all = all.clone();
+            async move {
+                all.wait().await;
+                "done"
+            }
+        };
+        let (router, stop) = (Router::new().route("/", axum::routing::get(work)), CancellationToken::new());
+        let serving = tokio::spawn(serve(listener, router, Limits::default(), stop.clone()));
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let client = reqwest::Client::builder().http2_prior_knowledge().no_proxy().build().expect("a client");
+        // The first makes the connection that the others use.
+        let asked = (0..TOGETHER).map(|_| client.get(format!("http://{address}/")).send());
+        let asked = futures::future::join_all(asked);
+        let answers = tokio::time::timeout(Duration::from_secs(60), asked).await.expect("none waits for another");
+        for answer in answers {
+            assert_eq!(answer.expect("an answer").status(), 200);
+        }
         stop.cancel();
         serving.await.expect("it ends");
     }

@@ -1,7 +1,7 @@
 //! What an agent answers, gathered from the events of a call, and as a tool's result.
 
 use a2a::{Artifact, Message, Part, PartContent, StreamResponse, Task, TaskState, TaskStatus};
-use althing_protocol::limits::BODY_BYTES_MAX;
+use althing_protocol::limits::ANSWER_BYTES_MAX;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rmcp::model::{CallToolResult, ContentBlock, Resource, ResourceContents};
@@ -11,8 +11,6 @@ use crate::failed::Failed;
 
 /// The A2A extension by which requests of MCP are relayed.
 pub(crate) const RELAY: &str = "https://althing.dev/ext/mcp/v1";
-/// Bytes of an answer: what an agent's task may have.
-const ANSWER_BYTES_MAX: usize = BODY_BYTES_MAX;
 /// Bytes of text in one progress notification.
 const PROGRESS_BYTES_MAX: usize = 2_048;
 
@@ -59,7 +57,7 @@ impl Answer {
     pub fn take(&mut self, event: StreamResponse, bytes: usize) -> Result<String, String> {
         self.bytes += bytes;
         if self.bytes > 2 * ANSWER_BYTES_MAX {
-            return Err(format!("the answer has more than {ANSWER_BYTES_MAX} bytes"));
+            return Err("its answer has more than 4 MiB".to_owned());
         }
         let news = match event {
             StreamResponse::Task(task) => self.take_task(task),

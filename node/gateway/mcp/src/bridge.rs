@@ -12,7 +12,7 @@ use rmcp::service::{RoleClient, RoleServer};
 use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use rmcp::transport::{StreamableHttpClientTransport, Transport};
-use serde::de::IgnoredAny;
+use serde_json::Value;
 use tokio::io::{
     AsyncBufRead, AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader,
 };
@@ -20,10 +20,12 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
+use crate::batch;
+
 /// How long a connection to the gateway may take.
 const CONNECT: Duration = Duration::from_secs(5);
-/// The longest message of either side, bytes.
-const MESSAGE_BYTES_MAX: usize = 4 << 20;
+/// The longest message of either side, bytes: more than the longest answer.
+const MESSAGE_BYTES_MAX: usize = 8 << 20;
 /// Bytes of the pipe between reading lines and passing them on.
 const PIPE_BYTES: usize = 64 << 10;
 /// Messages that are passed on at one time; more wait in the pipe. The SDK queues as many.
@@ -104,9 +106,21 @@ async fn wants_another(http: &reqwest::Client, url: &str, token: Option<&str>) -
 /// A request, and why the gateway did not take it.
 type Untaken = (Option<RequestId>, Option<String>);
 
-/// Passes lines on, but those that are no JSON, of which it says why (JSON-RPC 2.0: -32700). The SDK leaves those out
-/// without a word, and their sender would wait.
-async fn sift(mut input: impl AsyncBufRead + Unpin, mut passed: impl AsyncWrite + Unpin, refuse: mpsc::Sender<String>) {
+/// A message that is not passed on: its id, if that can be read, and the refusal.
+struct Fault {
+    id: Option<RequestId>,
+    error: ErrorData,
+}
+
+impl Fault {
+    fn of(message: &Value, error: ErrorData) -> Fault {
+        Fault { id: serde_json::from_value(batch::id_of(message)).ok(), error }
+    }
+}
+
+/// Passes lines on, those of a batch one by one, but those that are no messages, of which it says why (JSON-RPC 2.0). The SDK
+/// leaves those out without a word, or with one that names no id, and their sender would wait.
+async fn sift(mut input: impl AsyncBufRead + Unpin, mut passed: impl AsyncWrite + Unpin, refuse: mpsc::Sender<Fault>) {
     let mut line = Vec::new();
     loop {
         line.clear();
@@ -115,24 +129,62 @@ async fn sift(mut input: impl AsyncBufRead + Unpin, mut passed: impl AsyncWrite 
             Ok(0) | Err(_) => return,
             Ok(_) => {}
         }
-        let why = if line.len() > MESSAGE_BYTES_MAX {
+        let (fit, unread) = if line.len() > MESSAGE_BYTES_MAX {
             if skip_line(&mut input, line.ends_with(b"\n")).await.is_err() {
                 return;
             }
-            Some(format!("a message has at most {MESSAGE_BYTES_MAX} bytes"))
-        } else if line.trim_ascii().is_empty() {
-            None
+            let why = format!("a message has at most {MESSAGE_BYTES_MAX} bytes");
+            (Vec::new(), vec![Fault { id: None, error: ErrorData::parse_error(why, None) }])
         } else {
-            serde_json::from_slice::<IgnoredAny>(&line).err().map(|error| format!("this line is no JSON: {error}"))
+            sorted(&line)
         };
-        let went = match why {
-            Some(why) => refuse.send(why).await.is_ok(),
-            None => passed.write_all(&line).await.is_ok(),
-        };
-        if !went {
-            return;
+        for one in unread {
+            if refuse.send(one).await.is_err() {
+                return;
+            }
+        }
+        for message in fit {
+            if passed.write_all(&message).await.is_err() {
+                return;
+            }
         }
     }
+}
+
+/// The lines to pass on for a line, and what of it is not passed on.
+fn sorted(line: &[u8]) -> (Vec<Vec<u8>>, Vec<Fault>) {
+    let (mut fit, mut unread) = (Vec::new(), Vec::new());
+    if line.trim_ascii().is_empty() {
+        return (fit, unread);
+    }
+    let messages = match serde_json::from_slice::<Value>(line) {
+        Ok(Value::Array(messages)) if messages.is_empty() || messages.len() > batch::MESSAGES_MAX => {
+            let why = format!("a batch has 1 to {} messages", batch::MESSAGES_MAX);
+            unread.push(Fault { id: None, error: ErrorData::invalid_request(why, None) });
+            return (fit, unread);
+        }
+        Ok(Value::Array(messages)) => messages,
+        Ok(message) => vec![message],
+        Err(error) => {
+            let why = format!("this line is no JSON (column {})", error.column());
+            unread.push(Fault { id: None, error: ErrorData::parse_error(why, None) });
+            return (fit, unread);
+        }
+    };
+    for message in messages {
+        let why = batch::wrong(&message).map(str::to_owned).or_else(|| {
+            let is_read = serde_json::from_value::<ClientJsonRpcMessage>(message.clone()).is_ok();
+            let method = message["method"].as_str().unwrap_or_default();
+            (!is_read).then(|| format!("its members are not those of a message of the method {method:?}"))
+        });
+        match why {
+            None => fit.push([message.to_string().as_bytes(), b"\n"].concat()),
+            // A notification has no answer.
+            Some(_) if message.get("id").is_none() && message["method"].is_string() => {}
+            Some(why) => unread.push(Fault::of(&message, ErrorData::invalid_request(why, None))),
+        }
+    }
+    (fit, unread)
 }
 
 /// Leaves the rest of a line out.
@@ -150,7 +202,7 @@ async fn skip_line(input: &mut (impl AsyncBufRead + Unpin), ended: bool) -> std:
     Ok(())
 }
 
-async fn pass<C, G>(client: &mut C, gateway: &mut G, refused: &mut mpsc::Receiver<String>) -> Result<(), BridgeError>
+async fn pass<C, G>(client: &mut C, gateway: &mut G, refused: &mut mpsc::Receiver<Fault>) -> Result<(), BridgeError>
 where
     C: Transport<RoleServer, Error = std::io::Error>,
     G: Transport<RoleClient>,
@@ -160,8 +212,8 @@ where
     let mut closed: Option<Instant> = None;
     loop {
         if closed.is_some() && open.is_empty() && sending.is_empty() {
-            while let Ok(why) = refused.try_recv() {
-                client.send(unreadable(why)).await.map_err(BridgeError::Client)?;
+            while let Ok(unread) = refused.try_recv() {
+                client.send(unreadable(unread)).await.map_err(BridgeError::Client)?;
             }
             return Ok(());
         }
@@ -185,8 +237,8 @@ where
                 open.remove(&answered(&message).map(|id| id.to_string()).unwrap_or_default());
                 client.send(message).await.map_err(BridgeError::Client)?;
             }
-            Some(why) = refused.recv() => {
-                client.send(unreadable(why)).await.map_err(BridgeError::Client)?;
+            Some(unread) = refused.recv() => {
+                client.send(unreadable(unread)).await.map_err(BridgeError::Client)?;
             }
             Some(sent) = sending.join_next() => {
                 if let Ok((Some(id), Some(why))) = sent {
@@ -200,8 +252,8 @@ where
     }
 }
 
-fn unreadable(why: String) -> ServerJsonRpcMessage {
-    ServerJsonRpcMessage::error(ErrorData::parse_error(why, None), None)
+fn unreadable(unread: Fault) -> ServerJsonRpcMessage {
+    ServerJsonRpcMessage::error(unread.error, unread.id)
 }
 
 async fn send<E: std::error::Error>(
@@ -233,21 +285,44 @@ fn answered(message: &ServerJsonRpcMessage) -> Option<RequestId> {
 mod tests {
     use super::*;
 
-    #[tokio::test]
-    async fn a_line_that_is_no_json_is_refused_and_the_others_go_on() {
-        let long = "x".repeat(MESSAGE_BYTES_MAX + 10);
-        let input = format!("{{\"a\":1}}\nnot json\n\n{long}\n[2]\n{{\"b\":");
-        let (passed, mut read) = tokio::io::duplex(1 << 10);
-        let (refuse, mut refused) = mpsc::channel(10);
+    /// What is passed on, and what is refused.
+    async fn sifted(input: &str) -> (String, Vec<Fault>) {
+        let (passed, mut read) = tokio::io::duplex(1 << 16);
+        let (refuse, mut refused) = mpsc::channel(100);
         sift(input.as_bytes(), passed, refuse).await;
         let mut lines = String::new();
         read.read_to_string(&mut lines).await.expect("it ends");
-        assert_eq!(lines, "{\"a\":1}\n\n[2]\n");
-        let mut why = Vec::new();
+        let mut unread = Vec::new();
         while let Some(one) = refused.recv().await {
-            why.push(one);
+            unread.push(one);
         }
+        (lines, unread)
+    }
+
+    #[tokio::test]
+    async fn a_line_that_is_no_json_is_refused_and_the_others_go_on() {
+        let long = "x".repeat(MESSAGE_BYTES_MAX + 10);
+        let ping = |id: u8| format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#);
+        let input = format!("{}\nnot json\n\n{long}\n{}\n{{\"b\":", ping(1), ping(2));
+        let (lines, unread) = sifted(&input).await;
+        assert_eq!(lines, format!("{}\n{}\n", ping(1), ping(2)));
+        let why: Vec<&str> = unread.iter().map(|one| one.error.message.as_ref()).collect();
         assert_eq!(why.len(), 3, "{why:?}");
         assert!(why[0].contains("no JSON") && why[1].contains("at most") && why[2].contains("no JSON"), "{why:?}");
+    }
+
+    /// Whoever waits for an id is answered with it.
+    #[tokio::test]
+    async fn each_message_of_a_batch_is_passed_on_or_refused_with_its_id() {
+        let batch = r#"[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","id":"two","method":7},
+            {"jsonrpc":"2.0","method":"notifications/initialized"},{"jsonrpc":"2.0","id":3,"method":"tools/list"}]"#;
+        let (lines, unread) = sifted(&format!("{}\n[]\n", batch.replace('\n', ""))).await;
+        let methods: Vec<String> = lines
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).expect("JSON")["method"].as_str().expect("one").to_owned())
+            .collect();
+        assert_eq!(methods, ["ping", "notifications/initialized", "tools/list"]);
+        let ids: Vec<Option<String>> = unread.iter().map(|one| one.id.as_ref().map(ToString::to_string)).collect();
+        assert_eq!(ids, [Some("two".to_owned()), None]);
     }
 }

@@ -22,8 +22,9 @@ use crate::failed::Failed;
 const WAIT_DEFAULT_S: u64 = 50;
 /// How long at most: what a call between nodes may take.
 const WAIT_MAX_S: u64 = 3_600;
-/// How long a relayed request is awaited: what a tool may take, and a little.
-const RELAY_WAIT_S: u64 = 150;
+/// How long a relayed request is awaited: a tool that tells how far it is may take as long. One that is silent is given up by the
+/// node that calls it.
+const RELAY_WAIT_S: u64 = WAIT_MAX_S;
 /// How long a cancelled call waits for the id of its task.
 const TASK_ID_PATIENCE: Duration = Duration::from_secs(2);
 /// The least time between two progress notifications.
@@ -56,9 +57,14 @@ pub(crate) struct Arguments {
 
 /// The members of the schema of these arguments, but for `agent`.
 pub(crate) fn properties() -> Value {
+    // A schema that says nothing of a value does not pass some clients' checks.
+    let any = ["object", "array", "string", "number", "boolean"].map(|kind| json!({ "type": kind }));
     json!({
         "message": { "type": "string", "description": "What you say to the agent, in plain text." },
-        "data": { "description": "Structured data for the agent, beside or instead of the text." },
+        "data": {
+            "description": "Structured data for the agent, beside or instead of the text.",
+            "anyOf": any,
+        },
         "task_id": {
             "type": "string",
             "description": "The task to continue, or, without message and data, to wait for.",
@@ -178,10 +184,13 @@ impl Caller<'_> {
                     let bytes = event?;
                     let event: StreamResponse = serde_json::from_slice(&bytes)
                         .map_err(|error| Failed::Answer(format!("the agent's answer is not A2A: {error}")))?;
-                    if let Some(told) = relayed_progress(&event) {
+                    let told = relayed_progress(&event);
+                    // Progress is no part of the answer, however often it is told.
+                    let counted = if told.is_some() { 0 } else { bytes.len() };
+                    if let Some(told) = told {
                         progress.relay(told).await;
                     }
-                    let news = answer.take(event, bytes.len()).map_err(Failed::Answer)?;
+                    let news = answer.take(event, counted).map_err(Failed::Answer)?;
                     if !relays {
                         progress.tell(&news).await;
                     }

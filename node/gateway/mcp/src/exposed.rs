@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use althing_protocol::AgentId;
-use althing_td::{Tool, hides, without_texts};
+use althing_td::{Tool, check_listed, hides, without_texts};
 use rmcp::model::{JsonObject, ToolAnnotations};
 use serde_json::{Value, json};
 
@@ -29,17 +29,21 @@ impl Exposed {
 }
 
 /// A tool under its name here. Of a stranger's schemas the texts are left out, since a model reads them beside what its user
-/// says.
+/// says. A schema for which some clients would refuse the whole list is shown as that of any object, and none as output's: the
+/// tool's own server checks arguments and results.
 pub(crate) fn as_listed(name: &str, about: String, tool: &Tool, by_stranger: bool) -> rmcp::model::Tool {
-    let schema = |schema: &Value| if by_stranger { without_texts(schema) } else { schema.clone() };
+    let schema = |schema: &Value| {
+        let shown = if by_stranger { without_texts(schema) } else { schema.clone() };
+        check_listed(&shown).is_ok().then_some(shown)
+    };
+    let input = schema(&tool.input).unwrap_or_else(|| json!({ "type": "object" }));
     let mut annotations = ToolAnnotations::new().open_world(true);
     if !by_stranger {
         annotations = annotations.read_only(tool.read_only).idempotent(tool.idempotent);
     }
-    let listed =
-        rmcp::model::Tool::new(name.to_owned(), about, object(schema(&tool.input))).with_annotations(annotations);
-    match &tool.output {
-        Some(output) => listed.with_raw_output_schema(object(schema(output))),
+    let listed = rmcp::model::Tool::new(name.to_owned(), about, object(input)).with_annotations(annotations);
+    match tool.output.as_ref().and_then(schema) {
+        Some(output) => listed.with_raw_output_schema(object(output)),
         None => listed,
     }
 }
@@ -140,6 +144,51 @@ mod tests {
         assert!(shown(vec![listed(""), listed(&"x".repeat(NAME_BYTES_MAX + 1))]).is_empty());
         let many = (0..=STRANGERS_TOOLS_MAX).map(|number| listed(&format!("tool_{number}"))).collect();
         assert_eq!(shown(many).len(), STRANGERS_TOOLS_MAX);
+    }
+
+    /// One such schema makes official clients refuse the whole list.
+    #[test]
+    fn a_schema_that_does_not_compile_is_listed_as_any_object() {
+        let tool = |input: Value, output: Option<Value>| Tool {
+            id: "odd".to_owned(),
+            title: "Odd".to_owned(),
+            description: "Is odd.".to_owned(),
+            version: None,
+            name: "odd".to_owned(),
+            definition: String::new(),
+            input,
+            output,
+            read_only: false,
+            idempotent: false,
+        };
+        let good = json!({ "type": "object", "properties": { "a": { "$ref": "#/$defs/a" } }, "$defs": { "a": { "type": "string" } } });
+        let listed = |tool: &Tool, by_stranger| {
+            serde_json::to_value(as_listed("box_odd", "About".to_owned(), tool, by_stranger)).expect("JSON")
+        };
+        let shown = listed(&tool(good.clone(), Some(good.clone())), false);
+        assert_eq!((&shown["inputSchema"], &shown["outputSchema"]), (&good, &good));
+        for odd in [
+            json!({ "type": "object", "properties": { "a": { "type": "int" } } }),
+            json!({ "type": "object", "properties": { "a": { "pattern": "(" } } }),
+            json!({ "type": "object", "properties": { "a": { "$ref": "#/$defs/nowhere" } } }),
+            json!({ "type": "object", "properties": { "a": { "$ref": "https://example.org/schema.json" } } }),
+            json!({ "type": "object", "required": true }),
+            json!({ "type": "object", "properties": { "a": { "type": "string", "required": true } } }),
+            json!({ "type": "object", "properties": ["a"] }),
+            json!({ "type": "array", "items": {} }),
+            json!({ "anyOf": [{ "type": "object" }, { "type": "string" }] }),
+            json!({}),
+        ] {
+            for by_stranger in [false, true] {
+                let shown = listed(&tool(odd.clone(), Some(odd.clone())), by_stranger);
+                let is_fit = |schema: &Value| check_listed(schema).is_ok();
+                assert!(is_fit(&shown["inputSchema"]), "{odd}: {shown}");
+                assert!(shown.get("outputSchema").is_none_or(is_fit), "{odd}: {shown}");
+            }
+            let shown = listed(&tool(odd.clone(), Some(odd.clone())), false);
+            assert_eq!(shown["inputSchema"], json!({ "type": "object" }), "{odd}");
+            assert!(shown.get("outputSchema").is_none(), "{odd}");
+        }
     }
 
     #[test]

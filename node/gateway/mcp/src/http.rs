@@ -3,17 +3,21 @@
 use std::sync::Arc;
 
 use althing_calls::{Calls, Principal};
-use althing_edge::{BodyError, Identity, Peer, Scope, lacking, problem, read_body};
+use althing_edge::{BodyError, Identity, Peer, Scope, is_json, lacking, problem, read_body};
 use althing_protocol::limits::BODY_BYTES_MAX;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Path, Request, State};
+use axum::http::request::Parts;
 use axum::http::{HeaderValue, Method, StatusCode, header};
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 use axum::routing::any;
+use futures::StreamExt as _;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use serde::Deserialize;
+use serde_json::Value;
 
+use crate::batch::{self, AnswerFormat, Incoming};
 use crate::server::Server;
 use crate::sessions::{ASKING, Asking, Most, Sessions};
 use crate::tools::READING;
@@ -21,6 +25,9 @@ use crate::view::OfPath;
 
 /// Bytes of a request: the largest body of an operation, and its envelope.
 const REQUEST_BYTES_MAX: usize = BODY_BYTES_MAX + 4_096;
+
+/// Messages of one batch that are worked on at one time.
+const TOGETHER: usize = 8;
 
 type Service = StreamableHttpService<Server, Sessions>;
 
@@ -55,17 +62,15 @@ async fn serve(State(service): State<Arc<Service>>, request: Request) -> Respons
     let identity = request.extensions().get::<Identity>().cloned().unwrap_or_default();
     let from = request.extensions().get::<Peer>().map(|peer| peer.net());
     let asking = Arc::new(Asking::new(&identity, from.as_deref().unwrap_or_default()));
-    let request = if request.method() == Method::POST {
-        let (parts, body) = request.into_parts();
-        match read_body(Request::from_parts(parts.clone(), body), REQUEST_BYTES_MAX).await {
-            Ok(body) if !identity.may(Scope::Call) && calls_agents(&body) => return lacking(Scope::Call),
-            Ok(body) => Request::from_parts(parts, Body::from(body)),
-            Err(error) => return unread(error),
-        }
+    let mut response = if request.method() == Method::POST {
+        Box::pin(take(&service, request, &identity, &asking)).await
     } else {
-        request
+        let mut request = request;
+        if request.method() == Method::GET && batch::takes_events(request.headers()) {
+            batch::accepting(request.headers_mut());
+        }
+        pass(&service, request, &asking).await
     };
-    let mut response = ASKING.scope(asking.clone(), service.handle(request)).await.map(Body::new);
     if asking.was_refused() {
         let mut refused = problem(StatusCode::SERVICE_UNAVAILABLE, "all sessions are in use; end one, or try again");
         refused.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("10"));
@@ -76,6 +81,82 @@ async fn serve(State(service): State<Arc<Service>>, request: Request) -> Respons
         *response.status_mut() = StatusCode::NO_CONTENT;
     }
     response
+}
+
+/// Hands a request to the SDK's server.
+async fn pass(service: &Service, request: Request, asking: &Arc<Asking>) -> Response {
+    Box::pin(ASKING.scope(asking.clone(), service.handle(request))).await.map(Body::new)
+}
+
+/// Takes what a client sends: one message, or a batch.
+async fn take(service: &Service, request: Request, identity: &Identity, asking: &Arc<Asking>) -> Response {
+    let (mut parts, body) = request.into_parts();
+    let body = match read_body(Request::from_parts(parts.clone(), body), REQUEST_BYTES_MAX).await {
+        Ok(body) => body,
+        Err(error) => return unread(error),
+    };
+    let wants = batch::wants(&parts.headers);
+    // What is no JSON by its own word, and whoever takes no JSON, is refused in the SDK's words.
+    let is_fit = is_json(&parts.headers, &[]) && wants != AnswerFormat::Neither;
+    if !is_fit {
+        if !identity.may(Scope::Call) && calls_agents(&body) {
+            return lacking(Scope::Call);
+        }
+        return pass(service, Request::from_parts(parts, Body::from(body)), asking).await;
+    }
+    batch::accepting(&mut parts.headers);
+    match batch::read(&body, &parts.headers) {
+        Err(refused) => batch::failed(StatusCode::BAD_REQUEST, &refused),
+        Ok(Incoming::One(..)) if !identity.may(Scope::Call) && calls_agents(&body) => lacking(Scope::Call),
+        Ok(Incoming::One(id, method)) => {
+            let answer = pass(service, Request::from_parts(parts, Body::from(body)), asking).await;
+            if answer.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE {
+                // It is JSON: the SDK means what is in it.
+                let why = format!("its members are not those of a message of the method {method:?}");
+                return batch::failed(StatusCode::BAD_REQUEST, &batch::refusal(&id, batch::INVALID, &why));
+            }
+            // A stream of notices has no answer to wait for.
+            let is_stream = method == "subscriptions/listen";
+            if wants == AnswerFormat::Json && !is_stream { batch::as_json(answer, &id).await } else { answer }
+        }
+        Ok(Incoming::Batch(messages)) => {
+            drop(body);
+            let lacks = |message: &Value| calls_agents(message.to_string().as_bytes());
+            if !identity.may(Scope::Call) && messages.iter().any(lacks) {
+                return lacking(Scope::Call);
+            }
+            answered(service, &parts, messages, asking).await
+        }
+    }
+}
+
+/// The answers to the messages of a batch, in their order; none to those that ask for none. They are worked on together.
+async fn answered(service: &Service, parts: &Parts, messages: Vec<Value>, asking: &Arc<Asking>) -> Response {
+    let one = |message: Value| async move {
+        let id = batch::id_of(&message);
+        if let Some(why) = batch::wrong(&message) {
+            return Some(batch::refusal(&id, batch::INVALID, why));
+        }
+        if message["method"] == "initialize" {
+            return Some(batch::refusal(&id, batch::INVALID, "initialize is sent alone"));
+        }
+        let request = Request::from_parts(parts.clone(), Body::from(message.to_string()));
+        let answer = batch::as_json(pass(service, request, asking).await, &id).await;
+        if !batch::asks(&message) {
+            return None;
+        }
+        let status = answer.status();
+        let is_answer = |value: &Value| value.get("jsonrpc").is_some();
+        let refused = || batch::refusal(&id, batch::INVALID, &format!("it is refused with {status}"));
+        Some(batch::value_of(answer).await.filter(is_answer).unwrap_or_else(refused))
+    };
+    let all: Vec<_> = messages.into_iter().map(one).collect();
+    let answers = futures::stream::iter(all).buffered(TOGETHER);
+    let answers: Vec<Value> = answers.filter_map(std::future::ready).collect().await;
+    if answers.is_empty() {
+        return StatusCode::ACCEPTED.into_response();
+    }
+    batch::failed(StatusCode::OK, &Value::Array(answers))
 }
 
 /// Whether a message calls a tool that calls an agent. What is no message is refused by the SDK.
@@ -91,7 +172,7 @@ fn calls_agents(body: &[u8]) -> bool {
         name: Option<String>,
     }
     let Ok(message) = serde_json::from_slice::<Message>(body) else {
-        // A batch, or parameters of another shape: not for whoever may only read.
+        // Parameters of another shape: not for whoever may only read.
         return body.windows(b"tools/call".len()).any(|part| part == b"tools/call");
     };
     let name = message.params.and_then(|params| params.name);

@@ -9,6 +9,7 @@
 //! **Never knows**: frames, tokens, how an agent runs.
 
 mod answer;
+mod batch;
 mod bridge;
 mod call;
 mod exposed;

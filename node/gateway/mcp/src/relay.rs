@@ -40,9 +40,7 @@ pub(crate) async fn list(caller: &Caller<'_>) -> Result<ListToolsResult, ErrorDa
 pub(crate) async fn call(caller: &Caller<'_>, params: CallToolRequestParams) -> Result<CallToolResponse, ErrorData> {
     let mut request = json!({ "method": "tools/call", "params": { "name": params.name } });
     request["params"]["arguments"] = Value::Object(params.arguments.unwrap_or_default());
-    if caller.context.meta.get_progress_token().is_some() {
-        request["params"]["_meta"] = json!({ "progressToken": 0 });
-    }
+    request["params"]["_meta"] = meta(caller.context);
     let (mut responses, mut state) = (params.input_responses, params.request_state);
     for _ in 0..ROUNDS_MAX {
         request["params"]["inputResponses"] = json!(responses);
@@ -73,11 +71,30 @@ pub(crate) async fn call(caller: &Caller<'_>, params: CallToolRequestParams) -> 
     Err(ErrorData::internal_error(format!("the tool asked for input {ROUNDS_MAX} times, and did not end"), None))
 }
 
+/// What the server's node is told of the client: whether it wants to know how far the call is, whether it can be asked, and how.
+fn meta(context: &RequestContext<RoleServer>) -> Value {
+    let mut meta = json!({});
+    if context.meta.get_progress_token().is_some() {
+        meta["progressToken"] = json!(0);
+    }
+    if let Some(elicitation) = declared(context).elicitation {
+        meta["io.modelcontextprotocol/clientCapabilities"] = json!({ "elicitation": elicitation });
+    }
+    if let Some(version) = context.protocol_version() {
+        meta["io.modelcontextprotocol/protocolVersion"] = json!(version);
+    }
+    meta
+}
+
+/// What the client declared.
+fn declared(context: &RequestContext<RoleServer>) -> ClientCapabilities {
+    let declared = context.meta.client_capabilities();
+    declared.or_else(|| context.peer.peer_info().map(|info| info.capabilities.clone())).unwrap_or_default()
+}
+
 /// Whether the client declared what it is asked for.
 fn may_be_asked(context: &RequestContext<RoleServer>, requests: &InputRequests) -> Result<(), ErrorData> {
-    let declared = context.meta.client_capabilities();
-    let declared = declared.or_else(|| context.peer.peer_info().map(|info| info.capabilities.clone()));
-    let declared = declared.unwrap_or_default();
+    let declared = declared(context);
     let lacks =
         |request: &InputRequest| !matches!(request, InputRequest::Elicitation(_)) || declared.elicitation.is_none();
     if !requests.values().any(lacks) {

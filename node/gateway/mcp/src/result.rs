@@ -22,9 +22,11 @@ pub(crate) fn refused(error: &OperationError) -> CallToolResult {
         Refusal::AgentUnknown | Refusal::AgentNotHere => Some("find_agents shows the agents that are known"),
         Refusal::TaskNotFound => Some("without task_id a message begins a new task"),
         Refusal::Unsupported => Some("a task that has ended takes no more messages; leave task_id out for a new one"),
-        Refusal::AgentUnreachable | Refusal::Overloaded | Refusal::Redirected { .. } | Refusal::DeadlineExceeded => {
-            Some("try again later")
-        }
+        Refusal::AgentUnreachable
+        | Refusal::Overloaded
+        | Refusal::StoreStopped
+        | Refusal::Redirected { .. }
+        | Refusal::DeadlineExceeded => Some("try again later"),
         _ => None,
     };
     let message = match advice {

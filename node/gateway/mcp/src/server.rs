@@ -14,9 +14,10 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use rmcp::ErrorData;
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, Extensions, Implementation, JsonObject, ListToolsResult,
-    PaginatedRequestParams, ProtocolVersion, ServerCapabilities, ServerConfig, SubscriptionFilter, Tool,
-    ToolAnnotations,
+    CallToolRequestParams, CallToolResponse, CallToolResult, CompleteRequestMethod, CompleteRequestParams,
+    CompleteResult, Extensions, GetPromptRequestParams, GetPromptResponse, Implementation, JsonObject, ListToolsResult,
+    PaginatedRequestParams, ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities,
+    ServerConfig, SubscriptionFilter, Tool, ToolAnnotations,
 };
 use rmcp::service::{NotificationContext, RequestContext, RoleServer, SubscriptionContext};
 use serde::Deserialize;
@@ -33,7 +34,8 @@ use crate::tools::{self, GENERAL};
 use crate::view::View;
 
 /// The versions of MCP that are served. The newest is stateless; the others have sessions.
-const VERSIONS: [ProtocolVersion; 4] = [
+const VERSIONS: [ProtocolVersion; 5] = [
+    ProtocolVersion::V_2024_11_05,
     ProtocolVersion::V_2025_03_26,
     ProtocolVersion::V_2025_06_18,
     ProtocolVersion::V_2025_11_25,
@@ -41,6 +43,8 @@ const VERSIONS: [ProtocolVersion; 4] = [
 ];
 /// A changed list is announced after this time, and so at most once in it.
 const ANNOUNCE_EVERY: Duration = Duration::from_secs(5);
+/// Characters of a name that a client wrote, in a message to it.
+const NAMED_CHARS_MAX: usize = 128;
 /// Clients that listen for changed lists without a session.
 const LISTENING_MAX: usize = 256;
 const INSTRUCTIONS: &str = "The agents of a peer-to-peer mesh. Each skill of an agent on this node is a tool. find_agents \
@@ -239,6 +243,11 @@ fn general() -> Vec<Tool> {
     ]
 }
 
+/// The start of a name that a client wrote, for a message.
+fn short(name: &str) -> String {
+    name.chars().take(NAMED_CHARS_MAX).collect()
+}
+
 /// Whoever sent a request.
 fn identity(extensions: &Extensions) -> Identity {
     let parts = extensions.get::<axum::http::request::Parts>();
@@ -259,7 +268,7 @@ fn place(cursor: &str) -> Result<String, ErrorData> {
 
 impl ServerHandler for Server {
     fn get_info(&self) -> ServerConfig {
-        // Lists of prompts and resources are answered too: they are empty.
+        // Lists of prompts and resources are answered too: they are empty, and each name is unknown.
         let capabilities = ServerCapabilities::builder()
             .enable_tools()
             .enable_tool_list_changed()
@@ -317,7 +326,7 @@ impl ServerHandler for Server {
             "call_agent" => self.ask(None, arguments, &context).await.unwrap_or_else(Failed::into_result),
             name => {
                 let Some(skill) = named else {
-                    let name: String = name.chars().take(64).collect();
+                    let name = short(name);
                     let message = format!("there is no tool {name:?} any more, or here; list the tools again");
                     return Err(ErrorData::invalid_params(message, None));
                 };
@@ -326,6 +335,33 @@ impl ServerHandler for Server {
             }
         };
         Ok(result.into())
+    }
+
+    async fn get_prompt(
+        &self,
+        request: GetPromptRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        let message = format!("there is no prompt {:?}; this server has tools only", short(&request.name));
+        Err(ErrorData::invalid_params(message, None))
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        let message = format!("there is no resource {:?}; this server has tools only", short(&request.uri));
+        Err(ErrorData::resource_not_found(message, Some(json!({ "uri": request.uri }))))
+    }
+
+    // Not declared, and so not there.
+    async fn complete(
+        &self,
+        _request: CompleteRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<CompleteResult, ErrorData> {
+        Err(ErrorData::method_not_found::<CompleteRequestMethod>())
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {

@@ -2,17 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use althing_calls::machine::tool_name;
 use althing_discovery::{Candidate, Discovery, Query};
-use althing_protocol::{AgentId, digest};
+use althing_protocol::AgentId;
 use althing_td::{Capability, Tool};
 
 use crate::view::{View, Whose};
 use crate::{AGENTS_MAX, PAGE};
 
-/// Characters of a tool's name: what every client and model accepts.
-const NAME_MAX: usize = 64;
-/// Characters of a suffix, the underscore not counted.
-const SUFFIX: usize = 24;
 /// Characters of a description that a stranger wrote.
 const STRANGER_CHARS_MAX: usize = 1_024;
 /// What comes before it.
@@ -57,7 +54,7 @@ impl Skill {
 
     /// Its place in a list, which does not change when others come and go.
     pub fn place(&self) -> String {
-        format!("{} {}", self.agent(), self.key())
+        tool_name::place(self.agent(), self.key())
     }
 }
 
@@ -84,35 +81,21 @@ fn found(discovery: &Discovery, query: &Query) -> Vec<Skill> {
     skills(found.into_iter().map(|found| found.candidate))
 }
 
-/// The name without a suffix, and whether it was cut.
-fn base(skill: &Skill) -> (String, bool) {
-    let name = match skill.key() {
-        "" => skill.agent().name().to_owned(),
-        key => format!("{}_{key}", skill.agent().name()),
-    };
-    let allowed = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
-    let short: String = name.chars().map(allowed).take(NAME_MAX).collect();
-    (short, name.chars().count() > NAME_MAX)
-}
-
 /// The name with a suffix that only this agent and skill have.
 fn suffixed(skill: &Skill) -> String {
-    let (base, _) = base(skill);
-    let digest = digest(skill.place().as_bytes());
-    let suffix: String = digest.iter().take(SUFFIX / 2).map(|byte| format!("{byte:02x}")).collect();
-    let kept: String = base.chars().take(NAME_MAX - SUFFIX - 1).collect();
-    format!("{kept}_{suffix}")
+    tool_name::suffixed(skill.agent(), skill.key())
 }
 
 /// Names for the skills of this node: all whose names would be equal have a suffix, so that no name ever passes from one
 /// skill to another.
 fn local_names(local: &[Skill]) -> BTreeMap<String, &Skill> {
+    let plain = |skill: &Skill| tool_name::plain(skill.agent().name(), skill.key());
     let mut bases: BTreeMap<String, usize> = GENERAL.iter().map(|name| ((*name).to_owned(), 1)).collect();
     for skill in local {
-        *bases.entry(base(skill).0).or_default() += 1;
+        *bases.entry(plain(skill).0).or_default() += 1;
     }
-    let name = |skill: &Skill| match base(skill) {
-        (name, false) if bases[&name] == 1 => name,
+    let name = |skill: &Skill| match plain(skill) {
+        (name, true) if bases[&name] == 1 => name,
         _ => suffixed(skill),
     };
     local.iter().map(|skill| (name(skill), skill)).collect()
@@ -150,14 +133,16 @@ pub(crate) fn page(discovery: &Discovery, view: &View, after: Option<&str>) -> P
     Page { tools, more_after }
 }
 
-/// The skill that a tool's name means, on this node or another.
+/// The skill that a tool's name means, on this node or another; none where it could mean two.
 pub(crate) fn named(discovery: &Discovery, name: &str) -> Option<Skill> {
     let local = local(discovery);
     if let Some(skill) = local_names(&local).get(name) {
         return Some((*skill).clone());
     }
     let all = found(discovery, &Query { limit: Some(AGENTS_MAX), ..Query::default() });
-    all.into_iter().find(|skill| suffixed(skill) == name)
+    let mut fitting = all.into_iter().filter(|skill| suffixed(skill) == name);
+    let first = fitting.next()?;
+    fitting.next().is_none().then_some(first)
 }
 
 /// A tool's description. What a stranger wrote is marked as that and shortened, since a model reads it beside what its user
@@ -169,7 +154,7 @@ pub(crate) fn about(skill: &Skill, by_stranger: bool) -> String {
 
 /// What a stranger claims: marked, without hidden characters, and shortened.
 pub(crate) fn claimed(about: &str) -> String {
-    let mut visible = about.chars().filter(|c| !althing_td::is_hidden(*c) && (!c.is_control() || *c == '\n'));
+    let mut visible = althing_td::visible(about).filter(|c| !c.is_control() || *c == '\n');
     let text: String = visible.by_ref().take(STRANGER_CHARS_MAX).collect();
     let more = if visible.next().is_some() { "…" } else { "" };
     format!("{STRANGER} {text}{more}")
@@ -223,7 +208,8 @@ mod tests {
     }
 
     fn fits(name: &str) -> bool {
-        (1..=64).contains(&name.len()) && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_')
+        (1..=tool_name::NAME_MAX).contains(&name.len())
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_')
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use althing_calls::{Among, BINDING, Callee, LATENCY, OperationError, OwnCard, Reply};
-use althing_edge::{host, problem};
+use althing_edge::{Base, host, problem};
 use althing_protocol::{PublicKey, SecretKey, VerifiedAgent, digest};
 use althing_td::{CardContext, ContainmentLevel, Description, Interface, card, kid, sign_card};
 use axum::extract::{Path, State};
@@ -76,7 +76,7 @@ async fn make(gateway: &Gateway, agent: &str, host: &str, extended: bool) -> Res
     let shown = Shown {
         verified: &known.verified,
         description: &known.description,
-        gateway: Some(&format!("{}://{host}", gateway.access.scheme())),
+        gateway: Some(&gateway.access.base(host)),
         token_required: gateway.access.is_guarded(),
         push_notifications: gateway.calls.notifies(),
         extended: true,
@@ -91,8 +91,8 @@ async fn make(gateway: &Gateway, agent: &str, host: &str, extended: bool) -> Res
 pub(crate) struct Shown<'a> {
     pub verified: &'a VerifiedAgent,
     pub description: &'a Description,
-    /// The base URL of a gateway where the reader can call the agent over HTTP, if any.
-    pub gateway: Option<&'a str>,
+    /// The base of a gateway where the reader can call the agent over HTTP, if any.
+    pub gateway: Option<&'a Base>,
     pub token_required: bool,
     /// Whether push notifications are sent.
     pub push_notifications: bool,
@@ -131,8 +131,8 @@ pub(crate) fn signed(shown: &Shown<'_>, key: &SecretKey) -> Result<String, Opera
     Ok(card.to_string())
 }
 
-/// Where an agent can be called: over each binding of the gateway at that base URL, if there is one, and over libp2p.
-fn interfaces(id: &str, gateway: Option<&str>) -> Vec<Interface> {
+/// Where an agent can be called: over each binding of the gateway at that base, if there is one, and over libp2p.
+fn interfaces(id: &str, gateway: Option<&Base>) -> Vec<Interface> {
     let interface = |url: String, binding: &str| Interface {
         url,
         protocol_binding: binding.to_owned(),
@@ -142,8 +142,10 @@ fn interfaces(id: &str, gateway: Option<&str>) -> Vec<Interface> {
     let mut all = Vec::new();
     if let Some(base) = gateway {
         all.extend(["JSONRPC", "HTTP+JSON"].map(|binding| interface(format!("{base}/a2a/{id}"), binding)));
-        // gRPC has no path below its service: the tenant leads to the agent.
-        all.push(Interface { tenant: id.to_owned(), ..interface(base.to_owned(), "GRPC") });
+        // gRPC has no path below its service: the tenant leads to the agent. Nor before it: clients take host and port alone.
+        if base.path().is_empty() {
+            all.push(Interface { tenant: id.to_owned(), ..interface(base.to_string(), "GRPC") });
+        }
     }
     all.push(interface(format!("althing://{id}"), BINDING));
     all

@@ -5,6 +5,10 @@ use axum::http::StatusCode;
 
 /// The HTTP status of a refusal.
 pub(crate) fn status(refusal: &Refusal) -> StatusCode {
+    // Nobody asks too often there.
+    if *refusal == Refusal::DiskFull {
+        return StatusCode::INSUFFICIENT_STORAGE;
+    }
     match refusal.rpc_code() {
         RpcCode::InvalidArgument | RpcCode::FailedPrecondition => StatusCode::BAD_REQUEST,
         RpcCode::NotFound => StatusCode::NOT_FOUND,

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
+use althing_edge::Base;
 use althing_td::{Capability, Description, MODE_DEFAULT};
 use axum::extract::State;
 use axum::http::HeaderMap;
@@ -48,7 +49,7 @@ pub(super) async fn show(State(gateway): State<Arc<Gateway>>, headers: HeaderMap
 }
 
 /// As many entries as there is room for; how many agents are left out, `others` included, if any are.
-fn listed(mut entries: impl Iterator<Item = String>, others: usize, base: &str) -> String {
+fn listed(mut entries: impl Iterator<Item = String>, others: usize, base: &Base) -> String {
     let (mut list, mut left) = (String::new(), others);
     for entry in entries.by_ref() {
         if list.len() + entry.len() > BYTES_MAX {
@@ -66,7 +67,7 @@ fn listed(mut entries: impl Iterator<Item = String>, others: usize, base: &str) 
 }
 
 /// An agent: what its publisher says of it, each text on a line of its own, and where it is called.
-fn entry(agent: &Named, base: &str) -> String {
+fn entry(agent: &Named, base: &Base) -> String {
     let (id, mark) = (&agent.id, if agent.by_stranger { STRANGER } else { "" });
     let described = agent.described.as_deref();
     let thing = format!("{base}/things/{id}");
@@ -74,10 +75,13 @@ fn entry(agent: &Named, base: &str) -> String {
     let input = modes(described.map(Description::input_modes).unwrap_or_default(), &agent.own.input_modes);
     let output = modes(described.map(Description::output_modes).unwrap_or_default(), &agent.own.output_modes);
     let (title, about) = (line(&agent.title, TITLE_MAX), line(&agent.description, ABOUT_MAX));
+    // Its clients take host and port alone.
+    let grpc =
+        if base.path().is_empty() { format!("- A2A, gRPC: {base} with the tenant {id}\n") } else { String::new() };
     let mut entry = format!(
         "### [{title}]({thing})\n\n- id: {id}\n- description: {mark}{about}\n- input modes: {mark}{input}\n\
          - output modes: {mark}{output}\n- agent card: {card}\n- A2A, JSON-RPC: POST {base}/a2a/{id}\n\
-         - A2A, HTTP+JSON: POST {base}/a2a/{id}/message:send\n- A2A, gRPC: {base} with the tenant {id}\n\
+         - A2A, HTTP+JSON: POST {base}/a2a/{id}/message:send\n{grpc}\
          - MCP: {base}/mcp, the tool call_agent with the agent {id}\n\
          - Web of Things: {thing}, POST {thing}/actions/chat\n"
     );
@@ -155,7 +159,7 @@ mod tests {
         let skill = json!({
             "id": "do", "name": "Do\n- skill: x", "description": "does\n- id: y", "examples": ["a\n## b", "c"],
         });
-        let entry = entry(&stranger(json!([skill])), "http://node");
+        let entry = entry(&stranger(json!([skill])), &Base::at(false, "node"));
         assert!(entry.contains(&format!("\n- description: {STRANGER}one ### Fake(http://evil.example)\n")), "{entry}");
         assert!(entry.contains(&format!("\n- skill: {STRANGER}do (Do - skill: x): does - id: y\n")), "{entry}");
         assert!(entry.contains(&format!("\n  - examples: {STRANGER}a ## b | c\n")), "{entry}");
@@ -165,13 +169,13 @@ mod tests {
     #[test]
     fn what_has_no_room_is_counted() {
         let skill = |n: usize| json!({ "id": format!("s{n}"), "description": "é".repeat(200) });
-        let long = entry(&stranger((0..100).map(skill).collect()), "http://node");
+        let long = entry(&stranger((0..100).map(skill).collect()), &Base::at(false, "node"));
         assert!(long.len() < AGENT_BYTES_MAX + 100, "{}", long.len());
         let shown = long.lines().filter(|line| line.starts_with("- skill: ")).count();
         assert!(shown > 0 && long.contains(&format!("- {} more skills are in", 100 - shown)), "{long}");
-        let list = listed(std::iter::repeat_n("x".repeat(1 << 10), 300), 7, "http://node");
+        let list = listed(std::iter::repeat_n("x".repeat(1 << 10), 300), 7, &Base::at(false, "node"));
         assert!(list.len() < BYTES_MAX + 100, "{}", list.len());
         assert!(list.ends_with("51 more agents are left out here; the list is at http://node/agents\n"));
-        assert_eq!(listed(std::iter::once("x".to_owned()), 0, "http://node"), "x");
+        assert_eq!(listed(std::iter::once("x".to_owned()), 0, &Base::at(false, "node")), "x");
     }
 }

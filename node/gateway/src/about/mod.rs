@@ -9,7 +9,7 @@ mod page;
 use std::sync::Arc;
 
 use althing_calls::{OwnCard, TrustRelation};
-use althing_edge::{METADATA, Scope, host, problem};
+use althing_edge::{Base, METADATA, Scope, host, problem};
 use althing_protocol::PublicKey;
 use althing_td::{Description, jwk};
 use axum::extract::State;
@@ -57,10 +57,22 @@ pub(crate) fn open() -> Routes {
         )
         .route(
             Route::get(METADATA, TAG, "Tells who issues tokens for this gateway, if somebody does")
-                .answers(const { &[Answer::ok("OAuth 2.0 Protected Resource Metadata (RFC 9728)", JSON)] }),
+                .answers(METADATA_ANSWERS),
+            protected_resource,
+        )
+        .route(
+            Route::get("/.well-known/oauth-protected-resource/mcp", TAG, "The same, where clients of MCP look for it")
+                .answers(METADATA_ANSWERS),
+            protected_resource,
+        )
+        .route(
+            Route::get("/.well-known/oauth-protected-resource/mcp/{agent}", TAG, "The same, for one server of tools")
+                .answers(METADATA_ANSWERS),
             protected_resource,
         )
 }
+
+const METADATA_ANSWERS: &[Answer] = &[Answer::ok("OAuth 2.0 Protected Resource Metadata (RFC 9728)", JSON)];
 
 /// The routes that need the token, if one is set.
 pub(crate) fn guarded() -> Routes {
@@ -145,8 +157,8 @@ fn named(gateway: &Gateway) -> (Vec<Named>, usize) {
 }
 
 /// The base of the addresses that the reader can use.
-fn base(gateway: &Gateway, headers: &HeaderMap) -> String {
-    format!("{}://{}", gateway.access.scheme(), host(headers).unwrap_or_default())
+fn base(gateway: &Gateway, headers: &HeaderMap) -> Base {
+    gateway.access.base(host(headers).unwrap_or_default())
 }
 
 fn text(body: String, media: &'static str) -> Response {

@@ -19,7 +19,7 @@ pub(super) async fn show(State(gateway): State<Arc<Gateway>>, headers: HeaderMap
     let token_required = gateway.access.is_guarded();
     let known = &gateway.openapi[usize::from(token_required)];
     let mut document = known.get_or_init(|| document(&gateway.table, token_required)).clone();
-    document["servers"] = json!([{ "url": base(&gateway, &headers) }]);
+    document["servers"] = json!([{ "url": base(&gateway, &headers).to_string() }]);
     Json(document).into_response()
 }
 

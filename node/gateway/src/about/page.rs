@@ -39,14 +39,15 @@ const DOCUMENTS: [(&str, &str); 6] = [
 pub(super) async fn page(State(gateway): State<Arc<Gateway>>, headers: HeaderMap) -> Response {
     let (agents, more) = named(&gateway);
     let mut list = String::new();
+    let prefix = escape(gateway.access.prefix());
     for agent in &agents {
         let (id, name, title) = (escape(&agent.id), escape(&agent.name), escape(&agent.title));
         let about = escape(&agent.description);
         // Text takes text.
         let _ = write!(
             list,
-            "<li><strong>{title}</strong> (<code>{name}</code>): {about}<br><a href=\"/things/{id}\">Thing Description</a> · \
-             <a href=\"/a2a/{id}/.well-known/agent-card.json\">agent card</a></li>"
+            "<li><strong>{title}</strong> (<code>{name}</code>): {about}<br><a href=\"{prefix}/things/{id}\">Thing Description</a> · \
+             <a href=\"{prefix}/a2a/{id}/.well-known/agent-card.json\">agent card</a></li>"
         );
     }
     let agents = match (agents.is_empty(), gateway.access.is_guarded()) {
@@ -54,14 +55,18 @@ pub(super) async fn page(State(gateway): State<Arc<Gateway>>, headers: HeaderMap
         (true, false) => "<p>No agent is known yet.</p>".to_owned(),
         (false, false) => format!(
             "<ul>{list}</ul>{}",
-            if more > 0 { "<p>… and more, at <a href=\"/agents\">/agents</a></p>" } else { "" }
+            if more > 0 {
+                format!("<p>… and more, at <a href=\"{prefix}/agents\">/agents</a></p>")
+            } else {
+                String::new()
+            }
         ),
     };
     let documents = DOCUMENTS.iter().fold(String::new(), |mut list, (path, about)| {
-        let _ = write!(list, "<li><a href=\"{path}\"><code>{path}</code></a>: {about}</li>");
+        let _ = write!(list, "<li><a href=\"{prefix}{path}\"><code>{path}</code></a>: {about}</li>");
         list
     });
-    let (node, base) = (gateway.key.public().did(), escape(&base(&gateway, &headers)));
+    let (node, base) = (gateway.key.public().did(), escape(&base(&gateway, &headers).to_string()));
     let body = format!(
         "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>Althing node</title>\
          <meta name=\"viewport\" content=\"width=device-width\"><style>{STYLE}</style></head><body>\
@@ -116,7 +121,7 @@ fn escape(text: &str) -> String {
 
 /// What publishers wrote, on one line and without the marks of a link: it cannot pretend to be another entry.
 pub(super) fn line(text: &str, most: usize) -> String {
-    let plain = text.chars().map(|c| if c.is_control() || althing_td::is_hidden(c) { ' ' } else { c });
+    let plain = althing_td::marked(text).map(|(c, is_seen)| if c.is_control() || !is_seen { ' ' } else { c });
     plain.filter(|c| !matches!(c, '[' | ']')).take(most).collect()
 }
 

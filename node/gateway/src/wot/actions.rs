@@ -94,7 +94,7 @@ async fn answered(
 
 async fn created(gateway: &Gateway, id: &AgentId, task: &str, client: &Client) -> Result<Response, Failed> {
     let status = read(gateway, id, task, client).await?;
-    let location = [(header::LOCATION, href(id, task))];
+    let location = [(header::LOCATION, href(gateway.access.prefix(), id, task))];
     Ok((StatusCode::CREATED, location, kept::json(&client.account, &status)?).into_response())
 }
 
@@ -116,8 +116,8 @@ pub(super) fn patience(headers: &HeaderMap) -> Duration {
     }
 }
 
-fn href(id: &AgentId, task: &str) -> String {
-    format!("/things/{id}/actions/chat/{}", encoded(task))
+fn href(prefix: &str, id: &AgentId, task: &str) -> String {
+    format!("{prefix}/things/{id}/actions/chat/{}", encoded(task))
 }
 
 /// `GET /things/{agent}/actions/chat/{task}`.
@@ -161,13 +161,13 @@ pub(super) async fn read(
     let task = properties::bytes(gateway, id, Operation::GetTask, &params, client).await?;
     let odd = |error| OperationError::invalid_agent_response(format!("{id} answered oddly: {error}"));
     let answer = Answer::of_task(&task).map_err(odd)?;
-    Ok(status(id, &answer))
+    Ok(status(gateway.access.prefix(), id, &answer))
 }
 
 /// WoT Profile: `pending`, `running`, `completed` or `failed`. A question of the agent ends an invocation: the next one
 /// answers it.
-fn status(id: &AgentId, answer: &Answer) -> Value {
-    let mut status = status_of(href(id, answer.task.as_deref().unwrap_or_default()), answer);
+fn status(prefix: &str, id: &AgentId, answer: &Answer) -> Value {
+    let mut status = status_of(href(prefix, id, answer.task.as_deref().unwrap_or_default()), answer);
     if status["status"] == "completed" {
         status["output"] = answer.output(None, -1.0);
     }
@@ -219,6 +219,6 @@ mod tests {
     #[test]
     fn a_tasks_id_stays_one_segment_of_a_path() {
         let id = "urn:althing:zQmW6J5KtvuCMPmZEiozeUzguwpR2JTZfRZkZmFZfxp43uw:echo".parse().expect("an id");
-        assert!(href(&id, "a/../b?c#d e").ends_with(":echo/actions/chat/a%2F..%2Fb%3Fc%23d%20e"));
+        assert!(href("", &id, "a/../b?c#d e").ends_with(":echo/actions/chat/a%2F..%2Fb%3Fc%23d%20e"));
     }
 }

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use super::chat::TASK;
 
-/// Bytes that are kept of one answer.
-const ANSWER_BYTES_MAX: usize = 4 * althing_protocol::limits::BODY_BYTES_MAX;
+/// Bytes that are kept of one answer: it may be told in pieces, and as a whole.
+const ANSWER_BYTES_MAX: usize = 2 * althing_protocol::limits::ANSWER_BYTES_MAX;
 /// Parts of one answer, and artifacts.
 const PARTS_MAX: usize = 1_024;
 /// What an artifact takes beside its id and its parts.

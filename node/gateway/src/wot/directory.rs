@@ -45,10 +45,11 @@ pub(super) async fn well_known(State(gateway): State<Arc<Gateway>>, headers: Hea
 }
 
 fn node(gateway: &Gateway, headers: &HeaderMap, agents: &BTreeMap<AgentId, Candidate>) -> Value {
+    let prefix = gateway.access.prefix();
     let of_agent = |(id, known): (&AgentId, &Candidate)| {
         let all = known.description.capabilities().iter().filter(|capability| capability.is_tool);
         let tools: Vec<String> = all.map(|tool| td::tool_path(id, &tool.id)).collect();
-        std::iter::once(format!("/things/{id}")).chain(tools)
+        std::iter::once(format!("/things/{id}")).chain(tools).map(|path| format!("{prefix}{path}"))
     };
     let hrefs = agents.iter().flat_map(of_agent).take(LINKS_MAX);
     let links: Vec<Value> = hrefs.map(|href| json!({ "rel": "item", "type": TD, "href": href })).collect();
@@ -63,7 +64,7 @@ fn node(gateway: &Gateway, headers: &HeaderMap, agents: &BTreeMap<AgentId, Candi
                 "A node of an agent mesh; the agents that can be called through it, and the tools that they expose, are linked"
             ),
         ),
-        ("base", json!(format!("{}://{}/", gateway.access.scheme(), host(headers).unwrap_or_default()))),
+        ("base", json!(format!("{}/", gateway.access.base(host(headers).unwrap_or_default())))),
     ];
     description.extend(members.into_iter().map(|(name, value)| (name.to_owned(), value)));
     td::security(&mut description, gateway.access.is_guarded());
@@ -104,7 +105,8 @@ pub(super) async fn list(
     let mut answer = ([(header::CONTENT_TYPE, media(&headers))], format!("[{}]", all.join(","))).into_response();
     let next = offset.saturating_add(limit);
     if next < agents.values().map(|known| 1 + tools(known)).sum()
-        && let Ok(link) = format!("</things?offset={next}&limit={limit}>; rel=\"next\"").parse()
+        && let Ok(link) =
+            format!("<{}/things?offset={next}&limit={limit}>; rel=\"next\"", gateway.access.prefix()).parse()
     {
         answer.headers_mut().insert(header::LINK, link);
     }

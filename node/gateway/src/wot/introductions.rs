@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use althing_calls::{Calls, Candidate};
-use althing_edge::{host, problem};
+use althing_edge::{Base, host, problem};
 use althing_protocol::SecretKey;
 use axum::Router;
 use axum::extract::{Path, State};
@@ -21,13 +21,13 @@ const TD: &str = "application/td+json";
 struct Introductions {
     calls: Calls,
     key: SecretKey,
-    /// The gateway's base URL, if other machines can use it.
-    gateway: Option<String>,
+    /// What addresses of the gateway begin with, if other machines can use it.
+    gateway: Option<Base>,
     token_required: bool,
 }
 
 /// The routes. `gateway` is where other machines can call the agents over HTTP, if they can.
-pub fn introductions(calls: Calls, key: SecretKey, gateway: Option<String>, token_required: bool) -> Router {
+pub fn introductions(calls: Calls, key: SecretKey, gateway: Option<Base>, token_required: bool) -> Router {
     let introductions = Arc::new(Introductions { calls, key, gateway, token_required });
     Router::new()
         .route("/.well-known/wot", get(well_known))
@@ -88,7 +88,7 @@ async fn agent_card(State(all): State<Arc<Introductions>>, Path(name): Path<Stri
     let shown = Shown {
         verified: &agent.verified,
         description: &agent.description,
-        gateway: all.gateway.as_deref(),
+        gateway: all.gateway.as_ref(),
         token_required: all.token_required,
         push_notifications: all.calls.notifies(),
         extended: all.gateway.is_some(),

@@ -48,7 +48,8 @@ pub(super) fn status(refusal: &Refusal) -> StatusCode {
             StatusCode::BAD_REQUEST
         }
         Refusal::CallerNotAllowed | Refusal::AgentRevoked => StatusCode::FORBIDDEN,
-        Refusal::AgentUnreachable => StatusCode::SERVICE_UNAVAILABLE,
+        Refusal::AgentUnreachable | Refusal::StoreStopped => StatusCode::SERVICE_UNAVAILABLE,
+        Refusal::DiskFull => StatusCode::INSUFFICIENT_STORAGE,
         Refusal::DeadlineExceeded => StatusCode::GATEWAY_TIMEOUT,
         Refusal::Overloaded | Refusal::Redirected { .. } => StatusCode::TOO_MANY_REQUESTS,
         Refusal::PushNotSupported | Refusal::Internal | Refusal::OfAgent(_) | Refusal::OfNewerNode(_) => {

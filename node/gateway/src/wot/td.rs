@@ -6,6 +6,7 @@
 
 use std::fmt::Write as _;
 
+use althing_edge::Base;
 use althing_protocol::AgentId;
 use althing_td::Description;
 use serde_json::{Map, Value, json};
@@ -21,10 +22,8 @@ const KEPT: [&str; 9] =
 pub(super) struct Served<'a> {
     pub agent: &'a AgentId,
     pub description: &'a Description,
-    /// The authority under which the reader reached the gateway.
-    pub host: &'a str,
-    /// The scheme before it: `http` or `https`.
-    pub scheme: &'a str,
+    /// What addresses of the gateway begin with, for its reader.
+    pub base: Base,
     pub token_required: bool,
     /// The node that serves it.
     pub node: String,
@@ -70,7 +69,7 @@ impl Served<'_> {
         }
         td.insert("althing:servedBy".to_owned(), json!(self.node));
         td.insert("althing:derivedFrom".to_owned(), json!(format!("sha-256:{}", self.digest())));
-        td.insert("base".to_owned(), json!(format!("{}://{}{}", self.scheme, self.host, path(self.agent))));
+        td.insert("base".to_owned(), json!(format!("{}{}", self.base, path(self.agent))));
         security(&mut td, self.token_required);
         td.insert("properties".to_owned(), properties());
         td.insert("actions".to_owned(), self.actions());
@@ -127,23 +126,25 @@ impl Served<'_> {
 
     /// A form of the LMOS sub-protocol of WebSocket.
     fn socket(&self, op: &[&str]) -> Value {
-        let scheme = if self.scheme == "https" { "wss" } else { "ws" };
-        let mut form = form(op, &format!("{scheme}://{}{}ws", self.host, path(self.agent)));
+        let mut form = form(op, &format!("{}{}ws", self.base.socket(), path(self.agent)));
         form["subprotocol"] = json!(super::socket::SUBPROTOCOL);
         form
     }
 
     fn links(&self) -> Value {
-        let card = format!("/a2a/{}/.well-known/agent-card.json", self.agent);
+        let card = format!("{}/a2a/{}/.well-known/agent-card.json", self.base.path(), self.agent);
         let mut links = vec![
             json!({ "rel": "alternate", "href": "published", "type": super::TD }),
             json!({ "rel": "service-desc", "href": card, "type": JSON }),
         ];
         let tools = self.description.capabilities().iter().filter(|capability| capability.is_tool);
-        links.extend(
-            tools.map(|tool| json!({ "rel": "item", "href": tool_path(self.agent, &tool.id), "type": super::TD })),
-        );
+        links.extend(tools.map(|tool| json!({ "rel": "item", "href": self.tool_path(&tool.id), "type": super::TD })));
         json!(links)
+    }
+
+    /// The path of a tool's description, as the reader needs it.
+    fn tool_path(&self, tool: &str) -> String {
+        format!("{}{}", self.base.path(), tool_path(self.agent, tool))
     }
 }
 
@@ -198,7 +199,8 @@ mod tests {
     fn served(description: &Description, token_required: bool) -> Value {
         let agent = AGENT.parse().expect("an id");
         let node = "did:key:z6MkhaXgBZDvotDkL5257faiztiGiC2QtKLGpbnnEGta2doK".to_owned();
-        Served { agent: &agent, description, host: "127.0.0.1:7420", scheme: "http", token_required, node }.td()
+        let base = Base::at(false, "127.0.0.1:7420");
+        Served { agent: &agent, description, base, token_required, node }.td()
     }
 
     fn own() -> Description {
@@ -216,6 +218,37 @@ mod tests {
             assert_eq!(td["lmos:capabilities"], own().value()["lmos:capabilities"]);
             let digest = own().digest().iter().map(|byte| format!("{byte:02x}")).collect::<String>();
             assert_eq!(td["althing:derivedFrom"], format!("sha-256:{digest}"));
+        }
+    }
+
+    #[test]
+    fn behind_a_proxy_every_address_is_the_one_that_the_world_calls() {
+        let agent: AgentId = AGENT.parse().expect("an id");
+        let base: Base = "https://example.org/mesh".parse().expect("an address");
+        let description = own();
+        let node = "did:key:z6MkhaXgBZDvotDkL5257faiztiGiC2QtKLGpbnnEGta2doK".to_owned();
+        let td = Served { agent: &agent, description: &description, base, token_required: true, node }.td();
+        assert_eq!(td["base"], format!("https://example.org/mesh/things/{AGENT}/"));
+        let report = validate_as(td.to_string().as_bytes(), Strictness::Own);
+        assert!(report.findings.is_empty(), "{report}");
+        let socket = format!("wss://example.org/mesh/things/{AGENT}/ws");
+        assert!(td["actions"]["chat"]["forms"].to_string().contains(&socket), "{td}");
+        let mut hrefs = Vec::new();
+        addresses(&td, &mut hrefs);
+        assert!(hrefs.len() > 6, "{hrefs:?}");
+        // What begins with a slash leaves the base's path out.
+        let leaves = |href: &&String| href.starts_with('/') && !href.starts_with("/mesh/");
+        assert_eq!(hrefs.iter().find(leaves), None);
+    }
+
+    fn addresses(value: &Value, to: &mut Vec<String>) {
+        match value {
+            Value::Array(items) => items.iter().for_each(|item| addresses(item, to)),
+            Value::Object(members) => {
+                to.extend(members.get("href").and_then(Value::as_str).map(str::to_owned));
+                members.values().for_each(|member| addresses(member, to));
+            }
+            _ => {}
         }
     }
 

@@ -67,8 +67,7 @@ pub(super) fn served(gateway: &Gateway, headers: &HeaderMap, id: &AgentId, known
     let served = td::Served {
         agent: id,
         description: &known.description,
-        host: host(headers).unwrap_or_default(),
-        scheme: gateway.access.scheme(),
+        base: gateway.access.base(host(headers).unwrap_or_default()),
         token_required: gateway.access.is_guarded(),
         node: gateway.key.public().did(),
     };

@@ -1,6 +1,7 @@
 //! The Thing Description that the gateway serves for a tool: derived from what the description of its agent, which the
 //! publisher signed, says of it. Pure.
 
+use althing_edge::Base;
 use althing_protocol::{AgentId, hex};
 use althing_td::{ALTHING, Tool, affordance};
 use serde_json::{Map, Value, json};
@@ -13,10 +14,8 @@ pub(super) struct ServedTool<'a> {
     pub tool: &'a Tool,
     /// SHA-256 of the agent's description.
     pub digest: [u8; 32],
-    /// The authority under which the reader reached the gateway.
-    pub host: &'a str,
-    /// The scheme before it: `http` or `https`.
-    pub scheme: &'a str,
+    /// What addresses of the gateway begin with, for its reader.
+    pub base: Base,
     pub token_required: bool,
     /// The node that serves it.
     pub node: String,
@@ -26,7 +25,7 @@ impl ServedTool<'_> {
     /// The Thing Description 1.1.
     pub fn td(&self) -> Value {
         let ServedTool { agent, tool, .. } = self;
-        let id = encoded(&tool.id);
+        let (id, prefix) = (encoded(&tool.id), self.base.path());
         let mut td = Map::new();
         let mut put = |name: &str, value: Value| drop(td.insert(name.to_owned(), value));
         put("@context", json!(["https://www.w3.org/2022/wot/td/v1.1", { "lmos": LMOS, "althing": ALTHING }]));
@@ -40,7 +39,7 @@ impl ServedTool<'_> {
         put("althing:servedBy", json!(self.node));
         put("althing:derivedFrom", json!(format!("sha-256:{}", hex(&self.digest))));
         put("althing:definition", json!(format!("sha-256:{}", tool.definition)));
-        put("base", json!(format!("{}://{}{}/", self.scheme, self.host, tool_path(agent, &tool.id))));
+        put("base", json!(format!("{}{}/", self.base, tool_path(agent, &tool.id))));
         let mut action = affordance(tool);
         action.insert("forms".to_owned(), json!([form(&["invokeaction"], &format!("actions/{id}"))]));
         put("actions", json!({ (tool.id.as_str()): action }));
@@ -48,8 +47,8 @@ impl ServedTool<'_> {
             "links",
             json!([
                 { "rel": "type", "href": "model", "type": "application/tm+json" },
-                { "rel": "collection", "href": format!("/things/{agent}"), "type": super::TD },
-                { "rel": "alternate", "href": format!("/things/{agent}/published"), "type": super::TD },
+                { "rel": "collection", "href": format!("{prefix}/things/{agent}"), "type": super::TD },
+                { "rel": "alternate", "href": format!("{prefix}/things/{agent}/published"), "type": super::TD },
             ]),
         );
         security(&mut td, self.token_required);
@@ -84,9 +83,8 @@ mod tests {
             };
             for token_required in [false, true] {
                 let node = "did:key:z6MkhaXgBZDvotDkL5257faiztiGiC2QtKLGpbnnEGta2doK".to_owned();
-                let (host, scheme) = ("127.0.0.1:7420", "http");
-                let served =
-                    ServedTool { agent: &agent, tool: &tool, digest: [7; 32], host, scheme, token_required, node };
+                let base = Base::at(false, "127.0.0.1:7420");
+                let served = ServedTool { agent: &agent, tool: &tool, digest: [7; 32], base, token_required, node };
                 let td = served.td();
                 let report = validate_as(td.to_string().as_bytes(), Strictness::Own);
                 assert!(report.findings.is_empty(), "{report}");

@@ -112,8 +112,7 @@ pub(super) fn served(
         agent,
         tool,
         digest: known.description.digest(),
-        host: host(headers).unwrap_or_default(),
-        scheme: gateway.access.scheme(),
+        base: gateway.access.base(host(headers).unwrap_or_default()),
         token_required: gateway.access.is_guarded(),
         node: gateway.key.public().did(),
     };
@@ -217,7 +216,7 @@ async fn answered(
     match invocation.task().await {
         Some(task) => {
             let status = status(gateway, found, &task, client).await?;
-            let location = [(header::LOCATION, href(agent, tool, &task))];
+            let location = [(header::LOCATION, href(gateway, agent, tool, &task))];
             Ok((StatusCode::CREATED, location, kept::json(&client.account, &status)?).into_response())
         }
         // Without a task there is nothing to ask for later: the answer is there, or comes.
@@ -252,9 +251,9 @@ fn output(tool: &Tool, answer: &Answer) -> Result<Value, OperationError> {
     Ok(json!({ "text": texts.join("\n"), "content": content }))
 }
 
-fn href(agent: &AgentId, tool: &Tool, task: &str) -> String {
+fn href(gateway: &Gateway, agent: &AgentId, tool: &Tool, task: &str) -> String {
     let (id, task) = (encoded(&tool.id), encoded(task));
-    format!("/things/{agent}/tools/{id}/actions/{id}/{task}")
+    format!("{}/things/{agent}/tools/{id}/actions/{id}/{task}", gateway.access.prefix())
 }
 
 async fn status(gateway: &Gateway, found: &Found, task: &str, client: &Client) -> Result<Value, OperationError> {
@@ -263,7 +262,7 @@ async fn status(gateway: &Gateway, found: &Found, task: &str, client: &Client) -
     let read = properties::bytes(gateway, agent, Operation::GetTask, &params, client).await?;
     let odd = |error| OperationError::invalid_agent_response(format!("{agent} answered oddly: {error}"));
     let answer = Answer::of_task(&read).map_err(odd)?;
-    let mut status = status_of(href(agent, tool, task), &answer);
+    let mut status = status_of(href(gateway, agent, tool, task), &answer);
     if status["status"] == "completed" {
         match output(tool, &answer) {
             Ok(output) => status["output"] = output,

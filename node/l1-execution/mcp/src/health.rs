@@ -1,6 +1,6 @@
 //! Whether a server answers: how its last listing ended.
 
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use althing_execution::AgentState;
 use althing_execution::tools::Fault;
@@ -8,12 +8,15 @@ use althing_td::ToolServerSpec;
 use tokio::time::Instant;
 
 use crate::LIST;
+use crate::call::Running;
 
 /// The state of one server.
 pub struct Health {
     /// Its address, or its program; for its operator.
     at: String,
     now: Mutex<AgentState>,
+    /// One that works on a call may list its tools late.
+    running: Arc<Running>,
 }
 
 /// A listing that runs.
@@ -26,7 +29,7 @@ struct Listing<'a> {
 impl Drop for Listing<'_> {
     fn drop(&mut self) {
         // Who waited for it was cancelled, or had enough.
-        if !self.has_ended && self.begun.elapsed() >= LIST {
+        if !self.has_ended && self.begun.elapsed() >= LIST && !self.health.running.is_busy(LIST) {
             self.health.away(&Fault::Silent(LIST));
         }
     }
@@ -34,13 +37,13 @@ impl Drop for Listing<'_> {
 
 impl Health {
     /// Of a server that was not asked yet.
-    pub fn new(spec: &ToolServerSpec) -> Health {
+    pub fn new(spec: &ToolServerSpec, running: Arc<Running>) -> Health {
         let at = match spec {
             ToolServerSpec::Command { command, .. } => command.first().cloned().unwrap_or_default(),
             ToolServerSpec::Url { url, .. } => url.clone(),
             ToolServerSpec::Thing { thing, .. } => thing.clone(),
         };
-        Health { at, now: Mutex::new(AgentState::Ready) }
+        Health { at, now: Mutex::new(AgentState::Ready), running }
     }
 
     pub fn state(&self) -> AgentState {
@@ -79,7 +82,8 @@ mod tests {
     const URL: &str = "https://tools.example/mcp";
 
     fn health() -> Health {
-        Health::new(&ToolServerSpec::Url { url: URL.to_owned(), secret: None, leads_to: Vec::new() })
+        let spec = ToolServerSpec::Url { url: URL.to_owned(), secret: None, leads_to: Vec::new() };
+        Health::new(&spec, Arc::default())
     }
 
     fn is_away(health: &Health, part: &str) -> bool {

@@ -4,93 +4,74 @@
 //! **Inputs**: the address of a server, and calls. **Outputs**: its tools, and their results.
 //!
 //! **Invariants**: a started program ends with the node, with its children; a broken connection is replaced by the next
-//! listing, never by a call; a change notification is handled before an answer that follows it ([`watched`]); everything is
-//! bounded in time and size.
+//! listing, never by a call; a change notification is handled before an answer that follows it ([`watched`]); no listing that is
+//! late ends a server on which a call runs; nobody answers for a user ([`questions`]); everything is bounded in time and size.
 //!
 //! **Never knows**: who calls, and whether it may.
 
+mod call;
+mod connection;
 mod health;
+mod lines;
+mod machine;
+mod news;
+mod parking;
 mod program;
-mod relayed;
+mod questions;
+mod requests;
 mod serving;
 mod watched;
 
 pub use serving::serve;
 
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use althing_execution::http::{client_to, elsewhere};
 use althing_execution::lease::META;
-use althing_execution::process::{Asker, EgressRules, ProcessConfig, Work, refusals};
+use althing_execution::process::{EgressRules, ProcessConfig, refusals};
 use althing_execution::relayed::Relayed;
 use althing_execution::secrets::ServerSecrets;
 use althing_execution::tools::{Definition, Fault, ToolServer};
-use althing_execution::{AgentState, Containment, Refusals, ServerOf};
+use althing_execution::{AgentState, Containment, Refusals, ServerOf, current_principals};
 use althing_td::ToolServerSpec;
+use call::{Call, Line, Running, Step, failed, written};
+use connection::{Client, Connection, Speech, Target};
 use futures::future::BoxFuture;
 use health::Health;
+use machine::listing::{Listing, Next};
 use opentelemetry::trace::TraceContextExt as _;
-use program::{Program, ServerOwner};
-use relayed::Told;
-use rmcp::model::{
-    CallToolRequestParams, ClientConfig, ClientRequest, ElicitationCapability, FormElicitationCapability,
-    ListToolsRequest, PaginatedRequestParams, ProtocolVersion, RequestMetaObject, ServerResult,
-};
-use rmcp::service::{RoleClient, RunningService};
-use rmcp::transport::async_rw::AsyncRwTransport;
-use rmcp::transport::streamable_http_client::{StreamableHttpClientTransport, StreamableHttpClientTransportConfig};
-use rmcp::{ClientLifecycleMode, ClientServiceExt as _};
-use serde_json::{Value, json};
-use tokio::net::unix::pipe::{Receiver, Sender};
+use parking::{Caller, Parking};
+use questions::Questions;
+use rmcp::model::{CallToolRequestParams, ClientRequest, ListToolsRequest, PaginatedRequestParams, RequestMetaObject};
+use serde_json::Value;
 use tokio::sync::Mutex;
-use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
-use watched::Watched;
 
 /// How long a server may take to initialise.
 const CONNECT: Duration = Duration::from_secs(30);
-/// How long a connection to it may take.
-const TCP_CONNECT: Duration = Duration::from_secs(5);
-/// How long it may take to list its tools.
+/// How long it may take for a page of the list of its tools, unless it works on a call.
 const LIST: Duration = Duration::from_secs(10);
-/// The longest message of a server, bytes.
-const MESSAGE_BYTES_MAX: usize = 4 << 20;
-/// Tools of one server.
-const TOOLS_MAX: usize = 1_024;
-/// Pages of a list of tools.
-const PAGES_MAX: usize = 16;
 /// How long a program may take to end.
 const GRACE: Duration = Duration::from_secs(3);
 
-/// The MCP client.
-type Client = RunningService<RoleClient, ClientConfig>;
+/// Tools that are listed, and the names of those that were left out, each with why.
+type Listed = (Vec<Definition>, Vec<(String, String)>);
 
 /// One server; connected on first use.
 struct Server {
-    spec: ToolServerSpec,
-    whose: ServerOwner,
-    folder: PathBuf,
-    secret: Option<String>,
-    config: ProcessConfig,
-    rules: EgressRules,
-    /// Whose program asks hosts, with what it was refused.
-    asker: Asker,
+    target: Target,
     connection: Mutex<Option<Connection>>,
-    /// How its program is contained, or was when it ran last, and what it was refused.
-    containment: std::sync::Mutex<Option<Containment>>,
-    /// Incremented whenever its tools may have changed: with each connection and each notification.
-    epoch: Arc<AtomicU64>,
-    told: Told,
+    /// Beside a connection without sessions: for callers who can be asked only in one.
+    session: Mutex<Option<Connection>>,
+    /// Whether it has no sessions in which anybody can be asked.
+    has_none: AtomicBool,
+    running: Arc<Running>,
+    parking: Arc<Parking>,
+    /// The last listing, and what was left out of it.
+    listed: std::sync::Mutex<Listed>,
     health: Health,
-}
-
-struct Connection {
-    client: Arc<Client>,
-    program: Option<Program>,
 }
 
 /// The tool server of an agent file. Programs are kept as `config` says.
@@ -107,117 +88,39 @@ pub fn server(
         }
         _ => (EgressRules::default(), Refusals::default()),
     };
-    Arc::new(Server {
-        spec: spec.clone(),
-        whose: ServerOwner::of(of),
-        folder: of.folder.to_owned(),
-        secret: secrets.bearer,
-        config: config.clone(),
-        rules,
-        asker: Asker { agent: of.agent.to_owned(), work: Work::default(), refusals },
-        connection: Mutex::new(None),
-        containment: std::sync::Mutex::new(None),
-        epoch: Arc::default(),
-        told: relayed::told(),
-        health: Health::new(spec),
-    })
-}
-
-fn client_config() -> ClientConfig {
-    let mut info = ClientConfig::default();
-    "althing".clone_into(&mut info.client_info.name);
-    env!("CARGO_PKG_VERSION").clone_into(&mut info.client_info.version);
-    // Whoever has a call relayed may answer; in all other calls the client's handler declines.
-    info.capabilities.elicitation = Some(ElicitationCapability::new().with_form(FormElicitationCapability::default()));
-    info
-}
-
-/// Whether the other end closed the connection, by what the library says of it: while reading, or while writing.
-fn was_closed(fault: &Fault) -> bool {
-    let why = fault.to_string();
-    ["connection closed", "Send message error"].iter().any(|said| why.contains(said))
+    Arc::new(Server::new(Target::new(of, spec, secrets.bearer, config, (rules, refusals))))
 }
 
 impl Server {
+    fn new(target: Target) -> Server {
+        let running = Arc::<Running>::default();
+        Server {
+            health: Health::new(&target.spec, running.clone()),
+            target,
+            connection: Mutex::new(None),
+            session: Mutex::new(None),
+            has_none: AtomicBool::new(false),
+            running,
+            parking: Arc::default(),
+            listed: std::sync::Mutex::default(),
+        }
+    }
+
     /// The current connection or a new one, and whether it existed already.
     async fn client(&self) -> Result<(Arc<Client>, bool), Fault> {
         let mut now = self.connection.lock().await;
-        if let Some(connection) = now.as_ref().filter(|connection| !connection.client.is_transport_closed()) {
+        if let Some(connection) = now.as_ref().filter(|connection| connection.is_open()) {
             return Ok((connection.client.clone(), true));
         }
         // The previous program ends first.
         *now = None;
-        self.epoch.fetch_add(1, Ordering::SeqCst);
-        let connecting = timeout(CONNECT, self.connect());
+        self.target.epoch.fetch_add(1, Ordering::SeqCst);
+        self.has_none.store(false, Ordering::SeqCst);
+        let connecting = timeout(CONNECT, self.target.connect(Speech::Newest));
         let connection = connecting.await.map_err(|_| Fault::Silent(CONNECT))??;
         let client = connection.client.clone();
         *now = Some(connection);
         Ok((client, false))
-    }
-
-    async fn connect(&self) -> Result<Connection, Fault> {
-        match &self.spec {
-            ToolServerSpec::Command { .. } => {
-                let (mut program, read, write) = self.begun().await?;
-                program.started().await?;
-                *self.contained() = program.containment();
-                let transport =
-                    AsyncRwTransport::<RoleClient, _, _>::new(read, write).with_max_line_length(MESSAGE_BYTES_MAX);
-                match self.initialise(transport).await {
-                    Ok(client) => Ok(Connection { client, program: Some(program) }),
-                    Err(fault) if was_closed(&fault) => Err(program.ended().await.unwrap_or(fault)),
-                    Err(fault) => Err(fault),
-                }
-            }
-            ToolServerSpec::Thing { .. } => Err(Fault::Unreachable("a Thing does not speak MCP".to_owned())),
-            ToolServerSpec::Url { url, leads_to, .. } => {
-                if self.secret.is_some() && !althing_td::keeps_bearer(url) {
-                    let why = format!("its secret would be sent in the clear. {}", althing_td::BEARER_FIX);
-                    return Err(Fault::Unreachable(why));
-                }
-                let mut config = StreamableHttpClientTransportConfig::with_uri(url.as_str())
-                    .max_sse_event_size(MESSAGE_BYTES_MAX)
-                    // A new session may have other tools: they must be listed first.
-                    .reinit_on_expired_session(false);
-                if let Some(secret) = &self.secret {
-                    config = config.auth_header(secret.trim());
-                }
-                if let Some(why) = elsewhere(url, leads_to).await {
-                    return Err(Fault::Unreachable(why));
-                }
-                let http = client_to(url, leads_to, TCP_CONNECT).map_err(Fault::Unreachable)?;
-                let transport = StreamableHttpClientTransport::with_client(http, config);
-                let client = self.initialise(transport).await?;
-                Ok(Connection { client, program: None })
-            }
-        }
-    }
-
-    /// Starts its program where nobody else waits: the machine's files are looked at, and the keeper reads its job.
-    async fn begun(&self) -> Result<(Program, Receiver, Sender), Fault> {
-        let (whose, spec, folder) = (self.whose.clone(), self.spec.clone(), self.folder.clone());
-        let (config, rules, asker) = (self.config.clone(), self.rules.clone(), self.asker.clone());
-        let starting = spawn_blocking(move || Program::start(&whose, &spec, &folder, &config, (&rules, &asker)));
-        let broken = |_| Fault::Unreachable("the node broke off while it was started".to_owned());
-        starting.await.map_err(broken)?
-    }
-
-    fn contained(&self) -> std::sync::MutexGuard<'_, Option<Containment>> {
-        self.containment.lock().expect("no holder of how it is contained panics")
-    }
-
-    async fn initialise<T>(&self, transport: T) -> Result<Arc<Client>, Fault>
-    where
-        T: rmcp::transport::Transport<RoleClient> + 'static,
-    {
-        let watched = Watched::new(transport, self.epoch.clone(), self.told.clone());
-        // A server of the newest version has no sessions; one of an earlier version says so, or nothing.
-        let lifecycle = ClientLifecycleMode::Auto {
-            preferred_versions: vec![ProtocolVersion::V_2026_07_28],
-            legacy_version: Some(ProtocolVersion::V_2025_11_25),
-        };
-        let client = client_config().serve_with_lifecycle(watched, lifecycle).await;
-        client.map(Arc::new).map_err(|error| Fault::Unreachable(error.to_string()))
     }
 
     /// The tools, and the epoch of the listing.
@@ -238,59 +141,148 @@ impl Server {
     }
 
     async fn list_on(&self, client: &Arc<Client>) -> Result<(Vec<Definition>, u64), Fault> {
-        let epoch = self.epoch.load(Ordering::SeqCst);
-        let tools = match timeout(LIST, pages(client)).await {
-            Ok(Ok(tools)) => tools,
-            failed => {
-                self.give_up(client).await;
-                return Err(failed.map_or(Fault::Silent(LIST), |failed| failed.err().unwrap_or(Fault::Stale)));
+        let epoch = self.target.epoch.load(Ordering::SeqCst);
+        match self.pages(client).await {
+            Ok(listing) => {
+                let (tools, left_out) = listing.done();
+                *self.listed() = (tools.clone(), left_out);
+                Ok((tools, epoch))
             }
-        };
-        let define = |tool: &rmcp::model::Tool| {
-            let whole = serde_json::to_value(tool).unwrap_or_default();
-            serde_json::from_value(whole).map_err(|error| Fault::Failed(error.to_string()))
-        };
-        let tools: Result<Vec<Definition>, Fault> = tools.iter().take(TOOLS_MAX).map(define).collect();
-        Ok((tools?, epoch))
+            Err(fault) => {
+                self.give_up(client).await;
+                Err(fault)
+            }
+        }
     }
 
-    /// Drops a failed connection, unless it was replaced already.
+    /// Lists all pages, up to the limits. Not through the client's `list_tools`, which may answer from a cache as long as the
+    /// server wants.
+    async fn pages(&self, client: &Client) -> Result<Listing, Fault> {
+        let (mut listing, mut cursor) = (Listing::default(), None);
+        loop {
+            let mut params = PaginatedRequestParams::default();
+            params.cursor = cursor;
+            let request = ClientRequest::ListToolsRequest(ListToolsRequest {
+                method: Default::default(),
+                params: Some(params),
+                extensions: Default::default(),
+            });
+            let page = self.answered(client.send_request(request)).await?.map_err(failed)?;
+            match listing.take(&written(&page)).map_err(|why| Fault::Failed(why.to_owned()))? {
+                Next::Page(next) => cursor = Some(next),
+                Next::End => return Ok(listing),
+            }
+        }
+    }
+
+    /// Waits for an answer that does not depend on calls, unless the server works on one: it may come after that.
+    async fn answered<T>(&self, answer: impl Future<Output = T>) -> Result<T, Fault> {
+        tokio::pin!(answer);
+        loop {
+            match timeout(LIST, &mut answer).await {
+                Ok(answered) => return Ok(answered),
+                Err(_) if self.running.is_busy(LIST) => {}
+                Err(_) => return Err(Fault::Silent(LIST)),
+            }
+        }
+    }
+
+    /// Drops a failed connection, unless it was replaced already, or a call runs on it.
     async fn give_up(&self, client: &Arc<Client>) {
         let mut now = self.connection.lock().await;
-        if now.as_ref().is_some_and(|current| Arc::ptr_eq(&current.client, client)) {
+        let is_dead = client.is_transport_closed() || !self.running.is_busy(Duration::ZERO);
+        if is_dead && now.as_ref().is_some_and(|current| Arc::ptr_eq(&current.client, client)) {
             *now = None;
         }
     }
 
     /// The connection of the listing in `epoch`, if nothing changed since.
-    async fn listed_on(&self, epoch: u64) -> Result<Arc<Client>, Fault> {
+    async fn listed_on(&self, epoch: u64) -> Result<(Arc<Client>, Arc<Questions>), Fault> {
         let now = self.connection.lock().await;
-        let current = now.as_ref().filter(|connection| !connection.client.is_transport_closed());
-        match current {
-            Some(connection) if self.epoch.load(Ordering::SeqCst) == epoch => Ok(connection.client.clone()),
+        match now.as_ref().filter(|connection| connection.is_open()) {
+            Some(connection) if self.target.epoch.load(Ordering::SeqCst) == epoch => {
+                Ok((connection.client.clone(), connection.questions.clone()))
+            }
             _ => Err(Fault::Stale),
         }
     }
 
+    /// A connection with a session, for a caller whose client has one and can be asked: there the server can ask by itself. None
+    /// if the present one will do, or the server has none, or describes the tool otherwise there.
+    async fn session(&self, tool: &str, relayed: &Relayed, client: &Client) -> Option<(Arc<Client>, Arc<Questions>)> {
+        let has_session = client.peer_info().is_none_or(|info| info.protocol_version.has_initialize());
+        let ToolServerSpec::Url { .. } = &self.target.spec else { return None };
+        if has_session || !relayed.may_be_asked || !relayed.has_session || self.has_none.load(Ordering::SeqCst) {
+            return None;
+        }
+        let mut now = self.session.lock().await;
+        if now.as_ref().is_none_or(|connection| !connection.is_open()) {
+            *now = None;
+            let connected = timeout(CONNECT, self.target.connect(Speech::Session)).await.ok().and_then(Result::ok);
+            let connected = connected.filter(|one| one.behaviour.as_ref().is_some_and(|seen| seen.has_session()));
+            self.has_none.store(connected.is_none(), Ordering::SeqCst);
+            *now = connected;
+        }
+        let (client, questions) = now.as_ref().map(|one| (one.client.clone(), one.questions.clone()))?;
+        drop(now);
+        let (there, _) = self.pages(&client).await.ok()?.done();
+        let (here, _) = self.listed().clone();
+        let of = |all: &[Definition]| all.iter().find(|one| one.name == tool).cloned();
+        let is_same = of(&there)?.check_pin(of(&here).as_ref()).is_ok();
+        is_same.then_some((client, questions))
+    }
+
+    fn listed(&self) -> std::sync::MutexGuard<'_, Listed> {
+        self.listed.lock().expect("no holder of a listing panics")
+    }
+
     async fn invoke(&self, tool: &str, arguments: Value, epoch: u64) -> Result<Value, Fault> {
-        let client = self.listed_on(epoch).await?;
-        let _working = self.asker.work.begin();
+        let _working = self.target.asker.work.begin();
+        let relayed = Relayed::current();
+        let caller = Caller { principals: current_principals(), tool: tool.to_owned(), arguments: arguments.clone() };
+        let state = relayed.as_ref().and_then(|relayed| relayed.request_state.clone());
+        if let Some(state) = state.filter(|state| Parking::is_own(state)) {
+            let over = || Fault::Failed("the call that asked waits no more: call the tool again".to_owned());
+            let (call, question) = self.parking.take(&state, &caller).ok_or_else(over)?;
+            question.answer(relayed.as_ref().and_then(|relayed| relayed.input_responses.clone()));
+            return self.go_on(call, caller, relayed).await;
+        }
+        let (mut client, mut questions) = self.listed_on(epoch).await?;
+        if let Some(relayed) = &relayed
+            && let Some(session) = Box::pin(self.session(tool, relayed, &client)).await
+        {
+            (client, questions) = session;
+        }
         let mut params = CallToolRequestParams::new(tool.to_owned());
         params.meta = told(trace_context(), althing_execution::current_lease().map(|lease| lease.told()));
         if let Value::Object(arguments) = arguments {
             params = params.with_arguments(arguments);
         }
-        let failed = |error: &dyn std::fmt::Display| Fault::Failed(error.to_string());
-        if let Some(relayed) = Relayed::current() {
-            return relayed::call(&client, &self.told, params, relayed).await;
+        let may_ask = relayed.as_ref().is_some_and(|relayed| relayed.may_be_asked);
+        if let Some(relayed) = &relayed {
+            let responses = relayed.input_responses.clone();
+            params.input_responses = responses.map(|responses| responses.into_iter().collect());
+            params.request_state.clone_from(&relayed.request_state);
         }
-        let answered = client.call_tool(params).await.map_err(|error| failed(&error))?;
-        serde_json::to_value(&answered).map_err(|error| failed(&error)).map(|mut value| {
-            if value["isError"].is_null() {
-                value["isError"] = json!(false);
+        let line = Line { peer: &client, news: &self.target.news, questions: &questions, running: &self.running };
+        let call = Call::begin(line, params, (may_ask, relayed.is_some())).await?;
+        self.go_on(call, caller, relayed).await
+    }
+
+    /// Follows a call to its end, or until its caller is asked.
+    async fn go_on(&self, mut call: Call, caller: Caller, relayed: Option<Relayed>) -> Result<Value, Fault> {
+        let Relayed { progress, may_be_asked, .. } = relayed.unwrap_or_default();
+        loop {
+            match call.next(&progress).await {
+                Step::Done(done) => return done,
+                // Nobody can be asked any more: dropping the question cancels it.
+                Step::Asks(question) if !may_be_asked => drop(question),
+                Step::Asks(question) => match self.parking.park(call, question, caller.clone()) {
+                    Ok(asked) => return Ok(asked),
+                    Err(goes_on) => call = goes_on,
+                },
             }
-            value
-        })
+        }
     }
 }
 
@@ -316,31 +308,6 @@ fn told(trace: Option<RequestMetaObject>, task: Option<Value>) -> Option<Request
     Some(told)
 }
 
-/// Lists all pages, up to the limits. Not through the client's `list_tools`, which may answer from a cache as long as the
-/// server wants.
-async fn pages(client: &Client) -> Result<Vec<rmcp::model::Tool>, Fault> {
-    let (mut tools, mut cursor) = (Vec::new(), None);
-    for _ in 0..PAGES_MAX {
-        let mut params = PaginatedRequestParams::default();
-        params.cursor = cursor;
-        let request = ClientRequest::ListToolsRequest(ListToolsRequest {
-            method: Default::default(),
-            params: Some(params),
-            extensions: Default::default(),
-        });
-        let page = match client.send_request(request).await.map_err(|error| Fault::Failed(error.to_string()))? {
-            ServerResult::ListToolsResult(page) => page,
-            _ => return Err(Fault::Failed("it answered something else than a list of tools".to_owned())),
-        };
-        tools.extend(page.tools);
-        cursor = page.next_cursor;
-        if cursor.is_none() || tools.len() >= TOOLS_MAX {
-            break;
-        }
-    }
-    Ok(tools)
-}
-
 impl ToolServer for Server {
     fn tools(&self) -> BoxFuture<'_, Result<Vec<Definition>, Fault>> {
         Box::pin(async { Ok(self.list().await?.0) })
@@ -350,12 +317,24 @@ impl ToolServer for Server {
         Box::pin(self.list())
     }
 
+    fn left_out(&self) -> Vec<(String, String)> {
+        self.listed().1.clone()
+    }
+
+    fn is_busy(&self) -> bool {
+        self.running.is_busy(LIST)
+    }
+
+    fn awaits(&self, state: &str) -> bool {
+        self.parking.has(state)
+    }
+
     fn version(&self) -> u64 {
-        self.epoch.load(Ordering::SeqCst)
+        self.target.epoch.load(Ordering::SeqCst)
     }
 
     fn call<'a>(&'a self, tool: &'a str, arguments: Value) -> BoxFuture<'a, Result<Value, Fault>> {
-        Box::pin(async move { self.invoke(tool, arguments, self.epoch.load(Ordering::SeqCst)).await })
+        Box::pin(async move { self.invoke(tool, arguments, self.version()).await })
     }
 
     fn call_listed<'a>(&'a self, tool: &'a str, arguments: Value, epoch: u64) -> BoxFuture<'a, Result<Value, Fault>> {
@@ -367,20 +346,25 @@ impl ToolServer for Server {
     }
 
     fn containment(&self) -> Option<Containment> {
-        self.contained().clone().map(|containment| containment.with(&self.asker.refusals))
+        self.target.contained().clone().map(|containment| containment.with(&self.target.asker.refusals))
     }
 
     fn stop(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
-            let Some(Connection { client, program }) = self.connection.lock().await.take() else { return };
-            drop(client);
-            if let Some(mut program) = program {
+            self.parking.clear();
+            drop(self.session.lock().await.take());
+            let Some(connection) = self.connection.lock().await.take() else { return };
+            drop(connection.client);
+            if let Some(mut program) = connection.program {
                 // Closing its input asks it to end (MCP); dropping the program kills the rest.
                 let _ = timeout(GRACE, program.wait()).await;
             }
         })
     }
 }
+
+#[cfg(test)]
+mod scripted;
 
 #[cfg(test)]
 mod tests {

@@ -41,7 +41,7 @@ impl ServerOwner {
     }
 
     /// As it is named in what is logged, like `ps` names it; by its program where there is no agent yet.
-    fn shown(&self, program: &str) -> String {
+    pub fn shown(&self, program: &str) -> String {
         if self.agent.is_empty() { program.to_owned() } else { format!("{} (tools.{})", self.agent, self.server) }
     }
 }

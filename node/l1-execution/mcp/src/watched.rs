@@ -9,18 +9,18 @@ use rmcp::model::{JsonRpcMessage, ServerNotification};
 use rmcp::service::{RoleClient, RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 
-use crate::relayed::Told;
+use crate::news::News;
 
 /// Counts notifications of changed tools, and passes on those of progress, before the messages after them are delivered.
 pub(crate) struct Watched<T> {
     inner: T,
     epoch: Arc<AtomicU64>,
-    told: Told,
+    news: Arc<News>,
 }
 
 impl<T> Watched<T> {
-    pub fn new(inner: T, epoch: Arc<AtomicU64>, told: Told) -> Watched<T> {
-        Watched { inner, epoch, told }
+    pub fn new(inner: T, epoch: Arc<AtomicU64>, news: Arc<News>) -> Watched<T> {
+        Watched { inner, epoch, news }
     }
 }
 
@@ -45,8 +45,7 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Watched<T> {
                 ServerNotification::ToolListChangedNotification(_) => {
                     self.epoch.fetch_add(1, Ordering::SeqCst);
                 }
-                // Nobody listens where no call is relayed.
-                ServerNotification::ProgressNotification(progress) => drop(self.told.send(progress.params.clone())),
+                ServerNotification::ProgressNotification(progress) => self.news.tell(&progress.params),
                 _ => {}
             }
         }

@@ -353,7 +353,7 @@ pub fn pinnable(pins: Pins) -> Result<Pins, Unmet> {
 /// # Errors
 /// [`Unmet`], for a tool that is another one now.
 pub fn unchanged(contract: &Contract, unfit: &BTreeMap<String, Unfit>) -> Result<(), Unmet> {
-    match unfit.iter().find(|(_, unfit)| matches!(unfit, Unfit::Changed(_))) {
+    match unfit.iter().find(|(_, unfit)| matches!(unfit, Unfit::Changed(_) | Unfit::Unsteady(_))) {
         Some((tool, unfit)) if contract.binding == BindingMode::Strict => Err(Unmet {
             clause: "capabilities".to_owned(),
             reason: format!("{} {tool:?}: {}", unfit.reason(), unfit.brief()),

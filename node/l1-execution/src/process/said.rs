@@ -1,7 +1,7 @@
 //! What programs say goes where the node's messages go: line by line, as text. A program has no descriptor of the node's, by
 //! which it could read what is typed there, or cut off what was written.
 
-use althing_td::is_hidden;
+use althing_td::visible;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::unix::pipe::Receiver;
 
@@ -34,5 +34,5 @@ pub async fn passed_on(from: Receiver) -> String {
 
 /// A text without what is not seen, and what a terminal takes for an order.
 fn shown(text: &str) -> impl Iterator<Item = char> {
-    text.chars().filter(|c| *c == '\t' || (!c.is_control() && !is_hidden(*c)))
+    visible(text).filter(|c| *c == '\t' || !c.is_control())
 }

@@ -17,10 +17,11 @@ const SEEN_MAX: usize = 4 * MESSAGES_MAX;
 pub(super) struct SeenMessages(VecDeque<u64>);
 
 impl SeenMessages {
-    /// The messages of the task's history.
-    pub fn of(history: &[Message]) -> SeenMessages {
+    /// The messages of the task's history, and the one that is sent now: a client may say that it speaks for the agent, and the
+    /// program's history has its message too.
+    pub fn of(history: &[Message], sent: &Message) -> SeenMessages {
         let mut seen = SeenMessages::default();
-        for message in history.iter().filter(|message| message.role == Role::Agent) {
+        for message in history.iter().chain([sent]).filter(|message| message.role == Role::Agent) {
             seen.mark_seen(message);
         }
         seen
@@ -90,8 +91,9 @@ mod tests {
     #[test]
     fn only_what_the_agent_said_and_nobody_heard_is_told_and_that_once() {
         let agent = |id| message(id, Role::Agent, "x");
-        let mut seen = SeenMessages::of(&[message("u", Role::User, "x"), agent("asked")]);
-        let history = vec![message("u", Role::User, "x"), agent("asked"), agent("1"), agent("2"), agent("last")];
+        let mut seen = SeenMessages::of(&[message("u", Role::User, "x"), agent("asked")], &agent("sent"));
+        let history =
+            vec![message("u", Role::User, "x"), agent("asked"), agent("sent"), agent("1"), agent("2"), agent("last")];
         let mut first = task(history.clone(), Some(agent("last")));
         assert_eq!(ids(&seen.take_unseen(&mut first)), ["1", "2"]);
         assert_eq!(first.history, None);

@@ -2,7 +2,7 @@
 //!
 //! A call is checked against the contract before it is dispatched, bounded in time and size, hashed (the tool's definition,
 //! the arguments, the result), and traced. Only tools that an agent may use are listed for it. A tool is called only while
-//! its whole definition is the one that was bound: its server is listed again before each call.
+//! its whole definition is the one that was bound: its server is listed again before each call, once.
 
 mod gate;
 
@@ -11,81 +11,35 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use althing_protocol::binding;
-use futures::future::BoxFuture;
 use serde::Serialize;
 use serde_json::Value;
 use tokio::time::{Instant, timeout};
 use tracing::Instrument as _;
 
-use crate::agent::AgentState;
-use crate::containment::Containment;
 use crate::context;
 use crate::definition::{Pins, Unfit, hash};
 use crate::known::{Known, model_name, real_name};
 use crate::lease::Superseded;
+use crate::patience;
+use crate::relayed::Relayed;
 
 pub use crate::definition::Definition;
 pub use crate::fault::Fault;
+pub use crate::tool_server::ToolServer;
 pub use gate::{ContractGate, Denied, MakeGate, ToolCall, ToolGate, contract_gates};
 
-/// How long a tool may take.
+/// How long a tool may take, since it told last how far it is.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// How long a server may take to list its tools.
 const LISTING: Duration = Duration::from_secs(20);
 /// Arguments of a call, bytes of JSON.
 const ARGUMENTS_BYTES_MAX: usize = 256 << 10;
-/// A result, bytes of JSON; a longer one is refused, not cut.
-const RESULT_BYTES_MAX: usize = 1 << 20;
+/// A result, bytes of JSON; a longer one is refused, not cut. A picture of 3 MiB in base64 fits, with what is written around it.
+pub const RESULT_BYTES_MAX: usize = (4 << 20) + (32 << 10);
+/// What is said of a longer one, wherever that is found out.
+pub const RESULT_TOO_LONG: &str = "its answer has more than 4 MiB";
 /// Listings for one call to a server whose tools keep changing.
 const LISTINGS_MAX: usize = 3;
-
-/// A server of tools.
-pub trait ToolServer: Send + Sync + 'static {
-    /// Whether its tools are the node's own code, which does not change while the node runs: these are not pinned.
-    fn is_own(&self) -> bool {
-        false
-    }
-
-    /// Its current tools.
-    fn tools(&self) -> BoxFuture<'_, Result<Vec<Definition>, Fault>>;
-
-    /// Its current tools, and a version that changes as soon as they may have changed.
-    fn listing(&self) -> BoxFuture<'_, Result<(Vec<Definition>, u64), Fault>> {
-        Box::pin(async { Ok((self.tools().await?, 0)) })
-    }
-
-    /// The present version of its tools: another one than that of the last listing means that they may have changed since.
-    fn version(&self) -> u64 {
-        0
-    }
-
-    /// Calls one; gives MCP's `CallToolResult`. If the call is [`Relayed`](crate::relayed::Relayed), it may be an `InputRequiredResult`, or the `error`
-    /// with which the server answered.
-    fn call<'a>(&'a self, tool: &'a str, arguments: Value) -> BoxFuture<'a, Result<Value, Fault>>;
-
-    /// Calls one if the version of the listing is still current, else fails with [`Fault::Stale`].
-    fn call_listed<'a>(
-        &'a self,
-        tool: &'a str,
-        arguments: Value,
-        _listing: u64,
-    ) -> BoxFuture<'a, Result<Value, Fault>> {
-        self.call(tool, arguments)
-    }
-
-    /// Its state, where it is watched.
-    fn state(&self) -> AgentState {
-        AgentState::Ready
-    }
-
-    /// How its program is contained, if it is one that runs.
-    fn containment(&self) -> Option<Containment> {
-        None
-    }
-
-    /// Ends the connection, and the program behind it.
-    fn stop(&self) -> BoxFuture<'_, ()>;
-}
 
 /// Why a tool call failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -97,7 +51,7 @@ pub enum ToolError {
     #[error(transparent)]
     Superseded(#[from] Superseded),
     /// It is not the tool that was bound, or may not be shown to models. The text quotes nothing of the tool.
-    #[error("{}: {tool:?} is not called: {}", unfit.reason(), unfit.brief())]
+    #[error("{}: {tool:?} is suspended and not called: {}", unfit.reason(), unfit.brief())]
     Unfit {
         /// Which tool.
         tool: String,
@@ -211,9 +165,12 @@ impl Tools {
         // All at once: a server that hangs does not delay the others.
         let asked = self.servers.iter().map(|(name, server)| self.list(name, server));
         let answered = futures::future::join_all(asked).await;
-        for (server, answer) in self.servers.keys().zip(answered) {
+        for ((server, port), answer) in self.servers.iter().zip(answered) {
             if let Err(fault) = answer {
-                self.known().silent(server);
+                // One that is late because it works has the tools that it had.
+                if !(matches!(fault, Fault::Silent(_)) && port.is_busy()) {
+                    self.known().silent(server);
+                }
                 tracing::warn!(agent = self.agent, server, %fault, "a tool server does not answer");
             }
         }
@@ -222,16 +179,34 @@ impl Tools {
         fit.map(|(name, tool)| (model_name(name), tool.clone())).collect()
     }
 
+    /// Tools that may be asked for, as their servers listed them last, by their names for models.
+    pub(crate) fn callable(&self) -> BTreeMap<String, Definition> {
+        let mut all = self.known().callable();
+        all.retain(|name, _| self.may(name));
+        all.into_iter().map(|(name, tool)| (model_name(&name), tool)).collect()
+    }
+
     /// Lists a server; gives the version of the listing.
     pub(crate) async fn list(&self, name: &str, server: &Arc<dyn ToolServer>) -> Result<u64, Fault> {
-        let (listed, listing) = timeout(LISTING, server.listing()).await.map_err(|_| Fault::Silent(LISTING))??;
+        let listed = timeout(LISTING, server.listing()).await.map_err(|_| Fault::Silent(LISTING))?;
+        Ok(self.take(name, server, listed?))
+    }
+
+    /// Lists a server for a call. One that works on another call may answer after that.
+    async fn list_for_call(&self, name: &str, server: &Arc<dyn ToolServer>) -> Result<u64, Fault> {
+        let listed = patience::while_busy(server.listing(), || server.is_busy(), LISTING, PATIENCE).await?;
+        Ok(self.take(name, server, listed?))
+    }
+
+    fn take(&self, name: &str, server: &Arc<dyn ToolServer>, (listed, listing): (Vec<Definition>, u64)) -> u64 {
+        let listed = (listed, server.left_out());
         let new = self.known().take(name, server.is_own(), listed, |tool| self.may(tool));
         for (tool, unfit) in new {
             let (reason, why) = (unfit.reason(), unfit.brief());
             tracing::warn!(agent = self.agent, tool, reason, why, "a tool is not called");
         }
         self.known().note_version(name, listing);
-        Ok(listing)
+        listing
     }
 
     /// Calls a tool by its name for models, or by `server/tool`.
@@ -324,9 +299,8 @@ impl Tools {
     /// Calls a tool; a result that is too long is an error.
     async fn bounded(&self, name: &str, arguments: &Value, record: &mut CallRecord) -> Result<Value, ToolError> {
         let result = self.call(name, arguments, record).await?;
-        let length = result.to_string().len();
-        if length > RESULT_BYTES_MAX {
-            let fault = Fault::Failed(format!("its result has {length} bytes, and {RESULT_BYTES_MAX} is the most"));
+        if result.to_string().len() > RESULT_BYTES_MAX {
+            let fault = Fault::Failed(RESULT_TOO_LONG.to_owned());
             return Err(ToolError::Fault { tool: name.to_owned(), fault });
         }
         record.result = Some(hash(&result));
@@ -339,17 +313,20 @@ impl Tools {
         let fault = |fault| ToolError::Fault { tool: name.to_owned(), fault };
         let (server_name, server, tool) = self.server(name).ok_or_else(unknown)?;
         for _ in 0..LISTINGS_MAX {
-            let listing = match server.is_own() && self.known().fit().contains_key(name) {
+            // A call that waits for its caller was checked when it was made, and its server may do nothing else meanwhile.
+            let goes_on = Relayed::current().and_then(|relayed| relayed.request_state);
+            let goes_on = goes_on.is_some_and(|state| server.awaits(&state));
+            let listing = match goes_on || (server.is_own() && self.known().fit().contains_key(name)) {
                 true => 0,
-                false => self.list(server_name, server).await.map_err(fault)?,
+                false => self.list_for_call(server_name, server).await.map_err(fault)?,
             };
             let listed = self.known().listed(name);
             let listed = listed.map_err(|unfit| ToolError::Unfit { tool: name.to_owned(), unfit })?;
             record.definition = listed.ok_or_else(unknown)?;
             // As late as possible: the gate and the listing may have taken long.
             context::check_lease()?;
-            let called = timeout(PATIENCE, server.call_listed(tool, arguments.clone(), listing)).await;
-            match called.unwrap_or(Err(Fault::Silent(PATIENCE))) {
+            let called = server.call_listed(tool, arguments.clone(), listing);
+            match patience::of_call(called, PATIENCE).await {
                 Err(Fault::Stale) => {}
                 called => return called.map_err(fault),
             }

@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use althing_protocol::Contract;
 use serde_json::json;
 
+use futures::future::BoxFuture;
+
 use super::*;
 use crate::known::UNFIT_MAX;
 
@@ -174,14 +176,91 @@ async fn a_tool_of_which_any_field_changed_since_it_was_bound_is_not_called() {
 }
 
 #[tokio::test]
-async fn a_changed_tool_stays_refused_when_it_is_changed_back() {
+async fn a_definition_that_comes_back_ends_the_suspension() {
     let (one, mut other) = (definition(&full()), definition(&full()));
     other.description.push('!');
     let (tools, server) = bound(vec![vec![one.clone()], vec![other], vec![one]], false).await;
-    for _ in 0..3 {
-        assert!(matches!(unfit(tools.invoke("files/read", "{}").await.0), Unfit::Changed(_)));
-    }
+    let refused = tools.invoke("files/read", "{}").await.0.expect_err("it is another tool");
+    assert!(refused.to_string().contains("is suspended"), "{refused}");
+    assert!(matches!(tools.unfit()["files/read"], Unfit::Changed(_)));
     assert_eq!(server.calls.load(Ordering::SeqCst), 0);
+    assert_eq!(tools.invoke("files/read", "{}").await.1.outcome, "done");
+    assert_eq!((tools.unfit().len(), server.calls.load(Ordering::SeqCst)), (0, 1));
+}
+
+#[tokio::test]
+async fn a_definition_that_changes_with_each_listing_is_told_as_that() {
+    let at = |minute: usize| {
+        let mut tool = definition(&full());
+        tool.description = format!("It is {minute} past ten.");
+        vec![tool]
+    };
+    let (tools, server) = bound((0..5).map(at).collect(), false).await;
+    let mut told = Vec::new();
+    for _ in 0..3 {
+        let why = tools.invoke("files/read", "{}").await.0.expect_err("another tool").to_string();
+        assert!(why.starts_with("TOOL_CHANGED") && !why.contains("past ten"), "{why}");
+        told.push(why.contains("with each listing (description)"));
+    }
+    assert_eq!((told, server.calls.load(Ordering::SeqCst)), (vec![false, true, true], 0));
+}
+
+#[tokio::test]
+async fn what_is_a_set_may_come_in_another_order_and_the_tool_stays_the_one_that_was_bound() {
+    let of = |names: [&str; 3]| {
+        let mut tool = full();
+        tool["inputSchema"]["required"] = json!(names);
+        vec![definition(&tool)]
+    };
+    let (tools, server) = bound(vec![of(["a", "b", "c"]), of(["c", "a", "b"])], false).await;
+    let bound = of(["a", "b", "c"]).remove(0);
+    let (outcome, record) = tools.invoke("files/read", "{}").await;
+    assert!(outcome.is_ok(), "{outcome:?}");
+    assert_eq!((record.definition, server.calls.load(Ordering::SeqCst)), (bound.hash(), 1));
+    assert_eq!(tools.listed().await["files__read"], bound, "as it was agreed to");
+}
+
+/// Describes one of its tools well, and the other badly from the second listing on.
+#[derive(Default)]
+struct Spoiling(Counting, AtomicUsize);
+
+impl ToolServer for Spoiling {
+    fn tools(&self) -> BoxFuture<'_, Result<Vec<Definition>, Fault>> {
+        Box::pin(async {
+            let mut all = self.0.tools().await?;
+            if self.1.fetch_add(1, Ordering::SeqCst) > 0 {
+                all.truncate(1);
+            }
+            Ok(all)
+        })
+    }
+
+    fn left_out(&self) -> Vec<(String, String)> {
+        let is_bad = self.1.load(Ordering::SeqCst) > 1;
+        is_bad.then(|| ("write".to_owned(), "it has no inputSchema".to_owned())).into_iter().collect()
+    }
+
+    fn call<'a>(&'a self, tool: &'a str, arguments: Value) -> BoxFuture<'a, Result<Value, Fault>> {
+        self.0.call(tool, arguments)
+    }
+
+    fn stop(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {})
+    }
+}
+
+#[tokio::test]
+async fn a_tool_that_is_described_badly_is_named_and_the_others_go_on() {
+    let gate = ContractGate::new(vec!["files/*".to_owned()]);
+    let servers = BTreeMap::from([("files".to_owned(), Arc::<Spoiling>::default() as Arc<dyn ToolServer>)]);
+    let tools = Tools::new("agent", servers, Arc::new(gate));
+    assert_eq!(tools.listed().await.len(), 2);
+    tools.pin(tools.pinnable(&tools.definitions()));
+    let why = tools.invoke("files/write", "{}").await.0.expect_err("it is no tool now").to_string();
+    assert!(why.starts_with("TOOL_REFUSED") && why.contains("it has no inputSchema"), "{why}");
+    assert!(tools.unfit().contains_key("files/write"));
+    assert!(tools.invoke("files/read", "{}").await.0.is_ok());
+    assert_eq!(tools.listed().await.keys().collect::<Vec<_>>(), ["files__read"]);
 }
 
 #[tokio::test]
@@ -223,7 +302,8 @@ async fn a_tool_that_hides_characters_is_neither_told_of_nor_called() {
     let (tools, server) = bound(vec![vec![hiding]], false).await;
     assert!(tools.listed().await.is_empty());
     let (outcome, _) = tools.invoke("files/read", "{}").await;
-    assert!(outcome.expect_err("refused").to_string().starts_with("TOOL_REFUSED"));
+    let said = outcome.expect_err("refused").to_string();
+    assert!(said.starts_with("TOOL_REFUSED"), "{said}");
     assert_eq!(server.calls.load(Ordering::SeqCst), 0);
 }
 

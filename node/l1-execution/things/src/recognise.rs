@@ -137,6 +137,7 @@ pub async fn recognise(
     let of = ServerOf { agent: "", server: "", folder, memory_kib: 0 };
     let server = (host.ports.connect)(of, at, secrets.clone());
     let listed = timeout(LISTING, server.tools()).await;
+    let left_out = server.left_out();
     server.stop().await;
     let lacks = server.containment().map(|containment| containment.lacks).unwrap_or_default();
     let failed = |why: String| match at {
@@ -154,7 +155,7 @@ pub async fn recognise(
         Ok(Err(fault)) => return Err(failed(fault.in_full())),
         Err(_) => return Err(failed(format!("no answer within {} s", LISTING.as_secs()))),
     };
-    let (mut fit, mut unfit) = (Vec::new(), Vec::new());
+    let (mut fit, mut unfit) = (Vec::new(), left_out);
     for tool in tools {
         match tool.check() {
             Ok(()) => fit.push(tool),

@@ -35,9 +35,10 @@ pub struct FrameLimits {
 }
 
 impl Default for FrameLimits {
-    /// Twice eight longest frames of one peer, and an eighth of the memory that a node under fire may take for all.
+    /// Twice eight longest requests of one peer, the longest answer of a stranger, and an eighth of the memory that a node
+    /// under fire may take for all.
     fn default() -> FrameLimits {
-        FrameLimits { total: 64 << 20, per_peer: 18 << 20, per_stranger: 4 << 20, per_origin: 8 << 20 }
+        FrameLimits { total: 64 << 20, per_peer: 18 << 20, per_stranger: 5 << 20, per_origin: 8 << 20 }
     }
 }
 

@@ -4,18 +4,22 @@
 
 use super::{Database, StoreStats, damage};
 use crate::{Batch, Durability, StoreConfig, WriteError, port::Op};
-use rocksdb::{WriteBatch, WriteOptions};
+use rocksdb::{DB, WriteBatch, WriteOptions};
 use std::{
     collections::VecDeque,
     io,
     path::{Path, PathBuf},
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     thread::{self, JoinHandle},
+    time::Duration,
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 /// The minimum size that a queued write is counted with, so that many small ones are bounded too.
 const COST_BYTES_MIN: usize = 1 << 10;
+
+/// Between two attempts to open a store again that takes no writes.
+const REOPEN_EVERY: Duration = Duration::from_secs(1);
 
 /// Writes on their way to the committing thread. The semaphore counts bytes; a job carries its share until it is done.
 pub(super) struct Queue {
@@ -89,14 +93,22 @@ impl Queue {
         self.reserve_bytes
     }
 
-    /// The next jobs for one commit; `None` when the queue is closed and empty.
-    fn take(&self) -> Option<Vec<Job>> {
+    /// The next jobs for one commit; `None` when the queue is closed and empty. None of them after a `pause`, if there is one.
+    fn take(&self, pause: Option<Duration>) -> Option<Vec<Job>> {
         let mut state = self.lock();
         while state.jobs.is_empty() {
             if state.closed {
                 return None;
             }
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            let Some(pause) = pause else {
+                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            let (after, waited) = self.changed.wait_timeout(state, pause).unwrap_or_else(PoisonError::into_inner);
+            state = after;
+            if waited.timed_out() {
+                break;
+            }
         }
         let mut bytes = 0;
         let mut group = Vec::new();
@@ -123,7 +135,10 @@ impl Queue {
 pub(super) fn start(queue: Arc<Queue>, database: Arc<Database>) -> io::Result<JoinHandle<()>> {
     thread::Builder::new().name("althing-store".into()).spawn(move || {
         let queue = AnswerAll(queue);
-        while let Some(group) = queue.0.take() {
+        loop {
+            let pause = database.db.why_stopped().map(|_| REOPEN_EVERY);
+            let Some(group) = queue.0.take(pause) else { return };
+            database.reopen();
             commit(&queue.0, &database, group);
         }
     })
@@ -140,6 +155,9 @@ impl Drop for AnswerAll {
 }
 
 fn commit(queue: &Queue, database: &Database, group: Vec<Job>) {
+    let Some(db) = database.db.get() else {
+        return group.into_iter().for_each(|job| answer(job, Err(database.not_writable())));
+    };
     let mut full = None;
     let mut jobs = Vec::with_capacity(group.len());
     let mut batch = WriteBatch::default();
@@ -150,7 +168,7 @@ fn commit(queue: &Queue, database: &Database, group: Vec<Job>) {
             continue;
         }
         for op in job.batch.ops() {
-            add(database, &mut batch, op);
+            add(&db, &mut batch, op);
         }
         added.batches += 1;
         added.rows += job.batch.len() as u64;
@@ -162,8 +180,7 @@ fn commit(queue: &Queue, database: &Database, group: Vec<Job>) {
     }
     let mut options = WriteOptions::default();
     options.set_sync(added.syncs == 1);
-    let outcome =
-        database.db.write_opt(batch, &options).map_err(|error| database.write_failed(error, queue.reserve_bytes));
+    let outcome = db.write_opt(batch, &options).map_err(|error| database.write_failed(error, queue.reserve_bytes));
     if outcome.is_ok() {
         let stats = &mut queue.lock().stats;
         stats.batches += added.batches;
@@ -213,9 +230,8 @@ fn below_reserve(queue: &Queue, database: &Database) -> Option<WriteError> {
     })
 }
 
-fn add(database: &Database, batch: &mut WriteBatch, op: &Op) {
-    let handle =
-        database.db.cf_handle(op.family.0).expect("Batch::check has found every family, and none is ever dropped");
+fn add(db: &DB, batch: &mut WriteBatch, op: &Op) {
+    let handle = db.cf_handle(op.family.0).expect("Batch::check has found every family, and none is ever dropped");
     match &op.value {
         Some(value) => batch.put_cf(handle, &op.key, value),
         None => batch.delete_cf(handle, &op.key),
@@ -237,7 +253,7 @@ mod tests {
         let names = [rocksdb::DEFAULT_COLUMN_FAMILY_NAME, FAMILY.0];
         let db = rocksdb::DB::open_cf_for_read_only(&options, dir.join("db"), names, false).expect("it can be read");
         Database {
-            db,
+            db: crate::rocks::DatabaseSlot::of(db, &StoreConfig::default()),
             families: BTreeSet::from([FAMILY]),
             damage: Damage::default(),
             dir: dir.to_owned(),

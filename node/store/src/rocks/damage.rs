@@ -49,12 +49,18 @@ impl Database {
         }
         tracing::error!(%family, dir = %self.dir.display(), detail, "the store is damaged; the column family is stopped");
         // Merging files would meet the same damage, and RocksDB then refuses writes to every family.
-        if let Some(handle) = self.db.cf_handle(family.0)
-            && let Err(error) = self.db.set_options_cf(handle, &[("disable_auto_compactions", "true")])
+        if let Some(db) = self.db.get()
+            && let Some(handle) = db.cf_handle(family.0)
+            && let Err(error) = db.set_options_cf(handle, &[("disable_auto_compactions", "true")])
         {
             tracing::warn!(%family, %error, "files of the damaged column family are still merged");
         }
         self.damage.stop(family, ReadError::Damaged { family, dir: self.dir.clone(), detail })
+    }
+
+    /// Why nothing can be written while the database cannot be opened again.
+    pub(super) fn not_writable(&self) -> WriteError {
+        WriteError::Stopped { dir: self.dir.clone(), detail: "it is being opened again".to_owned() }
     }
 
     /// Maps the error of a commit.
@@ -64,7 +70,8 @@ impl Database {
             let free_bytes = free_bytes(&self.dir).unwrap_or_default();
             return WriteError::Full { path: self.dir.clone(), free_bytes, reserve_bytes };
         }
-        if let Some(family) = family_of_file(&self.db, &detail) {
+        self.db.stop(&detail);
+        if let Some(family) = self.db.get().and_then(|db| family_of_file(&db, &detail)) {
             detail = format!("column family \"{family}\": {detail}");
         }
         tracing::error!(dir = %self.dir.display(), detail, "the store refuses writes");
@@ -85,7 +92,10 @@ pub(super) fn is_full(message: &str) -> bool {
 }
 
 /// Bytes that this user may still write to the file system of `dir`.
-pub(super) fn free_bytes(dir: &Path) -> io::Result<u64> {
+///
+/// # Errors
+/// The file system does not tell.
+pub fn free_bytes(dir: &Path) -> io::Result<u64> {
     let facts = nix::sys::statvfs::statvfs(dir)?;
     // The types of these fields differ between systems.
     #[allow(clippy::unnecessary_cast)]

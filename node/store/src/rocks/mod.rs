@@ -1,10 +1,12 @@
-//! The store on disk. `open` finds and checks it, `view` reads, `commit` writes, `damage` remembers what is stopped,
-//! `wal` tells a torn last write from damage in the write-ahead log.
+//! The store on disk. `open` finds and checks it, `view` reads, `commit` writes, `damage` remembers what is stopped, `reopen`
+//! opens it again after a failure that damaged nothing, `wal` tells a torn last write from damage in the write-ahead log.
 
 mod commit;
 mod damage;
 mod open;
+mod reopen;
 mod scrub;
+mod slot;
 mod view;
 mod wal;
 
@@ -14,8 +16,9 @@ use crate::{
 };
 use commit::Queue;
 use damage::Damage;
+pub use damage::free_bytes;
 use futures::future::BoxFuture;
-use rocksdb::DB;
+use slot::DatabaseSlot;
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
@@ -51,7 +54,7 @@ pub struct StoreStats {
 
 /// The open database with what belongs to it; the fields are dropped in this order, the lock last.
 struct Database {
-    db: DB,
+    db: DatabaseSlot,
     families: BTreeSet<Family>,
     damage: Damage,
     dir: PathBuf,
@@ -100,7 +103,7 @@ impl Store for RocksStore {
     }
 
     fn snapshot(&self) -> Box<dyn Snapshot> {
-        Box::new(FrozenView::of(self.database.clone()))
+        FrozenView::of(self.database.clone())
     }
 
     fn write(&self, batch: Batch, durability: Durability) -> BoxFuture<'static, Result<(), WriteError>> {

@@ -3,6 +3,7 @@
 use super::{
     Database,
     damage::{Damage, free_bytes, is_damage, is_full},
+    slot::DatabaseSlot,
     wal::{self, Tail},
 };
 use crate::{
@@ -40,7 +41,14 @@ pub(super) fn open(dir: &Path, families: &[Family], config: &StoreConfig) -> Res
     if state == State::Creating {
         format::mark(dir, State::Ready)?;
     }
+    let db = DatabaseSlot::of(db, config);
     Ok(Database { db, families, damage: Damage::default(), dir: dir.to_owned(), torn_bytes, _lock: lock })
+}
+
+/// Opens the database of a store whose lock is held, and which was open before.
+pub(super) fn again(dir: &Path, families: &BTreeSet<Family>, config: &StoreConfig) -> Result<DB, OpenError> {
+    let place = Place { dir, database: dir.join(DATABASE) };
+    place.open(State::Ready, families, config).map(|(db, _)| db)
 }
 
 struct Place<'a> {

@@ -73,7 +73,7 @@ fn write_until_refused(store: &RocksStore) -> (u32, WriteError) {
 
 fn assert_full(error: &WriteError, dir: &Path) {
     assert!(matches!(error, WriteError::Full { path, .. } if path == dir), "{error}");
-    assert!(error.to_string().contains("bytes free"), "{error}");
+    assert!(error.to_string().contains("MiB free"), "{error}");
 }
 
 #[test]

@@ -15,12 +15,14 @@ async fn node() -> Node {
 
 /// What is refused here although it is asked for properly, and the reason: the agent exposes no tools, and nobody
 /// issues tokens.
-const REFUSED: [(&str, &str, u16, &str); 5] = [
+const REFUSED: [(&str, &str, u16, &str); 7] = [
     ("get", "/things/{agent}/tools/{tool}", 404, "TOOL_UNKNOWN"),
     ("get", "/things/{agent}/tools/{tool}/model", 404, "TOOL_UNKNOWN"),
     ("post", "/things/{agent}/tools/{tool}/actions/{action}", 404, "TOOL_UNKNOWN"),
     ("get", "/things/{agent}/tools/{tool}/actions/{action}/{task}", 404, "TOOL_UNKNOWN"),
     ("get", "/.well-known/oauth-protected-resource", 404, "no issuer of OAuth"),
+    ("get", "/.well-known/oauth-protected-resource/mcp", 404, "no issuer of OAuth"),
+    ("get", "/.well-known/oauth-protected-resource/mcp/{agent}", 404, "no issuer of OAuth"),
 ];
 
 /// The body of a proper request, where a path takes one.

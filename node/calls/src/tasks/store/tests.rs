@@ -1,6 +1,6 @@
 use a2a::{Artifact, Message, Part, Role, TaskState};
 use althing_protocol::{CallerId, SecretKey};
-use althing_store::{BATCH_BYTES_MAX, MemoryStore};
+use althing_store::{LARGE_BATCH_BYTES_MAX, MemoryStore};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -31,7 +31,7 @@ async fn open(store: &Arc<MemoryStore>) -> TaskStore {
 
 /// Writes a record as it is, past every check, with nothing beside it.
 async fn put(store: &MemoryStore, id: &str, value: Vec<u8>) {
-    let mut batch = Batch::new();
+    let mut batch = Batch::large();
     batch.put(TASKS, id.as_bytes(), value);
     store.write(batch, Durability::Synced).await.expect("it fits");
 }
@@ -45,10 +45,10 @@ async fn an_interrupted_task_that_fills_a_batch_does_not_keep_the_node_from_star
     let store = store();
     let mut huge = record("huge", vec![Part::text("")]);
     let empty = Encoded::of(&huge).expect("it can be stored").len();
-    let room = BATCH_BYTES_MAX - 100 - empty - "huge".len();
+    let room = LARGE_BATCH_BYTES_MAX - 100 - empty - "huge".len();
     huge.task.history = Some(vec![Message::new(Role::User, vec![Part::text("x".repeat(room))])]);
     let bytes = Encoded::of(&huge).expect("it can be stored").bytes;
-    assert!((BATCH_BYTES_MAX - 300..BATCH_BYTES_MAX).contains(&bytes.len()), "{}", bytes.len());
+    assert!((LARGE_BATCH_BYTES_MAX - 300..LARGE_BATCH_BYTES_MAX).contains(&bytes.len()), "{}", bytes.len());
     put(&store, "huge", bytes).await;
     for start in 0..2 {
         let kept = open(&store).await.read("huge").expect("it is readable").expect("it is there");
@@ -250,7 +250,7 @@ proptest! {
             for _ in 0..crate::machine::listing::FORGOTTEN_AT_ONCE {
                 batch.delete(TASKS, encoded.id.as_bytes()).delete(TASK_SUMMARIES, encoded.id.as_bytes());
             }
-            prop_assert!(batch.bytes() <= BATCH_BYTES_MAX, "{} bytes", batch.bytes());
+            prop_assert!(batch.bytes() <= LARGE_BATCH_BYTES_MAX, "{} bytes", batch.bytes());
         }
     }
 

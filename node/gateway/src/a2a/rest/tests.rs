@@ -287,6 +287,10 @@ fn who_may_try_again_is_told_when() {
         assert_eq!((answer.status().as_u16(), answer.headers()["retry-after"].as_bytes()), (status, &b"1"[..]));
     }
     assert!(!answer(Refusal::TaskNotFound).headers().contains_key("retry-after"));
+    // N-12: what an operator has to mend is no fault of the program, and has a reason of its own.
+    for (refusal, status) in [(Refusal::DiskFull, 507), (Refusal::StoreStopped, 503)] {
+        assert_eq!(answer(refusal).status().as_u16(), status);
+    }
 }
 
 #[tokio::test]

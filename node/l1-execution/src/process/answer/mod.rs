@@ -54,7 +54,7 @@ pub(super) async fn turn(client: Client, turn: Turn, out: Output) -> Result<(), 
     message.context_id = Some(context.unwrap_or(turn.context_id));
     message.task_id = remote.map(|remote| remote.task_id);
     let parameters = turn.parameters;
-    let relay = Relay::new(out, message.task_id.clone(), &turn.history);
+    let relay = Relay::new(out, &message, &turn.history);
     let course = Course::new(message.task_id.clone(), parameters.within);
     // A task of its own, so that a turn that is dropped before the program answers can still be cancelled there.
     let stop = CancellationToken::new();

@@ -29,13 +29,14 @@ pub(super) struct Relay {
 }
 
 impl Relay {
-    /// The outputs of a turn, which goes on with that task; the agent's messages of the history are known.
-    pub fn new(out: Output, task: Option<String>, history: &[Message]) -> Relay {
-        let named = CancellationToken::new();
+    /// The outputs of a turn that is answered to a message, which goes on with the task that it names; the agent's messages of the
+    /// history are known.
+    pub fn new(out: Output, sent: &Message, history: &[Message]) -> Relay {
+        let (task, named) = (sent.task_id.clone(), CancellationToken::new());
         if task.is_some() {
             named.cancel();
         }
-        let (seen, artifacts) = (SeenMessages::of(history), Artifacts::default());
+        let (seen, artifacts) = (SeenMessages::of(history, sent), Artifacts::default());
         Relay { out, task, begun: false, named, seen, artifacts, state: None, metadata: None, told: 0 }
     }
 

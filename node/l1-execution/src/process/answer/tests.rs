@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Mutex;
 
-use a2a::TaskState;
+use a2a::{Message, Part, Role, TaskState};
 use bytes::Bytes;
 
 use super::*;
@@ -305,7 +305,8 @@ async fn all(mut made: Outputs) -> Vec<Made> {
 /// What comes of an ending.
 async fn comes_of(ending: &Ending) -> (Vec<Made>, Result<(), AgentError>) {
     let (out, made) = Output::channel();
-    let mut answer = Answer::new(Relay::new(out, None, &[]), Course::new(None, None));
+    let mut answer =
+        Answer::new(Relay::new(out, &Message::new(Role::User, vec![Part::text("x")]), &[]), Course::new(None, None));
     let pieces = ending.arrives.chunks(ending.pieces).map(|piece| Ok(Bytes::copy_from_slice(piece)));
     let pieces: Vec<Result<Bytes, Broken>> = pieces.chain(ending.breaks.then_some(Err(Broken))).collect();
     let script = Script(Mutex::new(ending.told.iter().cloned().collect()));

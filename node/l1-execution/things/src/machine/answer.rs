@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use althing_td::is_hidden;
+use althing_td::visible;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
@@ -17,11 +17,8 @@ pub fn result(status: u16, content_type: &str, body: &[u8]) -> Value {
         300..=399 => failed(&format!("the Thing leads elsewhere ({status}), which is not followed")),
         401 | 403 => failed(&format!("the Thing does not accept the credentials of this node ({status})")),
         _ => {
-            let said: String = String::from_utf8_lossy(&body[..body.len().min(4 * REFUSAL_CHARS_MAX)])
-                .chars()
-                .filter(|c| !is_hidden(*c))
-                .take(REFUSAL_CHARS_MAX)
-                .collect();
+            let said = String::from_utf8_lossy(&body[..body.len().min(4 * REFUSAL_CHARS_MAX)]);
+            let said: String = visible(&said).take(REFUSAL_CHARS_MAX).collect();
             failed(&format!("the Thing answered {status}: {said}"))
         }
     }

@@ -1,0 +1,55 @@
+//! What clients of MCP see of tools, where that is not as their servers wrote it: names that were cut, and schemas that would
+//! make clients refuse the whole list.
+
+use althing_calls::Candidate;
+use althing_calls::machine::tool_name::{NAME_MAX, plain};
+use althing_discovery::Discovery;
+use althing_td::check_listed;
+use serde_json::Value;
+
+use super::{Finding, note};
+
+/// Tools of one agent that are described.
+const TOOLS_MAX: usize = 16;
+/// What an author does about a name, and about a schema.
+const SHORTER: &str =
+    "clients put up to 14 characters before a name, and models' APIs take 64: give the skill or the tool a shorter id";
+const MENDED: &str = "tell its author: a schema is one of JSON Schema 2020-12, of an object; arguments and results go through \
+                      unchanged";
+
+/// The agents of this node, and what is to be noted of their tools.
+pub(super) fn all(discovery: &Discovery) -> Vec<(String, String)> {
+    let noted = |known: &Candidate| {
+        let name = known.verified.agent.name().to_owned();
+        tool_notes(known).into_iter().map(move |what| (name.clone(), what)).collect::<Vec<_>>()
+    };
+    discovery.local().iter().flat_map(noted).collect()
+}
+
+/// What clients see otherwise of an agent's tools.
+#[must_use]
+pub fn tool_notes(known: &Candidate) -> Vec<String> {
+    let agent = known.verified.agent.name();
+    let skills = known.description.capabilities().iter();
+    let ids = skills.map(|skill| if skill.id.is_empty() { &skill.name } else { &skill.id });
+    let cut = ids.filter(|id| !plain(agent, id).1).map(|id| {
+        format!("the name of {id:?} as a tool was cut to {NAME_MAX} characters, the last of which tell it from others")
+    });
+    let schemas = known.description.tools().into_iter().flat_map(|tool| {
+        let why = |what: &str, shown: &str, schema: &Value| {
+            check_listed(schema).err().map(|why| format!("the {what} of {:?} is listed as {shown}: {why}", tool.id))
+        };
+        let input = why("input schema", "any object's", &tool.input);
+        let output = tool.output.as_ref().and_then(|schema| why("output schema", "none", schema));
+        [input, output].into_iter().flatten().collect::<Vec<_>>()
+    });
+    cut.chain(schemas).take(TOOLS_MAX).collect()
+}
+
+/// Notes it: the tools work.
+pub(super) fn judge(listed: &[(String, String)], findings: &mut Vec<Finding>) {
+    findings.extend(listed.iter().map(|(agent, what)| {
+        let remedy = if what.contains("schema of") { MENDED } else { SHORTER };
+        note("L1", format!("agent {agent:?}: {what}"), remedy)
+    }));
+}

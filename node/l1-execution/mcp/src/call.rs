@@ -1,0 +1,277 @@
+//! One call of a tool on a server: how far it is, what its server asks meanwhile, and its answer, however that comes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use althing_execution::relayed::{Progress, alive};
+use althing_execution::tools::{Fault, RESULT_TOO_LONG};
+use futures::future::BoxFuture;
+use rmcp::model::{
+    CallToolRequest, CallToolRequestParams, CancelledNotificationParam, ClientRequest, CustomRequest, ErrorCode,
+    GetTaskParams, GetTaskRequest, ProgressNotificationParam, RequestId, RequestMetaObject, ServerResult,
+};
+use rmcp::service::{Peer, PeerRequestOptions, RoleClient, ServiceError};
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep};
+
+use crate::lines::TOO_LONG;
+use crate::machine::answer::{self, Answer, Task};
+use crate::news::{News, token};
+use crate::questions::{Place, Question, Questions, capabilities};
+use crate::requests::why;
+
+/// How long a server is to keep the result of a task, milliseconds: as long as a call may take.
+const TASK_TTL_MS: u64 = 3_600_000;
+
+/// What happened to a call.
+pub enum Step {
+    /// Its answer.
+    Done(Result<Value, Fault>),
+    /// Its server asks its caller's user.
+    Asks(Question),
+}
+
+/// A call that runs. Dropping it gives it up at the server too.
+pub struct Call {
+    answer: BoxFuture<'static, Result<Value, Fault>>,
+    news: mpsc::Receiver<ProgressNotificationParam>,
+    token: String,
+    questions: mpsc::Receiver<Question>,
+    _place: Place,
+    _running: RunningCall,
+}
+
+/// What a call is made on.
+pub struct Line<'a> {
+    pub peer: &'a Peer<RoleClient>,
+    pub news: &'a News,
+    pub questions: &'a Arc<Questions>,
+    pub running: &'a Arc<Running>,
+}
+
+impl Call {
+    /// Sends the call. `may_ask`: whether its caller has a user who can be asked; `is_relayed`: whether an error of the server and
+    /// what it asks for are results.
+    pub async fn begin(
+        line: Line<'_>,
+        params: CallToolRequestParams,
+        (may_ask, is_relayed): (bool, bool),
+    ) -> Result<Call, Fault> {
+        let peer = line.peer.clone();
+        let has_session = peer.peer_info().is_none_or(|info| info.protocol_version.has_initialize());
+        let mut options = PeerRequestOptions::no_options();
+        if !has_session {
+            // There each request says what its client can do.
+            let mut meta = RequestMetaObject::new();
+            meta.set_client_capabilities(capabilities(may_ask));
+            options = options.with_meta(meta);
+        }
+        let as_task = has_session.then(|| serde_json::to_value(&params).ok()).flatten();
+        let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
+        let (news, running) = (line.news.listen(), line.running.begin());
+        let send = async {
+            let sent = line.peer.send_request_with_option(request, options).await?;
+            Ok::<_, ServiceError>((sent.id.clone(), sent))
+        };
+        let (sent, place, questions) = line.questions.during(may_ask, send).await.map_err(failed)?;
+        let token = token(&sent.progress_token);
+        let mut unanswered = Unanswered { peer: peer.clone(), what: Some(GivenUp::Request(sent.id.clone())) };
+        let answer = Box::pin(async move {
+            let answered = sent.await_response().await;
+            unanswered.what = None;
+            let answered = match answered {
+                // Nothing was done: such a tool is only called as a task.
+                Err(ServiceError::McpError(error)) if error.code == ErrorCode::METHOD_NOT_FOUND => match as_task {
+                    Some(params) => called_as_task(&peer, params, error).await,
+                    None => Err(ServiceError::McpError(error)),
+                },
+                answered => answered,
+            };
+            read(answered, is_relayed, unanswered).await
+        });
+        Ok(Call { answer, news, token, questions, _place: place, _running: running })
+    }
+
+    /// The next that happens; progress is told until then, all of it before the answer.
+    pub async fn next(&mut self, progress: &Progress) -> Step {
+        loop {
+            tokio::select! {
+                biased;
+                Some(told) = self.news.recv() => {
+                    if token(&told.progress_token) == self.token {
+                        alive();
+                        progress.tell(json!({ "progress": told.progress, "total": told.total, "message": told.message })).await;
+                    }
+                }
+                Some(question) = self.questions.recv() => return Step::Asks(question),
+                answered = &mut self.answer => return Step::Done(answered),
+            }
+        }
+    }
+}
+
+/// Why a request failed, in words.
+pub fn failed(error: ServiceError) -> Fault {
+    let said = match error {
+        ServiceError::McpError(error) if error.code == TOO_LONG => RESULT_TOO_LONG.to_owned(),
+        ServiceError::McpError(error) => format!("it answered with the error {}: {}", error.code.0, error.message),
+        ServiceError::TransportClosed => "its connection was closed before it answered".to_owned(),
+        ServiceError::TransportSend(error) => format!("the request did not reach it: {}", why(error.error.as_ref())),
+        ServiceError::Cancelled { .. } => "it gave the request up".to_owned(),
+        _ => "it answered with something else than what it was asked for".to_owned(),
+    };
+    Fault::Failed(said)
+}
+
+/// What a request is answered with, as it stands.
+pub fn written(result: &ServerResult) -> Value {
+    serde_json::to_value(result).unwrap_or_default()
+}
+
+/// Calls a tool again, as a task.
+async fn called_as_task(
+    peer: &Peer<RoleClient>,
+    mut params: Value,
+    refused: rmcp::ErrorData,
+) -> Result<ServerResult, ServiceError> {
+    if let Some(params) = params.as_object_mut() {
+        // The library writes its own.
+        params.remove("_meta");
+        params.insert("task".to_owned(), json!({ "ttl": TASK_TTL_MS }));
+    }
+    let request = ClientRequest::CustomRequest(CustomRequest::new("tools/call", Some(params)));
+    match peer.send_request(request).await {
+        // There is no such tool, or nothing of the kind.
+        Err(ServiceError::McpError(_)) => Err(ServiceError::McpError(refused)),
+        answered => answered,
+    }
+}
+
+/// Reads the answer to a call; follows a task.
+async fn read(
+    answered: Result<ServerResult, ServiceError>,
+    is_relayed: bool,
+    mut unanswered: Unanswered,
+) -> Result<Value, Fault> {
+    let answered = match answered {
+        Ok(answered) => answered,
+        // The caller gets it as it stands.
+        Err(ServiceError::McpError(error)) if is_relayed && error.code != TOO_LONG => {
+            return Ok(json!({ "error": error }));
+        }
+        Err(error) => return Err(failed(error)),
+    };
+    match answer::read(&written(&answered)) {
+        Answer::Result(result) => Ok(result),
+        Answer::Asks(asked) if is_relayed => Ok(asked),
+        Answer::Asks(_) => Err(Fault::Failed("it asks for input, and nobody can be asked here".to_owned())),
+        Answer::Task(task) => {
+            let peer = unanswered.peer.clone();
+            unanswered.what = Some(GivenUp::Task(task.id.clone()));
+            let done = follow(&peer, &task).await;
+            // What was not followed to its end goes on there.
+            unanswered.what = None;
+            done
+        }
+        Answer::Unreadable(why) => Err(Fault::Failed(why.to_owned())),
+    }
+}
+
+/// Asks how a task goes, as often as its server wants, until it is over. Each answer is a sign of life.
+async fn follow(peer: &Peer<RoleClient>, task: &Task) -> Result<Value, Fault> {
+    let lost =
+        |why: &str| Fault::Failed(format!("it answers by the task {:?}, and {why}; the work goes on there", task.id));
+    let mut poll = task.poll;
+    loop {
+        sleep(poll).await;
+        let request = ClientRequest::GetTaskRequest(GetTaskRequest::new(GetTaskParams::new(task.id.clone())));
+        let told = peer.send_request(request).await.map_err(|error| lost(&failed(error).to_string()))?;
+        alive();
+        match answer::progress(&written(&told)).map_err(lost)? {
+            answer::Progress::Works(next) => poll = next,
+            answer::Progress::Done(result) => return result_of(&result).map_err(lost),
+            answer::Progress::Ready => {
+                let params = json!({ "taskId": task.id });
+                let request = ClientRequest::CustomRequest(CustomRequest::new("tasks/result", Some(params)));
+                let result = peer.send_request(request).await.map_err(|error| lost(&failed(error).to_string()))?;
+                return result_of(&written(&result)).map_err(lost);
+            }
+            answer::Progress::Failed(why) => return Err(Fault::Failed(why)),
+            answer::Progress::Asks => return Err(lost("that asks for input, which is not passed on for tasks")),
+        }
+    }
+}
+
+fn result_of(result: &Value) -> Result<Value, &'static str> {
+    match answer::read(result) {
+        Answer::Result(result) => Ok(result),
+        Answer::Unreadable(why) => Err(why),
+        Answer::Asks(_) | Answer::Task(_) => Err("its result is none of a tool"),
+    }
+}
+
+/// What a server works on for a call.
+enum GivenUp {
+    Request(RequestId),
+    Task(String),
+}
+
+/// Work that is cancelled when its caller gives it up.
+struct Unanswered {
+    peer: Peer<RoleClient>,
+    what: Option<GivenUp>,
+}
+
+impl Drop for Unanswered {
+    fn drop(&mut self) {
+        let (Some(what), Ok(runtime)) = (self.what.take(), tokio::runtime::Handle::try_current()) else { return };
+        let peer = self.peer.clone();
+        runtime.spawn(async move {
+            // The connection may be gone.
+            match what {
+                GivenUp::Request(id) => {
+                    let why = Some("its caller gave it up".to_owned());
+                    let _ = peer.notify_cancelled(CancelledNotificationParam::new(Some(id), why)).await;
+                }
+                GivenUp::Task(id) => {
+                    let params = Some(json!({ "taskId": id }));
+                    let request = ClientRequest::CustomRequest(CustomRequest::new("tasks/cancel", params));
+                    let _ = peer.send_request(request).await;
+                }
+            }
+        });
+    }
+}
+
+/// The calls that run on a server.
+#[derive(Debug, Default)]
+pub struct Running {
+    count: AtomicUsize,
+    /// When the last one ended.
+    ended: std::sync::Mutex<Option<Instant>>,
+}
+
+/// A call among them.
+struct RunningCall(Arc<Running>);
+
+impl Running {
+    fn begin(self: &Arc<Running>) -> RunningCall {
+        self.count.fetch_add(1, Ordering::SeqCst);
+        RunningCall(self.clone())
+    }
+
+    /// Whether one runs, or ran a moment ago: a server that does one thing at a time comes to the next only then.
+    pub fn is_busy(&self, moment: Duration) -> bool {
+        let ended = *self.ended.lock().expect("no holder of a time panics");
+        self.count.load(Ordering::SeqCst) > 0 || ended.is_some_and(|ended| ended.elapsed() < moment)
+    }
+}
+
+impl Drop for RunningCall {
+    fn drop(&mut self) {
+        *self.0.ended.lock().expect("no holder of a time panics") = Some(Instant::now());
+        self.0.count.fetch_sub(1, Ordering::SeqCst);
+    }
+}

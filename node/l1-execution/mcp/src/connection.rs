@@ -1,0 +1,222 @@
+//! Connections to a server: over its program's pipes, or over HTTP.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use althing_execution::http::{client_with, elsewhere};
+use althing_execution::process::{Asker, EgressRules, ProcessConfig, Work};
+use althing_execution::tools::Fault;
+use althing_execution::{Containment, Refusals, ServerOf};
+use althing_td::{Place, ToolServerSpec};
+use rmcp::model::ProtocolVersion;
+use rmcp::service::{ClientInitializeError, RoleClient, RunningService};
+use rmcp::transport::streamable_http_client::{StreamableHttpClientTransport, StreamableHttpClientTransportConfig};
+use rmcp::{ClientLifecycleMode, ClientServiceExt as _};
+use tokio::net::unix::pipe::{Receiver, Sender};
+use tokio::task::spawn_blocking;
+
+use crate::lines::{Lines, MESSAGE_BYTES_MAX};
+use crate::news::News;
+use crate::program::{Program, ServerOwner};
+use crate::questions::{Handler, Questions};
+use crate::requests::{Behaviour, Requests, why};
+use crate::watched::Watched;
+
+/// How long a connection to a server may take.
+const TCP_CONNECT: Duration = Duration::from_secs(5);
+
+/// The MCP client.
+pub type Client = RunningService<RoleClient, Handler>;
+
+/// A connection.
+pub struct Connection {
+    pub client: Arc<Client>,
+    pub program: Option<Program>,
+    pub questions: Arc<Questions>,
+    /// Of one over HTTP.
+    pub behaviour: Option<Arc<Behaviour>>,
+}
+
+impl Connection {
+    pub fn is_open(&self) -> bool {
+        !self.client.is_transport_closed()
+    }
+}
+
+/// Which version is spoken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Speech {
+    /// The newest that both know.
+    Newest,
+    /// One with sessions, in which a server can ask by itself.
+    Session,
+}
+
+/// Where a server is, and what all connections to it share.
+pub struct Target {
+    pub spec: ToolServerSpec,
+    pub folder: PathBuf,
+    pub secret: Option<String>,
+    pub config: ProcessConfig,
+    pub rules: EgressRules,
+    pub whose: ServerOwner,
+    /// Whose program asks hosts, with what it was refused.
+    pub asker: Asker,
+    /// How its program is contained, or was when it ran last, and what it was refused.
+    pub containment: std::sync::Mutex<Option<Containment>>,
+    /// Incremented whenever its tools may have changed: with each connection and each notification.
+    pub epoch: Arc<AtomicU64>,
+    pub news: Arc<News>,
+}
+
+impl Target {
+    /// Of the server of an agent file.
+    pub fn new(
+        of: ServerOf<'_>,
+        spec: &ToolServerSpec,
+        secret: Option<String>,
+        config: &ProcessConfig,
+        (rules, refusals): (EgressRules, Refusals),
+    ) -> Target {
+        Target {
+            spec: spec.clone(),
+            folder: of.folder.to_owned(),
+            secret,
+            config: config.clone(),
+            rules,
+            whose: ServerOwner::of(of),
+            asker: Asker { agent: of.agent.to_owned(), work: Work::default(), refusals },
+            containment: std::sync::Mutex::new(None),
+            epoch: Arc::default(),
+            news: Arc::default(),
+        }
+    }
+
+    pub fn contained(&self) -> std::sync::MutexGuard<'_, Option<Containment>> {
+        self.containment.lock().expect("no holder of how it is contained panics")
+    }
+
+    /// Connects.
+    ///
+    /// # Errors
+    /// Why that failed.
+    pub async fn connect(&self, speech: Speech) -> Result<Connection, Fault> {
+        match &self.spec {
+            ToolServerSpec::Command { .. } => self.start(speech).await,
+            ToolServerSpec::Thing { .. } => Err(Fault::Unreachable("a Thing does not speak MCP".to_owned())),
+            ToolServerSpec::Url { url, leads_to, .. } => self.reach(url, leads_to, speech).await,
+        }
+    }
+
+    async fn start(&self, speech: Speech) -> Result<Connection, Fault> {
+        let (mut program, read, write) = self.begun().await?;
+        program.started().await?;
+        *self.contained() = program.containment();
+        let name = match &self.spec {
+            ToolServerSpec::Command { command, .. } => command.first().map_or("", String::as_str),
+            ToolServerSpec::Url { .. } | ToolServerSpec::Thing { .. } => "",
+        };
+        let name = self.whose.shown(name);
+        let questions = Arc::<Questions>::default();
+        match self.initialise(Lines::new(read, write, &name), speech, &questions).await {
+            Ok(client) => Ok(Connection { client, program: Some(program), questions, behaviour: None }),
+            Err(error) => {
+                let ended = if was_closed(&error) { program.ended().await } else { None };
+                Err(ended.unwrap_or_else(|| Fault::Unreachable(said(&error))))
+            }
+        }
+    }
+
+    /// Starts its program where nobody else waits: the machine's files are looked at, and the keeper reads its job.
+    async fn begun(&self) -> Result<(Program, Receiver, Sender), Fault> {
+        let (whose, spec, folder) = (self.whose.clone(), self.spec.clone(), self.folder.clone());
+        let (config, rules, asker) = (self.config.clone(), self.rules.clone(), self.asker.clone());
+        let starting = spawn_blocking(move || Program::start(&whose, &spec, &folder, &config, (&rules, &asker)));
+        let broken = |_| Fault::Unreachable("the node broke off while it was started".to_owned());
+        starting.await.map_err(broken)?
+    }
+
+    async fn reach(&self, url: &str, leads_to: &[Place], speech: Speech) -> Result<Connection, Fault> {
+        if self.secret.is_some() && !althing_td::keeps_bearer(url) {
+            let why = format!("its secret would be sent in the clear. {}", althing_td::BEARER_FIX);
+            return Err(Fault::Unreachable(why));
+        }
+        let mut config = StreamableHttpClientTransportConfig::with_uri(url)
+            .max_sse_event_size(MESSAGE_BYTES_MAX)
+            // A new session may have other tools: they must be listed first.
+            .reinit_on_expired_session(false);
+        if let Some(secret) = &self.secret {
+            config = config.auth_header(secret.trim());
+        }
+        if let Some(why) = elsewhere(url, leads_to).await {
+            return Err(Fault::Unreachable(why));
+        }
+        let behaviour = Arc::<Behaviour>::default();
+        let client = client_with(url, leads_to, TCP_CONNECT, Behaviour::policy(&behaviour));
+        let client = client.map_err(Fault::Unreachable)?;
+        let requests = Requests { client, behaviour: behaviour.clone() };
+        let questions = Arc::<Questions>::default();
+        let transport = StreamableHttpClientTransport::with_client(requests, config);
+        match self.initialise(transport, speech, &questions).await {
+            Ok(client) => Ok(Connection { client, program: None, questions, behaviour: Some(behaviour) }),
+            Err(error) => {
+                let why = behaviour.refused().map(|to| format!("it sends you to {to}; use that address"));
+                Err(Fault::Unreachable(why.unwrap_or_else(|| said(&error))))
+            }
+        }
+    }
+
+    /// Begins to speak MCP over a transport.
+    ///
+    /// # Errors
+    /// Those of the library.
+    pub async fn initialise<T>(
+        &self,
+        transport: T,
+        speech: Speech,
+        questions: &Arc<Questions>,
+    ) -> Result<Arc<Client>, Box<ClientInitializeError>>
+    where
+        T: rmcp::transport::Transport<RoleClient> + 'static,
+    {
+        let watched = Watched::new(transport, self.epoch.clone(), self.news.clone());
+        let lifecycle = match speech {
+            // A server of the newest version has no sessions; one of an earlier version says so, or nothing.
+            Speech::Newest => ClientLifecycleMode::Auto {
+                preferred_versions: vec![ProtocolVersion::V_2026_07_28],
+                legacy_version: Some(ProtocolVersion::V_2025_11_25),
+            },
+            Speech::Session => ClientLifecycleMode::Initialize,
+        };
+        let handler = Handler::new(questions.clone());
+        handler.serve_with_lifecycle(watched, lifecycle).await.map(Arc::new).map_err(Box::new)
+    }
+}
+
+/// Whether the other end closed the connection, while it was read or written.
+fn was_closed(error: &ClientInitializeError) -> bool {
+    match error {
+        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => was_closed(fallback),
+        ClientInitializeError::ConnectionClosed(_) | ClientInitializeError::TransportError { .. } => true,
+        _ => false,
+    }
+}
+
+/// Why a server could not be initialised, in words.
+fn said(error: &ClientInitializeError) -> String {
+    match error {
+        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => said(fallback),
+        ClientInitializeError::ConnectionClosed(_) => "it closed the connection before it answered".to_owned(),
+        ClientInitializeError::TransportError { error, .. } => why(error.error.as_ref()),
+        ClientInitializeError::JsonRpcError(error) => {
+            format!("it answered with the error {}: {}", error.code.0, error.message)
+        }
+        ClientInitializeError::NoCompatibleProtocolVersion { server_supported, .. } => {
+            let versions: Vec<String> = server_supported.iter().map(ToString::to_string).collect();
+            format!("it speaks other versions of MCP than this node ({})", versions.join(", "))
+        }
+        _ => "it answered with something that is no MCP".to_owned(),
+    }
+}

@@ -1,0 +1,208 @@
+//! What a server answers a call with, read member by member.
+
+use std::time::Duration;
+
+use rmcp::model::ContentBlock;
+use serde_json::{Map, Value, json};
+
+/// How often it is asked how a task goes, if the server says nothing.
+const POLL: Duration = Duration::from_secs(2);
+/// The shortest and the longest time between two questions.
+const POLL_MIN: Duration = Duration::from_millis(250);
+const POLL_MAX: Duration = Duration::from_secs(30);
+/// Bytes of a task's id.
+const TASK_ID_BYTES_MAX: usize = 256;
+
+/// An answer to a call.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Answer {
+    /// A result of the tool.
+    Result(Value),
+    /// The server asks its client for something first.
+    Asks(Value),
+    /// The server works on, and tells later (tasks of MCP).
+    Task(Task),
+    /// None of these.
+    Unreadable(&'static str),
+}
+
+/// A task of a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Task {
+    pub id: String,
+    /// How long to wait before the next question.
+    pub poll: Duration,
+}
+
+/// How a task goes.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Progress {
+    /// It works; ask again after this time.
+    Works(Duration),
+    /// It is done, and its result is here.
+    Done(Value),
+    /// It is done, and its result is to be asked for.
+    Ready,
+    /// It failed; why.
+    Failed(String),
+    /// It waits for input.
+    Asks,
+}
+
+const UNREADABLE: &str = "it answered with something else than a result of a tool";
+
+/// Reads an answer.
+pub fn read(answer: &Value) -> Answer {
+    match answer["resultType"].as_str() {
+        Some("input_required") if answer.is_object() => Answer::Asks(answer.clone()),
+        Some("task") => task(answer).map_or(Answer::Unreadable(UNREADABLE), Answer::Task),
+        None | Some("complete") => match task(&answer["task"]) {
+            Some(task) => Answer::Task(task),
+            None => result(answer).map_or_else(Answer::Unreadable, Answer::Result),
+        },
+        Some(_) => Answer::Unreadable(UNREADABLE),
+    }
+}
+
+/// The handle of a task.
+fn task(handle: &Value) -> Option<Task> {
+    let id = handle["taskId"].as_str().filter(|id| (1..=TASK_ID_BYTES_MAX).contains(&id.len()))?;
+    Some(Task { id: id.to_owned(), poll: poll(handle) })
+}
+
+fn poll(handle: &Value) -> Duration {
+    // Before 2026-07-28 it had another name.
+    let said = handle["pollIntervalMs"].as_u64().or(handle["pollInterval"].as_u64());
+    said.map_or(POLL, |ms| Duration::from_millis(ms).clamp(POLL_MIN, POLL_MAX))
+}
+
+/// Reads how a task goes.
+///
+/// # Errors
+/// It is no task.
+pub fn progress(told: &Value) -> Result<Progress, &'static str> {
+    // In the newest version it stands in the answer, before it beside it; some put it into a member.
+    let told = if told["status"].is_string() { told } else { &told["task"] };
+    let said = || told["statusMessage"].as_str().map(str::to_owned);
+    Ok(match told["status"].as_str() {
+        Some("working" | "submitted") => Progress::Works(poll(told)),
+        Some("completed") if told["result"].is_object() => Progress::Done(told["result"].clone()),
+        Some("completed") => Progress::Ready,
+        Some("failed") => {
+            let why = told["error"]["message"].as_str().map(str::to_owned);
+            Progress::Failed(why.or_else(said).unwrap_or_else(|| "the tool failed".to_owned()))
+        }
+        Some("cancelled") => Progress::Failed(said().unwrap_or_else(|| "its server cancelled it".to_owned())),
+        Some("input_required") => Progress::Asks,
+        _ => return Err("it does not say how the task goes"),
+    })
+}
+
+/// The members of a result that MCP knows. Content counts as far as it can be read, and structured content also without it.
+fn result(answer: &Value) -> Result<Value, &'static str> {
+    let answer = answer.as_object().ok_or(UNREADABLE)?;
+    let member = |name: &str| answer.get(name).filter(|value| !value.is_null());
+    let structured = member("structuredContent");
+    // Whatever is not plainly no error is one.
+    let failed = member("isError").is_some_and(|it| *it != json!(false));
+    let content: &[Value] = match member("content") {
+        Some(Value::Array(blocks)) => blocks.as_slice(),
+        // Some write one block without a list.
+        Some(block @ Value::Object(_)) => std::slice::from_ref(block),
+        Some(_) => return Err("the content of its answer is no list"),
+        None if structured.is_some() || member("isError").is_some() => &[],
+        None => return Err(UNREADABLE),
+    };
+    let is_readable = |block: &&Value| serde_json::from_value::<ContentBlock>((*block).clone()).is_ok();
+    let mut read: Vec<Value> = content.iter().filter(is_readable).cloned().collect();
+    let left_out = content.len() - read.len();
+    if left_out > 0 {
+        let said = format!("{left_out} of {} parts of the answer cannot be read, and are left out", content.len());
+        read.push(json!({ "type": "text", "text": said }));
+    }
+    let mut result =
+        Map::from_iter([("content".to_owned(), Value::Array(read)), ("isError".to_owned(), json!(failed))]);
+    let more = [("structuredContent", structured), ("_meta", member("_meta").filter(|meta| meta.is_object()))];
+    for (name, value) in more {
+        if let Some(value) = value {
+            result.insert(name.to_owned(), value.clone());
+        }
+    }
+    if let Some(complete) = member("resultType") {
+        result.insert("resultType".to_owned(), complete.clone());
+    }
+    Ok(Value::Object(result))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn made(answer: Value) -> Value {
+        match read(&answer) {
+            Answer::Result(result) => result,
+            other => panic!("{answer}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_result_is_read_member_by_member() {
+        let text = json!({ "type": "text", "text": "3" });
+        assert_eq!(made(json!({ "content": [text] })), json!({ "content": [text], "isError": false }));
+        let structured = made(json!({ "content": null, "structuredContent": { "n": 1 }, "isError": null, "_meta": 7 }));
+        assert_eq!(structured, json!({ "content": [], "structuredContent": { "n": 1 }, "isError": false }));
+        let picture = json!({ "type": "image", "data": "AAEC", "mimeType": "image/png" });
+        let some = made(json!({ "content": [{ "type": "text" }, picture, 7, text], "resultType": "complete" }));
+        assert_eq!((some["content"].as_array().map(Vec::len), &some["content"][1]), (Some(3), &text));
+        let said = some["content"][2]["text"].as_str().expect("a text");
+        assert!(said.starts_with("2 of 4 parts"), "{said}");
+        assert_eq!(made(json!({ "content": text }))["content"], json!([text]));
+    }
+
+    #[test]
+    fn what_is_not_plainly_no_error_is_one_and_nothing_is_no_result() {
+        for failed in [json!(true), json!("true"), json!("false"), json!(1), json!({})] {
+            assert_eq!(made(json!({ "content": [], "isError": failed }))["isError"], true, "{failed}");
+        }
+        for none in [
+            json!({}),
+            json!(null),
+            json!([]),
+            json!("done"),
+            json!({ "content": null }),
+            json!({ "content": null, "structuredContent": null }),
+            json!({ "content": "done" }),
+            json!({ "_meta": {} }),
+            json!({ "resultType": "complete" }),
+            json!({ "resultType": "other", "content": [] }),
+            json!({ "resultType": "task" }),
+            json!({ "tools": [] }),
+            json!({ "task": { "taskId": "" } }),
+        ] {
+            assert!(matches!(read(&none), Answer::Unreadable(_)), "{none}");
+        }
+    }
+
+    #[test]
+    fn handles_of_tasks_are_told_from_results_in_both_versions() {
+        let new = json!({ "resultType": "task", "taskId": "t", "status": "working", "pollIntervalMs": 1_000 });
+        let task = Task { id: "t".to_owned(), poll: Duration::from_secs(1) };
+        assert_eq!(read(&new), Answer::Task(task.clone()));
+        let old = json!({ "task": { "taskId": "t", "status": "working", "ttl": 1, "pollInterval": 1_000 } });
+        assert_eq!(read(&old), Answer::Task(task));
+        let hasty = json!({ "task": { "taskId": "t", "pollInterval": 0 } });
+        assert_eq!(read(&hasty), Answer::Task(Task { id: "t".to_owned(), poll: POLL_MIN }));
+        let of = |status: &str| json!({ "taskId": "t", "status": status });
+        assert_eq!(progress(&of("working")), Ok(Progress::Works(POLL)));
+        assert_eq!(progress(&json!({ "task": of("working") })), Ok(Progress::Works(POLL)));
+        assert_eq!(progress(&of("completed")), Ok(Progress::Ready));
+        assert_eq!(progress(&of("input_required")), Ok(Progress::Asks));
+        let done = json!({ "status": "completed", "result": { "content": [] } });
+        assert_eq!(progress(&done), Ok(Progress::Done(json!({ "content": [] }))));
+        let failed = json!({ "status": "failed", "error": { "code": 1, "message": "no" } });
+        assert_eq!(progress(&failed), Ok(Progress::Failed("no".to_owned())));
+        for none in [json!({}), json!({ "status": "odd" }), json!({ "content": [] }), json!(null)] {
+            assert!(progress(&none).is_err(), "{none}");
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! What a line on a server's standard output is: messages, or something else that programs write there.
+
+use serde_json::{Value, json};
+
+/// What JSON-RPC calls an internal error.
+const INTERNAL_ERROR: i64 = -32_603;
+/// Programs of some systems begin their output with it.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// A line.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Line {
+    /// Messages of JSON-RPC, in order: one, or those of a batch.
+    Messages(Vec<Value>),
+    /// Nothing but white space.
+    Blank,
+    /// No message of JSON-RPC: a banner, a log line.
+    Noise,
+}
+
+/// Reads a line without its end.
+pub fn read(line: &[u8]) -> Line {
+    let line = line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line).trim_ascii();
+    if line.is_empty() {
+        return Line::Blank;
+    }
+    match serde_json::from_slice(line) {
+        Ok(Value::Array(all)) if !all.is_empty() && all.iter().all(is_message) => {
+            Line::Messages(all.into_iter().map(mended).collect())
+        }
+        Ok(one) if is_message(&one) => Line::Messages(vec![mended(one)]),
+        Ok(_) | Err(_) => Line::Noise,
+    }
+}
+
+fn is_message(value: &Value) -> bool {
+    let id = &value["id"];
+    let has_id = id.is_string() || id.is_i64() || id.is_u64();
+    let is_request = value["method"].is_string() && (has_id || value.get("id").is_none());
+    value["jsonrpc"] == "2.0" && (is_request || has_id || value["error"].is_object())
+}
+
+/// An answer with one of both, a result or an error; what is wrong with it is its error, so that nobody waits for another.
+fn mended(mut message: Value) -> Value {
+    if message["method"].is_string() {
+        return message;
+    }
+    let error = match message["error"].take() {
+        Value::Null if message.get("result").is_some() => None,
+        Value::Null => Some(json!({ "message": "it answered with neither a result nor an error" })),
+        Value::Object(error) => Some(Value::Object(error)),
+        Value::String(said) => Some(json!({ "message": said })),
+        other => Some(json!({ "message": other.to_string() })),
+    };
+    if let Some(members) = message.as_object_mut() {
+        members.remove("error");
+        if let Some(mut error) = error {
+            if error["code"].as_i64().is_none_or(|code| i32::try_from(code).is_err()) {
+                error["code"] = json!(INTERNAL_ERROR);
+            }
+            if !error["message"].is_string() {
+                error["message"] = json!("it says nothing of its error");
+            }
+            members.remove("result");
+            members.insert("error".to_owned(), error);
+        }
+    }
+    message
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_told_from_what_else_programs_write() {
+        let messages = [
+            json!({ "jsonrpc": "2.0", "id": 1, "result": {} }),
+            json!({ "jsonrpc": "2.0", "id": "a", "result": null }),
+            json!({ "jsonrpc": "2.0", "id": 1, "error": { "code": -1, "message": "no", "data": {} } }),
+            json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" }),
+            json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": {} }),
+            json!({ "jsonrpc": "2.0", "id": null, "error": { "code": -32700, "message": "no" } }),
+        ];
+        for message in &messages {
+            assert_eq!(read(format!(" {message}\r").as_bytes()), Line::Messages(vec![message.clone()]));
+        }
+        let batch = Value::Array(messages.to_vec());
+        assert_eq!(read(batch.to_string().as_bytes()), Line::Messages(messages.to_vec()));
+        let marked = [BYTE_ORDER_MARK, messages[0].to_string().as_bytes()].concat();
+        assert!(matches!(read(&marked), Line::Messages(_)));
+        for noise in [
+            "Server started on stdio",
+            r#"{"level":"info","msg":"got {\"jsonrpc\":\"2.0\"}"}"#,
+            r#"{"jsonrpc":"2.0","id":1,"resu"#,
+            r#"{"jsonrpc":"1.0","id":1,"result":{}}"#,
+            r#"{"jsonrpc":"2.0","result":{}}"#,
+            r#"{"jsonrpc":"2.0","id":{},"method":"ping"}"#,
+            r#"{"jsonrpc":"2.0","error":"no"}"#,
+            "[]",
+            "[1]",
+            "7",
+            "null",
+            "\u{1b}[32mready\u{1b}[0m",
+        ] {
+            assert_eq!(read(noise.as_bytes()), Line::Noise, "{noise}");
+        }
+        assert_eq!(read(b"\xff\xfe{"), Line::Noise);
+        assert_eq!(read(b" \r"), Line::Blank);
+    }
+
+    #[test]
+    fn an_answer_that_is_none_is_an_error_and_an_error_is_no_result() {
+        for (wrong, message) in [
+            (json!({ "error": "no" }), "no"),
+            (json!({ "error": { "code": "x" } }), "it says nothing of its error"),
+            (json!({ "error": 7 }), "7"),
+            (json!({}), "it answered with neither a result nor an error"),
+            (json!({ "error": null }), "it answered with neither a result nor an error"),
+            (json!({ "error": { "message": "no" }, "result": { "content": [] } }), "no"),
+        ] {
+            let mut answer = wrong.clone();
+            (answer["jsonrpc"], answer["id"]) = (json!("2.0"), json!(4));
+            let right = json!({ "code": INTERNAL_ERROR, "message": message });
+            let right = json!({ "jsonrpc": "2.0", "id": 4, "error": right });
+            assert_eq!(read(answer.to_string().as_bytes()), Line::Messages(vec![right]), "{wrong}");
+        }
+        let fine = json!({ "jsonrpc": "2.0", "id": 4, "result": {} });
+        let mut both = fine.clone();
+        both["error"] = Value::Null;
+        assert_eq!(read(both.to_string().as_bytes()), Line::Messages(vec![fine]));
+    }
+}

@@ -1,0 +1,6 @@
+//! What servers say, as it is taken. Pure.
+
+pub mod answer;
+pub mod line;
+pub mod listing;
+pub mod skim;

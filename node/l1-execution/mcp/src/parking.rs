@@ -1,0 +1,109 @@
+//! Calls that wait for what their callers were asked: the next request of the same caller brings the answer, and the call goes on.
+
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::time::sleep;
+
+use crate::call::Call;
+use crate::questions::Question;
+
+/// Calls of one server that wait.
+const PARKED_MAX: usize = 64;
+/// How long one waits: as long as people take.
+const WAIT: Duration = Duration::from_secs(600);
+/// How states begin that were made here. A server of the version without sessions has its own.
+const STATE: &str = "althing-call-";
+
+/// Whose call it is, and of what: no other caller may answer it, and no other call goes on with it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Caller {
+    pub principals: Arc<[String]>,
+    pub tool: String,
+    pub arguments: Value,
+}
+
+/// The calls of one server that wait, by their states.
+#[derive(Default)]
+pub struct Parking(Mutex<BTreeMap<String, Parked>>);
+
+struct Parked {
+    call: Call,
+    question: Question,
+    caller: Caller,
+}
+
+impl Parking {
+    /// Whether a state was made here, or by another node like this.
+    pub fn is_own(state: &str) -> bool {
+        state.starts_with(STATE)
+    }
+
+    /// Has a call wait; gives what its caller is asked. None, and the call goes on without an answer, if too many wait.
+    pub fn park(self: &Arc<Parking>, call: Call, question: Question, caller: Caller) -> Result<Value, Call> {
+        let state = state();
+        let required = question.required(&state);
+        {
+            let mut all = self.lock();
+            if all.len() >= PARKED_MAX {
+                return Err(call);
+            }
+            all.insert(state.clone(), Parked { call, question, caller });
+        }
+        // Without an answer the question is cancelled, and the call with it.
+        let parking: Weak<Parking> = Arc::downgrade(self);
+        tokio::spawn(async move {
+            sleep(WAIT).await;
+            let late = parking.upgrade().and_then(|parking| parking.lock().remove(&state));
+            drop(late);
+        });
+        Ok(required)
+    }
+
+    /// The call that waits in that state for this caller.
+    pub fn take(&self, state: &str, caller: &Caller) -> Option<(Call, Question)> {
+        let mut all = self.lock();
+        if all.get(state)?.caller != *caller {
+            return None;
+        }
+        all.remove(state).map(|parked| (parked.call, parked.question))
+    }
+
+    /// Whether a call waits in that state.
+    pub fn has(&self, state: &str) -> bool {
+        self.lock().contains_key(state)
+    }
+
+    /// Gives all up.
+    pub fn clear(&self) {
+        let all = std::mem::take(&mut *self.lock());
+        drop(all);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Parked>> {
+        self.0.lock().expect("no holder of the calls that wait panics")
+    }
+}
+
+/// A state that nobody guesses: of two keys that the system drew.
+fn state() -> String {
+    let [one, other] = [RandomState::new(), RandomState::new()].map(|keys| keys.hash_one(STATE));
+    format!("{STATE}{one:016x}{other:016x}")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn states_differ_and_are_told_from_those_of_servers() {
+        let all: BTreeSet<String> = (0..1_000).map(|_| state()).collect();
+        assert!(all.len() == 1_000 && all.iter().all(|state| Parking::is_own(state)));
+        assert!(!Parking::is_own("eyJzdGVwIjoxfQ"));
+    }
+}

@@ -1,0 +1,73 @@
+//! The port of a server of tools.
+
+use futures::future::BoxFuture;
+use serde_json::Value;
+
+use crate::agent::AgentState;
+use crate::containment::Containment;
+use crate::definition::Definition;
+use crate::fault::Fault;
+
+/// A server of tools.
+pub trait ToolServer: Send + Sync + 'static {
+    /// Whether its tools are the node's own code, which does not change while the node runs: these are not pinned.
+    fn is_own(&self) -> bool {
+        false
+    }
+
+    /// Its current tools.
+    fn tools(&self) -> BoxFuture<'_, Result<Vec<Definition>, Fault>>;
+
+    /// Its current tools, and a version that changes as soon as they may have changed.
+    fn listing(&self) -> BoxFuture<'_, Result<(Vec<Definition>, u64), Fault>> {
+        Box::pin(async { Ok((self.tools().await?, 0)) })
+    }
+
+    /// What was left out of its last listing, by name, each with the reason; a name that is none of a tool's stands for the
+    /// listing itself.
+    fn left_out(&self) -> Vec<(String, String)> {
+        Vec::new()
+    }
+
+    /// Whether calls run on it, so that it may list its tools late: many servers do one thing at a time.
+    fn is_busy(&self) -> bool {
+        false
+    }
+
+    /// Whether a call waits there for what its caller was asked for, in that state.
+    fn awaits(&self, _state: &str) -> bool {
+        false
+    }
+
+    /// The present version of its tools: another one than that of the last listing means that they may have changed since.
+    fn version(&self) -> u64 {
+        0
+    }
+
+    /// Calls one; gives MCP's `CallToolResult`. If the call is [`Relayed`](crate::relayed::Relayed), it may be an `InputRequiredResult`, or the `error`
+    /// with which the server answered.
+    fn call<'a>(&'a self, tool: &'a str, arguments: Value) -> BoxFuture<'a, Result<Value, Fault>>;
+
+    /// Calls one if the version of the listing is still current, else fails with [`Fault::Stale`].
+    fn call_listed<'a>(
+        &'a self,
+        tool: &'a str,
+        arguments: Value,
+        _listing: u64,
+    ) -> BoxFuture<'a, Result<Value, Fault>> {
+        self.call(tool, arguments)
+    }
+
+    /// Its state, where it is watched.
+    fn state(&self) -> AgentState {
+        AgentState::Ready
+    }
+
+    /// How its program is contained, if it is one that runs.
+    fn containment(&self) -> Option<Containment> {
+        None
+    }
+
+    /// Ends the connection, and the program behind it.
+    fn stop(&self) -> BoxFuture<'_, ()>;
+}
