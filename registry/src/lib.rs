@@ -12,7 +12,11 @@
 pub mod domain;
 pub mod http;
 pub mod machine;
+pub mod operator;
+pub mod publishers;
+mod reach;
 pub mod serve;
 pub mod service;
+mod stamp;
 pub mod tokens;
 pub mod witness;

@@ -2,7 +2,7 @@
 #![expect(clippy::disallowed_methods, reason = "shell: hands the real clock and randomness to the registry")]
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -11,7 +11,6 @@ use althing_protocol::PublisherId;
 use althing_protocol::tlog::NoteKey;
 use althing_registry::machine::Admission;
 use althing_registry::serve::{self, Limits, Options, Ports};
-use althing_registry::service::Registry;
 use clap::Parser;
 use rand::Rng as _;
 use token_command::Command;
@@ -19,6 +18,8 @@ use tokio::signal::unix::{SignalKind, signal};
 
 mod directory_mdns;
 mod domain_command;
+mod ordered;
+mod publisher_command;
 mod purge_command;
 mod quarantine_command;
 mod token_command;
@@ -49,10 +50,11 @@ struct Arguments {
     /// key].
     #[arg(long)]
     origin: Option<String>,
-    /// The network whose agents are published here: `network` of the configuration of its nodes.
-    #[arg(long, default_value = "althing")]
-    network: String,
-    /// A publisher that may publish (urn:althing:z…); may be repeated.
+    /// The network whose agents are published here: `network` of the configuration of its nodes. It is kept from the first
+    /// start on, and cannot change later [default: that of the folder, else althing].
+    #[arg(long)]
+    network: Option<String>,
+    /// A publisher that may publish (urn:althing:z…); may be repeated. `althing-registry publisher` adds others while it runs.
     #[arg(long = "publisher", value_name = "URN")]
     publishers: Vec<String>,
     /// Everybody may publish.
@@ -89,6 +91,7 @@ fn main() -> ExitCode {
     if let Some(command) = arguments.command.take() {
         let done = match command {
             Command::Token(command) => token_command::run(command).map_err(|error| error.to_string()),
+            Command::Publisher(command) => publisher_command::run(command).map_err(|error| error.to_string()),
             Command::Domain(command) => runtime().and_then(|it| it.block_on(domain_command::run(command))),
             Command::Purge(command) => runtime().and_then(|it| it.block_on(purge_command::run(command))),
             Command::Quarantine(command) => runtime().and_then(|it| it.block_on(quarantine_command::run(command))),
@@ -124,16 +127,6 @@ fn runtime() -> Result<tokio::runtime::Runtime, String> {
     tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(|error| error.to_string())
 }
 
-/// The registry of a data folder, which no other process has open.
-async fn opened(
-    data: &Path,
-    origin: Option<String>,
-    network: String,
-    admission: Admission,
-) -> Result<Registry, String> {
-    serve::open(data, origin, network, admission, &ports()).await.map_err(|error| error.to_string())
-}
-
 fn failed(reason: &str) -> ExitCode {
     eprintln!("althing-registry: {reason}");
     ExitCode::FAILURE
@@ -144,7 +137,7 @@ async fn run(arguments: Arguments) -> Result<(), String> {
     let running = serve::start(options(arguments)?, &ports()).await.map_err(|error| error.to_string())?;
     let (registry, scheme, address) = (&running.registry, running.scheme, running.address);
     println!("registry {}", registry.note_key().name());
-    println!("at       {scheme}://{address}");
+    println!("at       {}", running.url());
     println!("key      {}", registry.note_key());
     println!("entries  {}", registry.checkpoint().head.size);
     let announced = match is_announced {

@@ -9,6 +9,7 @@ use althing_edge::{Access as Names, Tls, TlsError, TlsFiles};
 use althing_fetch::{Fetch, FetchError, SystemResolver};
 use althing_protocol::SecretKey;
 use althing_protocol::tlog::NoteKey;
+use althing_store::file::{self, FileError};
 use althing_store::keyfile::{self, KeyFileError};
 use althing_store::{RocksStore, StoreConfig};
 use tokio::net::TcpListener;
@@ -17,12 +18,24 @@ use tokio_util::sync::CancellationToken;
 
 pub use althing_edge::Limits;
 
+pub use crate::reach::reached;
+
 use crate::domain::{DomainLookup, Internet, keep_proving};
 use crate::machine::Admission;
 use crate::machine::things::Quotas;
-use crate::service::{Clock, DirectoryConfig, FAMILIES, OpenError, Random, Registry, RegistryConfig, keep_indexed};
+use crate::operator;
+use crate::publishers::Publishers;
+use crate::service::{
+    Clock, DirectoryConfig, FAMILIES, OpenError, Random, Registry, RegistryConfig, is_of_network, keep_indexed,
+    with_publishers,
+};
 use crate::tokens::{Access, Tokens};
 use crate::witness::{NoWitness, Witnesses};
+
+/// The network of a registry where none is named, as it is that of nodes.
+const NETWORK_DEFAULT: &str = "althing";
+/// Bytes of the file of the network: more than any name has.
+const NETWORK_FILE_BYTES_MAX: u64 = 4_096;
 
 /// What a registry is started with.
 pub struct Options {
@@ -34,8 +47,8 @@ pub struct Options {
     pub hosts: Vec<String>,
     /// The name of its log; one that began keeps its own.
     pub origin: Option<String>,
-    /// The network whose statements it takes.
-    pub network: String,
+    /// The network whose statements it takes; without one that of the folder, which keeps the first.
+    pub network: Option<String>,
     /// Who may publish.
     pub admission: Admission,
     /// Whether everybody may register Things, without a token.
@@ -85,6 +98,25 @@ pub enum StartError {
         /// The name that was given.
         given: String,
     },
+    /// The registry is of another network.
+    #[error(
+        "this registry is of the network {kept:?}, for which all in its log is signed, and cannot become one of {given:?}: leave \
+         out --network (beside a node: give the node that network again), or start another registry in another folder"
+    )]
+    OtherNetwork {
+        /// Its network.
+        kept: String,
+        /// The one that was given.
+        given: String,
+    },
+    /// The network cannot be read.
+    #[error("cannot use {}: {error}", .path.display())]
+    Network {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: FileError,
+    },
     /// The name of the log cannot be read.
     #[error("cannot use {}: {error}", .path.display())]
     Origin {
@@ -125,22 +157,28 @@ pub struct Running {
     beside: Vec<JoinHandle<()>>,
 }
 
-/// Opens the registry of a data folder, which no other process has open, without serving it.
+/// Opens the registry of a data folder, which no other process has open, without serving it. A folder keeps its network from
+/// its first start on; one from before that keeps the network with which it is known to open.
 ///
 /// # Errors
 /// See [`StartError`].
 pub async fn open(
     data: &Path,
     origin: Option<String>,
-    network: String,
+    network: Option<String>,
     admission: Admission,
     ports: &Ports,
 ) -> Result<Registry, StartError> {
     let store = Arc::new(RocksStore::open(&data.join("store"), &FAMILIES, StoreConfig::default())?);
     let (key, path) = (key(&data.join("registry.key"), &ports.random)?, data.join("origin"));
     let (origin, is_first) = self::origin(&path, origin, &key)?;
-    let config = RegistryConfig { origin: origin.clone(), network, admission, is_first };
+    let (of, is_given) = (data.join("network"), network.is_some());
+    let (network, is_kept) = self::network(&of, network)?;
+    let config = RegistryConfig { origin: origin.clone(), network: network.clone(), admission, is_first };
     let opened = Registry::open(store, key, config, ports.clock.clone()).await?;
+    if !is_kept && (is_first || is_given || is_of_network(&opened)) {
+        keyfile::write_secret(&of, network.as_bytes())?;
+    }
     // Last: a folder with it is one whose log has begun, and whose store must be there from now on.
     if is_first {
         keyfile::write_secret(&path, origin.as_bytes())?;
@@ -159,7 +197,7 @@ pub async fn start(options: Options, ports: &Ports) -> Result<Running, StartErro
         Access { tokens: Tokens::of(&data), is_anyone: options.things_anyone, is_closed: options.things_closed };
     let (random, is_tls) = (ports.random.clone(), options.tls.is_some());
     let directory = DirectoryConfig { quotas: Quotas::default(), access, random, is_tls };
-    let registry = Arc::new(registry.with_directory(directory));
+    let registry = Arc::new(with_publishers(registry.with_directory(directory), Publishers::of(&data)));
     let mut beside = Vec::new();
     if !options.witnesses.is_empty() {
         let mut witnesses = Witnesses::new(client()?, &options.witnesses)?;
@@ -168,6 +206,12 @@ pub async fn start(options: Options, ports: &Ports) -> Result<Running, StartErro
     }
     let tls = tls(options.tls)?;
     let (listener, address) = listening(listen).await?;
+    match operator::prepare(&data) {
+        Ok(orders) => beside.push(tokio::spawn(operator::serve(registry.clone(), orders, ports.clock.clone()))),
+        Err(error) => {
+            tracing::warn!(%error, "the operator cannot change domains and quarantines while the registry runs")
+        }
+    }
     let mut router = crate::http::router(registry.clone());
     if let Some(lookup) = lookup()? {
         beside.push(tokio::spawn(keep_proving(registry.clone(), lookup.clone())));
@@ -182,6 +226,12 @@ pub async fn start(options: Options, ports: &Ports) -> Result<Running, StartErro
 }
 
 impl Running {
+    /// An address at which clients reach it: `https://192.0.2.7:7480`.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("{}://{}", self.scheme, reached(self.address))
+    }
+
     /// Ends it: what is being answered is answered.
     pub async fn shut_down(self) {
         for task in &self.beside {
@@ -265,6 +315,21 @@ pub fn key(path: &Path, random: &Random) -> Result<SecretKey, StartError> {
     };
     let seed: [u8; 32] = bytes.try_into().map_err(|_| StartError::KeyBytes(path.to_owned()))?;
     Ok(SecretKey::from_seed(&seed))
+}
+
+/// The network of a folder, kept from its first start on, since all in its log is signed for it; and whether it was there.
+fn network(path: &Path, given: Option<String>) -> Result<(String, bool), StartError> {
+    match file::read_text(path, NETWORK_FILE_BYTES_MAX) {
+        Ok(kept) => {
+            let kept = kept.trim_end_matches(['\r', '\n']).to_owned();
+            match given {
+                Some(given) if given != kept => Err(StartError::OtherNetwork { kept, given }),
+                _ => Ok((kept, true)),
+            }
+        }
+        Err(error) if error.is_missing() => Ok((given.unwrap_or_else(|| NETWORK_DEFAULT.to_owned()), false)),
+        Err(error) => Err(StartError::Network { path: path.to_owned(), error }),
+    }
 }
 
 /// The name of the log, kept from the first start on, since every signature of the registry has it; and whether this is the

@@ -8,6 +8,7 @@ use clap::Subcommand;
 use rand::Rng as _;
 
 use crate::domain_command::DomainCommand;
+use crate::publisher_command::PublisherCommand;
 use crate::purge_command::PurgeCommand;
 use crate::quarantine_command::QuarantineCommand;
 use crate::witness_command::WitnessCommand;
@@ -18,12 +19,15 @@ pub enum Command {
     /// Tokens of those who register Things, and who read a closed directory.
     #[command(subcommand)]
     Token(TokenCommand),
+    /// Who may publish, beside those that the registry is started with.
+    #[command(subcommand)]
+    Publisher(PublisherCommand),
     /// Domains of organisations.
     #[command(subcommand)]
     Domain(DomainCommand),
     /// Delete a release that is not for everybody from the disk, as its publisher asked. Stop the registry first.
     Purge(PurgeCommand),
-    /// Hide an agent or a version in this registry, for a reason that readers see. Stop the registry first.
+    /// Hide an agent or a version in this registry, for a reason that readers see; also while the registry runs.
     Quarantine(QuarantineCommand),
     /// Run a witness: it cosigns checkpoints of others' logs after it checked that they only grew (C2SP tlog-witness).
     Witness(WitnessCommand),

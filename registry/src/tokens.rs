@@ -4,7 +4,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::{Arc, Mutex};
@@ -16,6 +15,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
 
 use crate::machine::things::Writer;
+use crate::stamp::{Stamp, stamp};
 
 /// The file, in the data folder.
 const FILE: &str = "tokens.json";
@@ -141,9 +141,6 @@ struct Holder {
     publisher: Option<PublisherId>,
 }
 
-/// What tells one version of the file from another: it is replaced, never written in place.
-type Stamp = (u64, u64, i64, i64);
-
 /// A version of the file, and its holders by the digests of their tokens.
 type Read = (Stamp, Arc<BTreeMap<String, Holder>>);
 
@@ -251,8 +248,7 @@ impl Tokens {
 
     /// The holders, read again if the file has changed. A file that cannot be read admits nobody.
     fn holders(&self) -> Arc<BTreeMap<String, Holder>> {
-        let stamp = std::fs::metadata(&self.path)
-            .map_or((0, 0, 0, 0), |facts| (facts.ino(), facts.size(), facts.mtime(), facts.mtime_nsec()));
+        let stamp = stamp(&self.path);
         let mut read = self.read.lock().expect("no holder of the tokens panics");
         if let Some((known, holders)) = &*read
             && *known == stamp
@@ -360,6 +356,8 @@ impl Access {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt as _;
+
     use super::*;
 
     fn access(folder: &Path, is_anyone: bool, is_closed: bool) -> Access {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use althing_edge::Access;
 use althing_protocol::tlog::NoteKey;
 use althing_registry::http::{at_own_names, witness_router};
-use althing_registry::serve::{Limits, StartError, key, listening, serving, tls};
+use althing_registry::serve::{Limits, StartError, key, listening, reached, serving, tls};
 use althing_registry::witness::{FAMILIES, Witness, WitnessConfig};
 use althing_store::{RocksStore, StoreConfig, keyfile};
 use tokio_util::sync::CancellationToken;
@@ -50,7 +50,7 @@ pub async fn run(command: WitnessCommand) -> Result<(), String> {
     let (listener, address) = listening(command.listen).await.map_err(said)?;
     let scheme = if tls.is_some() { "https" } else { "http" };
     println!("witness  {}", witness.note_key().name());
-    println!("at       {scheme}://{address}");
+    println!("at       {scheme}://{}", reached(address));
     println!("key      {}", witness.note_key());
     for log in witness.logs().map_err(|error| error.to_string())? {
         println!("log      {}, {} entries signed", log.name, log.head.size);

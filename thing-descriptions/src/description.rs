@@ -141,7 +141,7 @@ impl Description {
         let named = |kind: &str| value.get(kind).and_then(Value::as_object);
         let affordances = ["properties", "actions", "events"].into_iter().filter_map(named);
         let read = Read {
-            id: text("id"),
+            id: value.as_object().and_then(identifier).map(str::to_owned),
             title: text("title").unwrap_or_default(),
             description: text("description"),
             version: value.pointer("/version/instance").and_then(Value::as_str).map(str::to_owned),
@@ -173,7 +173,7 @@ impl Description {
         &self.read.warnings
     }
 
-    /// The identifier (`id`), a URI; a foreign description may have none.
+    /// The identifier, a URI: `id`, or `@id`, as JSON-LD writes it; a foreign description may have none.
     pub fn id(&self) -> Option<&str> {
         self.read.id.as_deref()
     }
@@ -237,6 +237,12 @@ impl Description {
     pub fn digest(&self) -> [u8; 32] {
         Sha256::digest(&self.bytes).into()
     }
+}
+
+/// The identifier of a description: in the context of Thing Descriptions `id` is a name of JSON-LD's `@id`.
+#[must_use]
+pub fn identifier(td: &Map<String, Value>) -> Option<&str> {
+    td.get("id").or_else(|| td.get("@id"))?.as_str()
 }
 
 fn capabilities(td: &Value) -> Vec<Capability> {
@@ -395,6 +401,7 @@ mod tests {
         let read = td(json!({ "id": "urn:x:1", "description": "Shows.", "version": { "instance": "2.0.0" } }));
         assert_eq!((read.id(), read.title()), (Some("urn:x:1"), "Bills"));
         assert_eq!((read.description(), read.version()), (Some("Shows."), Some("2.0.0")));
+        assert_eq!(td(json!({ "@id": "urn:x:1" })).id(), Some("urn:x:1"), "as JSON-LD writes it");
         let nothing = td(json!({}));
         assert_eq!((nothing.id(), nothing.description(), nothing.version()), (None, None, None));
         let wanted: [u8; 32] = Sha256::digest(nothing.bytes()).into();

@@ -66,7 +66,7 @@ pub use card::{
 };
 pub use containment::ContainmentLevel;
 pub use describe::{describe, describe_here, describe_with};
-pub use description::{CAPABILITIES_MAX, Capability, Description, DescriptionError};
+pub use description::{CAPABILITIES_MAX, Capability, Description, DescriptionError, identifier};
 pub use heading::Heading;
 pub use hidden::{hidden_in, is_hidden, marked, visible};
 pub use json::{DEPTH_MAX, JsonError, TD_BYTES_MAX};

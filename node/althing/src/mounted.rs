@@ -31,7 +31,7 @@ pub async fn start(
         listen: asked.registry_listen.unwrap_or_else(|| SocketAddr::from((Ipv4Addr::LOCALHOST, PORT))),
         hosts: asked.registry_host.clone(),
         origin: asked.registry_origin.clone(),
-        network: config.network.clone(),
+        network: Some(config.network.clone()),
         admission: admission(asked, owner)?,
         things_anyone: false,
         things_closed: false,

@@ -52,6 +52,11 @@ pub fn entropy() -> Entropy {
     Entropy::new(|bytes| rand::rng().fill(bytes))
 }
 
+/// The DID of the node whose data is there, which is made on first use.
+pub fn node_did(at: &Paths) -> Result<String, Failure> {
+    Ok(owner::secret(&at.node_key(), &entropy())?.public().did())
+}
+
 /// A node, the sender of its owner's keys, and the listeners of its faces.
 pub struct Opened {
     pub node: Node,

@@ -1,7 +1,7 @@
 //! The composition root: connects all layers to one node, from what is handed in.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use althing_calls::machine::relation;
 use althing_calls::spans::{SpanRing, TRACE, TraceService, Traces};
@@ -139,8 +139,7 @@ impl Node {
             sightings,
         )?;
         let hosting = Hosting::open(store.clone(), host.clone(), trusting, clock.clone(), entropy.clone()).await?;
-        let answers = answers.unwrap_or_else(|| Arc::new(Incoming(hosting.clone())));
-        communication.serve(CALL, config.communication.streams, answers)?;
+        communication.serve(CALL, config.communication.streams, answers.unwrap_or_else(|| answering(&hosting)))?;
         serve_reservations(&communication, promises, trust.subscribe(), entropy.clone(), &config.labels)?;
         let below = (communication.clone(), discovery.clone(), hosting.clone());
         let calls = Calls::new(below.0, below.1, below.2, store.clone(), clock.clone(), now.id());
@@ -178,6 +177,7 @@ impl Node {
             bindings,
             lan,
             gateway,
+            collector: OnceLock::new(),
             notes: Vec::new(),
             stop: CancellationToken::new(),
             clock,
@@ -220,6 +220,11 @@ fn bindings(
         policies: config.policies.clone(),
         clock: identity.clock().clone(),
     })
+}
+
+/// Answers peers' calls by the agents that are hosted here.
+fn answering(hosting: &Hosting) -> Arc<dyn Inbound> {
+    Arc::new(Incoming(hosting.clone()))
 }
 
 /// Reads which releases publishers revoked, and lets nobody call these.

@@ -7,6 +7,7 @@ mod mesh;
 mod overhead;
 mod registries;
 mod storage;
+mod telemetry;
 mod tool_lists;
 
 use std::collections::BTreeSet;
@@ -22,6 +23,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 pub use storage::{Storage, loose_mode, loose_note};
 pub use tool_lists::tool_notes;
+
+use crate::collector::CollectorTrouble;
 
 /// What to do about tasks of a group that want the same resource.
 const DECIDE: &str = "members vote on it, or an owner decides, by the resource's rule (docs/groups.md)";
@@ -112,6 +115,8 @@ pub struct NodeStatus {
     pub unread: Vec<(String, String)>,
     /// The registries that it follows.
     pub registries: Vec<RegistryHealth>,
+    /// Addresses of the collector of telemetry that take nothing, and why; none where no collector is configured.
+    pub collector: Option<Vec<(String, CollectorTrouble)>>,
 }
 
 /// A group that the node belongs to.
@@ -164,6 +169,7 @@ pub fn diagnose(status: &NodeStatus) -> Vec<Finding> {
     visibility(status, &mut findings);
     groups(status, &mut findings);
     findings.extend(status.registries.iter().map(registries::judge));
+    findings.extend(status.collector.iter().flat_map(|troubles| telemetry::judge(troubles)));
     findings
 }
 
@@ -640,6 +646,14 @@ mod tests {
                 "did:key:z6Mk has another state of the group \"team\"",
             ),
             (NodeStatus { unauthorised: named("m at http://m answered 401"), ..well() }, "L2", "answered 401"),
+            (
+                NodeStatus {
+                    collector: Some(vec![("http://c/v1/logs".to_owned(), CollectorTrouble::Silent)]),
+                    ..well()
+                },
+                "L7",
+                "the collector at http://c/v1/logs takes nothing",
+            ),
             (NodeStatus { groups: vec![group(2, None)], ..well() }, "L5", "though 2 of 3"),
             (NodeStatus { groups: vec![group(3, Some("a damaged row"))], ..well() }, "L5", "a damaged row"),
             (NodeStatus { owner_keys: "revoked".to_owned(), ..well() }, "L2", "revoked"),

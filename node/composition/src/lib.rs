@@ -16,6 +16,7 @@ mod assemble;
 mod bindings;
 mod blocking;
 pub mod blueprints;
+mod collector;
 mod config;
 pub mod doctor;
 mod error;
@@ -44,6 +45,7 @@ pub use adopt::{AdoptError, Adoption, Change, Draft, Environment, Offer, adopted
 pub use agents::{Agents, agent_statuses};
 pub use assemble::{Execution, LanPort, Ports};
 pub use bindings::Bindings;
+pub use collector::{Collector, CollectorNews, CollectorTrouble};
 pub use config::{Adopted, Embeddings, NodeConfig, Policies, Things};
 pub use error::{Kind, NodeError, PolicyError};
 pub use group_orders::GroupOrders;

@@ -1,7 +1,7 @@
 //! A running node: what it renews, how it follows its owner's keys, how it stops.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use althing_calls::spans::Traces;
@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agents::{self, Agents};
 use crate::bindings::{BINDINGS, Bindings};
+use crate::collector::Collector;
 use crate::config::NodeConfig;
 use crate::error::NodeError;
 use crate::group_agents::{GroupHosting, Placements};
@@ -117,6 +118,8 @@ pub struct Node {
     pub lan: LanPresence,
     /// Where its agents are called over HTTP.
     pub gateway: Option<String>,
+    /// How the collector of its telemetry answers, where one is configured.
+    pub collector: OnceLock<Arc<Collector>>,
     /// What the user should know about how the node started.
     pub notes: Vec<String>,
     /// Cancelled when the node stops; faces stop with it.

@@ -34,7 +34,8 @@ pub use work::{
 };
 pub use work_id::{WorkId, WorkIdError};
 pub use workflow::{
-    Action, Approve, Fire, Job, Missed, Repeat, RunWorkflow, Schedule, Step, Test, When, Workflow, WorkflowError,
+    Action, Approve, Fire, Job, Missed, Overlap, Repeat, RunWorkflow, Schedule, Step, Test, When, Workflow,
+    WorkflowError,
 };
 
 use crate::identity::{AgentId, IdentityError, PublisherId};

@@ -187,6 +187,18 @@ pub enum Missed {
     RunOnce,
 }
 
+/// What becomes of a time that comes while a run of the same schedule has not ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+#[cbor(index_only)]
+pub enum Overlap {
+    /// It passes.
+    #[n(1)]
+    Skip,
+    /// That run is canceled, and the next one begins.
+    #[n(2)]
+    Replace,
+}
+
 /// Runs a workflow at the times of a pattern.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
@@ -209,6 +221,9 @@ pub struct Schedule {
     /// The input of each run.
     #[n(5)]
     pub input: String,
+    /// What becomes of times that come while a run has not ended; none if the next run begins beside it.
+    #[n(6)]
+    pub overlap: Option<Overlap>,
 }
 
 /// A time of a schedule has come.
@@ -344,6 +359,6 @@ impl Schedule {
     }
 
     pub(super) fn items_max(&self) -> usize {
-        20 + self.workflow.items_max()
+        22 + self.workflow.items_max()
     }
 }

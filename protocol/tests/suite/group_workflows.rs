@@ -397,7 +397,8 @@ pub fn command(command: &Command) -> Value {
         Command::CancelRun(run) => of_run("cancel-run", run),
         Command::ResumeRun(run) => of_run("resume-run", run),
         Command::Schedule(it) => {
-            let Schedule { name, cron, zone, missed, workflow, input } = it.as_ref();
+            let Schedule { name, cron, zone, missed, workflow, input, overlap } = it.as_ref();
+            assert_eq!(*overlap, None, "the vectors have schedules whose runs begin beside each other");
             let missed = match missed {
                 Missed::Skip => "skip",
                 Missed::RunOnce => "run once",

@@ -83,6 +83,7 @@ pub fn about(registry: &Registry) -> Value {
             "search": "/search/jsonpath?query={query}",
             "events": "/events",
             "description": "/.well-known/wot",
+            "health": "/healthz",
         },
     })
 }

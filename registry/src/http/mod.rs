@@ -23,6 +23,7 @@ use axum::routing::{get, post};
 use axum::{Extension, Router};
 use futures::StreamExt as _;
 use serde::Deserialize;
+use serde_json::json;
 
 use crate::machine::PurgedBy;
 use crate::service::{HostQuery, KEPT_BUNDLE_BYTES_MAX, Registry, RequestError, Visitor, verified};
@@ -56,13 +57,30 @@ pub fn router(registry: Arc<Registry>) -> Router {
         .route("/published", get(published))
         .route("/attestations", get(attestations::attestations))
         .route("/hosts", get(hosts).post(host))
+        .route("/healthz", get(health))
         .merge(things::routes())
         .merge(organisation::routes())
-        .fallback(|| async { Problem::new(StatusCode::NOT_FOUND, "there is nothing here; GET / lists what there is") })
-        .method_not_allowed_fallback(|| async {
-            Problem::new(StatusCode::METHOD_NOT_ALLOWED, "this address does not take that method")
-        })
+        .fallback_service(elsewhere(registry.clone()))
+        .method_not_allowed_fallback(other_method)
         .with_state(registry)
+}
+
+/// What has no route of its own.
+fn elsewhere(registry: Arc<Registry>) -> Router {
+    things::decoded_routes()
+        .fallback(|| async { Problem::new(StatusCode::NOT_FOUND, "there is nothing here; GET / lists what there is") })
+        .method_not_allowed_fallback(other_method)
+        .with_state(registry)
+}
+
+async fn other_method() -> Problem {
+    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "this address does not take that method")
+}
+
+/// Tells those who watch it, or share requests out, that it answers.
+async fn health(State(registry): Shared) -> Response {
+    let entries = registry.checkpoint().head.size;
+    json(&json!({ "status": "ok", "version": env!("CARGO_PKG_VERSION"), "entries": entries }))
 }
 
 async fn about(State(registry): Shared) -> Response {

@@ -37,6 +37,17 @@ impl Problem {
         Problem { status, detail: detail.to_string(), more: Box::default() }
     }
 
+    /// The status.
+    pub fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// With more of what is to be known of it.
+    pub fn and(mut self, more: &str) -> Problem {
+        self.detail = format!("{}; {more}", self.detail);
+        self
+    }
+
     /// With one more member.
     pub fn with(mut self, name: &str, value: Value) -> Problem {
         self.more.members.insert(name.to_owned(), value);

@@ -22,6 +22,7 @@ const ASKED_BYTES_MAX: usize = 72 * 1024;
 pub fn witness_router(witness: Arc<Witness>) -> Router {
     Router::new()
         .route("/", get(about))
+        .route("/healthz", get(health))
         .route("/add-checkpoint", post(add))
         .fallback(|| async {
             Problem::new(StatusCode::NOT_FOUND, "there is nothing here; a witness takes POST /add-checkpoint")
@@ -37,6 +38,11 @@ async fn about(State(witness): State<Arc<Witness>>) -> Answer {
         .collect();
     let key = witness.note_key();
     Ok(json(&json!({ "name": key.name(), "key": key.to_string(), "logs": logs })))
+}
+
+/// Tells those who watch it that it answers.
+async fn health() -> Response {
+    json(&json!({ "status": "ok", "version": env!("CARGO_PKG_VERSION") }))
 }
 
 async fn add(State(witness): State<Arc<Witness>>, request: Request) -> Answer {

@@ -82,7 +82,8 @@ fn version_of(body: &Description) -> Result<Option<String>, String> {
     let id = body.agent.to_string();
     match td.id() {
         Some(said) if said == id => Ok(td.version().map(str::to_owned)),
-        said => Err(format!("its `id` is {:?}, and it is of {id}", said.unwrap_or_default())),
+        Some(said) => Err(format!("its `id` is {said:?}, and it is of {id}")),
+        None => Err(format!("it has no `id`, and is of {id}")),
     }
 }
 

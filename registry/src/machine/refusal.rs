@@ -22,7 +22,9 @@ pub enum Refusal {
     )]
     OtherKeyLog(PublisherId),
     /// The publisher may not write here.
-    #[error("{0} may not publish in this registry: ask its operator to admit it (--publisher)")]
+    #[error(
+        "{0} may not publish in this registry: ask its operator to admit it (althing-registry publisher add {0}, or --publisher)"
+    )]
     NotAdmitted(PublisherId),
     /// A statement is invalid.
     #[error("statement {at}: {error}")]

@@ -164,6 +164,15 @@ impl Admission {
             Admission::Anyone => true,
         }
     }
+
+    /// The same, and these.
+    #[must_use]
+    pub fn with(&self, more: BTreeSet<PublisherId>) -> Admission {
+        match self {
+            Admission::Publishers(admitted) => Admission::Publishers(admitted.iter().copied().chain(more).collect()),
+            Admission::Anyone => Admission::Anyone,
+        }
+    }
 }
 
 /// The state of a registry.
@@ -215,6 +224,11 @@ impl Machine {
             room: Room::default(),
             unapproved: BTreeSet::new(),
         }
+    }
+
+    /// Lets these publish from now on, and no others.
+    pub fn admit(&mut self, admission: Admission) {
+        self.admission = admission;
     }
 
     /// The organisations, and their domains.

@@ -41,10 +41,20 @@ pub enum OpenError {
     )]
     Scrub(Box<RequestError>),
     /// A statement is not what the log says.
-    #[error(
-        "statement {0} is damaged or missing, or of another network: restore the folder from a copy; nothing was changed"
-    )]
+    #[error("statement {0} is damaged or missing: restore the folder from a copy; nothing was changed")]
     Statement(u64),
+    /// The network is not the one that the log's statements are signed for.
+    #[error(
+        "entry {index} of this registry's log is signed for another network than {network:?}: nothing is damaged, and nothing \
+         was changed. Name the network with which it was started before, --network NAME: `network` of the configuration of \
+         the nodes that publish here, or as GET / of the registry told it"
+    )]
+    OtherNetwork {
+        /// The entry.
+        index: u64,
+        /// The network that was named.
+        network: String,
+    },
     /// The log is not the one whose head was signed.
     #[error(
         "the log has {size} entries and does not go on from the checkpoint that was signed at {signed}: a part of the \
@@ -106,7 +116,7 @@ pub enum RequestError {
     /// Somebody signs in for whom there is nothing here.
     #[error(
         "{0} may not publish in this registry, nor has it anything here that it could read: ask its operator to admit it \
-             (--publisher)"
+         (althing-registry publisher add, or --publisher)"
     )]
     Stranger(PublisherId),
     /// Somebody signs in with keys that are not the newest that are known here.

@@ -1,5 +1,6 @@
 //! A registry that runs: the log on disk, the state that follows from it, and the checkpoint over it.
 
+mod admitting;
 mod attesting;
 mod commit;
 mod error;
@@ -31,6 +32,8 @@ use althing_store::{Batch, Durability, Store};
 use minicbor::bytes::ByteVec;
 use tokio::sync::watch;
 
+use admitting::admit_listed;
+pub use admitting::{is_of_network, with_publishers};
 pub use attesting::{AttestationQuery, Attesting};
 pub use error::{OpenError, RequestError, StageError};
 pub use events::{Event, EventKind};
@@ -45,12 +48,13 @@ pub use releases::{BundleContent, Reader, Releases};
 pub use rows::FAMILIES;
 pub use search::{Found, SearchError, Turn, TurnError, Turns, check_query, keep_indexed, search, search_as};
 pub use stage::{Stage, StageDraft, Staged, Staging, hex, unhex};
+pub(crate) use things::Fault;
 use things::Kept;
-pub(crate) use things::report;
 pub use things::{Directory, DirectoryConfig, Order, Page, Paged, Put, Shown, ThingDraft, ThingError};
 pub use witnessed::Witnessing;
 
 use crate::machine::{Admission, Machine, Opened, Released, Statement};
+use crate::publishers::Publishers;
 use commit::Waiting;
 use group::{Accepted, Added, Job};
 use hosts::Hosts;
@@ -108,6 +112,7 @@ pub struct Registry {
     grown: watch::Sender<u64>,
     cosigned: watch::Sender<Cosigned>,
     directory: Option<DirectoryConfig>,
+    listed: Option<Publishers>,
     searching: Searching,
     kept: Kept,
 }
@@ -176,6 +181,7 @@ impl Registry {
             grown,
             cosigned: watch::Sender::default(),
             directory: None,
+            listed: None,
             searching: Searching::default(),
             kept: Kept::default(),
         };
@@ -281,6 +287,7 @@ impl Registry {
     /// # Errors
     /// See [`RequestError`].
     pub fn check(&self, submission: &Submission) -> Result<(), RequestError> {
+        admit_listed(self);
         Ok(self.seen().machine.admits(Opened::claimed(submission)?, (self.clock)())?)
     }
 
@@ -340,7 +347,7 @@ impl Registry {
     fn statement(&self, index: u64) -> Result<(Entry, Statement), RequestError> {
         let bytes = self.log.entry(index)?;
         let row = self.store.read(STATEMENTS, &index.to_be_bytes())?;
-        let statement = row.and_then(|row| rows::read(&bytes, &row, &self.config.network));
+        let statement = row.and_then(|row| rows::read(&bytes, &row, &self.config.network).ok());
         let (entry, statement) = (Entry::decode(&bytes), statement);
         entry.zip(statement).ok_or(RequestError::Damaged(index))
     }

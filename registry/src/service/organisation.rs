@@ -7,6 +7,7 @@ use althing_protocol::{Digest, KeyLogError, PublisherId, digest};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
+use super::admitting::admit_listed;
 use super::{Reader, Registry, RequestError};
 use crate::machine::knows;
 use crate::tokens::{AccessError, TokenScope};
@@ -106,6 +107,7 @@ impl Visits<'_> {
     /// [`RequestError::Stranger`].
     pub fn check(&self, sign_in: &SignIn) -> Result<bool, RequestError> {
         let publisher = sign_in.claimed().ok_or(SignInError::KeyLog(KeyLogError::Empty))?;
+        admit_listed(self.0);
         let (seen, now_ms) = (self.0.seen(), (self.0.clock)());
         let is_known = knows(&seen.machine, publisher, now_ms);
         if is_known || seen.machine.limited().has_reader(publisher) {

@@ -4,7 +4,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 
 use althing_store::Range;
 
-use super::rows::{self, STATEMENTS};
+use super::rows::{self, STATEMENTS, Unread};
 use super::{OpenError, Registry, Seen};
 use crate::machine::Statement;
 
@@ -57,9 +57,12 @@ fn read_some(registry: &Registry, first: u64, size: u64) -> Read {
     let rows = registry.store.scan(STATEMENTS, range)?;
     let mut rows = rows.into_iter().peekable();
     let read = |(index, entry): (u64, Vec<u8>)| {
-        let row = rows.next_if(|(key, _)| *key == index.to_be_bytes());
-        let statement = row.and_then(|(_, row)| rows::read(&entry, &row, &registry.config.network));
-        statement.ok_or(OpenError::Statement(index))
+        let network = &registry.config.network;
+        let (_, row) = rows.next_if(|(key, _)| *key == index.to_be_bytes()).ok_or(OpenError::Statement(index))?;
+        rows::read(&entry, &row, network).map_err(|unread| match unread {
+            Unread::Damaged => OpenError::Statement(index),
+            Unread::OtherNetwork => OpenError::OtherNetwork { index, network: network.clone() },
+        })
     };
     (first..).zip(registry.log.entries(first, count)?).map(read).collect()
 }

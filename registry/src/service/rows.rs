@@ -3,7 +3,7 @@
 //! Beside each entry of the log lies the statement that it names: the log has digests only.
 
 use althing_log::LogFamilies;
-use althing_protocol::object::{self, Authored, Kind};
+use althing_protocol::object::{self, Authored, Kind, ObjectError};
 use althing_protocol::registry::{DomainFinding, Entry, EntryKind, Quarantine, Release, Salt};
 use althing_protocol::{Digest, KeyLog};
 use althing_store::Family;
@@ -90,41 +90,70 @@ pub fn salt(row: &[u8]) -> Option<Salt> {
     minicbor::decode::<Row>(row).ok()?.salt.map(Into::into)
 }
 
-/// The statement of a row, which is what the log's entry names; none if it is another one, or damaged.
-pub fn read(entry: &[u8], row: &[u8], network: &str) -> Option<Statement> {
-    let entry = Entry::decode(entry)?;
-    let Row { signed, description, salt } = minicbor::decode(row).ok()?;
+/// Why a row is no statement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unread {
+    /// It is not what the log's entry names, or damaged.
+    Damaged,
+    /// It is what the entry names, and signed for another network.
+    OtherNetwork,
+}
+
+/// The statement of a row, which is what the log's entry names.
+///
+/// # Errors
+/// [`Unread`].
+pub fn read(entry: &[u8], row: &[u8], network: &str) -> Result<Statement, Unread> {
+    let entry = Entry::decode(entry).ok_or(Unread::Damaged)?;
+    let Row { signed, description, salt } = minicbor::decode(row).map_err(|_| Unread::Damaged)?;
     let Some(newest) = signed.last() else {
         // It was purged, and an entry after it says so.
-        return matches!(entry.kind, EntryKind::Salted(_)).then_some(Statement::Gone(entry.kind));
+        let is_purged = matches!(entry.kind, EntryKind::Salted(_));
+        return if is_purged { Ok(Statement::Gone(entry.kind)) } else { Err(Unread::Damaged) };
     };
     if !entry.names(newest, salt.as_deref()) {
-        return None;
+        return Err(Unread::Damaged);
     }
-    match entry.kind.plain() {
-        EntryKind::Signed(Kind::KeyEvent) => {
-            let events: Vec<&[u8]> = signed.iter().map(|event| event.as_slice()).collect();
-            Some(Statement::KeyLog(KeyLog::verify(&events).ok()?))
-        }
+    let signed: Vec<&[u8]> = signed.iter().map(|one| one.as_slice()).collect();
+    match named(&entry, &signed, description.as_deref().map(Vec::as_slice), network) {
+        Ok(statement) => statement.ok_or(Unread::Damaged),
+        // These are the bytes that were accepted: the log has their digest.
+        Err(ObjectError::Envelope(_)) => Err(Unread::OtherNetwork),
+        Err(_) => Err(Unread::Damaged),
+    }
+}
+
+/// The statement that an entry names by the last of these bytes; none if they, or the description, are none.
+fn named(
+    entry: &Entry,
+    signed: &[&[u8]],
+    description: Option<&[u8]>,
+    network: &str,
+) -> Result<Option<Statement>, ObjectError> {
+    let Some(newest) = signed.last() else { return Ok(None) };
+    Ok(match entry.kind.plain() {
+        EntryKind::Signed(Kind::KeyEvent) => KeyLog::verify(signed).ok().map(Statement::KeyLog),
         EntryKind::Signed(Kind::Release) => {
-            let release: Authored<Release> = object::open(newest, network, "").ok()?;
+            let release: Authored<Release> = object::open(newest, network, "")?;
             if release.body.by != release.body.agent.publisher() {
-                return Some(Statement::Approval(Box::new(release)));
+                return Ok(Some(Statement::Approval(Box::new(release))));
             }
-            let described = object::open(&description?, network, "").ok()?;
-            Some(Statement::Release(Box::new(release), Box::new(described)))
+            let described = description.and_then(|description| object::open(description, network, "").ok());
+            described.map(|described| Statement::Release(Box::new(release), Box::new(described)))
         }
-        EntryKind::Signed(Kind::Mark) => Some(Statement::Mark(Box::new(object::open(newest, network, "").ok()?))),
-        EntryKind::Signed(Kind::Roster) => Some(Statement::Roster(Box::new(object::open(newest, network, "").ok()?))),
+        EntryKind::Signed(Kind::Mark) => Some(Statement::Mark(Box::new(object::open(newest, network, "")?))),
+        EntryKind::Signed(Kind::Roster) => Some(Statement::Roster(Box::new(object::open(newest, network, "")?))),
         EntryKind::Signed(Kind::Attestation) => {
-            Some(Statement::Attestation(Box::new(object::open(newest, network, "").ok()?), entry.at_ms))
+            Some(Statement::Attestation(Box::new(object::open(newest, network, "")?), entry.at_ms))
         }
-        EntryKind::DomainFinding => Some(Statement::Finding(Box::new(DomainFinding::decode(newest)?), entry.at_ms)),
+        EntryKind::DomainFinding => {
+            DomainFinding::decode(newest).map(|finding| Statement::Finding(Box::new(finding), entry.at_ms))
+        }
         EntryKind::Thing | EntryKind::ThingDeleted => {
-            Some(Statement::Thing(Box::new(ThingRecord::decode(entry.kind, newest)?)))
+            ThingRecord::decode(entry.kind, newest).map(|record| Statement::Thing(Box::new(record)))
         }
-        EntryKind::Purge => Some(Statement::Purge(Box::new(Purge::decode(newest)?))),
-        EntryKind::Quarantine => Some(Statement::Quarantine(Box::new(Quarantine::decode(newest)?))),
+        EntryKind::Purge => Purge::decode(newest).map(|purge| Statement::Purge(Box::new(purge))),
+        EntryKind::Quarantine => Quarantine::decode(newest).map(|record| Statement::Quarantine(Box::new(record))),
         EntryKind::Signed(_) | EntryKind::Salted(_) => None,
-    }
+    })
 }

@@ -11,6 +11,7 @@ use minicbor::bytes::ByteVec;
 use minicbor::{Decode, Encode};
 use tokio::sync::Mutex;
 
+use super::admitting::admit_listed;
 use super::error::StageError;
 use super::rows::{STAGED, STAGED_BUNDLES};
 use super::staging_room::{STAGED_MAX, StagedEntry, StagingRoom, is_over};
@@ -182,6 +183,7 @@ impl Staging<'_> {
             Visitor::Anybody | Visitor::Reads(_) => return Err(RequestError::StageFirst),
             Visitor::Publisher(publisher) | Visitor::Stages(publisher) => publisher,
         };
+        admit_listed(self.0);
         Ok(self.0.seen().machine.admits(publisher, (self.0.clock)())?)
     }
 

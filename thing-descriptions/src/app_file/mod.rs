@@ -8,7 +8,7 @@ mod resolve;
 #[cfg(test)]
 mod tests;
 
-use althing_protocol::group::{Missed, Schedule, Workflow};
+use althing_protocol::group::{Missed, Overlap, Schedule, Workflow};
 
 use crate::agent_file::AgentFile;
 use crate::reader::yaml::{self, At, YamlError};
@@ -74,6 +74,8 @@ pub struct AppSchedule {
     pub input: String,
     /// What becomes of times that were missed.
     pub missed: Missed,
+    /// What becomes of times that come while a run has not ended; none if the next run begins beside it.
+    pub overlap: Option<Overlap>,
 }
 
 /// An app whose files were read, and fit together.

@@ -2,7 +2,7 @@
 
 use std::path::{Component, Path};
 
-use althing_protocol::group::{GroupId, Missed};
+use althing_protocol::group::{GroupId, Missed, Overlap};
 use althing_protocol::limits::{WORK_NAME_BYTES_MAX, WORKFLOW_BYTES_MAX};
 
 use super::{
@@ -17,7 +17,7 @@ use crate::reader::{Fields, FileProblem, Reader, is_name};
 pub(super) const FILE_KEYS: [&str; 5] = ["name", "group", "agents", "workflows", "schedules"];
 pub(super) const AGENT_KEYS: [&str; 5] = ["file", "instances", "instances_max", "labels", "needs"];
 pub(super) const WORKFLOW_KEYS: [&str; 1] = ["file"];
-pub(super) const SCHEDULE_KEYS: [&str; 6] = ["name", "cron", "zone", "workflow", "input", "missed"];
+pub(super) const SCHEDULE_KEYS: [&str; 7] = ["name", "cron", "zone", "workflow", "input", "missed", "overlap"];
 
 /// The longest path of a file, in bytes.
 const PATH_BYTES_MAX: usize = 1024;
@@ -118,7 +118,15 @@ fn schedule(reader: &mut Reader, at: &At, path: &str, names: &mut Vec<String>) -
         _ => None,
     };
     let missed = reader.word(&fields, "missed", (&["skip", "once"], ""), word).unwrap_or_default();
-    Some(AppSchedule { name: name?, cron: cron?, zone: zone?, workflow: workflow?, input, missed })
+    let word = |word: &str| match word {
+        "allow" => Some(None),
+        "skip" => Some(Some(Overlap::Skip)),
+        "replace" => Some(Some(Overlap::Replace)),
+        _ => None,
+    };
+    let overlap = reader.word(&fields, "overlap", (&["allow", "skip", "replace"], ""), word);
+    let overlap = overlap.unwrap_or(Some(Overlap::Skip));
+    Some(AppSchedule { name: name?, cron: cron?, zone: zone?, workflow: workflow?, input, missed, overlap })
 }
 
 /// The times, as far as their form shows. Whether they ever come is known where they are computed.

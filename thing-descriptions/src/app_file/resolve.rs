@@ -169,6 +169,7 @@ impl Resolver<'_> {
                 missed: schedule.missed,
                 workflow: workflow.clone(),
                 input: schedule.input.clone(),
+                overlap: schedule.overlap,
             });
         }
         schedules

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use althing_protocol::group::{Action, Missed, Target};
+use althing_protocol::group::{Action, Missed, Overlap, Target};
 
 use super::*;
 
@@ -100,6 +100,7 @@ fn agents_stand_after_those_that_they_need_and_defaults_are_filled_in() {
     );
     let daily = &app.schedules[0];
     assert_eq!((daily.zone.as_str(), daily.input.as_str(), daily.missed), ("UTC", "", Missed::Skip));
+    assert_eq!(daily.overlap, Some(Overlap::Skip));
     assert_eq!(daily.workflow.name, "y");
     let Action::Task(job) = &daily.workflow.steps[0].action else { panic!("a task") };
     assert_eq!(job.needs.target, Target::Capability("not.here".to_owned()), "other members may offer it");
@@ -140,6 +141,7 @@ fn each_problem_of_the_file_has_its_field_its_rule_and_its_line() {
         ("workflows: [{ name: x, file: x.yaml }]".to_owned(), "workflows[0].name", "unknown-key"),
         ("workflows: x.yaml".to_owned(), "workflows", "wrong-type"),
         (schedule("missed: twice"), "schedules[0].missed", "unknown-word"),
+        (schedule("overlap: wait"), "schedules[0].overlap", "unknown-word"),
         (schedule("zone: \"Europe Berlin\""), "schedules[0].zone", "zone"),
         (schedule("input: 5"), "schedules[0].input", "wrong-type"),
         (schedule("every: day"), "schedules[0].every", "unknown-key"),

@@ -43,7 +43,7 @@ const WORKFLOW: &str = "name: some\nsteps:\n  - { id: a, capability: a.b, attemp
 /// An app with every key.
 const APP: &str = "name: shop\ngroup: team\nagents:\n  - { file: a.yaml, instances: 2, labels: [x], needs: [n] }\n  \
     - { file: n.yaml }\nworkflows: [{ file: w.yaml }]\nschedules:\n  \
-    - { name: s, cron: \"0 3 * * *\", zone: Europe/Berlin, workflow: some, input: x, missed: once }\n";
+    - { name: s, cron: \"0 3 * * *\", zone: Europe/Berlin, workflow: some, input: x, missed: once, overlap: replace }\n";
 
 /// What such files are made of.
 const PIECES: [&str; 40] = [

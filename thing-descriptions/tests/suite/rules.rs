@@ -46,6 +46,17 @@ fn the_context_is_one_of_the_two_versions() {
 }
 
 #[test]
+fn an_id_is_written_in_one_of_its_two_names() {
+    accepted(json!({ "@id": "urn:example:lamp" }));
+    breaks(json!({ "@id": "urn:example:lamp", "id": "urn:example:lamp" }), "id-twice", "/@id", Severity::Warning);
+    // A public description has both, with two values.
+    breaks(json!({ "@id": "urn:example:lamp", "id": "urn:example:light" }), "id-twice", "/@id", Severity::Warning);
+    for other in [json!(7), json!(null), json!(["urn:example:lamp"])] {
+        refused(json!({ "@id": other }), "id-not-text", "/@id");
+    }
+}
+
+#[test]
 fn the_names_in_security_exist() {
     refused(json!({ "security": "m" }), "security-undefined", "/security");
     refused(json!({ "security": ["n", "m"] }), "security-undefined", "/security/1");

@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use clap::Subcommand;
+use althing_control::OverlapRule;
+use clap::{Subcommand, ValueEnum};
 
 /// `althing workflow`
 #[derive(Debug, Clone, Subcommand)]
@@ -75,6 +76,13 @@ pub enum Schedule {
         /// The group's name or id.
         group: String,
     },
+    /// Show a schedule: its times, and what becomes of those that were missed or come too early.
+    Show {
+        /// The group's name or id.
+        group: String,
+        /// The schedule's name.
+        schedule: String,
+    },
     /// Remove a schedule; runs that began go on.
     Remove {
         /// The group's name or id.
@@ -111,6 +119,30 @@ pub struct AddSchedule {
     /// After a time without a leader, run once for the last time that was missed.
     #[arg(long)]
     pub catch_up: bool,
+    /// What becomes of a time that comes while a run has not ended.
+    #[arg(long, value_enum, default_value = "skip")]
+    pub overlap: OverlapName,
+}
+
+/// What becomes of a time that comes while a run has not ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum OverlapName {
+    /// The next run begins beside it.
+    Allow,
+    /// The time passes, and is counted.
+    Skip,
+    /// That run is canceled, and the next one begins.
+    Replace,
+}
+
+impl From<OverlapName> for OverlapRule {
+    fn from(name: OverlapName) -> OverlapRule {
+        match name {
+            OverlapName::Allow => OverlapRule::Allow,
+            OverlapName::Skip => OverlapRule::Skip,
+            OverlapName::Replace => OverlapRule::Replace,
+        }
+    }
 }
 
 /// `althing app`

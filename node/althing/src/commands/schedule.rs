@@ -7,18 +7,22 @@ use crate::args::{AddSchedule, Schedule};
 use crate::commands::agent::escape;
 use crate::commands::workflow::read;
 use crate::commands::{Out, rows, table, text, time};
-use crate::exit::Failure;
+use crate::exit::{Failure, code};
 use crate::paths::Paths;
 
 /// Gives a group work at certain times, and shows what became of it.
 pub async fn run(at: &Paths, schedule: &Schedule, out: &Out) -> Result<(), Failure> {
     let (group, request) = match schedule {
         Schedule::Add(given) => (&given.group, add(given)?),
-        Schedule::List { group } => (group, ScheduleRequest::List),
+        Schedule::List { group } | Schedule::Show { group, .. } => (group, ScheduleRequest::List),
         Schedule::Remove { group, schedule } => (group, ScheduleRequest::Remove { name: schedule.clone() }),
     };
     let client = at.connect().await?;
     let done = client.post(&format!("/groups/{}/schedules", escape(group)), &request).await?;
+    if let Schedule::Show { schedule, .. } = schedule {
+        out.show(one(&done, schedule)?, shown);
+        return Ok(());
+    }
     out.show(&done, |done| match request {
         ScheduleRequest::Add { .. } => {
             format!("{} runs at {} (UTC)", text(done, "schedule"), times(done))
@@ -43,6 +47,7 @@ fn add(given: &AddSchedule) -> Result<ScheduleRequest, Failure> {
         work,
         input: given.input.join(" "),
         catch_up: given.catch_up,
+        overlap: given.overlap.into(),
     })
 }
 
@@ -52,17 +57,61 @@ fn times(one: &Value) -> String {
     if all.is_empty() { "no time".to_owned() } else { all.join(", ") }
 }
 
+/// The schedule of that name.
+fn one<'a>(list: &'a Value, name: &str) -> Result<&'a Value, Failure> {
+    let all = rows(list, "schedules");
+    all.iter().find(|one| one["schedule"] == name).ok_or_else(|| {
+        let names: Vec<String> = all.iter().map(|one| text(one, "schedule")).collect();
+        let known = if names.is_empty() { "it has none".to_owned() } else { format!("it has {}", names.join(", ")) };
+        Failure::new(code::NOT_FOUND, format!("the group has no schedule {name:?}; {known}"))
+    })
+}
+
+/// How the runs of a schedule ended, and how many times were passed over.
+fn health(one: &Value) -> String {
+    let health = match (one["alarmMs"].as_u64(), one["failures"].as_u64()) {
+        (Some(_), failures) => format!("ALARM: {} failed in a row", failures.unwrap_or_default()),
+        (None, Some(failures)) if failures > 0 => format!("{failures} failed in a row"),
+        _ if one["lastRun"].is_null() => "none yet".to_owned(),
+        _ => "good".to_owned(),
+    };
+    match one["skipped"].as_u64() {
+        Some(count) if count > 0 => format!("{health}; {count} skipped"),
+        _ => health,
+    }
+}
+
+fn shown(one: &Value) -> String {
+    let missed =
+        if one["catchUp"] == true { "the last time that was missed counts" } else { "times that were missed pass" };
+    let overlap = match one["overlap"].as_str() {
+        Some("skip") => "skip: a time passes while a run has not ended",
+        Some("replace") => "replace: a run that has not ended is canceled for the next one",
+        _ => "allow: runs begin beside each other",
+    };
+    let mut lines = vec![
+        format!("schedule  {}", text(one, "schedule")),
+        format!("times     {} {}", text(one, "cron"), text(one, "zone")),
+        format!("next      {} (UTC)", times(one)),
+        format!("workflow  {}", text(one, "workflow")),
+        format!("author    {}", text(one, "author")),
+        format!("last run  {}", text(one, "lastRun")),
+        format!("runs      {}", health(one)),
+        format!("missed    {missed}"),
+        format!("overlap   {overlap}"),
+    ];
+    if !one["lastSkippedMs"].is_null() {
+        let (count, last) = (text(one, "skipped"), time(&one["lastSkippedMs"]));
+        lines.push(format!("skipped   {count}, the last one {last}: a run had not ended"));
+    }
+    lines.join("\n")
+}
+
 fn listed(list: &Value) -> String {
     let cells = |one: &Value| {
         let next = rows(one, "nextMs").first().map(time).unwrap_or_default();
-        let health = match (one["alarmMs"].as_u64(), one["failures"].as_u64()) {
-            (Some(_), failures) => format!("ALARM: {} failed in a row", failures.unwrap_or_default()),
-            (None, Some(failures)) if failures > 0 => format!("{failures} failed in a row"),
-            _ if one["lastRun"].is_null() => "none yet".to_owned(),
-            _ => "good".to_owned(),
-        };
         let pattern = format!("{} {}", text(one, "cron"), text(one, "zone"));
-        vec![text(one, "schedule"), pattern, text(one, "workflow"), next, text(one, "lastRun"), health]
+        vec![text(one, "schedule"), pattern, text(one, "workflow"), next, text(one, "lastRun"), health(one)]
     };
     let all: Vec<Vec<String>> = rows(list, "schedules").iter().map(cells).collect();
     if all.is_empty() {
@@ -84,5 +133,19 @@ mod tests {
         let lines: Vec<&str> = shown.lines().map(str::trim_end).collect();
         assert!(lines[0].contains("next (UTC)") || lines[0].contains("NEXT (UTC)"), "{shown}");
         assert!(lines[1].ends_with("none yet") && lines[2].ends_with("good"), "{shown}");
+    }
+
+    #[test]
+    fn times_that_were_passed_over_are_counted() {
+        let list = json!({ "schedules": [{
+            "schedule": "s", "cron": "* * * * *", "zone": "UTC", "lastRun": "0123", "overlap": "skip", "catchUp": false,
+            "skipped": 3, "lastSkippedMs": 1_774_742_400_000_u64, "nextMs": [1_774_742_460_000_u64],
+        }] });
+        assert!(listed(&list).contains("good; 3 skipped"), "{}", listed(&list));
+        let shown = shown(one(&list, "s").expect("it is there"));
+        assert!(shown.contains("skipped   3, the last one 2026-03-29T00:00:00Z"), "{shown}");
+        assert!(shown.contains("overlap   skip: "), "{shown}");
+        let unknown = one(&list, "t").expect_err("it is not there");
+        assert_eq!(unknown.code, code::NOT_FOUND);
     }
 }

@@ -23,7 +23,9 @@ use crate::telemetry;
 pub async fn run(at: &Paths, up: &Up, out: &Out) -> Result<(), Failure> {
     let config = configure(at, up)?;
     descriptors::raise();
-    let (exporting, spans) = telemetry::start(&config.telemetry, &at.name)?;
+    let node = ports::node_did(at)?;
+    let origin = telemetry::Origin { node, name: &at.name, network: &config.network };
+    let (exporting, spans) = telemetry::start(&config.telemetry, &origin)?;
     let Opened { node, owner_changes, faces } = ports::open(at, &config, spans).await?;
     let node = Arc::new(node);
     exporting.observe(&node);
@@ -87,7 +89,7 @@ fn configure(at: &Paths, up: &Up) -> Result<Config, Failure> {
 fn announce(node: &Node, registry: Option<&Running>, at: &Paths, out: &Out) {
     let listening = node.communication.network().listening();
     let mounted = registry.map(|one| {
-        let (url, key) = (format!("{}://{}", one.scheme, one.address), one.registry.note_key().to_string());
+        let (url, key) = (one.url(), one.registry.note_key().to_string());
         json!({ "at": url, "key": key, "name": one.registry.note_key().name() })
     });
     let mut value = json!({

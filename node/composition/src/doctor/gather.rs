@@ -188,6 +188,7 @@ async fn gather(node: &Node, dialled_back: Vec<DialBack>) -> NodeStatus {
         groups: groups(node),
         registries: node.registries.examine().await,
         unread: node.discovery.reading_things().1,
+        collector: node.collector.get().map(|collector| collector.troubles()),
     }
 }
 

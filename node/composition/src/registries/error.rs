@@ -58,7 +58,7 @@ pub enum RegistriesError {
     /// The registry is of another network.
     #[error(
         "{at} keeps agents of the network {theirs:?}, and this node is of {ours:?}: nodes of different networks do not meet. \
-         Its operator starts it with --network for another one"
+         For another network its operator starts another registry, with --network and a folder of its own"
     )]
     OtherNetwork {
         /// Its address.

@@ -10,7 +10,7 @@ use althing_protocol::registry::{Release, VerifiedRelease, Version};
 use althing_protocol::{AgentId, PublisherId};
 use althing_registry_client::{NamedThing, RegistryClient};
 use althing_store::file::read_bytes;
-use althing_td::{Description as Td, Strictness, no_duplicates};
+use althing_td::{Description as Td, Strictness, identifier, no_duplicates};
 use futures::future::join_all;
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
@@ -47,7 +47,8 @@ fn read(file: &Path, owner: PublisherId) -> Result<(AgentId, Version, Td), Regis
         read_bytes(file, FILE_BYTES_MAX).map_err(|source| RegistriesError::Read { path: file.to_owned(), source })?;
     no_duplicates(&bytes).map_err(|report| wrong(report.to_string()))?;
     let mut value: Value = serde_json::from_slice(&bytes).map_err(|error| wrong(error.to_string()))?;
-    let own = value["id"].as_str().and_then(|id| id.parse::<AgentId>().ok()).filter(|id| id.publisher() == owner);
+    let said = value.as_object().and_then(identifier);
+    let own = said.and_then(|id| id.parse::<AgentId>().ok()).filter(|id| id.publisher() == owner);
     let (id, bytes) = match own {
         // Byte for byte what was written.
         Some(id) => (id, bytes),
@@ -56,6 +57,8 @@ fn read(file: &Path, owner: PublisherId) -> Result<(AgentId, Version, Td), Regis
             let name = name.strip_suffix(".json").unwrap_or(name);
             let id = AgentId::new(owner, name.strip_suffix(".td").unwrap_or(name))?;
             let Some(members) = value.as_object_mut() else { return Err(wrong("it is no JSON object".to_owned())) };
+            // Both names of it would say two things.
+            members.shift_remove("@id");
             members.insert("id".to_owned(), id.to_string().into());
             (id, value.to_string().into_bytes())
         }

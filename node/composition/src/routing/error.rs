@@ -70,6 +70,12 @@ pub enum RoutingError {
     /// The model did not answer.
     #[error("the model did not choose: {0}; `--mode hybrid` needs none")]
     Model(String),
+    /// Its answer is no number of the list: the beginning of it, in quotes.
+    #[error(
+        "the model answered {0}, which names no agent: ask again, choose another one in `[[models]]`, or use `--mode hybrid`, \
+         which needs none"
+    )]
+    Unclear(String),
 }
 
 impl RoutingError {
@@ -81,7 +87,7 @@ impl RoutingError {
             RoutingError::File { .. } | RoutingError::Needs | RoutingError::TooMany { .. } => Kind::Invalid,
             RoutingError::Unresolved(_) => Kind::NotFound,
             RoutingError::Full => Kind::Refused,
-            RoutingError::Model(_) => Kind::Failed,
+            RoutingError::Model(_) | RoutingError::Unclear(_) => Kind::Failed,
         }
     }
 }

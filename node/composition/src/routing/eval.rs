@@ -134,7 +134,11 @@ impl NodeRouter<'_> {
                 let vector = vectors.as_ref().and_then(|(_, tested)| tested.of(&row.instruction));
                 router.route(RouteMode::Model.scores(), &row.instruction, vector)
             };
-            let chosen = self.choose(&row.instruction, &router, &route).await?;
+            let chosen = match self.choose(&row.instruction, &router, &route).await {
+                // One answer that nobody understands is one sentence that goes nowhere, and no end of the evaluation.
+                Err(RoutingError::Unclear(_)) => None,
+                chosen => chosen?,
+            };
             decided.push(chosen.map_or(Decision::Nobody, Decision::To));
         }
         let took_ns = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);

@@ -3,7 +3,7 @@
 use a2a::{Message, Part, PartContent, Role};
 use althing_execution::agent::{Made, Parameters};
 use althing_execution::{Output, Outputs, Turn};
-use althing_routing::{Candidate, Question};
+use althing_routing::{Answer, Candidate, Question};
 use althing_td::AgentFile;
 use serde_json::json;
 
@@ -13,12 +13,12 @@ use crate::routing::{NodeRouter, RoutingError};
 
 /// The agent.
 const NAME: &str = "althing-route-model";
-/// Tokens of its answer: a number, and what some models put around it.
-const ANSWER_TOKENS: u64 = 16;
+/// Tokens of its answer: a number, what some models put around it, and the thoughts that some write down first.
+const ANSWER_TOKENS: u64 = 1_024;
 /// Bytes of its answer that are read.
-const ANSWER_BYTES_MAX: usize = 256;
+const ANSWER_BYTES_MAX: usize = 8 << 10;
 
-/// The agent's file: a model of the node's, no tools, no memory, a short answer.
+/// The agent's file: a model of the node's, no tools, no memory, a bounded answer.
 fn file() -> Result<AgentFile, NodeError> {
     let file = json!({
         "name": NAME,
@@ -31,10 +31,10 @@ fn file() -> Result<AgentFile, NodeError> {
 }
 
 impl NodeRouter<'_> {
-    /// The place of the candidate that a model of this node names; none where it names none, or says anything else.
+    /// The place of the candidate that a model of this node names; none where it says that the sentence is for none.
     ///
     /// # Errors
-    /// See [`RoutingError`].
+    /// See [`RoutingError`]; [`RoutingError::Unclear`] where its answer names no candidate.
     pub(super) async fn ask_model(&self, sentence: &str, shown: &[&Candidate]) -> Result<Option<usize>, RoutingError> {
         let question = Question::new(sentence, shown);
         // One at a time: the agent has one name.
@@ -57,7 +57,11 @@ impl NodeRouter<'_> {
         let (ended, answer) = tokio::join!(self.0.host.turn(NAME, turn, output), text(outputs));
         self.0.host.stop(NAME).await;
         ended.map_err(|error| RoutingError::Model(error.to_string()))?;
-        Ok(question.read(&answer))
+        match question.read(&answer) {
+            Answer::Agent(place) => Ok(Some(place)),
+            Answer::Nobody => Ok(None),
+            Answer::Unclear(said) => Err(RoutingError::Unclear(said)),
+        }
     }
 }
 

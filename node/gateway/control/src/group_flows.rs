@@ -16,7 +16,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use serde_json::{Value, json};
 
-use crate::{Doubt, Kind, Problem, ScheduleRequest, ScheduledWork, WorkflowRequest, groups, near};
+use crate::{Doubt, Kind, OverlapRule, Problem, ScheduleRequest, ScheduledWork, WorkflowRequest, groups, near};
 
 type Answer = Result<Json<Value>, Problem>;
 
@@ -197,14 +197,15 @@ pub async fn schedules(
 
 async fn plan(node: &Node, group: GroupId, request: ScheduleRequest) -> Result<Value, Problem> {
     match request {
-        ScheduleRequest::Add { name, cron, zone, work, input, catch_up } => {
+        ScheduleRequest::Add { name, cron, zone, work, input, catch_up, overlap } => {
             let workflow = match work {
                 ScheduledWork::Workflow(file) => workflow(&file)?,
                 ScheduledWork::Capability(capability) => one_task(&name, Target::Capability(capability)),
                 ScheduledWork::Agent(agent) => one_task(&name, Target::Agent(agent)),
             };
             let missed = if catch_up { Missed::RunOnce } else { Missed::Skip };
-            let schedule = Schedule { name: name.clone(), cron, zone, missed, workflow, input };
+            let overlap = overlap.into();
+            let schedule = Schedule { name: name.clone(), cron, zone, missed, workflow, input, overlap };
             let next = upcoming(node, &schedule)?;
             node.groups.command(group, Command::Schedule(Box::new(schedule))).await?;
             Ok(json!({ "schedule": name, "nextMs": next }))
@@ -240,12 +241,15 @@ fn one_task(name: &str, target: Target) -> Workflow {
 }
 
 fn planned(node: &Node, known: &Scheduled) -> Value {
-    let Schedule { name, cron, zone, missed, workflow, .. } = &known.schedule;
+    let Schedule { name, cron, zone, missed, workflow, overlap, .. } = &known.schedule;
     json!({
         "schedule": name,
         "cron": cron,
         "zone": zone,
         "catchUp": *missed == Missed::RunOnce,
+        "overlap": OverlapRule::from(*overlap),
+        "skipped": known.omissions.map_or(0, |omissions| omissions.count),
+        "lastSkippedMs": known.omissions.map(|omissions| omissions.last_ms),
         "workflow": workflow.name,
         "author": known.author.to_string(),
         "lastMs": known.last_ms,

@@ -47,9 +47,9 @@ pub use agents::machine;
 pub use requests::{
     AcceptRequest, AddRegistry, AddRequest, AdoptRequest, AmendGroup, AppRequest, ApproveRequest, CallLine,
     CallRequest, CreateGroup, Doubt, GroupRequest, InstallRequest, JoinGroup, Kind, MarkRequest, MemberRequest,
-    MemoryRequest, Offers, OrganiseRequest, Problem, ProveRequest, PublishRequest, PurgeRequest, RejectRequest,
-    ReserveRequest, RouteEvaluation, RouteFile, RouteRequest, RunLine, ScheduleRequest, ScheduledWork, ServeGroup,
-    SubmitTask, TapRequest, TaskRequest, TrustRequest, UpdateRequest, WorkflowRequest,
+    MemoryRequest, Offers, OrganiseRequest, OverlapRule, Problem, ProveRequest, PublishRequest, PurgeRequest,
+    RejectRequest, ReserveRequest, RouteEvaluation, RouteFile, RouteRequest, RunLine, ScheduleRequest, ScheduledWork,
+    ServeGroup, SubmitTask, TapRequest, TaskRequest, TrustRequest, UpdateRequest, WorkflowRequest,
 };
 
 pub use requests::RouteChannel;

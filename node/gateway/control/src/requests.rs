@@ -15,8 +15,8 @@ mod routing;
 
 pub use attesting::{AttestRequest, MeasureRequest};
 pub use groups::{
-    AmendGroup, AppRequest, CreateGroup, GroupRequest, JoinGroup, ScheduleRequest, ScheduledWork, ServeGroup,
-    SubmitTask, TaskRequest, WorkflowRequest,
+    AmendGroup, AppRequest, CreateGroup, GroupRequest, JoinGroup, OverlapRule, ScheduleRequest, ScheduledWork,
+    ServeGroup, SubmitTask, TaskRequest, WorkflowRequest,
 };
 pub use registries::{
     AddRegistry, ApproveRequest, InstallRequest, MarkRequest, MemberRequest, OrganiseRequest, ProveRequest,

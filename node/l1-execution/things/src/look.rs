@@ -16,7 +16,7 @@ use reqwest::Url;
 use serde_json::{Map, Value};
 use tokio::time::{Instant, timeout_at};
 
-use super::machine::directory::{ENTRIES_MAX, Entry, Kind, entry, kind, next};
+use super::machine::directory::{ENTRIES_MAX, Entry, Kind, entry, is_before_w3c, kind, next};
 
 /// Of one description; a list may be longer.
 const DESCRIPTION: Limits = Limits { bytes: TD_BYTES_MAX, time: Duration::from_secs(5) };
@@ -86,6 +86,12 @@ pub enum LookError {
     /// It is neither a Thing nor a directory.
     #[error("it answers with no Thing Description")]
     Neither,
+    /// It is of WebThings, from before its descriptions were those of the W3C.
+    #[error(
+        "a Thing of WebThings before W3C: it has links where forms belong; update what serves it, or serve a W3C Thing \
+         Description of it with forms (`althing td lint` checks one), and adopt that"
+    )]
+    BeforeW3c,
     /// The description is not valid.
     #[error("its Thing Description is not valid; `althing td lint` says more: {0}")]
     Invalid(String),
@@ -98,7 +104,16 @@ impl LookError {
     /// Whether nothing else can be there either.
     #[must_use]
     pub fn is_final(&self) -> bool {
-        matches!(self, LookError::Closed(_) | LookError::Nowhere(..) | LookError::Fetch(FetchError::Url(_)))
+        matches!(
+            self,
+            LookError::Closed(_) | LookError::Nowhere(..) | LookError::Fetch(FetchError::Url(_)) | LookError::BeforeW3c
+        )
+    }
+
+    /// Whether another address of the same host may show more.
+    #[must_use]
+    pub(crate) fn is_of_address(&self) -> bool {
+        !self.is_final() || matches!(self, LookError::BeforeW3c)
     }
 }
 
@@ -158,6 +173,9 @@ fn understood(reply: &Reply, url: &Url) -> Result<Kind, LookError> {
         status => return Err(LookError::Status(status)),
     }
     let document = serde_json::from_slice(&reply.body).map_err(|_| LookError::Neither)?;
+    if is_before_w3c(&document) {
+        return Err(LookError::BeforeW3c);
+    }
     kind(document, url).ok_or(LookError::Neither)
 }
 

@@ -174,7 +174,7 @@ fn refused(lacks: &Lacks) -> String {
 async fn thing(web: &Web, address: &str, secret: Option<&str>, allow: &[String]) -> Result<Found, LookError> {
     let url: Url = address.parse().map_err(|_| LookError::Neither)?;
     let (seen, url) = match look(web, &url, secret).await {
-        Err(error) if url.path() == "/" && !error.is_final() => {
+        Err(error) if url.path() == "/" && error.is_of_address() => {
             let well_known = url.join("/.well-known/wot").map_err(|_| LookError::Neither)?;
             // What is said of the address itself explains more.
             (look(web, &well_known, secret).await.map_err(|_| error)?, well_known)

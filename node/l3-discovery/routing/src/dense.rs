@@ -57,6 +57,17 @@ impl Dense {
         Dense { values, scale: (square / length).sqrt(), square }
     }
 
+    /// The product with another vector, for two of length 1 how alike they are; 0 with one of another model, which is of
+    /// another length.
+    pub fn likeness(&self, other: &Dense) -> f32 {
+        if self.values.len() != other.values.len() {
+            return 0.0;
+        }
+        let pairs = self.values.iter().zip(other.values.iter());
+        let product: i64 = pairs.map(|(one, other)| i64::from(*one) * i64::from(*other)).sum();
+        product as f32 * self.scale * other.scale
+    }
+
     pub fn dot(&self, plane: &[f32]) -> f32 {
         self.scale * self.values.iter().zip(plane).map(|(value, weight)| f32::from(*value) * weight).sum::<f32>()
     }

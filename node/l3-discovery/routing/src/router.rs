@@ -10,6 +10,7 @@ use crate::keyword::Keywords;
 use crate::linear::Sample;
 use crate::mode::{Mode, Thresholds};
 use crate::rows::Row;
+use crate::subject::Subjects;
 
 /// Two candidates whose scores differ by less are close: whoever asks is asked back.
 const CLOSE: f32 = 0.05;
@@ -34,7 +35,7 @@ pub struct Scored {
     pub candidate: usize,
     /// The share of the sentence that its words explain.
     pub keyword: f32,
-    /// How sure the classifier is.
+    /// How sure the classifier is; of an agent that is known by a description alone, how alike it is, if that is more.
     pub vector: f32,
     /// The score in the mode that was asked for.
     pub score: f32,
@@ -56,6 +57,7 @@ pub struct Router {
     candidates: Vec<Candidate>,
     keywords: Keywords,
     classifier: Classifier,
+    subjects: Subjects,
     thresholds: Thresholds,
 }
 
@@ -65,6 +67,7 @@ impl Router {
         rows: &[&Row],
         background: &[&'static str],
         vectors: Option<&Vectors>,
+        subjects: Subjects,
         thresholds: Thresholds,
     ) -> Router {
         let sampler = Sampler(vectors);
@@ -77,7 +80,7 @@ impl Router {
         mix(&mut samples);
         let classifier = Classifier::train(&samples, near, strangers, rows, sampler);
         let keywords = Keywords::new(&texts(&candidates, rows), near);
-        Router { candidates, keywords, classifier, thresholds }
+        Router { candidates, keywords, classifier, subjects, thresholds }
     }
 
     /// The candidates in order, near ones first: places lead here.
@@ -123,13 +126,19 @@ impl Router {
         let none = || vec![0.0; self.candidates.len()];
         let keywords = if mode == Mode::Vector { none() } else { self.keywords.scores(sentence) };
         let vectors = if mode == Mode::Keyword { none() } else { self.classifier.scores(sentence, vector) };
-        let scored = keywords.into_iter().zip(vectors).enumerate().map(|(candidate, (keyword, vector))| {
+        let mut alike = none();
+        if mode != Mode::Keyword {
+            let shares = self.subjects.shares(sentence, vector, self.thresholds.of(mode));
+            shares.into_iter().for_each(|(candidate, share)| alike[candidate] = share);
+        }
+        let scores = keywords.into_iter().zip(vectors).zip(alike).enumerate();
+        let scored = scores.map(|(candidate, ((keyword, vector), alike))| {
             let score = match mode {
                 Mode::Keyword => keyword,
                 Mode::Vector => vector,
                 Mode::Hybrid => KEYWORD_PART * keyword + (1.0 - KEYWORD_PART) * vector,
             };
-            Scored { candidate, keyword, vector, score }
+            Scored { candidate, keyword, vector: vector.max(alike), score: score.max(alike) }
         });
         scored.collect()
     }

@@ -6,6 +6,7 @@ use crate::dense::Vectors;
 use crate::mode::{Mode, Thresholds};
 use crate::router::Router;
 use crate::rows::{self, Row};
+use crate::subject::Subjects;
 
 /// Parts of cross-validation.
 const FOLDS: usize = 5;
@@ -27,7 +28,8 @@ impl Router {
         let background: Vec<&'static str> = background().collect();
         let near = candidates.iter().take_while(|candidate| candidate.near).count();
         let thresholds = validated(&candidates[..near], &rows, &background, vectors);
-        Router::with(candidates, &rows, &background, vectors, thresholds)
+        let subjects = Subjects::new(&candidates, near, &rows, vectors);
+        Router::with(candidates, &rows, &background, vectors, subjects, thresholds)
     }
 }
 
@@ -44,7 +46,9 @@ fn validated(near: &[Candidate], rows: &[&Row], background: &[&'static str], vec
         let outside = |place: usize| place % FOLDS != fold;
         let learned: Vec<&Row> = kept(rows, outside);
         let nobodys = kept(background, outside);
-        let router = Router::with(near.to_vec(), &learned, &nobodys, vectors, Thresholds::default());
+        // What a description alone says is not learned, and has a threshold of its own.
+        let (subjects, thresholds) = (Subjects::default(), Thresholds::default());
+        let router = Router::with(near.to_vec(), &learned, &nobodys, vectors, subjects, thresholds);
         let tested = kept(rows, |place| !outside(place)).into_iter().map(|row| {
             let wanted = near.iter().position(|candidate| candidate.is(&row.agent));
             (row.instruction.as_str(), wanted)

@@ -2,6 +2,8 @@
 //!
 //! The members need not agree on it: the state takes each time once, whoever computed it.
 
+mod pattern;
+
 use std::collections::BTreeMap;
 
 use althing_protocol::group::{Fire, Missed, Schedule};
@@ -14,6 +16,8 @@ use crate::machine::workflow::{Scheduled, Schedules};
 
 /// A time that passed longer ago was missed.
 const MISSED_MS: u64 = 60_000;
+/// Between the beginnings of two runs that catch up: after an outage not all of them begin at once.
+const CATCH_UP_GAP_MS: u64 = 10_000;
 /// Times that are shown of a schedule, at most.
 pub const UPCOMING_MAX: usize = 16;
 
@@ -21,13 +25,11 @@ pub const UPCOMING_MAX: usize = 16;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CalendarError {
     /// Not a pattern of cron.
-    #[error(
-        "{pattern:?} is no pattern of cron ({why}); write minute, hour, day, month and weekday, such as \"30 6 * * mon-fri\""
-    )]
+    #[error("{pattern:?} is no pattern of cron: {why}")]
     Pattern {
         /// What was given.
         pattern: String,
-        /// Why.
+        /// Why, and what to write.
         why: String,
     },
     /// Not the name of a time zone.
@@ -50,7 +52,9 @@ impl Times {
         let pattern = &schedule.cron;
         let wrong = |why: String| CalendarError::Pattern { pattern: pattern.clone(), why };
         let parser = CronParser::builder().seconds(Seconds::Disallowed).year(Year::Disallowed).build();
-        let cron = parser.parse(pattern).map_err(|error| wrong(error.to_string()))?;
+        let cron = parser.parse(&pattern::plain(pattern).map_err(wrong)?).map_err(|_| {
+            wrong("write minute, hour, day, month and weekday, such as \"30 6 * * mon-fri\"".to_owned())
+        })?;
         let zone = schedule.zone.parse().map_err(|_| CalendarError::Zone(schedule.zone.clone()))?;
         Ok(Times { cron, zone })
     }
@@ -100,10 +104,33 @@ struct Known {
     next_ms: u64,
 }
 
+/// The runs that catch up, one after the other.
+#[derive(Debug, Default)]
+struct CatchUp {
+    /// The schedule of the last one, and when that was said first.
+    last: Option<(String, u64)>,
+}
+
+impl CatchUp {
+    /// Until when a schedule waits that has to catch up; not at all if it is the next one, or the last one, which is said
+    /// again.
+    fn wait(&mut self, name: &str, now_ms: u64) -> Option<u64> {
+        if let Some((last, said_ms)) = &self.last {
+            let free_ms = said_ms + CATCH_UP_GAP_MS;
+            if now_ms < free_ms {
+                return (last != name).then_some(free_ms);
+            }
+        }
+        self.last = Some((name.to_owned(), now_ms));
+        None
+    }
+}
+
 /// The schedules of a group as its leader looks at them.
 #[derive(Debug, Default)]
 pub(super) struct Calendar {
     known: BTreeMap<String, Known>,
+    catch_up: CatchUp,
 }
 
 impl Calendar {
@@ -121,9 +148,17 @@ impl Calendar {
                 tracing::warn!(schedule = %name, %error, "a schedule has no times");
                 (None, None)
             });
-            fires.extend(counts.map(|at_ms| Fire { name: name.clone(), at_ms, since_ms }));
-            // What counts is said again until the state has it.
-            let next_ms = if counts.is_some() { now_ms } else { next_ms.unwrap_or(u64::MAX) };
+            let is_late = |at_ms: &u64| now_ms - at_ms > MISSED_MS;
+            let waits_ms = counts.filter(is_late).and_then(|_| self.catch_up.wait(name, now_ms));
+            let next_ms = match (waits_ms, counts) {
+                (Some(free_ms), _) => free_ms,
+                // What counts is said again until the state has it.
+                (None, Some(at_ms)) => {
+                    fires.push(Fire { name: name.clone(), at_ms, since_ms });
+                    now_ms
+                }
+                (None, None) => next_ms.unwrap_or(u64::MAX),
+            };
             self.known.insert(name.clone(), Known { since_ms, after_ms, next_ms });
         }
         (fires, self.known.values().map(|known| known.next_ms).filter(|ms| *ms < u64::MAX).min())

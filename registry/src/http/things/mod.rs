@@ -1,6 +1,7 @@
 //! The directory of W3C WoT Discovery: Things, searches and events.
 
 mod access;
+mod decoded;
 mod events;
 mod list;
 mod problem;
@@ -43,6 +44,11 @@ pub fn routes() -> Router<Arc<Registry>> {
         .route("/search/{other}", get(search::unsupported).post(search::unsupported))
         .route("/events", get(events::all))
         .route("/events/{kind}", get(events::of_kind))
+}
+
+/// Those for addresses that a proxy changed on their way: for what no other route takes.
+pub fn decoded_routes() -> Router<Arc<Registry>> {
+    decoded::routes()
 }
 
 /// Where somebody asks from, a site of IPv6 as one; none on loopback, where a proxy may stand for many.
@@ -133,10 +139,21 @@ async fn put(
     Path(id): Path<String>,
     request: Request,
 ) -> Answer {
-    let writer = writer(&registry, request.headers())?;
+    let read = move |directory: Directory<'_>, sent: &[u8], expected| directory.draft(&id, sent, expected);
+    put_as(&registry, peer, request, read).await
+}
+
+/// Writes the description in a request, as it is read.
+async fn put_as(
+    registry: &Arc<Registry>,
+    peer: Peer,
+    request: Request,
+    read: impl FnOnce(Directory<'_>, &[u8], Expected) -> Result<ThingDraft, ThingError> + Send + 'static,
+) -> Answer {
+    let writer = writer(registry, request.headers())?;
     let expected = expected(request.headers())?;
     let body = body(request, &[TD, "application/ld+json"]).await?;
-    let draft = read_draft(&registry, peer, &body, move |directory, sent| directory.draft(&id, sent, expected)).await?;
+    let draft = read_draft(registry, peer, &body, move |directory, sent| read(directory, sent, expected)).await?;
     Ok(wrote(&registry.directory().write(draft, &writer).await?))
 }
 

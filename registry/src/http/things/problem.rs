@@ -1,36 +1,43 @@
 //! Errors of the directory as problem details.
 
 use axum::http::StatusCode;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::super::problem::Problem;
 use crate::machine::things::ThingRefusal;
-use crate::service::{SearchError, ThingError, TurnError, report};
+use crate::service::{Fault, SearchError, ThingError, TurnError};
 
 impl From<ThingError> for Problem {
     fn from(error: ThingError) -> Problem {
         let status = match &error {
-            ThingError::Invalid(findings) => {
-                let text = "the Thing Description is not valid; validationErrors say where and why";
-                let too_large = findings.errors().any(|one| one.rule == "too-large");
-                let status = if too_large { StatusCode::PAYLOAD_TOO_LARGE } else { StatusCode::BAD_REQUEST };
-                return Problem::new(status, text).with("validationErrors", Value::Array(report(findings)));
+            ThingError::Invalid(findings) if findings.errors().any(|one| one.rule == "too-large") => {
+                StatusCode::PAYLOAD_TOO_LARGE
             }
-            ThingError::Twice(_)
-            | ThingError::Registration(_)
+            ThingError::Invalid(_)
+            | ThingError::Registration { .. }
+            | ThingError::NoId(_)
             | ThingError::OtherId { .. }
             | ThingError::HasId(_)
-            | ThingError::Patch(_) => StatusCode::BAD_REQUEST,
+            | ThingError::Patch => StatusCode::BAD_REQUEST,
             ThingError::Contended(_) => StatusCode::CONFLICT,
             ThingError::NoDirectory => StatusCode::FORBIDDEN,
             ThingError::Refused(refusal) => status(refusal),
             ThingError::Request(_) => StatusCode::INTERNAL_SERVER_ERROR,
         };
-        match error {
-            ThingError::Request(error) => error.into(),
+        let faults: Vec<Value> = error.faults().into_iter().map(told).collect();
+        let problem = match error {
+            ThingError::Request(error) => return error.into(),
+            ThingError::Invalid(_) => {
+                Problem::new(status, "the Thing Description is not valid; validationErrors say where and why")
+            }
             error => Problem::new(status, error),
-        }
+        };
+        if faults.is_empty() { problem } else { problem.with("validationErrors", Value::Array(faults)) }
     }
+}
+
+fn told(Fault { field, description }: Fault) -> Value {
+    json!({ "field": field, "description": description })
 }
 
 fn status(refusal: &ThingRefusal) -> StatusCode {

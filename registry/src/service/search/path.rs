@@ -83,7 +83,9 @@ impl Query {
     pub fn part(&self, sent: &[u8], id: &str) -> Option<Value> {
         let members = &self.looks.as_ref()?.members;
         let mut part = part::read(sent, members)?;
-        if members.iter().any(|name| name == "id") && !part.contains_key("id") {
+        let lacks_id = members.iter().any(|name| name == "id") && !part.contains_key("id");
+        // What is named as JSON-LD does it is given without another id.
+        if lacks_id && part::read(sent, &["@id".to_owned()])?.is_empty() {
             part.insert("id".to_owned(), json!(id));
         }
         Some(Value::Object(part))
@@ -322,6 +324,7 @@ mod tests {
         assert_eq!(part("$[?@.a.b==1].c", sent), Some(json!({ "a": { "b": 1 }, "c": [] })));
         assert_eq!(part("$[?@.id=='urn:a']", sent), Some(json!({ "id": "urn:a" })));
         assert_eq!(part("$[?@.id=='urn:a']", "{\"id\":\"urn:b\"}"), Some(json!({ "id": "urn:b" })));
+        assert_eq!(part("$[?@.id=='urn:a']", "{\"@id\":\"urn:a\"}"), Some(json!({})), "as it is given");
         for more in ["$[?@.registration.ttl==1]", "$[*].registration", "$..a", "$[?@.*]"] {
             assert_eq!(part(more, sent), None, "{more}");
         }

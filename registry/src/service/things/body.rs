@@ -3,15 +3,18 @@
 use std::cell::Cell;
 use std::sync::LazyLock;
 
-use althing_td::{Description, Report};
+use althing_td::{Description, Finding, Report};
 use chrono::{DateTime, SecondsFormat};
 use memchr::{memchr, memmem};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use super::ThingError;
+use super::{ThingError, value};
 use crate::machine::things::Thing;
+
+/// The members that the directory reads.
+const READ: [&str; 3] = ["/id", "/@id", "/registration"];
 
 /// A valid description, as it was sent.
 pub struct Sent {
@@ -28,6 +31,9 @@ pub struct Sent {
 struct Members<'a> {
     #[serde(borrow)]
     id: Option<&'a RawValue>,
+    /// The same, as JSON-LD writes it.
+    #[serde(borrow, rename = "@id")]
+    json_ld_id: Option<&'a RawValue>,
     #[serde(borrow, default, deserialize_with = "present")]
     registration: Option<&'a RawValue>,
 }
@@ -44,10 +50,10 @@ impl Sent {
     /// [`ThingError`]: it is not valid.
     pub fn read(bytes: &[u8]) -> Result<Sent, ThingError> {
         let td = Description::parse(bytes).map_err(|error| ThingError::Invalid(error.report().clone()))?;
-        let members = Members::of(bytes).map_err(|error| ThingError::Twice(error.to_string()))?;
+        let members = Members::of(bytes).map_err(|_| ThingError::Invalid(twice(bytes)))?;
         let (mut ttl_s, mut expires_ms) = (None, None);
         if let Some(registration) = members.registration {
-            let object = || ThingError::Registration("`registration` is an object".to_owned());
+            let object = || wrong_registration("/registration", "`registration` is an object");
             let registration: Map<String, Value> = serde_json::from_str(registration.get()).map_err(|_| object())?;
             ttl_s = registration.get("ttl").map(ttl).transpose()?;
             expires_ms = registration.get("expires").map(expires).transpose()?;
@@ -77,16 +83,31 @@ impl<'a> Members<'a> {
     }
 }
 
+fn wrong_registration(field: &'static str, why: &'static str) -> ThingError {
+    ThingError::Registration { field, why }
+}
+
+/// What is there twice of the members that the directory reads.
+fn twice(bytes: &[u8]) -> Report {
+    let mut report = althing_td::no_duplicates(bytes).err().unwrap_or_default();
+    let is_read = |one: &Finding| READ.contains(&one.pointer.as_str());
+    // Where many members are there twice, those may not be among the ones that are told.
+    if report.findings.iter().any(is_read) {
+        report.findings.retain(is_read);
+    }
+    report
+}
+
 fn ttl(value: &Value) -> Result<u64, ThingError> {
-    let wrong = || ThingError::Registration("`registration.ttl` is a number of seconds".to_owned());
+    let wrong = || wrong_registration("/registration/ttl", "`registration.ttl` is a number of seconds");
     // A number with a fraction is one too: what is there is whole seconds.
     let whole = value.as_u64().or_else(|| value.as_f64().filter(|it| *it >= 1.0 && *it < 1e12).map(|it| it as u64));
     whole.ok_or_else(wrong)
 }
 
 fn expires(value: &Value) -> Result<u64, ThingError> {
-    let wrong =
-        || ThingError::Registration("`registration.expires` is a time, such as 2030-01-31T12:00:00Z".to_owned());
+    let why = "`registration.expires` is a time, such as 2030-01-31T12:00:00Z";
+    let wrong = || wrong_registration("/registration/expires", why);
     let text = value.as_str().ok_or_else(wrong)?;
     let time = DateTime::parse_from_rfc3339(text).map_err(|_| wrong())?;
     // A time before 1970 is over too.
@@ -213,7 +234,7 @@ pub fn shown(bytes: &[u8], id: &str, registration: Registration, now_ms: u64) ->
         }
         None => add_registration(bytes, registration, now_ms, &mut out)?,
     }
-    if members.id.is_none() {
+    if members.id.or(members.json_ld_id).is_none() {
         let start = out.iter().position(|byte| *byte == b'{')? + 1;
         let member = format!("\"id\":{},", json!(id));
         out.splice(start..start, member.bytes());
@@ -258,11 +279,9 @@ fn has_plain_id(bytes: &[u8]) -> bool {
 /// [`ThingError`]: it is no patch.
 pub fn patched(bytes: &[u8], patch: &[u8]) -> Result<Vec<u8>, ThingError> {
     althing_td::no_duplicates(patch).map_err(ThingError::Invalid)?;
-    let patch: Value = serde_json::from_slice(patch).map_err(|error| ThingError::Patch(error.to_string()))?;
-    if !patch.is_object() {
-        return Err(ThingError::Patch("it is no object".to_owned()));
-    }
-    let mut value: Value = serde_json::from_slice(bytes).map_err(|error| ThingError::Patch(error.to_string()))?;
+    // What is no JSON was told by then.
+    let patch = value(patch).filter(Value::is_object).ok_or(ThingError::Patch)?;
+    let mut value = value(bytes).ok_or(ThingError::Patch)?;
     merge(&mut value, patch);
     Ok(value.to_string().into_bytes())
 }
@@ -307,14 +326,6 @@ pub fn difference(old: &Value, new: &Value) -> Map<String, Value> {
     patch
 }
 
-/// The report of one problem.
-pub fn report(errors: &Report) -> Vec<Value> {
-    errors
-        .errors()
-        .map(|one| json!({ "field": one.pointer, "description": format!("{}. {}", one.message, one.remedy) }))
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -337,6 +348,11 @@ mod tests {
         assert_eq!(
             text(b"{\"id\":\"urn:a\",\"registration\": {\"ttl\": 60 } , \"x\":{}}", "urn:a"),
             format!("{{\"id\":\"urn:a\",\"registration\": {ours} , \"x\":{{}}}}")
+        );
+        assert_eq!(
+            text(b"{\"@id\":\"urn:a\",\"x\":1}", "urn:a"),
+            format!("{{\"@id\":\"urn:a\",\"x\":1,\"registration\":{ours}}}"),
+            "it has its id"
         );
         assert_eq!(
             text(b"{\"x\":{\"id\":1}}", "urn:uuid:b"),
@@ -407,7 +423,7 @@ mod tests {
             let got = patched(old.to_string().as_bytes(), patch.to_string().as_bytes()).expect("a patch");
             assert_eq!(serde_json::from_slice::<Value>(&got).expect("JSON"), new, "{old} {patch}");
         }
-        for wrong in ["[]", "1", "{", "{\"a\":1,\"a\":2}"] {
+        for wrong in ["[]", "1", "", "{", "{\"a\":1,\"a\":2}"] {
             assert!(patched(b"{}", wrong.as_bytes()).is_err(), "{wrong}");
         }
     }

@@ -11,12 +11,12 @@ use althing_protocol::registry::{Entry, Version};
 use althing_protocol::{AgentId, digest};
 use serde_json::Value;
 
+pub(crate) use error::Fault;
 pub use error::ThingError;
 pub(super) use kept::Kept;
 pub use list::{Order, Page, Paged};
 pub(super) use list::{Pick, Picked, Stored, agents_after, chunks, picks, total};
 
-pub(crate) use body::report;
 pub(super) use body::{Registration, difference, shown};
 
 use super::group::{Change, Changed, Job, Random, Written};
@@ -154,7 +154,38 @@ impl<'a> Directory<'a> {
         if is_agent(id) {
             return Err(ThingRefusal::Agent(id.to_owned()).into());
         }
+        self.drafted(id, Sent::read(bytes)?, expected)
+    }
+
+    /// The same, under the id that is meant by an address whose slashes a proxy decoded: the one in the description, if the
+    /// address may have been its own.
+    ///
+    /// # Errors
+    /// See [`ThingError`].
+    pub fn draft_decoded(&self, path: &str, bytes: &[u8], expected: Expected) -> Result<ThingDraft, ThingError> {
+        if is_agent(path) {
+            return Err(ThingRefusal::Agent(path.to_owned()).into());
+        }
         let sent = Sent::read(bytes)?;
+        let id = match sent.id().filter(|id| merged(id) == merged(path)) {
+            Some(id) => id.to_owned(),
+            None => self.meant_by(path).unwrap_or_else(|| path.to_owned()),
+        };
+        self.drafted(&id, sent, expected)
+    }
+
+    /// The id of a Thing that is here and that is meant by an address whose slashes a proxy decoded: they may be merged, so
+    /// that `https:/example.org` stands for `https://example.org`.
+    #[must_use]
+    pub fn meant_by(&self, path: &str) -> Option<String> {
+        let (seen, now_ms) = (self.registry.seen(), (self.registry.clock)());
+        let is_here = |id: &String| seen.machine.things().get(id, now_ms).is_some();
+        let unmerged = path.split_once(":/").filter(|(_, rest)| !rest.starts_with('/'));
+        let unmerged = unmerged.map(|(scheme, rest)| format!("{scheme}://{rest}"));
+        [Some(path.to_owned()), unmerged].into_iter().flatten().find(is_here)
+    }
+
+    fn drafted(&self, id: &str, sent: Sent, expected: Expected) -> Result<ThingDraft, ThingError> {
         // What was registered without an id keeps having none: the directory puts it in.
         let is_anonymous = || {
             let seen = self.registry.state.read().expect("no holder panics");
@@ -163,8 +194,9 @@ impl<'a> Directory<'a> {
         match sent.id() {
             Some(body) if body == id => {}
             None if is_anonymous() => {}
-            other => {
-                let body = other.unwrap_or_default().chars().take(200).collect();
+            None => return Err(ThingError::NoId(id.chars().take(200).collect())),
+            Some(body) => {
+                let body = body.chars().take(200).collect();
                 return Err(ThingError::OtherId { path: id.to_owned(), body });
             }
         }
@@ -335,6 +367,17 @@ impl<'a> Directory<'a> {
             Registration { created_ms: created.at_ms, modified_ms: entry.at_ms, ttl_s: None, expires_ms: None };
         Ok((index, described.body.td.to_vec(), registration))
     }
+}
+
+/// An id as a proxy passes it on that decodes slashes, and merges those that follow each other.
+fn merged(id: &str) -> String {
+    let mut merged = String::with_capacity(id.len());
+    for c in id.chars() {
+        if c != '/' || !merged.ends_with('/') {
+            merged.push(c);
+        }
+    }
+    merged
 }
 
 /// The entry of the first release of an agent.

@@ -25,8 +25,16 @@ pub struct Running {
 
 impl Running {
     pub fn start(data: &Path) -> Running {
+        Running::start_with(data, &["--anyone"])
+    }
+
+    /// The same with these flags, and no others.
+    pub fn start_with(data: &Path, flags: &[&str]) -> Running {
         let mut command = Command::new(PROGRAM);
-        command.arg("--data").arg(data).args(["--listen", "127.0.0.1:0", "--anyone"]);
+        command.arg("--data").arg(data).args(flags);
+        if !flags.contains(&"--listen") {
+            command.args(["--listen", "127.0.0.1:0"]);
+        }
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
         let mut said = BufReader::new(child.stdout.take().expect("a pipe")).lines();
         let mut word = |name: &str| {

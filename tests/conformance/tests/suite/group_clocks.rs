@@ -99,6 +99,7 @@ impl World {
             cron: "* * * * *".to_owned(),
             zone: "UTC".to_owned(),
             missed: Missed::Skip,
+            overlap: None,
             workflow,
             input: String::new(),
         };

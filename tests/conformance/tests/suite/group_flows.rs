@@ -152,7 +152,7 @@ fn schedule_at(cron: &str, name: &str, missed: Missed, input: &str) -> Command {
     let (cron, zone) = (cron.to_owned(), "UTC".to_owned());
     let (name, input) = (name.to_owned(), input.to_owned());
     let workflow = workflow(vec![step("a", &[], "{{input}}")]);
-    Command::Schedule(Box::new(Schedule { name, cron, zone, missed, workflow, input }))
+    Command::Schedule(Box::new(Schedule { name, cron, zone, missed, workflow, input, overlap: None }))
 }
 
 fn scheduled(node: &GroupNode, id: GroupId, name: &str) -> Scheduled {

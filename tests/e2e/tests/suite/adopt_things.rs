@@ -255,10 +255,13 @@ fn a_hostile_description_leads_nowhere() {
         ("/huge", "neither a Thing, nor an A2A agent"),
         ("/redirect", "is not followed"),
         ("/nothing", "it answers 404"),
+        ("/webthing", "a Thing of WebThings before W3C: it has links where forms belong"),
+        ("/webthings", "a Thing of WebThings before W3C: it has links where forms belong"),
     ] {
         site.leads_to(&inside.at);
         let refused = adopt(path);
         assert!(refused.code != 0 && refused.stderr.contains(why), "{path}: {refused:?}");
+        assert!(!path.starts_with("/webthing") || !refused.stderr.contains("A2A"), "in one sentence: {refused:?}");
     }
     assert_eq!(inside.connections(), 0, "nothing was asked there");
     // A Thing whose answer is a redirect: it is told, and not followed.
@@ -283,6 +286,16 @@ fn td(id: &str, title: &str, href: &str) -> Value {
         "securityDefinitions": { "none": { "scheme": "nosec" } },
         "security": "none",
         "properties": { "level": { "type": "integer", "readOnly": true, "forms": [{ "href": href }] } },
+    })
+}
+
+/// A Thing as WebThings described them before W3C.
+fn webthing() -> Value {
+    json!({
+        "@context": "https://webthings.io/schemas",
+        "@type": ["Fan"],
+        "title": "Fan",
+        "properties": { "speed": { "type": "integer", "links": [{ "href": "/fan/properties/speed" }] } },
     })
 }
 
@@ -343,6 +356,8 @@ fn serve(mut stream: TcpStream, own: &str, target: &str, asked: &std::sync::Mute
         }
         "/deep" => ("200 OK", format!("{}{}", "[".repeat(100_000), "]".repeat(100_000))),
         "/huge" => ("200 OK", "[".to_owned() + &" ".repeat(16 << 20)),
+        "/webthing" => ("200 OK", webthing().to_string()),
+        "/webthings" => ("200 OK", json!([webthing()]).to_string()),
         "/redirect" => ("302 Found", String::new()),
         _ => ("404 Not Found", String::new()),
     };

@@ -170,6 +170,8 @@ fn what_cannot_run_is_refused_with_what_to_write() {
         (vec!["app", "apply", &at("app.yaml")], "missing.yaml"),
         (vec!["app", "remove", "team", "none"], "no application"),
         (vec!["schedule", "add", "team", "x", "* * *", "--cap", "a.b"], "no pattern of cron"),
+        (vec!["schedule", "add", "team", "x", "*/90 * * * *", "--cap", "a.b"], "write a step of 59 at most"),
+        (vec!["schedule", "show", "team", "x"], "the group has no schedule \"x\""),
         (vec!["schedule", "add", "team", "x", "0 6 * * *", "--cap", "a.b", "--zone", "Berlin"], "no time zone"),
         (vec!["schedule", "add", "team", "x", "0 6 * * *"], "--workflow"),
         (vec!["schedule", "remove", "team", "x"], "no schedule"),
@@ -178,4 +180,11 @@ fn what_cannot_run_is_refused_with_what_to_write() {
         let refused = machine.run(&arguments);
         assert!(refused.code != 0 && refused.stderr.contains(told), "{arguments:?}: {refused:?}");
     }
+    // A range over the end of the week, and what becomes of times that come too early.
+    let night = ["schedule", "add", "team", "night", "0 22-2 * * fri-mon", "--cap", "a.b"];
+    assert_eq!(machine.json(&night)["nextMs"].as_array().map(Vec::len), Some(3));
+    let shown = machine.json(&["schedule", "show", "team", "night"]);
+    assert_eq!((&shown["overlap"], &shown["skipped"]), (&serde_json::json!("skip"), &serde_json::json!(0)), "{shown}");
+    machine.json(&[&night[..], &["--overlap", "replace"]].concat());
+    assert_eq!(machine.json(&["schedule", "list", "team"])["schedules"][0]["overlap"], "replace");
 }

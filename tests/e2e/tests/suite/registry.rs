@@ -330,6 +330,35 @@ fn what_is_no_registry_or_no_release_is_refused_with_what_to_do() {
     assert!(unversioned.code == 2 && said(&unversioned).contains("echo@1.2.3"), "{unversioned:?}");
 }
 
+#[test]
+fn who_may_publish_changes_while_the_registry_runs() {
+    let machine = Machine::new();
+    let node = machine.up_alone(&[]);
+    let data = machine.folder().join("registry");
+    let registry = RegistryProcess::start(&machine, &data, &[]);
+    assert_eq!(machine.run(&["registry", "add", &registry.at, "--key", &registry.key]).code, 0);
+    let list = |words: &[&str]| {
+        let mut command = machine.command(&althing_e2e::registry::program());
+        let ran = command.arg("publisher").args(words).arg("--data").arg(&data).output().expect("it runs");
+        assert!(ran.status.success(), "{ran:?}");
+        String::from_utf8_lossy(&ran.stdout).into_owned()
+    };
+    let publish = |version: &str| {
+        let file = cast::echo("echo", "anyone").replace("version: 1.0.0", &format!("version: {version}"));
+        machine.run(&["publish", machine.write("echo.yaml", &file).to_str().expect("a path")])
+    };
+    let refused = publish("1.0.0");
+    assert!(refused.code == 5 && said(&refused).contains("althing-registry publisher add"), "{refused:?}");
+    list(&["add", &node.owner()]);
+    let published = publish("1.0.0");
+    assert_eq!(published.code, 0, "{published:?}");
+    assert_eq!(list(&["list"]).trim(), node.owner());
+    list(&["remove", &node.owner()]);
+    let refused = publish("1.1.0");
+    assert!(refused.code == 5 && said(&refused).contains("may not publish"), "{refused:?}");
+    assert_eq!(list(&["list"]).trim(), "");
+}
+
 /// P-192, P-177
 #[test]
 fn a_quarantine_is_the_operators_word_and_stops_no_call() {
@@ -339,24 +368,21 @@ fn a_quarantine_is_the_operators_word_and_stops_no_call() {
     let exact = format!("{agent}@1.0.0");
     let installed = scene.install(&exact, &["--young", "--yes"]);
     assert_eq!(installed.code, 0, "{installed:?}");
-    let Scene { registry, publisher, user, nodes } = scene;
+    let Scene { registry: _registry, publisher, user, nodes: _nodes } = scene;
     let data = publisher.folder().join("registry");
-    let at = registry.listens().to_owned();
-    let quarantine = |words: &[&str]| {
+    let operate = |words: &[&str]| {
         let mut command = publisher.command(&althing_e2e::registry::program());
-        let ran = command.args(["quarantine", &agent, "1.0.0"]).args(words).arg("--data").arg(&data).output();
-        let ran = ran.expect("it runs");
+        let ran = command.args(words).arg("--data").arg(&data).output().expect("it runs");
         (ran.status.success(), String::from_utf8_lossy(&[ran.stdout, ran.stderr].concat()).into_owned())
     };
-    let (done, why) = quarantine(&["--reason", "it sends data away"]);
+    // What goes from the disk needs the registry stopped; what the log alone says does not.
+    let (done, why) = operate(&["purge", &agent, "1.0.0"]);
     assert!(!done && why.contains("althing-registry (pid"), "it runs: {why}");
     assert!(why.contains(data.to_str().expect("a plain path")), "{why}");
-    registry.running.kill();
-    let (done, why) = quarantine(&["--reason", "it sends data away"]);
+    let (done, why) = operate(&["quarantine", &agent, "1.0.0", "--reason", "it sends data away"]);
     assert!(done && why.contains("this registry hides it"), "{why}");
-    let owner = nodes[0].owner();
-    let flags = ["--publisher", &owner, "--listen", &at];
-    let registry = RegistryProcess::start(&publisher, &data, &flags);
+    let (done, why) = operate(&["quarantine", &agent, "9.0.0", "--reason", "it sends data away"]);
+    assert!(!done && why.contains("9.0.0"), "the registry that runs says why: {why}");
     let outdated = user.run(&["outdated"]);
     assert!(outdated.stdout.contains("operator hides 1.0.0: it sends data away"), "{outdated:?}");
     let called = user.run(&["call", "echo", "hello"]);
@@ -369,9 +395,8 @@ fn a_quarantine_is_the_operators_word_and_stops_no_call() {
     assert!(own.stdout.contains("quarantined") && own.stdout.contains("it sends data away"), "{own:?}");
     let ranged = user.run(&["install", &format!("{agent}@^1"), "--young", "--yes", "--as", "ranged"]);
     assert!(ranged.code == 4 && said(&ranged).contains("1.0.0 is hidden by the registry's operator"), "{ranged:?}");
-    registry.running.kill();
-    assert!(quarantine(&["--lift"]).0);
-    let _registry = RegistryProcess::start(&publisher, &data, &flags);
+    let (done, why) = operate(&["quarantine", &agent, "1.0.0", "--lift"]);
+    assert!(done && why.contains("is lifted"), "{why}");
     let again = user.run(&["install", &exact, "--young", "--yes", "--as", "again"]);
     assert_eq!(again.code, 0, "{again:?}");
 }

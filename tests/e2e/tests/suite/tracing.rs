@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
@@ -219,6 +221,7 @@ fn a_call_is_one_trace_from_the_client_through_both_nodes() {
     let (caller, host) = (configured(&collector), configured(&collector));
     let mut serving = host.up_alone(&["--name", "host"]);
     let mut asking = caller.up_alone(&["--name", "caller", "--peer", &serving.address("/ip4/127.0.0.1")]);
+    let (caller_did, host_did) = (asking.did(), serving.did());
     host.add("echo", &cast::echo("echo", "anyone"));
     // So its name leads to it, over the gateway too.
     assert_eq!(caller.run(&["--name", "caller", "trust", &serving.owner()]).code, 0);
@@ -252,9 +255,9 @@ fn a_call_is_one_trace_from_the_client_through_both_nodes() {
     let (client, server, turn) = (one(&all, "a2a.client"), one(&all, "a2a.server"), one(&all, "turn"));
     let invoked = one(&all, "invoke_agent");
     assert_eq!((&invoked.parent, &invoked.binding, &turn.binding), (&turn.id, &binding, &binding));
-    assert_eq!((client.node.as_str(), client.parent.as_str()), ("caller", PARENT));
-    assert_eq!((&server.node, &server.parent), (&"host".to_owned(), &client.id));
-    assert_eq!((&turn.node, &turn.parent), (&"host".to_owned(), &server.id));
+    assert_eq!((&client.node, client.parent.as_str()), (&caller_did, PARENT));
+    assert_eq!((&server.node, &server.parent), (&host_did, &client.id));
+    assert_eq!((&turn.node, &turn.parent), (&host_did, &server.id));
 }
 
 #[test]
@@ -383,4 +386,120 @@ fn a_line_of_text_names_its_trace_too() {
     let ended = node.running.end(COMMAND_MAX);
     let line = ended.stderr.lines().find(|line| line.contains("turn ended")).expect("a line");
     assert!(line.ends_with(&format!(" trace={trace}")), "{line}");
+}
+
+/// The spans that a node exports of one call, until it ended; `started` is its `althing up`.
+fn export_of_a_call(machine: &Machine, mut started: Running, exported: &Receiver<Export>) -> (String, Export) {
+    let said = started.line(SOON).expect("it starts");
+    let said: serde_json::Value = serde_json::from_str(&said).expect("JSON");
+    machine.add("echo", &cast::echo("echo", "own"));
+    assert_eq!(machine.run(&["call", "echo", "hello"]).code, 0);
+    started.signal(Signal::SIGTERM);
+    started.end(COMMAND_MAX);
+    let begun = Instant::now();
+    loop {
+        let export = exported.recv_timeout(SOON.saturating_sub(begun.elapsed())).expect("spans are exported");
+        if !export.spans().is_empty() {
+            return (said["node"].as_str().expect("a DID").to_owned(), export);
+        }
+    }
+}
+
+const UP: [&str; 7] = ["--json", "up", "--no-lan", "--gateway", "127.0.0.1:0", "--listen", "/ip4/127.0.0.1/tcp/0"];
+
+#[test]
+fn what_is_exported_says_which_node_it_is_of_and_the_variables_of_opentelemetry_win() {
+    let ((first, of_first), (second, of_second)) = (collector(), collector());
+    // The path of a signal is taken off.
+    let machine = configured(&format!("{first}/v1/traces"));
+    let started = Running::start(&mut machine.althing(&UP));
+    let (did, export) = export_of_a_call(&machine, started, &of_first);
+    let host = nix::unistd::gethostname().expect("a name").into_string().expect("text");
+    for (name, value) in [
+        ("service.name", "althing"),
+        ("service.instance.id", did.as_str()),
+        ("host.name", host.as_str()),
+        ("althing.network", "althing"),
+    ] {
+        assert!(export.says(name.as_bytes()) && export.says(value.as_bytes()), "{name}: {value}");
+    }
+
+    let machine = configured("http://127.0.0.1:9");
+    let mut up = machine.althing(&UP);
+    up.env("OTEL_EXPORTER_OTLP_ENDPOINT", &second).env("OTEL_SERVICE_NAME", "mesh-of-mine");
+    up.env("OTEL_RESOURCE_ATTRIBUTES", "service.instance.id=number-one,deployment.environment.name=lab");
+    let (did, export) = export_of_a_call(&machine, Running::start(&mut up), &of_second);
+    for value in ["mesh-of-mine", "number-one", "deployment.environment.name", "lab"] {
+        assert!(export.says(value.as_bytes()), "{value}");
+    }
+    assert!(!export.says(did.as_bytes()), "the variable says another id");
+
+    let machine = configured("collector:4318");
+    let refused = machine.run(&UP);
+    assert!(refused.code == 2 && refused.stderr.contains("`telemetry.otlp_endpoint`"), "{refused:?}");
+}
+
+/// A collector that answers each request with a status, 0 with nothing at all.
+fn moody() -> (String, Arc<AtomicU16>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = format!("http://{}", listener.local_addr().expect("an address"));
+    let status = Arc::new(AtomicU16::new(0));
+    let now = status.clone();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            let status = now.load(Ordering::SeqCst);
+            if status == 0 {
+                continue;
+            }
+            std::thread::spawn(move || answer(stream, status));
+        }
+    });
+    (address, status)
+}
+
+/// Reads a request and answers it with a status.
+fn answer(stream: TcpStream, status: u16) {
+    let mut reader = BufReader::new(&stream);
+    let mut length = 0;
+    loop {
+        let mut line = String::new();
+        if reader.read_line(&mut line).unwrap_or(0) == 0 {
+            return;
+        }
+        let line = line.trim().to_lowercase();
+        if let Some(value) = line.strip_prefix("content-length:") {
+            length = value.trim().parse().unwrap_or(0);
+        }
+        if line.is_empty() {
+            break;
+        }
+    }
+    let mut body = vec![0; length];
+    if reader.read_exact(&mut body).is_ok() {
+        let said = format!("HTTP/1.1 {status} So\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+        // Whoever hung up hears nothing.
+        let _ = (&stream).write_all(said.as_bytes());
+    }
+}
+
+#[test]
+fn a_collector_that_is_away_is_told_once_is_a_finding_and_is_told_when_it_is_well_again() {
+    let (collector, status) = moody();
+    let machine = configured(&collector);
+    let node = machine.up_alone(&[]);
+    let found = |what: &str, fine: bool| {
+        let report: serde_json::Value =
+            serde_json::from_str(&machine.run(&["--json", "doctor"]).stdout).expect("a report");
+        let all = report["findings"].as_array().expect("a list").clone();
+        all.iter().any(|one| one["fine"] == fine && one["what"].as_str().is_some_and(|said| said.contains(what)))
+    };
+    until(SOON, "it is away", || found("takes nothing: it cannot be reached", false));
+    status.store(404, Ordering::SeqCst);
+    until(SOON, "it is at another path", || found("takes nothing: it answers with status 404", false));
+    status.store(200, Ordering::SeqCst);
+    until(SOON, "it is well", || found("the collector takes what is measured", true));
+    node.running.signal(Signal::SIGTERM);
+    let ended = node.running.end(COMMAND_MAX);
+    let count = |words: &str| ended.stderr.matches(words).count();
+    assert_eq!((count("takes no telemetry"), count("takes telemetry again")), (1, 1), "{}", ended.stderr);
 }

@@ -9,7 +9,7 @@ mod titles;
 
 use serde_json::{Map, Value};
 
-use super::report::{Finding, Findings};
+use super::report::{Finding, Findings, Severity};
 use super::schema::{CONTEXT_1_0, CONTEXT_1_1};
 use crate::json::join;
 
@@ -18,6 +18,7 @@ type Object = Map<String, Value>;
 /// Runs every check over a description.
 pub(super) fn check(td: &Object, out: &mut Findings) {
     context(td, out);
+    identifiers(td, out);
     security::check(td, out);
     forms::check(td, out);
     data::check(td, out);
@@ -43,6 +44,20 @@ fn context(td: &Object, out: &mut Findings) {
             )
         });
     }
+}
+
+/// `id` and JSON-LD's `@id` are two names of one member (the context of TD 1.1, and of 1.0): readers that know one of them
+/// would take two values for two things. Where both stand, `id` is the one that counts here.
+fn identifiers(td: &Object, out: &mut Findings) {
+    let Some(given) = td.get("@id") else { return };
+    let (severity, rule, message) = match td.get("id") {
+        _ if !given.is_string() => (Severity::Error, "id-not-text", "@id is the id of the thing, and no text"),
+        None => return,
+        Some(id) if id == given => (Severity::Warning, "id-twice", "@id and id are two names of one member"),
+        Some(_) => (Severity::Warning, "id-twice", "@id and id are two names of one member, and differ: id counts"),
+    };
+    let remedy = "Keep one of them, with a URI as its text";
+    out.add(severity, || Finding::error("/@id", rule, message.to_owned(), remedy));
 }
 
 /// A thing is made from one Thing Model: at most one link has the relation `type` (TD 1.1 §5.3.4.1, `rel` = `type`).

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use althing_protocol::group::Overlap;
 use althing_td::AgentFile;
 use serde::{Deserialize, Serialize};
 
@@ -357,6 +358,9 @@ pub enum ScheduleRequest {
         input: String,
         /// Whether the last time that was missed counts, once.
         catch_up: bool,
+        /// What becomes of times that come while a run has not ended.
+        #[serde(default)]
+        overlap: OverlapRule,
     },
     /// Lists schedules.
     List,
@@ -365,6 +369,39 @@ pub enum ScheduleRequest {
         /// Its name.
         name: String,
     },
+}
+
+/// What becomes of a time that comes while a run of the schedule has not ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OverlapRule {
+    /// The next run begins beside it.
+    Allow,
+    /// The time passes, and is counted.
+    #[default]
+    Skip,
+    /// That run is canceled, and the next one begins.
+    Replace,
+}
+
+impl From<OverlapRule> for Option<Overlap> {
+    fn from(rule: OverlapRule) -> Option<Overlap> {
+        match rule {
+            OverlapRule::Allow => None,
+            OverlapRule::Skip => Some(Overlap::Skip),
+            OverlapRule::Replace => Some(Overlap::Replace),
+        }
+    }
+}
+
+impl From<Option<Overlap>> for OverlapRule {
+    fn from(overlap: Option<Overlap>) -> OverlapRule {
+        match overlap {
+            None => OverlapRule::Allow,
+            Some(Overlap::Skip) => OverlapRule::Skip,
+            Some(Overlap::Replace) => OverlapRule::Replace,
+        }
+    }
 }
 
 /// What a schedule runs.

@@ -1,6 +1,6 @@
 //! What is at an address of the Web of Things: a Thing, a directory, or a page of one (W3C WoT Discovery).
 
-use althing_td::TITLE_CHARS_MAX;
+use althing_td::{TITLE_CHARS_MAX, identifier};
 use reqwest::Url;
 use serde_json::{Map, Value};
 
@@ -13,6 +13,11 @@ const ID_BYTES_MAX: usize = 512;
 /// The contexts of Thing Descriptions.
 const CONTEXTS: [&str; 3] =
     ["https://www.w3.org/2022/wot/td/v1.1", "https://www.w3.org/2019/wot/td/v1", "http://www.w3.org/ns/td"];
+
+/// The contexts of WebThings before it took over those, without their schemes.
+const WEBTHINGS: [&str; 2] = ["webthings.io/schemas", "iot.mozilla.org/schemas"];
+/// The members of a description that hold affordances.
+const AFFORDANCES: [&str; 3] = ["properties", "actions", "events"];
 
 /// A Thing of a directory.
 #[derive(Debug, Clone, PartialEq)]
@@ -52,6 +57,51 @@ pub fn kind(document: Value, from: &Url) -> Option<Kind> {
     }
 }
 
+/// Whether a document is a Thing of WebThings from before its descriptions were those of the W3C, or a list of such: where
+/// forms belong it has `links`, or the older `href`.
+pub fn is_before_w3c(document: &Value) -> bool {
+    match document {
+        Value::Object(members) => is_webthing(members),
+        Value::Array(items) => !items.is_empty() && items.iter().all(|item| item.as_object().is_some_and(is_webthing)),
+        _ => false,
+    }
+}
+
+fn is_webthing(document: &Map<String, Value>) -> bool {
+    let of_kind = |kind: &&str| document.get(*kind).and_then(Value::as_object).into_iter().flatten();
+    let affordances = || AFFORDANCES.iter().flat_map(of_kind).filter_map(|(_, affordance)| affordance.as_object());
+    if is_description(document) || document.contains_key("forms") || affordances().any(|one| one.contains_key("forms"))
+    {
+        return false;
+    }
+    let leads = |link: &Value| link.get("href").is_some_and(Value::is_string);
+    // Of the Thing itself only those to its affordances: others have links too.
+    let leads_to_affordances = |link: &Value| {
+        leads(link) && link.get("rel").and_then(Value::as_str).is_some_and(|rel| AFFORDANCES.contains(&rel))
+    };
+    has_webthings_context(document)
+        || affordances().any(|one| one.get("href").is_some_and(Value::is_string) || links(one).any(leads))
+        || links(document).any(leads_to_affordances)
+}
+
+fn links(of: &Map<String, Value>) -> impl Iterator<Item = &Value> {
+    of.get("links").and_then(Value::as_array).into_iter().flatten()
+}
+
+/// Whether it names the context of WebThings, or the one that it had before.
+fn has_webthings_context(document: &Map<String, Value>) -> bool {
+    let known = |context: &Value| {
+        let context = context.as_str().unwrap_or_default().trim_end_matches('/');
+        let bare = context.strip_prefix("https://").or_else(|| context.strip_prefix("http://"));
+        bare.is_some_and(|bare| WEBTHINGS.contains(&bare))
+    };
+    match document.get("@context") {
+        Some(Value::Array(all)) => all.iter().any(known),
+        Some(one) => known(one),
+        None => false,
+    }
+}
+
 /// Whether its context is that of Thing Descriptions.
 fn is_description(document: &Map<String, Value>) -> bool {
     let known = |context: &Value| context.as_str().is_some_and(|context| CONTEXTS.contains(&context));
@@ -78,7 +128,7 @@ fn list_of(td: &Map<String, Value>, from: &Url) -> Option<Url> {
 /// The entry of a description in the list at `list`; none if it has no id, or one that is too long.
 pub fn entry(td: &Value, list: &Url) -> Option<Entry> {
     let text = |member: &str| td.get(member).and_then(Value::as_str);
-    let id = text("id").filter(|id| id.len() <= ID_BYTES_MAX)?;
+    let id = td.as_object().and_then(identifier).filter(|id| id.len() <= ID_BYTES_MAX)?;
     let title = text("title").unwrap_or(id).chars().take(TITLE_CHARS_MAX).collect();
     let mut list = list.clone();
     list.set_query(None);
@@ -148,10 +198,43 @@ mod tests {
     }
 
     #[test]
+    fn things_of_webthings_before_w3c_are_known_by_links_where_forms_belong() {
+        let links = json!([{ "href": "/things/fan/properties/speed" }]);
+        let speed = json!({ "speed": { "type": "integer", "links": links } });
+        for old in [
+            json!({ "@context": "https://webthings.io/schemas", "title": "Fan", "properties": speed }),
+            json!({ "@context": "https://iot.mozilla.org/schemas/", "name": "Fan" }),
+            json!({ "@context": ["http://example.org/x", "https://webthings.io/schemas/"], "title": "Fan" }),
+            json!({ "name": "Fan", "properties": speed }),
+            json!({ "name": "Fan", "type": "onOffSwitch", "properties": { "on": { "href": "/properties/on" } } }),
+            json!({ "name": "Fan", "actions": { "stop": { "links": links } } }),
+            json!({ "name": "Fan", "events": { "jam": { "links": links } } }),
+            json!({ "name": "Fan", "links": [{ "rel": "properties", "href": "/things/fan/properties" }] }),
+        ] {
+            assert!(is_before_w3c(&old), "{old}");
+            assert!(is_before_w3c(&json!([old])), "a list of them: {old}");
+        }
+        let formed = json!({ "speed": { "links": links, "forms": [{ "href": "/speed" }] } });
+        for other in [
+            td(json!({ "properties": speed })),
+            json!({ "@context": "https://webthings.io/schemas", "properties": formed }),
+            json!({ "name": "card", "url": "https://a.example", "skills": [] }),
+            json!({ "type": "object", "properties": { "href": { "type": "string" } } }),
+            json!({ "title": "a page", "links": [{ "rel": "about", "href": "/about" }] }),
+            json!([]),
+            json!(7),
+        ] {
+            assert!(!is_before_w3c(&other), "{other}");
+        }
+    }
+
+    #[test]
     fn an_entry_is_below_its_list() {
         let list = Url::parse("http://192.0.2.1/things?offset=0").expect("an address");
         let entry = entry(&td(json!({ "id": "urn:x:a/b" })), &list).expect("an entry");
         assert_eq!((entry.title.as_str(), entry.url.as_str()), ("T", "http://192.0.2.1/things/urn%3Ax%3Aa%2Fb"));
+        let named = super::entry(&td(json!({ "@id": "urn:x:2" })), &list).expect("an entry");
+        assert_eq!((named.id.as_str(), named.url.as_str()), ("urn:x:2", "http://192.0.2.1/things/urn%3Ax%3A2"));
         assert_eq!(super::entry(&td(json!({})), &list), None, "it has no id to ask for");
     }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use althing_protocol::{digest, hex};
+use althing_td::identifier;
 use reqwest::Url;
 use serde_json::{Map, Value, json};
 
@@ -110,7 +111,7 @@ pub fn plan(td: &Map<String, Value>, from: &Url, terms: &Terms) -> Plan {
     let mut tools = Planning { ground, tools: Vec::new(), left_out: Vec::new(), names: BTreeSet::new() };
     tools.all();
     Plan {
-        id: text("id"),
+        id: identifier(td).map(str::to_owned),
         title: text("title").unwrap_or_default(),
         description: text("description").unwrap_or_default(),
         version: td.get("version").and_then(|version| version.get("instance")?.as_str()).map(str::to_owned),
@@ -121,8 +122,12 @@ pub fn plan(td: &Map<String, Value>, from: &Url, terms: &Terms) -> Plan {
 }
 
 fn agreed(td: &Map<String, Value>) -> String {
-    let kept: Map<String, Value> =
+    let mut kept: Map<String, Value> =
         AGREED.into_iter().filter_map(|member| Some((member.to_owned(), td.get(member)?.clone()))).collect();
+    // By either of its names: another Thing was not agreed to.
+    if let Some(id) = identifier(td) {
+        kept.insert("id".to_owned(), id.into());
+    }
     hex(&digest(&serde_json_canonicalizer::to_vec(&kept).unwrap_or_default()))
 }
 

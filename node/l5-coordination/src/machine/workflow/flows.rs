@@ -1,6 +1,6 @@
 //! The workflows of a group beside its tasks: who may give which command about them, and what follows from the end of a task.
 
-use althing_protocol::group::{Author, Command, WorkId};
+use althing_protocol::group::{Author, Command, Fire, Overlap, WorkId};
 
 use super::super::outcome::Refusal;
 use super::super::shares::Moment;
@@ -87,17 +87,29 @@ impl Flows {
                 if !matches!(author, Author::Node(_)) {
                     return Err(Refusal::Author("only a member can say that a time has come".to_owned()));
                 }
-                let (run, of) = self.schedules.fire(fire, moment.now_ms)?;
-                let schedule = Some((fire.name.clone(), fire.since_ms));
-                let begun = self.runs.begin(work, &run, of, schedule, moment);
-                if begun.is_err() {
-                    // The time counted: a run that could not begin is one that failed.
-                    self.schedules.note(&fire.name, fire.since_ms, false, moment.now_ms);
-                }
-                Ok(begun.ok())
+                self.fire(work, fire, moment)
             }
             command => asker.execute(work, command),
         }
+    }
+
+    /// A time of a schedule has come: a run begins, unless one that has not ended is in its way.
+    fn fire(&mut self, work: &mut Work, fire: &Fire, moment: Moment<'_>) -> Result<Option<u64>, Refusal> {
+        let schedule = (fire.name.clone(), fire.since_ms);
+        let running = self.runs.running_of(&schedule);
+        let Some((run, of)) = self.schedules.fire(fire, !running.is_empty(), moment.now_ms)? else { return Ok(None) };
+        let overlap = self.schedules.get(&fire.name).and_then(|known| known.schedule.overlap);
+        if overlap == Some(Overlap::Replace) {
+            for before in running {
+                self.runs.cancel(work, before, of.0, moment)?;
+            }
+        }
+        let begun = self.runs.begin(work, &run, of, Some(schedule), moment);
+        if begun.is_err() {
+            // The time counted: a run that could not begin is one that failed.
+            self.schedules.note(&fire.name, fire.since_ms, false, moment.now_ms);
+        }
+        Ok(begun.ok())
     }
 
     /// What follows from tasks and runs that ended.

@@ -18,7 +18,7 @@ pub use rows::FlowRow;
 pub(super) use rows::Reading;
 pub use run::{Item, ItemState, RUN_RESULTS_MAX, RUNS_BYTES_MAX, Run, RunState, StepNow, StepState};
 pub use runs::{RUNS_FINISHED_MAX, RUNS_UNFINISHED_MAX, Runs};
-pub use schedules::{ALARM_FAILURES, SCHEDULES_MAX, Scheduled, Schedules};
+pub use schedules::{ALARM_FAILURES, Omissions, SCHEDULES_MAX, Scheduled, Schedules};
 
 #[cfg(test)]
 mod tests;

@@ -82,6 +82,12 @@ impl Runs {
         self.by_id.get(&self.tasks.get(task)?.0)
     }
 
+    /// The runs of a schedule, by its name and when it was made, that have not ended; by id.
+    pub(super) fn running_of(&self, schedule: &(String, u64)) -> Vec<WorkId> {
+        let of = |run: &&Run| run.state == RunState::Running && run.schedule.as_ref() == Some(schedule);
+        self.by_id.values().filter(of).map(|run| run.id).collect()
+    }
+
     /// When a question ends unanswered next, Unix milliseconds.
     #[must_use]
     pub fn next_expiry_ms(&self) -> Option<u64> {

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use althing_protocol::PublisherId;
-use althing_protocol::group::{Author, Fire, RunWorkflow, Schedule, WorkId};
+use althing_protocol::group::{Author, Fire, Overlap, RunWorkflow, Schedule, WorkId};
 use minicbor::{Decode, Encode};
 
 use super::super::outcome::Refusal;
@@ -48,6 +48,21 @@ pub struct Scheduled {
     /// In whose room it is: the author's owner.
     #[n(7)]
     pub owner: PublisherId,
+    /// The times that were passed over because a run had not ended; none if there is no such time.
+    #[n(8)]
+    pub omissions: Option<Omissions>,
+}
+
+/// Times of a schedule that were passed over because a run had not ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct Omissions {
+    /// How many.
+    #[n(0)]
+    pub count: u64,
+    /// The last one, Unix milliseconds.
+    #[n(1)]
+    pub last_ms: u64,
 }
 
 impl Scheduled {
@@ -114,6 +129,7 @@ impl Schedules {
             failures: 0,
             alarm_ms,
             owner,
+            omissions: None,
         };
         let (mut count, mut bytes) = (Ledger::default(), Ledger::default());
         for other in self.iter().filter(|other| other.schedule.name != schedule.name) {
@@ -131,22 +147,34 @@ impl Schedules {
         self.by_name.remove(name).map(drop).ok_or_else(|| Refusal::UnknownSchedule(name.to_owned()))
     }
 
-    /// A time has come: the run that begins, and whose it is.
-    pub(super) fn fire(&mut self, fire: &Fire, now_ms: u64) -> Result<(RunWorkflow, Whose), Refusal> {
+    /// A time has come: the run that begins, and whose it is; none if a run of the schedule has not ended, and the schedule
+    /// says that such times are passed over.
+    pub(super) fn fire(
+        &mut self,
+        fire: &Fire,
+        is_running: bool,
+        now_ms: u64,
+    ) -> Result<Option<(RunWorkflow, Whose)>, Refusal> {
         let known = self.by_name.get_mut(&fire.name).filter(|known| known.since_ms == fire.since_ms);
         let known = known.ok_or_else(|| Refusal::UnknownSchedule(fire.name.clone()))?;
         let last_ms = known.after_ms();
         if fire.at_ms <= last_ms || fire.at_ms > now_ms {
             return Err(Refusal::NotDue { last_ms });
         }
+        known.last_ms = Some(fire.at_ms);
+        if is_running && known.schedule.overlap == Some(Overlap::Skip) {
+            let count = known.omissions.map_or(0, |omissions| omissions.count).saturating_add(1);
+            known.omissions = Some(Omissions { count, last_ms: fire.at_ms });
+            return Ok(None);
+        }
         let mut bytes = b"althing schedule run".to_vec();
         bytes.extend(fire.at_ms.to_be_bytes());
         bytes.extend(fire.since_ms.to_be_bytes());
         bytes.extend(fire.name.as_bytes());
         let run = id_of(&bytes);
-        (known.last_ms, known.last_run) = (Some(fire.at_ms), Some(run));
+        known.last_run = Some(run);
         let Schedule { workflow, input, .. } = known.schedule.clone();
-        Ok((RunWorkflow { run, workflow, input }, (known.author, known.owner)))
+        Ok(Some((RunWorkflow { run, workflow, input }, (known.author, known.owner))))
     }
 
     /// A run of a schedule ended, if the schedule is the same yet.

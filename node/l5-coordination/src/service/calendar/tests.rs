@@ -16,6 +16,7 @@ fn schedule(cron: &str, zone: &str) -> Schedule {
         cron: cron.to_owned(),
         zone: zone.to_owned(),
         missed: Missed::Skip,
+        overlap: None,
         workflow: Workflow { name: "one".to_owned(), steps },
         input: String::new(),
     }
@@ -31,6 +32,7 @@ fn scheduled(cron: &str, missed: Missed, since_ms: u64) -> Scheduled {
         last_run: None,
         failures: 0,
         alarm_ms: None,
+        omissions: None,
     }
 }
 
@@ -73,9 +75,39 @@ fn a_time_counts_within_a_minute_and_later_only_where_the_schedule_says_so() {
 #[test]
 fn what_is_no_schedule_is_refused_with_what_to_write() {
     let refused = |cron: &str, zone: &str| upcoming(&schedule(cron, zone), SPRING_MS, 1).expect_err(cron);
-    for cron in ["", "* * * *", "61 * * * *", "0 0 0 * * *", "@never", "a b c d e", "0 0 32 * *"] {
+    for cron in ["", "* * * *", "61 * * * *", "0 0 0 * * *", "@never", "a b c d e", "0 0 32 * *", "*/90 * * * *"] {
         assert!(matches!(refused(cron, "UTC"), CalendarError::Pattern { .. }), "{cron:?}");
     }
+    let said = refused("0 */30 * * *", "UTC").to_string();
+    assert!(said.contains("\"0 */30 * * *\" is no pattern of cron: the hour has the step 30"), "{said}");
     assert_eq!(refused("0 6 * * *", "Berlin"), CalendarError::Zone("Berlin".to_owned()));
     assert_eq!(refused("0 6 30 2 *", "UTC"), CalendarError::Never("0 6 30 2 *".to_owned()));
+}
+
+#[test]
+fn ranges_over_the_end_of_a_day_and_of_a_week_and_what_is_special_have_their_times() {
+    let day_ms = SPRING_MS - 12 * 24 * HOUR_MS;
+    assert_eq!(hours("0 22-2 * * *", day_ms), [-1.0, 0.0, 1.0, 21.0], "winter time is an hour ahead");
+    let days = |cron: &str, count: usize| -> Vec<u64> {
+        let found = upcoming(&schedule(cron, "UTC"), SPRING_MS, count).expect("it has times");
+        found.into_iter().map(|ms| (ms - SPRING_MS) / (24 * HOUR_MS)).collect()
+    };
+    // SPRING_MS is a Sunday.
+    assert_eq!(days("0 9 * * fri-mon", 5), [0, 1, 5, 6, 7]);
+    assert_eq!(days("0 9 * * sunday", 2), [0, 7]);
+    assert_eq!(days("0 9 L * *", 2), [2, 32], "the last of March and of April");
+    assert_eq!(days("0 9 * * fri#1", 1), [5], "the third of April");
+    assert_eq!(days("0 9 * * 5L", 1), [26], "the twenty-fourth of April");
+    assert_eq!(days("0 9 1w * *", 1), [3]);
+}
+
+#[test]
+fn after_an_outage_schedules_catch_up_one_after_the_other() {
+    let mut catch_up = CatchUp::default();
+    let mut at = |name: &str, now_ms| catch_up.wait(name, now_ms);
+    assert_eq!((at("a", 5), at("b", 5), at("c", 5)), (None, Some(5 + CATCH_UP_GAP_MS), Some(5 + CATCH_UP_GAP_MS)));
+    assert_eq!(at("a", 6), None, "it is said again until the state has it");
+    let later = 5 + CATCH_UP_GAP_MS;
+    assert_eq!((at("b", later), at("c", later)), (None, Some(later + CATCH_UP_GAP_MS)));
+    assert_eq!(at("c", later + CATCH_UP_GAP_MS), None);
 }

@@ -56,6 +56,7 @@ fn schedule(number: u32) -> Command {
         cron: "0 * * * *".to_owned(),
         zone: "UTC".to_owned(),
         missed: Missed::Skip,
+        overlap: None,
         workflow: workflow(),
         input: String::new(),
     }))

@@ -28,6 +28,7 @@ fn busy() -> Group {
         cron: "0 * * * *".to_owned(),
         zone: "UTC".to_owned(),
         missed: Missed::Skip,
+        overlap: None,
         workflow: single,
         input: String::new(),
     };

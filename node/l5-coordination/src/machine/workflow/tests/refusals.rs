@@ -98,6 +98,7 @@ fn the_charter_says_who_runs_approves_and_schedules() {
         cron: "0 * * * *".to_owned(),
         zone: "UTC".to_owned(),
         missed: Missed::Skip,
+        overlap: None,
         workflow: single(),
         input: String::new(),
     };
@@ -201,6 +202,7 @@ fn rows_of_schedules_that_cannot_be_are_refused() {
         cron: "0 * * * *".to_owned(),
         zone: "UTC".to_owned(),
         missed: Missed::Skip,
+        overlap: None,
         workflow: single(),
         input: String::new(),
     };

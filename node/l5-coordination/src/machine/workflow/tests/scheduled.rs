@@ -1,15 +1,20 @@
 //! Schedules: each time counts once, and the third failure in a row raises an alarm.
 
-use althing_protocol::group::{Fire, Missed, Rule, Schedule};
+use althing_protocol::group::{Fire, Missed, Overlap, Rule, Schedule};
 
 use super::*;
 
 fn schedule(name: &str) -> Command {
+    overlapping(name, None)
+}
+
+fn overlapping(name: &str, overlap: Option<Overlap>) -> Command {
     Command::Schedule(Box::new(Schedule {
         name: name.to_owned(),
         cron: "0 * * * *".to_owned(),
         zone: "Europe/Berlin".to_owned(),
         missed: Missed::Skip,
+        overlap,
         workflow: workflow([Step::new("one", &[], task("{{input}}"))]),
         input: "x".to_owned(),
     }))
@@ -158,4 +163,51 @@ fn each_end_of_a_run_counts_for_its_own_schedule_and_a_canceled_run_counts_nothi
     assert_eq!(group.execute(member(1), &schedule("hourly")), Ok(None));
     fail_task(&mut group, task, false);
     assert_eq!(scheduled(&group), (0, None));
+}
+
+/// P-138
+#[test]
+fn a_time_that_comes_while_a_run_has_not_ended_begins_another_is_passed_over_or_replaces_it() {
+    let states = |group: &Group| -> Vec<RunState> {
+        let mut runs: Vec<_> = group.flows.runs().iter().collect();
+        runs.sort_by_key(|run| run.number);
+        runs.into_iter().map(|run| run.state).collect()
+    };
+    let (running, completed, canceled) = (RunState::Running, RunState::Completed, RunState::Canceled);
+    for (overlap, second, wanted) in [
+        (None, Some(2), vec![running, running]),
+        (Some(Overlap::Skip), None, vec![running]),
+        (Some(Overlap::Replace), Some(2), vec![canceled, running]),
+    ] {
+        let mut group = group();
+        assert_eq!(group.execute(member(1), &overlapping("hourly", overlap)), Ok(None));
+        group.advance(5_000);
+        assert_eq!(group.execute(member(1), &fire(2_000, 1_000)), Ok(Some(1)));
+        assert_eq!(group.execute(member(2), &fire(3_000, 1_000)), Ok(second), "{overlap:?}");
+        assert_eq!(states(&group), wanted, "{overlap:?}");
+        assert_eq!(scheduled(&group), (0, None), "no failure: {overlap:?}");
+        restart(&mut group);
+        let known = group.flows.schedules().get("hourly").expect("it is there").clone();
+        assert_eq!(known.last_ms, Some(3_000), "the time counted: {overlap:?}");
+        let omissions = known.omissions.map(|omissions| (omissions.count, omissions.last_ms));
+        assert_eq!(omissions, (overlap == Some(Overlap::Skip)).then_some((1, 3_000)), "{overlap:?}");
+        // Once it has ended, the next time begins one.
+        if overlap == Some(Overlap::Skip) {
+            end(&mut group, true);
+            assert_eq!(group.execute(member(1), &fire(4_000, 1_000)), Ok(Some(2)));
+            assert_eq!(states(&group), [completed, running]);
+        }
+    }
+}
+
+/// P-138
+#[test]
+fn a_run_of_the_schedule_that_was_replaced_is_in_nobodys_way() {
+    let mut group = group();
+    assert_eq!(group.execute(member(1), &overlapping("hourly", Some(Overlap::Skip))), Ok(None));
+    group.advance(2_000);
+    assert_eq!(group.execute(member(1), &fire(2_000, 1_000)), Ok(Some(1)));
+    assert_eq!(group.execute(member(1), &overlapping("hourly", Some(Overlap::Skip))), Ok(None));
+    group.advance(4_000);
+    assert_eq!(group.execute(member(1), &fire(3_000, 2_000)), Ok(Some(2)));
 }
