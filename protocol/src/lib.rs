@@ -13,6 +13,7 @@ mod base58;
 pub mod binding;
 pub mod cbor;
 pub mod contract;
+mod duration;
 pub mod evidence;
 pub mod frame;
 pub mod group;

@@ -12,6 +12,7 @@ pub use placement::{AgentLoad, Health, Hosted, Machine, Placement};
 use minicbor::{Decode, Encode};
 
 use crate::Digest;
+use crate::duration;
 use crate::identity::{AgentId, PublicKey, PublisherId, SecretKey};
 use crate::limits::{CLOCK_SKEW_MAX_MS, GRANT_LIFE_MAX_MS, OBJECT_BYTES_MAX};
 use crate::sign1::{self, Sign1Error};
@@ -131,13 +132,16 @@ pub enum ObjectError {
         expected: PublicKey,
     },
     /// It has expired.
-    #[error("object refused: it expired {ago_ms} ms ago")]
+    #[error("object refused: it expired {} ago", duration::words(*ago_ms))]
     Expired {
         /// Milliseconds since.
         ago_ms: u64,
     },
     /// It is not valid yet: one of the clocks is wrong.
-    #[error("object refused: it becomes valid in {in_ms} ms; compare the clocks of both machines")]
+    #[error(
+        "object refused: the clock of the machine that signed it is {} ahead; compare the clocks of both machines",
+        duration::words(*in_ms)
+    )]
     NotYetValid {
         /// Milliseconds until.
         in_ms: u64,

@@ -4,6 +4,7 @@ mod adopt;
 mod attesting;
 mod blueprint;
 mod group;
+mod logs;
 mod mounted;
 mod org;
 mod receipts;
@@ -26,6 +27,7 @@ pub use adopt::{Adopt, is_address};
 pub use attesting::{AttestArgs, ShowArgs};
 pub use blueprint::Blueprint;
 pub use group::{AmendArgs, CallersName, Group, ServeArgs, Who};
+pub use logs::Logs;
 pub use mounted::Mounted;
 pub use org::Org;
 pub use receipts::ReceiptArgs;
@@ -154,6 +156,8 @@ pub enum Command {
     Doctor(Doctor),
     /// The agents of this node and what they do.
     Ps,
+    /// What the programs of an agent of this node said last: its own, and those of its tool servers.
+    Logs(Logs),
     /// The agents of this node and what they do, live, a pane for each class; q ends.
     Top(Top),
     /// Recent calls: which took how long; one of them over all nodes that it passed, as a tree.

@@ -115,6 +115,7 @@ async fn dispatch(args: Args) -> Result<(), Failure> {
         Command::Adopt(adopt) => commands::adopt::run(&at, &adopt, &out).await,
         Command::Run(run) => commands::agent::hold(&at, &run, &out).await,
         Command::Ps => commands::show::ps(&at, &out).await,
+        Command::Logs(logs) => commands::logs::run(&at, &logs, &out).await,
         Command::Trace(trace) => commands::trace::run(&at, &trace, &out).await,
         Command::Top(top) => commands::top::run(&at, &top, &out).await,
         Command::Id => commands::show::id(&at, &out),

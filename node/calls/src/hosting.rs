@@ -28,7 +28,7 @@ use crate::request::{CallMetadata, OperationRequest, Reply};
 use crate::tasks::first_response::{FirstResponse, Outcome};
 use crate::tasks::live::{LiveTask, too_many_listeners};
 use crate::tasks::store::Encoded;
-use crate::tasks::{Accepted, AgentFigures, HostedAgent, TaskRunner, TaskStoreError, internal};
+use crate::tasks::{Accepted, HostedAgent, TaskRunner, TaskStoreError, internal};
 
 /// Bytes of an answer beside the task in it.
 const WRAPPING: usize = 4 << 10;
@@ -63,8 +63,8 @@ impl Hosting {
         clock: WallClock,
         entropy: Entropy,
     ) -> Result<Hosting, TaskStoreError> {
-        let owner = Scope::of(CallerId::Publisher(trust.borrow().owner));
-        let tasks = TaskRunner::open(store, host, owner, clock, entropy).await?;
+        let owner = trust.borrow().owner;
+        let tasks = TaskRunner::open(store, host, Scope::of(CallerId::Publisher(owner)), clock, entropy).await?;
         let shared = Shared { tasks, trust, agents: Mutex::default(), elsewhere: OnceLock::new() };
         Ok(Hosting { shared: Arc::new(shared) })
     }
@@ -115,8 +115,8 @@ impl Hosting {
 
     /// Whether this node has that task of the agent.
     pub(crate) fn has_task(&self, agent: &AgentId, id: &str) -> bool {
-        let known = || self.tasks().live().is_of(id, agent.name()) || self.tasks().store().is_of(id, agent.name());
-        self.hosts(agent) && known()
+        let (tasks, name) = (self.tasks(), agent.name());
+        self.hosts(agent) && (tasks.live().is_of(id, name) || tasks.store().is_of(id, name))
     }
 
     /// The number of turns that run.
@@ -125,9 +125,16 @@ impl Hosting {
         self.tasks().live().count()
     }
 
-    /// What is counted of each agent's turns.
-    pub(crate) fn agent_figures(&self) -> BTreeMap<String, AgentFigures> {
-        self.tasks().figures().all()
+    /// How many turns of each agent run, by its name, of those that have one.
+    #[must_use]
+    pub fn running_turns(&self) -> BTreeMap<String, usize> {
+        self.tasks().live().by_agent()
+    }
+
+    /// Ends the turns that run, and accepts no message any more: the node is being stopped. Callers are refused with `OVERLOADED`,
+    /// or, where their task was shown to them already, it fails; both say why.
+    pub fn end_turns(&self) {
+        self.tasks().ending().cancel();
     }
 
     /// Serves one operation of `caller`: the caller check, then the operation.
@@ -149,6 +156,9 @@ impl Hosting {
         let may_redirect = metadata.extensions.iter().all(|extension| extension != NO_REDIRECT);
         if may_redirect && let Some(redirect) = self.redirect(&hosted, scope, &request.params) {
             return Err(OperationError::redirected(redirect));
+        }
+        if let (Params::Send(_), Some(elsewhere)) = (&request.params, self.shared.elsewhere.get()) {
+            elsewhere.refused(agent).map_or(Ok(()), |why| Err(OperationError::busy(why)))?;
         }
         match request.params {
             Params::Send(request) if streams => self.send_streaming(&hosted, scope, *request, metadata).await,
@@ -220,7 +230,7 @@ impl Hosting {
         self.tasks().store().push().is_served()
     }
 
-    fn tasks(&self) -> &TaskRunner {
+    pub(crate) fn tasks(&self) -> &TaskRunner {
         &self.shared.tasks
     }
 

@@ -253,7 +253,7 @@ impl Calls {
             peers: communication.network().peers().len(),
             streams_refused: communication.refused(),
             live_tasks: hosting.live_tasks(),
-            agents: hosting.agent_figures(),
+            agents: hosting.tasks().figures().all(),
         }
     }
 

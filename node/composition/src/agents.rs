@@ -216,6 +216,7 @@ impl Agents {
         if let Err(failure) = self.start(&added, pins).await {
             self.kernel.as_ref().into_iter().for_each(|kernel| kernel.promises.unclaim(&added.file.name));
             self.stop(&added.file.name).await?;
+            self.host.process.logs.forget(&added.file.name);
             return Err(failure);
         }
         // From now on it is given these definitions of tools only.
@@ -350,6 +351,7 @@ impl Agents {
     pub async fn end(&self, name: &str) -> Result<(), NodeError> {
         let _changing = self.changing.lock().await;
         self.stop(name).await?;
+        self.host.process.logs.forget(name);
         let known = publish::all(self.store.as_ref())?;
         if known.iter().any(|added| added.file.name == name && added.once) {
             publish::delete(self.store.as_ref(), name).await?;
@@ -377,6 +379,7 @@ impl Agents {
         publish::delete(self.store.as_ref(), name).await?;
         note(self, name, None);
         self.stop(name).await?;
+        self.host.process.logs.forget(name);
         let installed = self.revocations.set_installed(name, None).await?;
         installed.iter().for_each(|row| remove_folder(&row.folder));
         Ok(())

@@ -10,7 +10,7 @@ mod storage;
 mod telemetry;
 mod tool_lists;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use althing_execution::process::FILE_GIB_MAX;
 use althing_execution::{Containment, Level};
@@ -69,6 +69,8 @@ pub struct DialBack {
 pub struct NodeStatus {
     /// Agents that do not run, and why.
     pub failed: Vec<(String, String)>,
+    /// What a program of such an agent said last.
+    pub said: BTreeMap<String, String>,
     /// Agents that `althing adopt --accept` adopts again.
     pub adopted: BTreeSet<String>,
     /// Agents that were installed, and whose releases were revoked.
@@ -132,6 +134,8 @@ pub struct GroupHealth {
     pub voters: usize,
     /// Those to whom there is a connection, this node included.
     pub reached: usize,
+    /// The others, each with for how long it is silent, as far as that is known.
+    pub silent: Vec<String>,
     /// Schedules whose last three runs failed.
     pub alarms: Vec<String>,
     /// Resources that several tasks want, which nobody was given yet since members or a person must decide, and how many
@@ -194,6 +198,26 @@ fn differs(group: &str, node: &str) -> Finding {
     )
 }
 
+/// A group that is led: what it can still lose.
+fn led(group: &GroupHealth) -> Finding {
+    let GroupHealth { name, voters, reached, silent, .. } = group;
+    let what = format!("the group {name:?} is led; {reached} of {voters} voters are reached");
+    match (reached - (voters / 2 + 1), voters - reached) {
+        (0, 0) => fine("L5", format!("{what}: it stops without any of them")),
+        (0, _) => note(
+            "L5",
+            format!("{what} ({}): it bears no further loss", silent.join(", ")),
+            "start the nodes that are silent; one that does not come back is expelled (`althing group expel`), and another invited",
+        ),
+        (more, 0) => fine("L5", format!("{what}; it bears the loss of {more}")),
+        (more, _) => note(
+            "L5",
+            format!("{what} ({}); it bears the loss of {more} more", silent.join(", ")),
+            "start the nodes that are silent",
+        ),
+    }
+}
+
 fn groups(status: &NodeStatus, findings: &mut Vec<Finding>) {
     for group in &status.groups {
         let GroupHealth { name, voters, reached, .. } = group;
@@ -223,10 +247,7 @@ fn groups(status: &NodeStatus, findings: &mut Vec<Finding>) {
                 format!("the group {name:?} does not run here: {why}"),
                 format!("if its data is damaged, `althing group leave {name} --forget`, and have it invited again"),
             )),
-            None if group.is_led && reached * 2 > *voters => {
-                findings
-                    .push(fine("L5", format!("the group {name:?} is led; {reached} of {voters} voters are reached")));
-            }
+            None if group.is_led && reached * 2 > *voters => findings.push(led(group)),
             None if reached * 2 > *voters => findings.push(wrong(
                 "L5",
                 format!("the group {name:?} has no leader, though {reached} of {voters} voters are reached"),
@@ -241,23 +262,33 @@ fn groups(status: &NodeStatus, findings: &mut Vec<Finding>) {
     }
 }
 
+/// An agent that does not run, with what its program said last.
+fn stopped(status: &NodeStatus, agent: &str, why: &str) -> Finding {
+    let remedy = if status.revoked.contains(agent) {
+        format!(
+            "`althing update {agent}` takes another version of its range that was not revoked, and `althing uninstall \
+             {agent}` removes it"
+        )
+    } else if status.adopted.contains(agent) {
+        format!(
+            "fix that; where it is another now than when it was adopted, `althing adopt --accept {agent}` shows what \
+             changed, and asks. The node tries again by itself"
+        )
+    } else {
+        format!("fix that, or `althing agent remove {agent}`; the node tries again by itself")
+    };
+    let (said, remedy) = match status.said.get(agent) {
+        None => (String::new(), remedy),
+        Some(said) => {
+            let told = if why.contains(said) { String::new() } else { format!("; its program said: {said}") };
+            (told, format!("{remedy}. `althing logs {agent}` shows what it said"))
+        }
+    };
+    wrong("L1", format!("agent {agent:?} does not run: {why}{said}"), remedy)
+}
+
 fn runtime(status: &NodeStatus, findings: &mut Vec<Finding>) {
-    for (agent, why) in &status.failed {
-        let remedy = if status.revoked.contains(agent) {
-            format!(
-                "`althing update {agent}` takes another version of its range that was not revoked, and `althing uninstall \
-                 {agent}` removes it"
-            )
-        } else if status.adopted.contains(agent) {
-            format!(
-                "fix that; where it is another now than when it was adopted, `althing adopt --accept {agent}` shows what \
-                 changed, and asks. The node tries again by itself"
-            )
-        } else {
-            format!("fix that, or `althing agent remove {agent}`; the node tries again by itself")
-        };
-        findings.push(wrong("L1", format!("agent {agent:?} does not run: {why}"), remedy));
-    }
+    findings.extend(status.failed.iter().map(|(agent, why)| stopped(status, agent, why)));
     for (agent, why) in &status.tools {
         let bind = if status.adopted.contains(agent) {
             format!("`althing adopt --accept {agent}` shows what changed, asks, and binds")
@@ -502,6 +533,40 @@ mod tests {
         assert_eq!(wrong.len(), 1, "{wrong:?}");
         assert!(!wrong[0].remedy.is_empty());
         wrong[0].clone()
+    }
+
+    #[test]
+    fn a_group_that_is_led_says_what_it_can_still_lose() {
+        let told = |voters: usize, silent: &[&str]| {
+            let silent: Vec<String> = silent.iter().map(|node| format!("{node} is silent for 30 s")).collect();
+            let reached = voters - silent.len();
+            let group = GroupHealth { is_led: true, voters, reached, silent, ..group(reached, None) };
+            let findings = diagnose(&NodeStatus { groups: vec![group], ..well() });
+            assert!(findings.iter().all(|finding| finding.fine), "{findings:?}");
+            let of_group = findings.into_iter().find(|finding| finding.layer == "L5").expect("it is told");
+            (of_group.what, !of_group.remedy.is_empty())
+        };
+        let led = |rest: &str| format!("the group \"team\" is led; {rest}");
+        assert_eq!(told(1, &[]), (led("1 of 1 voters are reached: it stops without any of them"), false));
+        assert_eq!(told(3, &[]), (led("3 of 3 voters are reached; it bears the loss of 1"), false));
+        let last = led("2 of 3 voters are reached (t1 is silent for 30 s): it bears no further loss");
+        assert_eq!(told(3, &["t1"]), (last, true));
+        let one = led("4 of 5 voters are reached (t1 is silent for 30 s); it bears the loss of 1 more");
+        assert_eq!(told(5, &["t1"]), (one, true));
+    }
+
+    #[test]
+    fn of_a_program_that_does_not_run_its_last_words_are_told_once() {
+        let failed = |why: &str| NodeStatus {
+            failed: vec![("weather".to_owned(), why.to_owned())],
+            said: BTreeMap::from([("weather".to_owned(), "No module".to_owned())]),
+            ..well()
+        };
+        let told = only_fault(&failed("it showed no agent card"));
+        assert!(told.what.ends_with("it showed no agent card; its program said: No module"), "{told:?}");
+        assert!(told.remedy.contains("`althing logs weather`"), "{told:?}");
+        let told = only_fault(&failed("it ended; it said: No module"));
+        assert!(told.what.ends_with("it ended; it said: No module"), "{told:?}");
     }
 
     #[test]

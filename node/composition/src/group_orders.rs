@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use althing_communication::{Entropy, WallClock};
 use althing_coordination::machine::work::State;
-use althing_coordination::{GroupError, Groups, content};
+use althing_coordination::{GroupError, Groups, content, promptly};
 use althing_execution::groups::{GroupTasks, Order, OrderError};
 use althing_protocol::group::{Command, Content, GroupId, Needs, Priority, Submit, Target, WorkId};
 use futures::future::BoxFuture;
@@ -109,7 +109,8 @@ impl Connected {
             resources: Vec::new(),
         };
         let mut abandon = Abandon { groups: self.groups.clone(), group, task: Some(task) };
-        match self.groups.command(group, Command::Submit(Box::new(submit))).await {
+        let submitting = self.groups.command(group, Command::Submit(Box::new(submit)));
+        match promptly(&self.groups, group, submitting).await {
             // A duplicate is this very task: its id is random.
             Ok(_) | Err(GroupError::InDoubt) => {}
             // What was given nevertheless is canceled.
@@ -149,9 +150,10 @@ impl Connected {
 /// Why a group gave no result: one without a majority may have one in a moment.
 fn refused(error: &GroupError) -> OrderError {
     match error {
-        GroupError::NoAnswer { .. } => {
+        GroupError::NoAnswer { .. } | GroupError::NoMajority { begun: true, .. } => {
             OrderError::Busy(format!("{error}. If the task was given nevertheless, it is canceled as soon as possible"))
         }
+        GroupError::NoMajority { .. } => OrderError::Busy(error.to_string()),
         // Not to be sent again at once: it would be done twice.
         GroupError::InDoubt => OrderError::Failed(format!("{error}; the task may have been executed")),
         error => OrderError::Failed(error.to_string()),

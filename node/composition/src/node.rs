@@ -74,6 +74,8 @@ const TWIN_CHECK: Duration = Duration::from_secs(5);
 const GOODBYE: Duration = Duration::from_secs(2);
 /// How long calls that are under way when the node stops may take to end.
 const DRAIN: Duration = Duration::from_secs(5);
+/// How long their callers may take to be told that they do not.
+const TOLD: Duration = Duration::from_secs(1);
 
 /// A running node. [`Node::run`] renews what expires; nothing is renewed unless it runs.
 pub struct Node {
@@ -306,6 +308,11 @@ impl Node {
 
     /// Leaves the mesh: says goodbye to peers, lets calls end, stops agents.
     pub async fn shut_down(&self) {
+        self.shut_down_at_once_on(std::future::pending()).await;
+    }
+
+    /// The same; once `hurry` is done, calls are not waited for any longer.
+    pub async fn shut_down_at_once_on(&self, hurry: impl Future<Output = ()>) {
         self.stop.cancel();
         let goodbye = async {
             self.discovery.leave().await;
@@ -314,12 +321,13 @@ impl Node {
         // A peer that does not read the goodbye notices by itself.
         let _ = tokio::time::timeout(GOODBYE, goodbye).await;
         // Calls that are under way may end; new ones find nobody.
-        let ended = async {
-            while self.hosting.live_tasks() > 0 {
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-        };
-        let _ = tokio::time::timeout(DRAIN, ended).await;
+        tokio::select! {
+            _ = tokio::time::timeout(DRAIN, self.drained()) => {}
+            () = hurry => {}
+        }
+        // Their callers hear it from the node, and not from a program that breaks off.
+        self.hosting.end_turns();
+        let _ = tokio::time::timeout(TOLD, self.drained()).await;
         self.host.stop_all().await;
         self.groups.shut_down().await;
         if let Err(error) = known_peers::write_changed(self.store.as_ref(), &self.discovery).await {
@@ -329,5 +337,45 @@ impl Node {
         if let Err(error) = self.store.write(Batch::new(), Durability::Synced).await {
             tracing::error!(%error, "the store could not be flushed");
         }
+    }
+
+    /// Waits until no turn runs.
+    async fn drained(&self) {
+        while self.hosting.live_tasks() > 0 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use althing_calls::{CallRequest, Operation, OperationRequest, Principal, Refusal};
+    use serde_json::json;
+
+    use super::*;
+    use crate::agents::tests::{program, started};
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn callers_whose_turns_end_with_the_node_are_told_so_and_may_try_again() {
+        let folder = tempfile::TempDir::new().expect("a folder");
+        let (node, _owner) = started(folder.path()).await;
+        let id = node.agents.add(program("slow", false), folder.path(), None, false).await.expect("it is added");
+        let (node, parts) = (Arc::new(node), json!([{ "text": "What is the weather?" }]));
+        let params = json!({ "message": { "messageId": "one", "role": "ROLE_USER", "parts": parts } });
+        let request = OperationRequest::parse(Operation::SendMessage, params.to_string().into_bytes());
+        let request = CallRequest::new(id, request.expect("a message"), vec![Principal::Local]);
+        let calling = node.clone();
+        let asking = tokio::spawn(async move { calling.calls.ask(request).await.err() });
+        while node.hosting.running_turns().is_empty() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        assert_eq!(node.hosting.running_turns(), BTreeMap::from([("slow".to_owned(), 1)]));
+        node.shut_down_at_once_on(std::future::ready(())).await;
+        let refused = asking.await.expect("no panic").expect("it is refused");
+        assert_eq!(refused.refusal, Refusal::Overloaded, "{refused}");
+        assert!(refused.message.starts_with("its node is being stopped"), "{refused}");
+        assert_eq!(node.hosting.running_turns(), BTreeMap::new());
     }
 }

@@ -58,7 +58,7 @@ pub use echo::Echo;
 pub use hard::HardStatus;
 pub use host::{
     AgentStatus, Binding, Builtins, Connect, Host, Loaded, NodeModels, Ports, Scheduling, ServerOf, SoftRuntime,
-    StartError, TurnStatus, containment_of, enclosed,
+    StartError, TurnStatus, answered, containment_of, enclosed,
 };
 pub use needs::{Advice, Needs};
 pub use process::remote::{agreed_digest, card as remote_card};

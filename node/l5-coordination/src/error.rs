@@ -59,6 +59,26 @@ pub enum GroupError {
         /// What went wrong last.
         why: String,
     },
+    /// A majority of its voters cannot be reached, so that it decides nothing.
+    #[error(
+        "the group {name} has {} of {voters} voters ({}): it decides nothing until {} are there, and `--stale` reads what this node has{}",
+        voters - missing.len(),
+        silent(missing, *silent_s),
+        voters / 2 + 1,
+        unsure(*begun)
+    )]
+    NoMajority {
+        /// Its name.
+        name: String,
+        /// Its voters.
+        voters: usize,
+        /// Those of them that cannot be reached.
+        missing: Vec<PublicKey>,
+        /// For how many seconds nobody has led.
+        silent_s: u64,
+        /// Whether something was sent before that was known.
+        begun: bool,
+    },
     /// What is to be signed breaks a rule.
     #[error(transparent)]
     Object(#[from] ObjectError),
@@ -152,4 +172,46 @@ pub enum GroupError {
 
 fn ids(groups: &[(GroupId, &'static str)]) -> String {
     groups.iter().map(|(id, standing)| format!("{id} ({standing})")).collect::<Vec<_>>().join(", ")
+}
+
+/// Who is silent, each by a name that is short enough for a line.
+fn silent(missing: &[PublicKey], seconds: u64) -> String {
+    let short = |node: &PublicKey| {
+        let key = node.to_string();
+        let key = key.strip_prefix("did:key:").unwrap_or(&key);
+        format!("{}…{}", &key[..key.len().min(6)], &key[key.len().saturating_sub(6)..])
+    };
+    let names: Vec<String> = missing.iter().map(short).collect();
+    format!("{} silent for {seconds} s", names.join(", "))
+}
+
+/// What is to be said where something was sent.
+fn unsure(begun: bool) -> &'static str {
+    if begun { ". Whether what was sent is executed then is not known" } else { "" }
+}
+
+#[cfg(test)]
+mod tests {
+    use althing_protocol::SecretKey;
+
+    use super::*;
+
+    #[test]
+    fn who_lacks_a_majority_is_told_who_is_missing_and_how_to_read() {
+        let missing = [2, 3].map(|seed| SecretKey::from_seed(&[seed; 32]).public()).to_vec();
+        let error = |begun| GroupError::NoMajority {
+            name: "team".to_owned(),
+            voters: 3,
+            missing: missing.clone(),
+            silent_s: 24,
+            begun,
+        };
+        let said = error(false).to_string();
+        assert!(said.starts_with("the group team has 1 of 3 voters (z6Mk"), "{said}");
+        assert!(
+            said.contains(" silent for 24 s): it decides nothing until 2 are there, and `--stale` reads"),
+            "{said}"
+        );
+        assert!(!said.contains("not known") && error(true).to_string().contains("not known"), "{said}");
+    }
 }

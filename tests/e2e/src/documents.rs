@@ -70,6 +70,8 @@ const TOLD: &[(&str, &[&str])] = &[
     // Agents.
     ("althing agent add", &["runs as urn:althing:"]),
     ("althing agent add examples/robot-arm/arm.yaml", &["arm runs as", "admitted on core", "every job is done within"]),
+    // It may have been suspended by then.
+    ("althing agent add examples/robot-arm/stuck.yaml", &["stuck ", "admitted on core"]),
     ("althing agent add examples/robot-arm/greedy.yaml", &["proof", "what now"]),
     ("althing agent list", &["NAME", "echo.say"]),
     ("althing agent remove", &["is stopped and removed"]),
@@ -156,6 +158,7 @@ const TOLD: &[(&str, &[&str])] = &[
     ("althing app show team echo-twice", &["workflows  twice", "schedules  nightly"]),
     ("althing app remove team echo-twice", &["echo is removed", "twice is removed", "nightly is removed"]),
     ("althing workflow list team --all", &["twice", "completed"]),
+    ("althing schedule show", &["times ", "overlap ", "next "]),
     ("althing schedule list team", &["nightly", "Europe/Berlin"]),
     ("althing schedule add team hourly", &["hourly runs at 2", "(UTC)"]),
     ("althing schedule remove team hourly", &["hourly is removed"]),

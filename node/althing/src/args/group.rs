@@ -65,13 +65,16 @@ pub enum Group {
         /// The ticket; read from standard input when it is -.
         ticket: String,
     },
-    /// Leave a group.
+    /// Leave a group, after a look at what moves.
     Leave {
         /// The group's name or id.
         group: String,
         /// Remove what this node has of the group, without asking the group. Give the id where a dissolved one has the name too.
         #[arg(long)]
         forget: bool,
+        /// Leave without being asked.
+        #[arg(long)]
+        yes: bool,
     },
     /// Remove a node from a group.
     Expel {

@@ -10,6 +10,7 @@ use althing_td::{Callers, Demand, OwnFolder, Sandbox, ToolServerSpec};
 use serde_json::Value;
 
 use crate::args::{Adopt, is_address};
+use crate::commands::agent::standing;
 use crate::commands::agreement::asked;
 use crate::commands::needs::{self, Next, Rounds};
 use crate::commands::panes::exposed;
@@ -248,7 +249,7 @@ fn shown(adopted: &Value) -> String {
         }
         None => "nothing was published: without --dry-run it would be".to_owned(),
         Some(added) => {
-            format!("{}{} runs as {}", exposed(&added["status"]), text(added, "name"), text(added, "id"))
+            format!("{}{}", exposed(&added["status"]), standing(&text(added, "name"), added))
         }
     };
     format!(

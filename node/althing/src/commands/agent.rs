@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::args::{Agent, Run};
 use crate::commands::panes::exposed;
-use crate::commands::{Out, print_line, rows, table, text};
+use crate::commands::{Out, print_line, rows, table, text, waiting};
 use crate::exit::{Failure, code};
 use crate::paths::Paths;
 
@@ -18,13 +18,14 @@ pub async fn run(at: &Paths, agent: &Agent, out: &Out) -> Result<(), Failure> {
     match agent {
         Agent::Add { file, reservation } => {
             let request = AddRequest { reservation: reservation.clone(), ..agent_file::read(file)? };
-            let added = at.connect().await?.post("/agents", &request).await?;
+            let (client, escaped) = (at.connect().await?, escape(&request.file.name));
+            let look = async || waiting::of_call(&client, &escaped, false).await;
+            let added = waiting::telling(client.post("/agents", &request), look, out).await?;
             out.show(&added, |added| {
                 let promise = promised(&added["status"]);
                 format!(
-                    "{} runs as {}\n{promise}{}its card: {}",
-                    text(added, "name"),
-                    text(added, "id"),
+                    "{}\n{promise}{}its card: {}",
+                    standing(&text(added, "name"), added),
                     exposed(&added["status"]),
                     text(added, "card")
                 )
@@ -61,6 +62,26 @@ pub async fn run(at: &Paths, agent: &Agent, out: &Out) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// How an agent stands that was added, by its name, perhaps with its version: it runs only where its program, or its server,
+/// answered.
+pub fn standing(named: &str, added: &Value) -> String {
+    let (name, id, status) = (text(added, "name"), text(added, "id"), &added["status"]);
+    match status["state"].as_str() {
+        None | Some("ready" | "degraded") => format!("{named} runs as {id}"),
+        Some("starting") => {
+            format!("{named} is starting as {id}: its program does not answer yet, and `althing ps` shows when it does")
+        }
+        Some(state) => {
+            format!("{named} is added as {id} and {state}: {}; `althing logs {name}` says more", text(status, "why"))
+        }
+    }
+}
+
+/// That the program of an agent which was put in the place of another, or installed, ended: the agent stays, and does not run.
+pub fn stays(added: &Value) -> Result<(), Failure> {
+    if added["status"]["state"] == "restarting" { Err(Failure::shown(code::FAILED)) } else { Ok(()) }
 }
 
 fn callers(value: &serde_json::Value) -> String {
@@ -102,7 +123,7 @@ pub async fn hold(at: &Paths, run: &Run, out: &Out) -> Result<(), Failure> {
             Some(RunLine::Runs(added)) => out.show(&added, |added| {
                 let promise = promised(&added["status"]);
                 let promise = promise + &exposed(&added["status"]);
-                format!("{} runs as {}\n{promise}Ctrl-C stops it", text(added, "name"), text(added, "id"))
+                format!("{}\n{promise}Ctrl-C stops it", standing(&text(added, "name"), added))
             }),
             Some(RunLine::Status(status)) if out.json => print_line(&status.to_string()),
             Some(RunLine::Status(status)) if status["state"] == "suspended" => {
@@ -138,4 +159,25 @@ fn module(run: &Run) -> Result<AddRequest, Failure> {
 pub fn escape(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte);
     text.bytes().map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_agent_that_answered_is_said_to_run() {
+        let of = |state: Value, why: &str| {
+            let added = json!({ "name": "weather", "id": "urn:x", "status": { "state": state, "why": why } });
+            (standing("weather 1.2.0", &added), stays(&added).is_ok())
+        };
+        assert_eq!(of(json!("ready"), ""), ("weather 1.2.0 runs as urn:x".to_owned(), true));
+        let (starting, goes_on) = of(json!("starting"), "");
+        assert!(starting.starts_with("weather 1.2.0 is starting as urn:x: ") && goes_on, "{starting}");
+        let (again, goes_on) = of(json!("restarting"), "it ended with exit status 1");
+        let words = "weather 1.2.0 is added as urn:x and restarting: it ended with exit status 1; `althing logs weather` says more";
+        assert_eq!((again.as_str(), goes_on), (words, false));
+        let gone = of(json!("unreachable"), "connection refused");
+        assert!(gone.0.contains("and unreachable: connection refused") && gone.1, "{gone:?}");
+    }
 }

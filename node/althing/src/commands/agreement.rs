@@ -4,7 +4,7 @@ use std::io::{BufRead as _, IsTerminal as _, Write as _};
 
 use serde_json::Value;
 
-use crate::commands::{Out, plain, rows, text};
+use crate::commands::{Out, contents, plain, rows, text};
 use crate::exit::{Failure, code};
 
 /// Shows what it is about, and asks; the digest of what was agreed to.
@@ -42,6 +42,24 @@ pub fn of_release(offer: &Value) -> String {
     match &offer["workflow"] {
         Value::Null => of_file(offer),
         workflow => of_workflow(workflow),
+    }
+}
+
+/// What an update changes of what is installed, a line for each; empty where the node does not say what is.
+pub fn of_update(offer: &Value) -> String {
+    let before = &offer["installed"];
+    if before.is_null() {
+        return String::new();
+    }
+    let is_step = |line: &&str| before["workflow"].is_null() || line.starts_with("step ");
+    let lines = |release: &Value| {
+        of_release(release).lines().filter(is_step).map(|line| format!("{line}\n")).collect::<String>()
+    };
+    let changed = contents::changed(&lines(before), &lines(offer));
+    let from = text(offer, "before");
+    match changed.as_slice() {
+        [] => format!("\nchanges   nothing of the above since {from}; its program and other files may be others"),
+        some => format!("\nchanges   since {from}:\n{}", some.join("\n")),
     }
 }
 
@@ -112,13 +130,12 @@ fn of_file(offer: &Value) -> String {
     let line = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let reaches = rows(offer, "reaches").iter().filter_map(Value::as_str);
     let reaches: String = reaches.map(|program| format!("\nreaches   {program}")).collect();
-    let or_none = |value: &Value| if value.is_null() { "none".to_owned() } else { value.to_string() };
     format!(
         "what      {}\nruns      {}\ntools     {}{reaches}\nmemory    embeddings by {}\nmay call  {}\nsecrets   {}\nclass     {}",
         line(text(file, "description")),
-        file["runtime"],
-        or_none(&file["tools"]),
-        if file["embeddings"].is_null() { "this node".to_owned() } else { file["embeddings"].to_string() },
+        line(contents::runs(&file["runtime"])),
+        line(contents::tools(&file["tools"])),
+        if file["embeddings"].is_null() { "this node".to_owned() } else { line(contents::model(&file["embeddings"])) },
         words(&contract["capabilities"]),
         words(&contract["security"]["secrets"]),
         text(&contract["class"], "latency"),

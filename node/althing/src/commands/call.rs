@@ -7,7 +7,8 @@ use althing_control::{CallLine, CallRequest};
 use serde_json::Value;
 
 use crate::args::Call;
-use crate::commands::{Out, plain, print_line, rows, short, text};
+use crate::commands::agent::escape;
+use crate::commands::{Out, plain, print_line, rows, short, text, waiting};
 use crate::exit::{Failure, code};
 use crate::paths::Paths;
 
@@ -25,13 +26,19 @@ pub async fn run(at: &Paths, call: &Call, out: &Out) -> Result<(), Failure> {
     };
     let client = at.connect().await?;
     let mut shown = Shown { json: out.json, ..Shown::default() };
-    let opening = client.lines("/call", &request);
-    let mut lines = tokio::select! {
-        lines = opening => lines?,
+    let opening = async {
+        let mut lines = client.lines("/call", &request).await?;
+        let first = lines.next::<CallLine>().await?;
+        Ok::<_, Failure>((lines, first))
+    };
+    let escaped = escape(&call.agent);
+    let look = async || waiting::of_call(&client, &escaped, call.anyone).await;
+    let (mut lines, first) = tokio::select! {
+        opened = waiting::telling(opening, look, out) => opened?,
         _ = tokio::signal::ctrl_c() => return Err(Failure::new(code::INTERRUPTED, "interrupted")),
     };
     let outcome = tokio::select! {
-        outcome = print(&mut lines, &mut shown) => outcome,
+        outcome = print(first, &mut lines, &mut shown) => outcome,
         _ = tokio::signal::ctrl_c() => {
             let Some(task) = shown.task.clone() else { return Err(Failure::new(code::INTERRUPTED, "interrupted")) };
             let cancel = CallRequest { task: Some(task.clone()), text: String::new(), explain: false, ..request };
@@ -99,13 +106,15 @@ fn about(data: &Value) -> Vec<String> {
     lines
 }
 
-async fn print(lines: &mut Lines, shown: &mut Shown) -> Result<(), Failure> {
-    while let Some(line) = lines.next::<CallLine>().await? {
+async fn print(first: Option<CallLine>, lines: &mut Lines, shown: &mut Shown) -> Result<(), Failure> {
+    let mut next = first;
+    while let Some(line) = next {
         match line {
             CallLine::Explain(why) => shown.explain(&why),
             CallLine::Event(event) => shown.event(&event),
             CallLine::Error(problem) => return Err(problem.into()),
         }
+        next = lines.next::<CallLine>().await?;
     }
     Ok(())
 }

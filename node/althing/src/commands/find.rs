@@ -51,18 +51,35 @@ pub async fn run(at: &Paths, find: &Find, out: &Out) -> Result<(), Failure> {
     if rows(&found, "agents").is_empty() && rows(&found, "things").is_empty() {
         let asks_nothing = query == Query { limit: query.limit, ..Query::default() };
         let message = match (out.json, asks_nothing, find.explain) {
-            (true, ..) => "",
+            (true, ..) => String::new(),
             (_, true, _) => {
                 "no agent is known; `althing agent add FILE` adds one, `althing doctor` tells why others are not seen"
+                    .to_owned()
             }
-            (.., true) => "no agent matches",
+            (.., true) => format!("no agent matches{}", meant(&found)),
             _ => {
-                "no agent matches; `althing find` lists all that are known, `--explain` shows where this search looked"
+                let (meant, gap) = match meant(&found) {
+                    meant if meant.is_empty() => (meant, ";"),
+                    meant => (meant, ""),
+                };
+                format!(
+                    "no agent matches{meant}{gap} `althing find` lists all that are known, `--explain` shows where this search looked"
+                )
             }
         };
         return Err(Failure::new(code::NOT_FOUND, message));
     }
     Ok(())
+}
+
+/// Which capabilities may be meant.
+fn meant(found: &Value) -> String {
+    let all: Vec<&str> = rows(found, "meant").iter().filter_map(Value::as_str).collect();
+    match all.as_slice() {
+        [] => String::new(),
+        [only] => format!("; did you mean {only}?"),
+        [first @ .., last] => format!("; did you mean {}, or {last}?", first.join(", ")),
+    }
 }
 
 /// How long ago a node was heard.
@@ -151,7 +168,7 @@ fn explained(explain: &Value) -> String {
     let sought = &explain["sought"];
     let number = |name: &str| sought[name].as_u64().unwrap_or(0);
     shown.push_str(&if sought.is_null() {
-        "the table was not searched\n".to_owned()
+        String::new()
     } else {
         format!(
             "searched the table: {} nodes asked, {} answered, {} ms; registries named {} nodes; {} candidates asked: {} have \
@@ -168,5 +185,30 @@ fn explained(explain: &Value) -> String {
             number("tookMicroseconds") / 1_000,
         )
     });
+    for skipped in rows(explain, "skipped") {
+        let what = if skipped["step"] == "table" { "the table was not searched" } else { "registries were not asked" };
+        shown.push_str(&format!("{what}: {}\n", text(skipped, "why")));
+    }
     shown
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_may_be_meant_and_what_was_not_asked_is_said() {
+        assert_eq!(meant(&json!({})), "");
+        assert_eq!(meant(&json!({ "meant": ["weather.say"] })), "; did you mean weather.say?");
+        let some = json!({ "meant": ["weather.say", "weather.*"] });
+        assert_eq!(meant(&some), "; did you mean weather.say, or weather.*?");
+        let skipped = json!([{ "step": "table", "why": "all are heard of" }, { "step": "registries", "why": "none" }]);
+        let said = explained(&json!({ "skipped": skipped }));
+        assert!(
+            said.ends_with("the table was not searched: all are heard of\nregistries were not asked: none\n"),
+            "{said}"
+        );
+    }
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::args::{AmendArgs, CallersName, Group, ServeArgs, Who};
 use crate::commands::agent::escape;
-use crate::commands::{Out, plain, rows, short, table, text};
+use crate::commands::{Out, leaving, plain, rows, short, table, text};
 use crate::exit::{Failure, code};
 use crate::paths::Paths;
 
@@ -56,6 +56,10 @@ pub async fn run(at: &Paths, group: &Group, out: &Out) -> Result<(), Failure> {
             return Ok(());
         }
         Group::Serve(given) => return serve(&client, given, out).await,
+        Group::Leave { group: named, forget, yes } => {
+            leaving::agreed(&client, named, (*forget, *yes), out).await?;
+            request(group)
+        }
         other => request(other),
     };
     let path = format!("/groups/{}", escape(&name));
@@ -167,7 +171,7 @@ fn request(group: &Group) -> (String, GroupRequest) {
         Group::Invite { group, node, hours } => {
             (group, GroupRequest::Invite { node: node.did(), life_s: hours * 3_600 })
         }
-        Group::Leave { group, forget } => (group, GroupRequest::Leave { forget }),
+        Group::Leave { group, forget, .. } => (group, GroupRequest::Leave { forget }),
         Group::Expel { group, node } => (group, GroupRequest::Expel { node: node.did() }),
         Group::Dissolve { group, .. } => (group, GroupRequest::Dissolve),
         Group::Amend(change) => (change.group.clone(), GroupRequest::Amend(amendment(change))),

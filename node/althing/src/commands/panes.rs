@@ -93,6 +93,18 @@ pub fn refusals(list: &Value) -> Vec<String> {
     agents.flat_map(|agent| rows(agent, "containment").iter().filter_map(move |program| line(agent, program))).collect()
 }
 
+/// What programs said last whose agents do not run, a line for each, unless it is in the table already.
+pub fn last_words(list: &Value) -> Vec<String> {
+    let line = |agent: &Value| {
+        let (said, why, name) = (text(&agent["said"], "text"), text(agent, "why"), text(agent, "name"));
+        let is_told = said.is_empty() || agent["state"] == "ready" || why.contains(&said);
+        (!is_told).then(|| {
+            format!("{name} ({}) said last: {said}; `althing logs {name}` says more", text(&agent["said"], "program"))
+        })
+    };
+    rows(list, "agents").iter().filter_map(line).collect()
+}
+
 fn number(value: &Value) -> String {
     value.as_f64().map_or_else(String::new, |us| format!("{us:.0}"))
 }
@@ -150,7 +162,7 @@ fn turns(agent: &Value) -> Vec<String> {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{exposed, refusals};
+    use super::{exposed, last_words, refusals};
 
     #[test]
     fn a_program_that_was_refused_something_has_a_line() {
@@ -173,6 +185,19 @@ mod tests {
             "guide (tools.z) was refused: read /0; its file would grant it by sandbox: { read: [/0] }".to_owned(),
         ];
         assert_eq!(refusals(&list), expected);
+    }
+
+    #[test]
+    fn what_a_program_said_last_is_shown_where_its_agent_does_not_run_and_the_table_does_not_say_it() {
+        let said = json!({ "program": "tools.maps", "text": "no map", "atMs": 1 });
+        let agent =
+            |state: &str, why: &str| json!({ "name": "guide", "state": state, "why": why, "said": said.clone() });
+        let list = |agent: Value| json!({ "agents": [agent, { "name": "bare", "state": "starting" }] });
+        let words = "guide (tools.maps) said last: no map; `althing logs guide` says more";
+        assert_eq!(last_words(&list(agent("starting", ""))), [words]);
+        assert_eq!(last_words(&list(agent("failed", "its tools are not there"))), [words]);
+        assert_eq!(last_words(&list(agent("restarting", "it ended; it said: no map"))), [""; 0]);
+        assert_eq!(last_words(&list(agent("ready", ""))), [""; 0]);
     }
 
     #[test]

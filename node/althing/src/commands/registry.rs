@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use crate::args::{Install, MarkArgs, Publish, Registry, Release, Uninstall, Update};
 use crate::commands::adopt::{callers, who};
-use crate::commands::agent::escape;
-use crate::commands::agreement::{agree, of_release};
+use crate::commands::agent::{escape, standing, stays};
+use crate::commands::agreement::{agree, of_release, of_update};
 use crate::commands::panes::exposed;
 use crate::commands::{Out, attesting, org, receipts, rows, staging, table, text, time};
 use crate::exit::Failure;
@@ -194,7 +194,8 @@ pub async fn update(at: &Paths, update: &Update, out: &Out) -> Result<(), Failur
         out.show(&offer, |offer| unchanged(&update.agent, offer));
         return Ok(());
     }
-    request.agreed = Some(agree(&offer, &described(&offer), update.yes, "update to", out)?);
+    let shown = described(&offer) + &of_update(&offer);
+    request.agreed = Some(agree(&offer, &shown, update.yes, "update to", out)?);
     done(at, "/update", &request, out).await
 }
 
@@ -227,9 +228,10 @@ async fn done<T: Serialize>(at: &Paths, path: &str, request: &T, out: &Out) -> R
             return format!("{name} {version} is installed\nnext: althing workflow run GROUP {name} INPUT");
         }
         let exposed = exposed(&added["status"]);
-        format!("{exposed}{} {} runs as {}", text(added, "name"), text(done, "version"), text(added, "id"))
+        let named = format!("{} {}", text(added, "name"), text(done, "version"));
+        format!("{exposed}{}", standing(&named, added))
     });
-    Ok(())
+    stays(&done["added"])
 }
 
 /// A release for people: who made it, how it runs, and what it may do.

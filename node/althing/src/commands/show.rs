@@ -5,7 +5,7 @@ use althing_protocol::SecretKey;
 use serde_json::{Value, json};
 
 use crate::commands::agent::escape;
-use crate::commands::panes::{panes, refusals};
+use crate::commands::panes::{last_words, panes, refusals};
 use crate::commands::{Out, rows, short, table, text};
 use crate::exit::{Failure, code};
 use crate::paths::Paths;
@@ -69,7 +69,7 @@ pub async fn status(at: &Paths, out: &Out) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Lists the agents of this node, class by class, and what their programs were refused.
+/// Lists the agents of this node, class by class, what their programs were refused, and what those said last that do not run.
 pub async fn ps(at: &Paths, out: &Out) -> Result<(), Failure> {
     let list = at.connect().await?.get("/ps").await?;
     out.show(&list, |list| {
@@ -77,8 +77,9 @@ pub async fn ps(at: &Paths, out: &Out) -> Result<(), Failure> {
         if shown.is_empty() {
             "no agent runs here; `althing agent add FILE` adds one".to_owned()
         } else {
-            let refused: String = refusals(list).iter().map(|line| format!("\n{line}")).collect();
-            shown.join("\n") + &refused
+            let below = refusals(list).into_iter().chain(last_words(list));
+            let below: String = below.map(|line| format!("\n{line}")).collect();
+            shown.join("\n") + &below
         }
     });
     Ok(())

@@ -1,14 +1,16 @@
 //! `althing up`.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use althing_node::{Node, owner};
 use althing_registry::serve::Running;
 use serde_json::json;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::args::Up;
-use crate::commands::{Out, print_line, text};
+use crate::commands::{Out, neighbours, print_line, text};
 use crate::config::Config;
 use crate::control_socket;
 use crate::descriptors;
@@ -18,6 +20,9 @@ use crate::paths::Paths;
 use crate::ports::{self, Opened};
 use crate::startup;
 use crate::telemetry;
+
+/// Between two looks at what a node waits for that is being stopped.
+const TELL: Duration = Duration::from_millis(500);
 
 /// Runs a node until it is told to stop.
 pub async fn run(at: &Paths, up: &Up, out: &Out) -> Result<(), Failure> {
@@ -36,6 +41,9 @@ pub async fn run(at: &Paths, up: &Up, out: &Out) -> Result<(), Failure> {
     // The stamp of when the keys were read: they may have changed while the node started.
     let known = owner_changes.borrow().stamp;
     announce(&node, registry.as_ref(), at, out);
+    if !out.json {
+        tokio::spawn(neighbours::tell(node.clone()));
+    }
     tokio::spawn(startup::give_back_code());
     let mut terminate = signal(SignalKind::terminate()).map_err(|error| Failure::failed(error.to_string()))?;
     // The terminal was closed.
@@ -53,11 +61,50 @@ pub async fn run(at: &Paths, up: &Up, out: &Out) -> Result<(), Failure> {
     if let Some(registry) = registry {
         registry.shut_down().await;
     }
-    node.shut_down().await;
+    stop(&node, &mut terminate, out).await;
     // An error means that it was removed already.
     let _ = std::fs::remove_file(at.socket());
     exporting.close().await;
     Ok(())
+}
+
+/// Stops the node, and says what it waits for; another Ctrl-C ends that.
+async fn stop(node: &Node, terminate: &mut Signal, out: &Out) {
+    let again = async {
+        tokio::select! {
+            _ = tokio::signal::ctrl_c() => {}
+            _ = terminate.recv() => {}
+        }
+    };
+    tokio::select! {
+        () = node.shut_down_at_once_on(again) => {}
+        () = tell(node), if !out.json => {}
+    }
+}
+
+/// Says what a node waits for that is being stopped, whenever that is something else.
+async fn tell(node: &Node) {
+    let mut told = None;
+    loop {
+        tokio::time::sleep(TELL).await;
+        let words = waiting_for(&node.hosting.running_turns());
+        if let Some(words) = words.filter(|words| told.as_ref() != Some(words)) {
+            print_line(&words);
+            told = Some(words);
+        }
+    }
+}
+
+/// For which turns a node waits that is being stopped; none if for none.
+fn waiting_for(turns: &BTreeMap<String, usize>) -> Option<String> {
+    let named =
+        turns.iter().map(|(agent, count)| if *count == 1 { agent.clone() } else { format!("{agent} ({count})") });
+    let named: Vec<String> = named.collect();
+    match turns.values().sum::<usize>() {
+        0 => None,
+        1 => Some(format!("waiting for 1 turn: {}; Ctrl-C again ends it", named.join(", "))),
+        all => Some(format!("waiting for {all} turns: {}; Ctrl-C again ends them", named.join(", "))),
+    }
 }
 
 /// The configuration file, overridden by the command line.
@@ -125,4 +172,21 @@ fn announce(node: &Node, registry: Option<&Running>, at: &Paths, out: &Out) {
         print_line(&format!("note     {note}"));
     }
     print_line(&format!("ready; `althing{} agent add FILE` runs an agent, Ctrl-C stops the node", at.flags()));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_stops_a_node_is_told_for_which_turns_it_waits() {
+        let turns = |all: &[(&str, usize)]| -> BTreeMap<String, usize> {
+            all.iter().map(|(agent, count)| ((*agent).to_owned(), *count)).collect()
+        };
+        assert_eq!(waiting_for(&turns(&[])), None);
+        let one = waiting_for(&turns(&[("weather", 1)]));
+        assert_eq!(one.as_deref(), Some("waiting for 1 turn: weather; Ctrl-C again ends it"));
+        let some = waiting_for(&turns(&[("maps", 2), ("weather", 1)]));
+        assert_eq!(some.as_deref(), Some("waiting for 3 turns: maps (2), weather; Ctrl-C again ends them"));
+    }
 }

@@ -4,6 +4,7 @@
 mod collector;
 mod format;
 mod measured;
+mod people;
 
 use std::io::IsTerminal as _;
 use std::sync::Arc;
@@ -34,6 +35,7 @@ use crate::exit::Failure;
 use collector::{Client, Endpoints};
 use format::{JsonLines, TextLines};
 use measured::Measuring;
+use people::PeopleLines;
 
 pub use format::LogFormat;
 
@@ -151,7 +153,7 @@ pub fn start(config: &Telemetry, origin: &Origin<'_>) -> Result<(Exporting, Arc<
     });
     tracing_subscriber::registry()
         .with(traces.with_filter(spans))
-        .with(lines(config.log_format).with_filter(filter(config)?))
+        .with(lines(config).with_filter(filter(config)?))
         .with(exported.transpose()?)
         .try_init()
         .map_err(|error| Failure::failed(error.to_string()))?;
@@ -175,20 +177,23 @@ fn is_ours(meta: &Metadata<'_>) -> bool {
 fn filter(config: &Telemetry) -> Result<EnvFilter, Failure> {
     let filter = std::env::var("ALTHING_LOG").unwrap_or_else(|_| config.log.clone());
     // A node without peers, and a member of a group that cannot be reached, are in the status, and an MCP client is told
-    // of its mistakes; the libraries' warnings, one for each attempt, are not shown.
-    let quiet = "warn,libp2p_kad::behaviour=error,openraft=error,rmcp=error";
+    // of its mistakes; the libraries' warnings, one for each attempt, are not shown. Nor is the grade of the machine, which the
+    // status has, and which only hard real-time agents care about: these say so themselves.
+    let quiet = "warn,libp2p_kad::behaviour=error,openraft=error,rmcp=error,althing_execution::realtime::grading=error";
     let filter = if filter == "warn" { quiet.to_owned() } else { filter };
     EnvFilter::try_new(&filter).map_err(|error| Failure::usage(format!("`telemetry.log`: {error}")))
 }
 
-/// Lines of the log on standard error.
-fn lines<S>(format: LogFormat) -> Box<dyn Layer<S> + Send + Sync>
+/// Lines of the log on standard error: for people, unless somebody asked for more or less than warnings.
+fn lines<S>(config: &Telemetry) -> Box<dyn Layer<S> + Send + Sync>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
     let to = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
     let colours = std::io::stderr().is_terminal();
-    match format {
+    let is_usual = config.log == "warn" && std::env::var_os("ALTHING_LOG").is_none();
+    match config.log_format {
+        LogFormat::Text if is_usual => to.with_ansi(false).event_format(PeopleLines).boxed(),
         LogFormat::Text => to.with_ansi(colours).event_format(TextLines(Format::default().with_ansi(colours))).boxed(),
         LogFormat::Json => {
             let objects = Format::default().json().with_current_span(false);

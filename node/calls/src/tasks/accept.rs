@@ -18,7 +18,7 @@ use crate::machine::time_limit::time_limit;
 use crate::request::CallMetadata;
 use crate::tasks::keeping::Kept;
 use crate::tasks::live::{LiveTask, TurnRequest};
-use crate::tasks::runner::{HostedAgent, TaskRunner, internal, unkept};
+use crate::tasks::runner::{HostedAgent, STOPPING, TaskRunner, internal, unkept};
 use crate::tasks::store::{Encoded, TaskStoreError};
 use crate::tasks::turn;
 use crate::traced;
@@ -31,6 +31,11 @@ pub(crate) enum Accepted<T> {
     DuplicateRunning(Arc<LiveTask>),
     /// It was accepted before, into this task.
     Duplicate(String),
+}
+
+/// Refuses a message to a node that is being stopped.
+fn check_open(runner: &TaskRunner) -> Result<(), OperationError> {
+    if runner.ending().is_cancelled() { Err(OperationError::busy(STOPPING)) } else { Ok(()) }
 }
 
 impl TaskRunner {
@@ -86,6 +91,7 @@ impl TaskRunner {
         metadata: &CallMetadata,
         waits: bool,
     ) -> Result<Accepted<()>, OperationError> {
+        check_open(self)?;
         let mut asked = TurnRequest::new(&request, metadata, self.may_reply(agent));
         // What the request says counts before what its message says.
         asked.within = time_limit(request.metadata.iter().chain(&request.message.metadata).flatten())?;

@@ -77,6 +77,15 @@ impl LiveTasks {
         self.tasks().live.values().filter(|(live, _)| live.running()).count()
     }
 
+    /// How many turns of each agent run, of those that have one.
+    pub fn by_agent(&self) -> BTreeMap<String, usize> {
+        let mut turns = BTreeMap::new();
+        for (live, _) in self.tasks().live.values().filter(|(live, _)| live.running()) {
+            *turns.entry(live.agent.clone()).or_default() += 1;
+        }
+        turns
+    }
+
     /// Cancels every turn of an agent.
     pub fn cancel(&self, agent: &str) {
         self.tasks().live.values().filter(|(live, _)| live.agent == agent).for_each(|(live, _)| live.cancel.cancel());

@@ -11,6 +11,7 @@ use althing_protocol::AgentId;
 use althing_store::{Store, WriteError};
 use chrono::{DateTime, Utc};
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
 use crate::error::OperationError;
 use crate::machine::record::{Record, Scope};
@@ -54,7 +55,13 @@ struct Context {
     in_flight: InFlightMessages,
     reads: Reads,
     figures: TurnFigures,
+    /// Cancelled when the node is being stopped.
+    ending: CancellationToken,
 }
+
+/// What callers are told whose turns end with the node.
+pub(crate) const STOPPING: &str =
+    "its node is being stopped: send the message again once it is up, or to another node that hosts the agent";
 
 impl TaskRunner {
     /// Opens the task store, as [`crate::Hosting::open`] says.
@@ -67,8 +74,8 @@ impl TaskRunner {
     ) -> Result<TaskRunner, TaskStoreError> {
         let store = TaskStore::open(store, owner, i64::try_from(clock.now_ms()).unwrap_or(i64::MAX)).await?;
         let (live, in_flight, reads) = (LiveTasks::new(), InFlightMessages::default(), Reads::new());
-        let figures = TurnFigures::default();
-        let context = Context { host, store, clock, entropy, owner, live, in_flight, reads, figures };
+        let (figures, ending) = (TurnFigures::default(), CancellationToken::new());
+        let context = Context { host, store, clock, entropy, owner, live, in_flight, reads, figures, ending };
         Ok(TaskRunner { context: Arc::new(context) })
     }
 
@@ -94,6 +101,11 @@ impl TaskRunner {
 
     pub(crate) fn host(&self) -> &Host {
         &self.context.host
+    }
+
+    /// Cancelled when the node is being stopped: turns end then, and no message is accepted.
+    pub(crate) fn ending(&self) -> &CancellationToken {
+        &self.context.ending
     }
 
     /// The task store.

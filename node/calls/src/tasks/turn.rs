@@ -17,7 +17,7 @@ use crate::push::Notes;
 use crate::tasks::first_response::Outcome;
 use crate::tasks::keeping::{KEPT_AFTER, Kept};
 use crate::tasks::live::{Ending, LiveState, LiveTask, TurnRequest};
-use crate::tasks::runner::{TaskRunner, internal};
+use crate::tasks::runner::{STOPPING, TaskRunner, internal};
 use crate::tasks::store::{self, Encoded, TaskStoreError};
 use crate::trace::Trace;
 use crate::traced;
@@ -44,6 +44,7 @@ pub(crate) async fn run(runner: &TaskRunner, live: &LiveTask) {
         tokio::select! {
             biased;
             () = live.cancel.cancelled() => break Err(AgentError::Cancelled),
+            () = runner.ending().cancelled() => break Err(AgentError::Busy(STOPPING.to_owned())),
             reason = &mut late => break Err(AgentError::Failed(reason)),
             made = outputs.recv() => match made {
                 Some(made) => if let Err(error) = apply(runner, live, made).await { break Err(error) },

@@ -7,6 +7,7 @@ use althing_discovery::AbsentPeer;
 use althing_execution::definition::{Difference, Unfit};
 use althing_execution::{AgentState, AgentStatus, Level};
 use althing_protocol::PublicKey;
+use althing_protocol::group::GroupId;
 use althing_td::RuntimeSpec;
 use serde_json::Value;
 
@@ -73,6 +74,7 @@ fn groups(node: &Node) -> Vec<GroupHealth> {
             differing: group.differing.iter().map(PublicKey::did).collect(),
             is_led: group.is_led(),
             reached: voters.iter().filter(is_reached).count(),
+            silent: silent(node, group.id, voters.iter().filter(|voter| !is_reached(voter))),
             voters: voters.len(),
             name: group.name,
             failure: group.failure,
@@ -91,6 +93,17 @@ fn groups(node: &Node) -> Vec<GroupHealth> {
         }
     };
     groups.map(health).collect()
+}
+
+/// These voters of a group, and for how long each is silent, as its leader saw it.
+fn silent<'a>(node: &Node, group: GroupId, voters: impl Iterator<Item = &'a PublicKey>) -> Vec<String> {
+    let now_ms = node.clock.now_ms();
+    let since = |voter: &PublicKey| node.groups.look(group, |state| state.members().silent_since(voter)).ok().flatten();
+    let told = |voter: &PublicKey| match since(voter) {
+        Some(ms) => format!("{} is silent for {} s", short(&voter.did()), now_ms.saturating_sub(ms) / 1_000),
+        None => format!("{} is not connected", short(&voter.did())),
+    };
+    voters.map(told).collect()
 }
 
 /// The schedules with an alarm that are shown here.
@@ -163,7 +176,9 @@ async fn gather(node: &Node, dialled_back: Vec<DialBack>) -> NodeStatus {
     let runs = |name: &str| !failed.iter().any(|(failed, _)| failed == name);
     let agents = agents.into_iter().filter(|added| runs(&added.file.name));
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let last = |name: &String| Some((name.clone(), node.host.process.logs.get(name)?.last()?.text));
     NodeStatus {
+        said: failed.iter().filter_map(|(name, _)| last(name)).collect(),
         agents: agents.map(|added| (added.file.name, format!("{:?}", added.file.exposure).to_lowercase())).collect(),
         failed,
         adopted,

@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use althing_calls::{Elsewhere, Redirect};
 use althing_coordination::machine::group::Group;
 use althing_coordination::machine::route::{Candidate, route};
-use althing_coordination::{Groups, WeakGroups};
+use althing_coordination::{Groups, WeakGroups, lacks_majority};
 use althing_discovery::Found;
 use althing_protocol::group::{Author, Charter, Needs, Rule, Target};
 use althing_protocol::{AgentId, CallerId, PublicKey};
@@ -58,6 +58,13 @@ impl Elsewhere for Routes {
         let member = groups.look(group, |state| route(here, state.members(), &able)).ok()??;
         let fence = groups.overview(group).ok()?.replica?.applied?;
         Some(Redirect { member, fence })
+    }
+
+    fn refused(&self, agent: &AgentId) -> Option<String> {
+        let running = self.worker.upgrade()?.host.agent(agent.name())?;
+        let groups = self.groups.upgrade()?;
+        let group = groups.resolve(&running.serves_group()?.group).ok()?;
+        lacks_majority(&groups, group).map(|error| error.to_string())
     }
 }
 

@@ -116,7 +116,7 @@ async fn one(
     // The agent reads them when it starts.
     environment.keep(&name, node.data())?;
     match node.agents.adopt(draft.file, folder, draft.pins).await {
-        Ok(id) => answer["added"] = added(node, &id),
+        Ok(id) => answer["added"] = added(node, &id).await,
         Err(error) => {
             environment.drop_kept(&name, node.data());
             return Err(error.into());
@@ -206,7 +206,7 @@ pub async fn accept(State(node): State<Arc<Node>>, Json(request): Json<AcceptReq
             return Err(Problem::new(Kind::Refused, message));
         }
         let id = node.agents.replace(draft.file, &folder, draft.pins).await?;
-        answer["added"] = added(&node, &id);
+        answer["added"] = added(&node, &id).await;
         Ok(Json(answer))
     });
     accepting.await.unwrap_or_else(|error| Err(Problem::failed(error.to_string())))

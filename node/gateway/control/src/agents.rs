@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use althing_execution::realtime::{HardwareProfile, Privilege};
-use althing_execution::{AgentState, AgentStatus, Level};
+use althing_execution::{AgentState, AgentStatus, Level, answered};
 use althing_node::doctor::{refused_tools, tool_notes};
 use althing_node::{Node, agent_statuses};
 use althing_protocol::AgentId;
@@ -14,16 +14,38 @@ use axum::response::Response;
 use futures::stream;
 use serde_json::{Value, json};
 
-use crate::{AddRequest, Problem, RunLine, ndjson};
+use crate::{AddRequest, Problem, RunLine, logs, ndjson};
 
 /// Between two status lines of `althing run`.
 const STATUS_INTERVAL: Duration = Duration::from_secs(1);
 
-/// An agent that was added.
-pub fn added(node: &Node, id: &AgentId) -> Value {
+/// How long it is waited for the program, or the server, of an agent that was added.
+const ANSWER_MAX: Duration = Duration::from_secs(30);
+/// Lines of a program that ended before it answered, as they are told.
+const LAST_LINES: usize = 20;
+
+/// An agent that was added, once its program or its server answered, or is known not to.
+pub async fn added(node: &Node, id: &AgentId) -> Value {
+    answered(&node.host, id.name(), ANSWER_MAX).await;
     let card = node.gateway.as_ref().map(|gateway| format!("{gateway}/a2a/{}/.well-known/agent-card.json", id.name()));
-    let status = node.agents.status(id.name()).map(|status| row(&status));
+    let status = node.agents.status(id.name()).map(|status| row(node, &status));
     json!({ "id": id.to_string(), "name": id.name(), "card": card, "status": status })
+}
+
+/// That the program of an agent which was added ended before it answered, with what it said last; none if it did not.
+pub fn ended(node: &Node, name: &str) -> Option<Problem> {
+    let AgentState::Restarting { why, .. } = node.agents.status(name)?.state else { return None };
+    let lines = node.host.process.logs.of(name).page(0).lines;
+    let said: Vec<&str> = lines.iter().filter(|line| &*line.program == "runtime").map(|line| &*line.text).collect();
+    Some(Problem::failed(ended_words(name, &why, &said)))
+}
+
+fn ended_words(name: &str, why: &str, said: &[&str]) -> String {
+    // The last line follows, among those before it.
+    let why = if said.is_empty() { why } else { why.split("; it said: ").next().unwrap_or(why) };
+    let last: String = said[said.len().saturating_sub(LAST_LINES)..].iter().map(|line| format!("\n  {line}")).collect();
+    let said = if last.is_empty() { "it said nothing".to_owned() } else { format!("it said last:{last}") };
+    format!("{name:?} was not added: its program did not answer, {why}; {said}")
 }
 
 /// What a probe found.
@@ -45,7 +67,7 @@ pub fn machine(machine: &HardwareProfile) -> Value {
     })
 }
 
-fn row(agent: &AgentStatus) -> Value {
+fn row(node: &Node, agent: &AgentStatus) -> Value {
     let (state, why) = match &agent.state {
         AgentState::Ready => ("ready", (!agent.unfit.is_empty()).then(|| refused_tools(agent).join("; "))),
         AgentState::Starting => ("starting", None),
@@ -75,6 +97,7 @@ fn row(agent: &AgentStatus) -> Value {
         "state": state,
         "why": why,
         "pid": agent.pid,
+        "said": logs::last(node, &agent.name),
         "containment": agent.containment.iter().map(|(program, how)| json!({
             "program": program,
             "contained": how.level != Level::None,
@@ -112,11 +135,12 @@ pub async fn ps(State(node): State<Arc<Node>>) -> Json<Value> {
     let failed = node.agents.failed();
     // What is started anew runs already before it is no failure any more.
     let failed = failed.iter().filter(|(name, _)| agents.iter().all(|agent| agent.name != **name));
-    let failed = failed.map(|(name, why)| json!({ "name": name, "state": "failed", "why": why }));
+    let said = |name: &str| logs::last(&node, name);
+    let failed = failed.map(|(name, why)| json!({ "name": name, "state": "failed", "why": why, "said": said(name) }));
     let starting = node.agents.starting();
     let starting = starting.iter().filter(|(name, _)| agents.iter().all(|agent| agent.name != **name));
     let starting = starting.map(|(name, class)| json!({ "name": name, "class": class, "state": "starting" }));
-    let mut rows: Vec<Value> = agents.iter().map(row).chain(starting).chain(failed).collect();
+    let mut rows: Vec<Value> = agents.iter().map(|agent| row(&node, agent)).chain(starting).chain(failed).collect();
     for known in node.discovery.local() {
         let (name, notes) = (known.verified.agent.name(), tool_notes(&known));
         if let Some(row) = rows.iter_mut().find(|row| row["name"] == name && row["why"].is_null())
@@ -150,8 +174,13 @@ pub async fn run(State(node): State<Arc<Node>>, Json(request): Json<AddRequest>)
     // In a task of its own: if the client hangs up meanwhile, the agent is ended on drop.
     let adding = tokio::spawn(async move {
         let id = node.agents.add(request.file, &request.folder, request.reservation.as_deref(), false).await?;
-        let first = RunLine::Runs(added(&node, &id));
-        Ok((EndOnDrop { node, name: id.name().to_owned() }, first))
+        let name = id.name().to_owned();
+        let held = EndOnDrop { node: node.clone(), name: name.clone() };
+        let first = RunLine::Runs(added(&node, &id).await);
+        match ended(&node, &name) {
+            Some(ended) => Err(ended),
+            None => Ok((held, first)),
+        }
     });
     let (held, first) = match adding.await.unwrap_or_else(|error| Err(Problem::failed(error.to_string()))) {
         Ok(running) => running,
@@ -168,7 +197,24 @@ pub async fn run(State(node): State<Arc<Node>>, Json(request): Json<AddRequest>)
             () = tokio::time::sleep(STATUS_INTERVAL) => {}
         }
         let status = held.node.agents.status(&held.name)?;
-        Some((RunLine::Status(row(&status)), (held, None)))
+        Some((RunLine::Status(row(&held.node, &status)), (held, None)))
     });
     ndjson(lines)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_adds_an_agent_whose_program_ends_reads_its_last_lines() {
+        let why = "it ended with exit status 1; it said: No module";
+        let said: Vec<String> = (0..30).map(|n| format!("line {n}")).chain(["No module".to_owned()]).collect();
+        let said: Vec<&str> = said.iter().map(String::as_str).collect();
+        let words = ended_words("weather", why, &said);
+        let first = "\"weather\" was not added: its program did not answer, it ended with exit status 1; it said last:\n  line 11\n";
+        assert!(words.starts_with(first) && words.ends_with("\n  line 29\n  No module"), "{words}");
+        let silent = ended_words("weather", "it ended with exit status 1", &[]);
+        assert!(silent.ends_with("did not answer, it ended with exit status 1; it said nothing"), "{silent}");
+    }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use althing_coordination::machine::group::Group;
 use althing_coordination::machine::placement::Placed;
 use althing_coordination::service::calendar::CalendarError;
-use althing_coordination::{Deployed, GroupAgents, GroupError, Overview, Reader};
+use althing_coordination::{Deployed, GroupAgents, GroupError, Overview, Reader, promptly};
 use althing_discovery::Query;
 use althing_node::Node;
 use althing_protocol::PublicKey;
@@ -121,7 +121,7 @@ async fn operate(node: &Node, request: AppRequest) -> Result<Value, Problem> {
 /// The group of that name, as it is now. What an application consists of is in its values.
 async fn readable(node: &Node, group: &str) -> Result<GroupId, Problem> {
     let id = near::group(node, group)?;
-    node.groups.catch_up(id).await?;
+    promptly(&node.groups, id, node.groups.catch_up(id)).await?;
     Reader::of(&node.groups, id).check()?;
     Ok(id)
 }
@@ -143,7 +143,7 @@ async fn apply(node: &Node, app: &App, folder: &FilePath, dry_run: bool, form: b
         Err(GroupError::NotFound(_)) => node.groups.create(&app.group, Policy::default()).await?,
         other => other?,
     };
-    node.groups.catch_up(group).await?;
+    promptly(&node.groups, group, node.groups.catch_up(group)).await?;
     Reader::of(&node.groups, group).check()?;
     let known = known(node, group, &app.name)?;
     let plan = Plan::of(app, folder, &known)?;
@@ -413,7 +413,7 @@ pub async fn serve(
                 Ok(Json(json!({ "agent": name, "membersAble": able })))
             }
             ServeGroup::End(name) => {
-                node.groups.catch_up(id).await?;
+                promptly(&node.groups, id, node.groups.catch_up(id)).await?;
                 let known = GroupAgents::of(&node.groups, id).list()?;
                 if !known.iter().any(|it| it.placed.deployment.agent == name) {
                     let named = if Reader::of(&node.groups, id).check().is_ok() { known.as_slice() } else { &[] };

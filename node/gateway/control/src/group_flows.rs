@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use althing_coordination::Reader;
 use althing_coordination::machine::group::Group;
 use althing_coordination::machine::sight::Sight;
 use althing_coordination::machine::workflow::{Run, RunState, Scheduled, StepNow, StepState};
 use althing_coordination::service::calendar::{self, CalendarError};
+use althing_coordination::{Reader, promptly};
 use althing_node::Node;
 use althing_protocol::group::{
     Action, Approve, Command, GroupId, Job, Missed, Needs, RunWorkflow, Schedule, Step, Target, WorkId, Workflow,
@@ -33,7 +33,13 @@ pub async fn workflows(
 ) -> Answer {
     let id = near::group(&node, &group)?;
     // In a task of its own: it is completed even if the command line hangs up.
-    let working = tokio::spawn(async move { operate(&node, id, &group, request).await.map(Json) });
+    let working = tokio::spawn(async move {
+        // What may have begun all the same is named there.
+        let begins = matches!(request, WorkflowRequest::Run { .. } | WorkflowRequest::RunNamed { .. });
+        let work = operate(&node, id, &group, request);
+        let done = if begins { work.await } else { promptly(&node.groups, id, work).await };
+        done.map(Json)
+    });
     working.await.unwrap_or_else(|error| Err(Problem::failed(error.to_string())))
 }
 
@@ -42,7 +48,7 @@ async fn operate(node: &Node, group: GroupId, named: &str, request: WorkflowRequ
     match request {
         WorkflowRequest::Run { file, input } => begin(node, group, named, workflow(&file)?, input).await,
         WorkflowRequest::RunNamed { name, input } => {
-            node.groups.catch_up(group).await?;
+            promptly(&node.groups, group, node.groups.catch_up(group)).await?;
             let bytes = node.groups.look(group, |state| {
                 let value = state.values().get(&format!("{WORKFLOWS}{name}"));
                 value.map(|value| value.bytes.clone())
@@ -95,7 +101,8 @@ async fn operate(node: &Node, group: GroupId, named: &str, request: WorkflowRequ
 async fn begin(node: &Node, group: GroupId, named: &str, workflow: Workflow, input: String) -> Result<Value, Problem> {
     let run = WorkId::from_bytes(node.entropy().bytes());
     let command = RunWorkflow { run, workflow, input };
-    let number = node.groups.command(group, Command::RunWorkflow(Box::new(command))).await;
+    let beginning = node.groups.command(group, Command::RunWorkflow(Box::new(command)));
+    let number = promptly(&node.groups, group, beginning).await;
     let number = number.map_err(|error| groups::unsure(error, named, Doubt::Run(run.to_string())))?;
     Ok(json!({ "run": run.to_string(), "number": number }))
 }
@@ -191,7 +198,7 @@ pub async fn schedules(
     Json(request): Json<ScheduleRequest>,
 ) -> Answer {
     let id = near::group(&node, &group)?;
-    let working = tokio::spawn(async move { plan(&node, id, request).await.map(Json) });
+    let working = tokio::spawn(async move { promptly(&node.groups, id, plan(&node, id, request)).await.map(Json) });
     working.await.unwrap_or_else(|error| Err(Problem::failed(error.to_string())))
 }
 

@@ -6,7 +6,7 @@ use althing_coordination::machine::assignment::Verdict;
 use althing_coordination::machine::group::Group;
 use althing_coordination::machine::sight::Sight;
 use althing_coordination::machine::work::{State as TaskState, Task};
-use althing_coordination::{Reader, Role};
+use althing_coordination::{Reader, Role, promptly};
 use althing_node::Node;
 use althing_protocol::PublicKey;
 use althing_protocol::contract::Latency;
@@ -32,7 +32,13 @@ pub async fn work(
 ) -> Answer {
     let id = near::group(&node, &group)?;
     // In a task of its own: it is completed even if the command line hangs up.
-    let working = tokio::spawn(async move { operate(&node, id, &group, request).await.map(Json) });
+    let working = tokio::spawn(async move {
+        // What may have been submitted all the same is named there.
+        let submits = matches!(request, TaskRequest::Submit(_));
+        let work = operate(&node, id, &group, request);
+        let done = if submits { work.await } else { promptly(&node.groups, id, work).await };
+        done.map(Json)
+    });
     working.await.unwrap_or_else(|error| Err(Problem::failed(error.to_string())))
 }
 
@@ -150,7 +156,8 @@ async fn submitted(node: &Node, group: GroupId, named: &str, given: SubmitTask) 
         resources: given.resources,
     };
     let doubt = || Doubt::Task(id.to_string());
-    let number = node.groups.command(group, Command::Submit(Box::new(submit))).await;
+    let submitting = node.groups.command(group, Command::Submit(Box::new(submit)));
+    let number = promptly(&node.groups, group, submitting).await;
     let number = number.map_err(|error| groups::unsure(error, named, doubt()))?;
     // With a key that was used before, the earlier task stands for this one.
     let stands = node.groups.look(group, |state| {

@@ -8,7 +8,7 @@ use althing_coordination::machine::outcome::Refusal;
 use althing_coordination::machine::sight::Sight;
 use althing_coordination::machine::work::{State as TaskState, Task};
 use althing_coordination::machine::workflow::{RunState, StepState};
-use althing_coordination::{GroupError, Overview, Proofs, Reader, Role, Ticket};
+use althing_coordination::{GroupError, Overview, Proofs, Reader, Role, Ticket, promptly};
 use althing_node::Node;
 use althing_protocol::PublicKey;
 use althing_protocol::contract::did_you_mean;
@@ -36,7 +36,10 @@ impl From<GroupError> for Problem {
                 Kind::Invalid
             }
             GroupError::Proposal(..) => Kind::NotFound,
-            GroupError::NoAnswer { .. } | GroupError::InDoubt | GroupError::Content { .. } => Kind::Unreachable,
+            GroupError::NoAnswer { .. }
+            | GroupError::NoMajority { .. }
+            | GroupError::InDoubt
+            | GroupError::Content { .. } => Kind::Unreachable,
             GroupError::Refused(Refusal::NotAMember(_)) => Kind::NotFound,
             GroupError::Refused(_)
             | GroupError::AlreadyHere(_)
@@ -62,7 +65,8 @@ impl From<GroupError> for Problem {
 
 /// Why a command failed that was to begin something in the group of that id or name; if its answer was lost, it may have begun.
 pub fn unsure(error: GroupError, group: &str, doubt: Doubt) -> Problem {
-    let is_unsure = matches!(error, GroupError::InDoubt | GroupError::NoAnswer { .. });
+    let is_unsure =
+        matches!(error, GroupError::InDoubt | GroupError::NoAnswer { .. } | GroupError::NoMajority { begun: true, .. });
     let problem = Problem::from(error);
     if is_unsure { problem.in_doubt(group, doubt) } else { problem }
 }
@@ -133,8 +137,24 @@ pub async fn work(
         }
         _ => near::group(&node, &group)?,
     };
-    let working = tokio::spawn(async move { operate(&node, id, request).await.map(Json) });
+    let working = tokio::spawn(async move {
+        let is_local = is_local(&request);
+        let work = operate(&node, id, request);
+        let done = if is_local { work.await } else { promptly(&node.groups, id, work).await };
+        done.map(Json)
+    });
     working.await.unwrap_or_else(|error| Err(Problem::failed(error.to_string())))
+}
+
+/// Whether a request asks only this node.
+fn is_local(request: &GroupRequest) -> bool {
+    matches!(
+        request,
+        GroupRequest::Leave { forget: true }
+            | GroupRequest::Status
+            | GroupRequest::Get { stale: true, .. }
+            | GroupRequest::Keys { stale: true, .. }
+    )
 }
 
 async fn operate(node: &Node, id: GroupId, request: GroupRequest) -> Result<Value, Problem> {

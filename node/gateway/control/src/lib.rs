@@ -9,12 +9,14 @@ mod adopt;
 mod agents;
 mod attesting;
 mod blueprints;
+mod finding;
 mod group_apps;
 mod group_flows;
 mod group_owners;
 mod group_resources;
 mod group_tasks;
 mod groups;
+mod logs;
 mod memory;
 mod near;
 mod org;
@@ -28,6 +30,7 @@ mod shared;
 mod tap;
 mod tools;
 mod traces;
+mod waits;
 
 use std::sync::Arc;
 
@@ -46,10 +49,10 @@ use serde_json::{Value, json};
 pub use agents::machine;
 pub use requests::{
     AcceptRequest, AddRegistry, AddRequest, AdoptRequest, AmendGroup, AppRequest, ApproveRequest, CallLine,
-    CallRequest, CreateGroup, Doubt, GroupRequest, InstallRequest, JoinGroup, Kind, MarkRequest, MemberRequest,
-    MemoryRequest, Offers, OrganiseRequest, OverlapRule, Problem, ProveRequest, PublishRequest, PurgeRequest,
-    RejectRequest, ReserveRequest, RouteEvaluation, RouteFile, RouteRequest, RunLine, ScheduleRequest, ScheduledWork,
-    ServeGroup, SubmitTask, TapRequest, TaskRequest, TrustRequest, UpdateRequest, WorkflowRequest,
+    CallRequest, CreateGroup, Doubt, GroupRequest, InstallRequest, JoinGroup, Kind, LogsRequest, MarkRequest,
+    MemberRequest, MemoryRequest, Offers, OrganiseRequest, OverlapRule, Problem, ProveRequest, PublishRequest,
+    PurgeRequest, RejectRequest, ReserveRequest, RouteEvaluation, RouteFile, RouteRequest, RunLine, ScheduleRequest,
+    ScheduledWork, ServeGroup, SubmitTask, TapRequest, TaskRequest, TrustRequest, UpdateRequest, WorkflowRequest,
 };
 
 pub use requests::RouteChannel;
@@ -114,6 +117,8 @@ pub fn router(node: Arc<Node>) -> Router {
         .route("/traces", get(traces::list))
         .route("/traces/{trace}", get(traces::show))
         .route("/tap", post(tap::tap))
+        .route("/logs", post(logs::logs))
+        .route("/waits/{agent}", get(waits::waits))
         .route("/call", post(call))
         .route("/cancel", post(cancel))
         .with_state(node)
@@ -276,8 +281,13 @@ async fn find(
     let took_us = u64::try_from(took_us).unwrap_or(u64::MAX);
     let published = published.iter().map(attesting::thing);
     let things: Vec<Value> = node.discovery.things(&query).iter().map(thing).chain(published).collect();
-    Json(json!({ "agents": list, "things": things, "explain": { "tookMicroseconds": took_us, "steps": why,
-            "sought": sought, "things": node.discovery.reading_things().0 } }))
+    let skipped = finding::skipped(&node, &query, sought.is_some());
+    let mut answer = json!({ "agents": list, "things": things, "explain": { "tookMicroseconds": took_us, "steps": why,
+            "sought": sought, "things": node.discovery.reading_things().0, "skipped": skipped } });
+    if list.is_empty() && things.is_empty() {
+        answer["meant"] = json!(finding::meant(&node, &query));
+    }
+    Json(answer)
 }
 
 /// One result of `find`.
@@ -385,12 +395,19 @@ async fn listed(State(node): State<Arc<Node>>) -> Answer {
 }
 
 async fn add(State(node): State<Arc<Node>>, Json(request): Json<AddRequest>) -> Answer {
+    let AddRequest { file, folder, reservation } = request;
+    let host = node.clone();
     // In a task of its own: it is completed even if the command line hangs up.
-    let adding = tokio::spawn(async move {
-        let id = node.agents.add(request.file, &request.folder, request.reservation.as_deref(), true).await?;
-        Ok(Json(agents::added(&node, &id)))
-    });
-    adding.await.unwrap_or_else(|error| Err(Problem::failed(error.to_string())))
+    let adding = tokio::spawn(async move { host.agents.add(file, &folder, reservation.as_deref(), true).await });
+    let id = adding.await.map_err(|error| Problem::failed(error.to_string()))??;
+    // Whoever hangs up meanwhile does not wait for its answer, and it stays.
+    let added = agents::added(&node, &id).await;
+    if let Some(ended) = agents::ended(&node, id.name()) {
+        // Whoever mends it adds it again.
+        node.agents.remove(id.name()).await?;
+        return Err(ended);
+    }
+    Ok(Json(added))
 }
 
 async fn bound(State(node): State<Arc<Node>>, Json(request): Json<AddRequest>) -> Answer {

@@ -159,9 +159,9 @@ fn offered(node: &Node, offer: &Offer) -> Value {
 }
 
 /// Writes into an answer what was installed: the agent that runs now, if it is one.
-fn done(answer: &mut Value, node: &Node, offer: &Offer, id: Option<&AgentId>) {
+async fn done(answer: &mut Value, node: &Node, offer: &Offer, id: Option<&AgentId>) {
     answer["added"] = match id {
-        Some(id) => crate::agents::added(node, id),
+        Some(id) => crate::agents::added(node, id).await,
         None => json!({ "name": offer.name }),
     };
 }
@@ -191,7 +191,7 @@ pub async fn install(State(node): State<Arc<Node>>, Json(request): Json<InstallR
     agreed(&offer, &digest)?;
     let installing = tokio::spawn(async move {
         let id = node.registries.installing().install(&node.agents, node.data(), &offer).await?;
-        done(&mut answer, &node, &offer, id.as_ref());
+        done(&mut answer, &node, &offer, id.as_ref()).await;
         Ok(Json(answer))
     });
     installing.await.unwrap_or_else(|error| Err(Problem::failed(error.to_string())))
@@ -218,11 +218,14 @@ pub async fn update(State(node): State<Arc<Node>>, Json(request): Json<UpdateReq
     let mut answer = offered(&node, &offer);
     let (agent, version) = node.registries.installing().release_of(&name)?;
     (answer["before"], answer["beforeAgent"]) = (json!(version), json!(agent));
-    let Some(digest) = digest else { return Ok(Json(answer)) };
+    let Some(digest) = digest else {
+        answer["installed"] = shared::installed(&node, &name);
+        return Ok(Json(answer));
+    };
     agreed(&offer, &digest)?;
     let updating = tokio::spawn(async move {
         let id = node.registries.installing().update(&node.agents, node.data(), &offer).await?;
-        done(&mut answer, &node, &offer, id.as_ref());
+        done(&mut answer, &node, &offer, id.as_ref()).await;
         Ok(Json(answer))
     });
     updating.await.unwrap_or_else(|error| Err(Problem::failed(error.to_string())))

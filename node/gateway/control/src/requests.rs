@@ -135,6 +135,16 @@ pub struct TapRequest {
     pub protocol: Option<String>,
 }
 
+/// Shows what the programs of an agent of this node said.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct LogsRequest {
+    /// The agent's name.
+    pub agent: String,
+    /// Whether what they say from now on is shown too.
+    #[serde(default)]
+    pub follow: bool,
+}
+
 /// Reserves what a contract needs on another node.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct ReserveRequest {
@@ -319,7 +329,10 @@ impl From<OperationError> for Problem {
                 Kind::NotFound
             }
             Refusal::CallerNotAllowed | Refusal::AgentRevoked => Kind::Refused,
-            Refusal::AgentUnreachable | Refusal::DeadlineExceeded | Refusal::OfNewerNode(_) => Kind::Unreachable,
+            // Whoever has too much to do, is being stopped, or lacks a majority may answer in a moment.
+            Refusal::AgentUnreachable | Refusal::DeadlineExceeded | Refusal::Overloaded | Refusal::OfNewerNode(_) => {
+                Kind::Unreachable
+            }
             _ => Kind::Failed,
         };
         Problem::new(kind, error.message)

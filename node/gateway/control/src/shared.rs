@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use althing_discovery::Query;
 use althing_node::{FileFolder, Node, reach};
-use althing_protocol::group::{Action, Repeat, Target, Test};
+use althing_protocol::group::{Action, Repeat, Step, Target, Test, Workflow};
 use althing_td::{SharedFile, WorkflowFile, needs};
 use serde_json::{Value, json};
 
@@ -19,6 +19,17 @@ pub fn put(answer: &mut Value, node: &Node, shared: &SharedFile) {
     }
 }
 
+/// The same of what is installed here by that name; nothing where that cannot be read.
+pub fn installed(node: &Node, name: &str) -> Value {
+    if let Ok((file, _)) = node.agents.file(name) {
+        return json!({ "reaches": reach(&file, FileFolder::Unknown), "file": file });
+    }
+    match node.registries.workflows().find(name) {
+        Ok(Some(workflow)) => json!({ "workflow": { "steps": steps(&workflow) } }),
+        _ => Value::Null,
+    }
+}
+
 fn test(test: &Test) -> String {
     match test {
         Test::Equals(text) => format!("equals {text:?}"),
@@ -26,9 +37,8 @@ fn test(test: &Test) -> String {
     }
 }
 
-fn workflow(node: &Node, file: &WorkflowFile) -> Value {
-    let (capabilities, agents) = needs(&file.workflow.steps);
-    let steps = file.workflow.steps.iter().map(|step| {
+fn steps(workflow: &Workflow) -> Vec<Value> {
+    let row = |step: &Step| {
         let mut row = json!({ "id": step.id, "after": step.after, "timeoutMs": step.timeout_ms });
         if let Some(when) = &step.when {
             row["when"] = json!({ "step": when.step, "is": test(&when.test) });
@@ -50,7 +60,12 @@ fn workflow(node: &Node, file: &WorkflowFile) -> Value {
             }
         }
         row
-    });
+    };
+    workflow.steps.iter().map(row).collect()
+}
+
+fn workflow(node: &Node, file: &WorkflowFile) -> Value {
+    let (capabilities, agents) = needs(&file.workflow.steps);
     let is_unknown = |query: Query| node.discovery.find(&Query { limit: Some(1), ..query }).0.is_empty();
     let lacking = capabilities
         .iter()
@@ -63,7 +78,7 @@ fn workflow(node: &Node, file: &WorkflowFile) -> Value {
         "title": file.heading.title,
         "description": file.heading.description,
         "version": file.heading.version,
-        "steps": steps.collect::<Vec<_>>(),
+        "steps": steps(&file.workflow),
         "capabilities": capabilities,
         "agents": agents,
         "unknown": lacking.chain(missing).collect::<Vec<_>>(),

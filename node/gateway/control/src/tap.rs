@@ -12,6 +12,9 @@ use serde_json::{Value, json};
 
 use crate::{TapRequest, ndjson};
 
+/// By which nodes keep the mesh and its groups running; shown only where that is asked for.
+const MAINTENANCE: [&str; 5] =
+    ["/althing/placements/", "/althing/raft/", "/althing/reach/", "/althing/keys/", "/althing/trace/"];
 /// Of a body that is no text, in hexadecimal digits.
 const OTHER_BYTES_MAX: usize = 64;
 
@@ -45,7 +48,15 @@ fn is_wanted(message: &Tapped, asked: &TapRequest) -> bool {
     };
     asked.agent.as_ref().is_none_or(agent)
         && asked.peer.as_ref().is_none_or(|wanted| message.peer.did() == *wanted)
-        && asked.protocol.as_ref().is_none_or(|wanted| message.protocol.contains(wanted.as_str()))
+        && is_shown(message.protocol, asked.protocol.as_deref())
+}
+
+/// Whether messages of a protocol are shown: where one is named, those whose name has that in it.
+fn is_shown(protocol: &str, wanted: Option<&str>) -> bool {
+    match wanted {
+        Some(wanted) => protocol.contains(wanted),
+        None => !MAINTENANCE.iter().any(|maintenance| protocol.starts_with(maintenance)),
+    }
 }
 
 fn shown(message: &Tapped, node: &Node) -> Value {
@@ -76,5 +87,23 @@ fn body(message: &Tapped) -> Value {
     match text.filter(|text| !text.contains(|c: char| c.is_control() && !c.is_whitespace())) {
         Some(text) => text.into(),
         None => json!({ "hex": hex(&message.body[..message.body.len().min(OTHER_BYTES_MAX)]) }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use althing_calls::CALL;
+    use althing_coordination::RAFT;
+
+    use super::is_shown;
+
+    #[test]
+    fn what_keeps_the_mesh_running_is_shown_only_where_it_is_named() {
+        assert!(is_shown(CALL, None) && is_shown("/althing/describe/1", None) && is_shown("/althing/new/1", None));
+        for maintenance in [RAFT, "/althing/placements/1", "/althing/keys/1", "/althing/reach/1", "/althing/trace/1"] {
+            assert!(!is_shown(maintenance, None), "{maintenance}");
+            assert!(is_shown(maintenance, Some("althing")), "{maintenance}");
+        }
+        assert!(is_shown(RAFT, Some("raft")) && !is_shown(CALL, Some("raft")));
     }
 }

@@ -94,7 +94,8 @@ impl Program {
         let name = whose.shown(command.first().map_or("", String::as_str));
         let descriptors = [input.as_fd(), output.as_fd(), error.as_fd()];
         let kept = process::Program::start(&job, &descriptors, outlet, (&name, &asker.refusals)).map_err(failed)?;
-        let errors = tokio::spawn(process::passed_on(errors));
+        let log = config.logs.of(&whose.agent).writer(&format!("tools.{}", whose.server));
+        let errors = tokio::spawn(process::passed_on(errors, log));
         let (sandbox, containment) = (sandbox.clone(), None);
         Ok((Program { kept, errors, sandbox, containment, _own: own }, read, write))
     }

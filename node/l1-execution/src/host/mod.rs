@@ -31,7 +31,7 @@ pub use crate::ports::{Connect, Loaded, Ports, Scheduling, ServerOf, SoftRuntime
 pub use crate::start_error::StartError;
 pub use bind::Binding;
 pub use measure::NodeModels;
-pub use status::{containment_of, enclosed};
+pub use status::{answered, containment_of, enclosed};
 
 /// Makes a native agent from the `config` of its agent file, with its system calls; relative paths in the configuration start at
 /// the given folder.
@@ -43,7 +43,8 @@ pub type Builtins = BTreeMap<&'static str, Builder>;
 /// The agents that run on this node.
 pub struct Host {
     builtins: Builtins,
-    process: ProcessConfig,
+    /// How programs are run, and what they said.
+    pub process: ProcessConfig,
     /// Its ports.
     pub ports: Ports,
     /// None in simulations: turns run on the caller's task there, without hard real-time.

@@ -3,10 +3,13 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::*;
 use crate::containment::Containment;
+
+/// Between two looks whether an agent answers.
+const LOOK: Duration = Duration::from_millis(20);
 
 impl RunningAgent {
     /// How its programs are contained: its own, and those of its tools.
@@ -69,4 +72,20 @@ pub async fn enclosed(host: &Host, name: &str, most: Duration) {
     };
     // An error means that it takes longer.
     let _ = timeout(most, process.enclosed()).await;
+}
+
+/// Waits until the program or the server of an agent of this host has answered, or is known not to, but for no longer than that; not
+/// at all where it has neither.
+pub async fn answered(host: &Host, name: &str, most: Duration) {
+    let is_starting = || {
+        let agent = host.lock().get(name).cloned();
+        agent.is_some_and(|agent| agent.status(name, None).state == AgentState::Starting)
+    };
+    let waiting = async {
+        while is_starting() {
+            sleep(LOOK).await;
+        }
+    };
+    // An error means that it takes longer.
+    let _ = timeout(most, waiting).await;
 }

@@ -11,6 +11,7 @@ mod containment;
 mod egress;
 mod environment;
 mod interface;
+mod log;
 mod machine;
 mod onward;
 mod program;
@@ -26,6 +27,7 @@ pub use containment::{
     AccountRange, Accounts, ContainmentError, FILE_GIB_MAX, Guarded, JobError, ProgramSpec, holds_more, job, refusals,
 };
 pub use egress::{AskedHost, Asker, EgressRules, Outlet, SecretHeader, ServeEgress, asked_hosts};
+pub use log::{LOG_BYTES_MAX, LogLine, LogPage, LogWriter, ProgramLog, ProgramLogs};
 pub use program::{End, Program, variables};
 pub use said::passed_on;
 
@@ -54,6 +56,8 @@ pub use environment::environment;
 pub use socket::{Folder, remove_left};
 pub use work::{Work, WorkGuard};
 
+/// The agent's own program, in its log as in its status.
+const OWN: &str = "runtime";
 /// How long it is waited for the rest of what an ended program said.
 const SAID_MAX: Duration = Duration::from_millis(500);
 
@@ -79,6 +83,8 @@ pub struct ProcessConfig {
     pub accounts: Accounts,
     /// Who serves what programs ask of hosts; none: they reach no host.
     pub egress: Option<ServeEgress>,
+    /// What the programs of each agent said last.
+    pub logs: ProgramLogs,
 }
 
 impl Default for ProcessConfig {
@@ -93,6 +99,7 @@ impl Default for ProcessConfig {
             guarded: Guarded::default(),
             accounts: Accounts::default(),
             egress: None,
+            logs: ProgramLogs::default(),
         }
     }
 }
@@ -333,6 +340,8 @@ struct Listening {
     address: ProgramAddress,
     /// What it said last, once it ended.
     said: JoinHandle<String>,
+    /// The number of the first line in the log that may be its own.
+    first_line: u64,
 }
 
 impl Shared {
@@ -432,11 +441,13 @@ impl Shared {
         };
         let (said, from) = pipe::pipe()?;
         let said = said.into_blocking_fd()?;
-        let last = tokio::spawn(passed_on(from));
+        let log = self.config.logs.of(&self.name);
+        let first_line = log.page(u64::MAX).next;
+        let last = tokio::spawn(passed_on(from, log.writer(OWN)));
         let mut descriptors = vec![said.as_fd(), said.as_fd()];
         descriptors.extend(listener.as_ref().map(|listener| listener.as_fd()));
         let program = Program::start(&job, &descriptors, outlet, (&self.name, &self.asker.refusals))?;
-        Ok(Listening { program, address, said: last })
+        Ok(Listening { program, address, said: last, first_line })
     }
 
     async fn supervise(self: Arc<Self>, first: Listening, stop: CancellationToken) {
@@ -465,6 +476,7 @@ impl Shared {
             }
             restarts += 1;
             tracing::warn!(agent = self.name, why, restarts, after = ?backoff, "an agent's program is restarted");
+            self.config.logs.of(&self.name).note(&format!("its program is started again (restart {restarts}): {why}"));
             self.rest(restarting(why, restarts));
             tokio::select! {
                 () = sleep(backoff) => {}
@@ -482,7 +494,7 @@ impl Shared {
 
     /// Follows a program until it ends; gives the reason.
     async fn watch(&self, started: &mut Listening) -> String {
-        let Listening { program, address, said } = started;
+        let Listening { program, address, said, first_line } = started;
         let pid = program.pid();
         let enclosed = match program.started().await {
             Ok(enclosed) => enclosed,
@@ -503,7 +515,12 @@ impl Shared {
                     });
                     std::future::pending().await
                 }
-                Err(_) => self.unshown(address),
+                Err(_) => {
+                    let lines = self.config.logs.of(&self.name).page(*first_line).lines;
+                    let last = lines.iter().rfind(|line| &*line.program == OWN);
+                    let last = last.map(|line| line.text.chars().take(said::SAID_CHARS_MAX).collect());
+                    self.unshown(address) + &it_said(last)
+                }
             }
         };
         tokio::select! {
@@ -558,8 +575,11 @@ pub fn memory_kib(contract: &Contract) -> u64 {
 
 /// The last that an ended program said, as it follows why it ended.
 async fn last(said: &mut JoinHandle<String>) -> String {
-    let said = timeout(SAID_MAX, said).await.ok().and_then(Result::ok).unwrap_or_default();
-    if said.is_empty() { said } else { format!("; it said: {said}") }
+    it_said(timeout(SAID_MAX, said).await.ok().and_then(Result::ok))
+}
+
+fn it_said(last: Option<String>) -> String {
+    last.filter(|said| !said.is_empty()).map_or_else(String::new, |said| format!("; it said: {said}"))
 }
 
 fn restarting(why: String, restarts: u32) -> AgentState {

@@ -9,6 +9,7 @@ use althing_protocol::{digest, hex};
 use althing_td::{Place, SignerKey, verify_signer};
 use futures::future::BoxFuture;
 use serde_json::{Map, Value, json};
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
@@ -28,7 +29,10 @@ const NO_TASK: &str = "00000000-0000-0000-0000-000000000000";
 /// An agent that is a server elsewhere.
 pub(crate) struct RemoteAgent {
     name: String,
+    address: ProgramAddress,
     now: Arc<Mutex<Seen>>,
+    /// A call failed, or succeeded though the server did not answer before: it is looked at now.
+    noticed: Arc<Notify>,
     watching: JoinHandle<()>,
 }
 
@@ -54,9 +58,21 @@ impl RemoteAgent {
         let address = ProgramAddress::Url(url.to_owned());
         let http = Client::http(&address, &agreed.leads_to, secret)?;
         let now = Arc::new(Mutex::new(Seen { state: AgentState::Starting, client: None }));
-        let asked = Asked { name: name.to_owned(), address, http, check };
+        let noticed = Arc::<Notify>::default();
+        let asked = Asked { name: name.to_owned(), address: address.clone(), http, check, noticed: noticed.clone() };
         let watching = tokio::spawn(watch(asked, agreed, now.clone()));
-        Ok(RemoteAgent { name: name.to_owned(), now, watching })
+        Ok(RemoteAgent { name: name.to_owned(), address, now, noticed, watching })
+    }
+
+    /// Notes what a call met: whoever asks how the agent is hears it before the next look at the server.
+    fn note(&self, ended: &Result<(), AgentError>) {
+        let mut seen = self.seen();
+        if met(&mut seen.state, &self.address, ended) {
+            if ended.is_err() {
+                report(&self.name, &seen.state);
+            }
+            self.noticed.notify_one();
+        }
     }
 
     /// Its state: one whose server sends requests elsewhere is not ready, though it shows its card.
@@ -94,7 +110,9 @@ impl Agent for RemoteAgent {
             };
             let why = format!("{why}, and `ps` on its node says more");
             let down = || AgentError::Down { agent: self.name.clone(), why };
-            answer::turn(client.ok_or_else(down)?, turn, out).await
+            let ended = answer::turn(client.ok_or_else(down)?, turn, out).await;
+            self.note(&ended);
+            ended
         })
     }
 
@@ -181,6 +199,20 @@ pub fn agreed_digest(card: &AgentCard) -> String {
     hex(&digest(&serde_json_canonicalizer::to_vec(&kept).unwrap_or_default()))
 }
 
+/// What a call says of the server that it was passed on to; whether that is another thing than before.
+fn met(state: &mut AgentState, address: &ProgramAddress, ended: &Result<(), AgentError>) -> bool {
+    match (&*state, ended) {
+        // Its client says so of connections only.
+        (AgentState::Ready, Err(AgentError::Internal(why))) => {
+            *state = AgentState::Unreachable { why: format!("{address}: a call failed: {why}") };
+            true
+        }
+        // Its card was not seen again: until then nobody knows whether it is the one that was agreed to.
+        (AgentState::Unreachable { .. }, Ok(())) => true,
+        _ => false,
+    }
+}
+
 /// A server that is asked for its card.
 struct Asked {
     /// The agent.
@@ -189,10 +221,12 @@ struct Asked {
     http: reqwest::Client,
     /// Between two requests, where it answers.
     check: Duration,
+    /// It is asked at once.
+    noticed: Arc<Notify>,
 }
 
 async fn watch(asked: Asked, agreed: Agreed, now: Arc<Mutex<Seen>>) {
-    let Asked { name, address, http, check } = asked;
+    let Asked { name, address, http, check, noticed } = asked;
     let mut pause = RETRY.0;
     loop {
         let asked = Client::of_card(&http, &address, CARD_PATIENCE).await;
@@ -223,7 +257,11 @@ async fn watch(asked: Asked, agreed: Agreed, now: Arc<Mutex<Seen>>) {
                 report(&name, &seen.state);
             }
         }
-        sleep(if is_up { check } else { pause }).await;
+        tokio::select! {
+            () = sleep(if is_up { check } else { pause }) => {}
+            // Calls may fail one after the other: not more often than it is asked when it is gone.
+            () = async { sleep(RETRY.0).await; noticed.notified().await } => {}
+        }
         pause = if is_up { RETRY.0 } else { (pause * 2).min(RETRY.1) };
     }
 }
@@ -244,6 +282,22 @@ fn changed(name: &str, address: &ProgramAddress, why: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_call_that_fails_says_at_once_that_the_server_is_gone() {
+        let address = ProgramAddress::Url("http://127.0.0.1:9000".to_owned());
+        let broken = Err(AgentError::Internal("the agent's program did not answer"));
+        let mut state = AgentState::Ready;
+        assert!(met(&mut state, &address, &broken));
+        let AgentState::Unreachable { why } = &state else { panic!("{state:?}") };
+        assert_eq!(why, "http://127.0.0.1:9000: a call failed: the agent's program did not answer");
+        assert!(!met(&mut state, &address, &broken), "that is known");
+        assert!(met(&mut state, &address, &Ok(())) && state != AgentState::Ready, "it is looked at first");
+        let mut state = AgentState::Ready;
+        for own in [Ok(()), Err(AgentError::Failed("no map".to_owned())), Err(AgentError::Cancelled)] {
+            assert!(!met(&mut state, &address, &own) && state == AgentState::Ready, "{own:?}");
+        }
+    }
 
     #[test]
     fn a_secret_is_sent_over_https_or_on_this_machine_only() {

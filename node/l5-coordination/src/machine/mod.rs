@@ -4,6 +4,7 @@ pub mod agents;
 pub mod assignment;
 pub mod group;
 pub mod kept;
+pub mod majority;
 pub mod members;
 pub mod outcome;
 pub mod placement;

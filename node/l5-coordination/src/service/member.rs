@@ -38,6 +38,8 @@ pub(crate) struct Member {
     /// Why it could not be started, or stopped.
     failure: Mutex<Option<String>>,
     pub arriving: Arriving,
+    /// When this node began to take part, since it started.
+    pub begun: Instant,
     /// When a leader was last heard.
     heard: Mutex<Option<Instant>>,
     /// When the term rose far at once.
@@ -77,6 +79,7 @@ impl Member {
             turn: tokio::sync::Mutex::default(),
             failure: Mutex::new(None),
             arriving: Arriving::new(room),
+            begun: Instant::now(),
             heard: Mutex::new(None),
             leapt: Mutex::new(None),
             session: AtomicU64::new(session),

@@ -148,9 +148,11 @@ impl Scene {
         until(SOON, "it is found again, without a word by multicast", || one.finds("far"));
     }
 
-    /// L3: a node that starts where nobody is heard discovers no peer, and reports that; its own agents answer.
+    /// L3: a node that starts where nobody is heard or reached discovers no peer, and reports that; its own agents answer. By what it
+    /// knew before it finds its peer as soon as that is reached.
     fn without_discovery(&mut self) {
         self.nodes.clear();
+        self.world.cut(1);
         self.nodes = self.world.machines[..2].iter().map(|machine| Some(machine.up(&[]))).collect();
         let one = self.one();
         until(SOON, "the doctor names the layer", || one.run(&["doctor"]).stdout.contains("L3  no peer is connected"));
@@ -160,6 +162,8 @@ impl Scene {
         let called = one.run(&["call", "--anyone", "far", "hello"]);
         assert!(called.code == 4 && called.stderr.contains("far"), "{called:?}");
         assert_eq!(layers(one), self.all);
+        self.world.restore(1);
+        until(SOON, "it is found by what was known of it", || one.finds("far"));
     }
 }
 

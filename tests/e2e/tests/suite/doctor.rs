@@ -6,7 +6,8 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use althing_e2e::{Machine, Running, cast, until};
+use althing_e2e::{COMMAND_MAX, Machine, Running, cast, until};
+use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 const MODEL: &str = include_str!("../../python/model.py");
@@ -48,7 +49,14 @@ fn the_layer_of_each_symptom_is_named() {
     assert_eq!(at_fault(&here, "far"), None, "nothing is wrong with it");
 
     // L1: an agent does not start.
-    here.add("broken", &cast::program("broken", &["false"], "anyone").replace("30000", "2000"));
+    let script = "while [ ! -e go ]; do sleep 0.1; done; exit 1";
+    let file = here.write("broken.yaml", &cast::program("broken", &["sh", "-c", script], "anyone"));
+    let adding = Running::start(&mut here.althing(&["agent".as_ref(), "add".as_ref(), file.as_os_str()]));
+    until(SOON, "it is being started", || here.json(&["agent", "list"])["agents"].to_string().contains("broken"));
+    // Whoever does not wait for its answer leaves it added.
+    adding.signal(Signal::SIGINT);
+    adding.end(COMMAND_MAX);
+    here.write("go", "");
     until(SOON, "L1 is named", || {
         faults(&here, &[]).iter().any(|(layer, what)| layer == "L1" && what.contains("broken"))
     });

@@ -150,7 +150,11 @@ fn a_group_is_left_expelled_from_and_dissolved() {
     let outcome = third.run(&["group", "set", "team", "a", "b"]);
     assert_eq!(outcome.code, 4, "{outcome:?}");
     second.json(&["group", "set", "team", "a", "b"]);
-    second.json(&["group", "leave", "team"]);
+    let asked = second.run(&["group", "leave", "team"]);
+    assert!(asked.code == 5 && asked.stderr.contains("go to other members"), "what moves is shown before: {asked:?}");
+    let asked = second.run(&["group", "leave", "team", "--forget"]);
+    assert!(asked.code == 5 && asked.stderr.contains("is not asked"), "{asked:?}");
+    second.json(&["group", "leave", "team", "--yes"]);
     assert_eq!(second.json(&["group", "list"])["groups"][0]["standing"], "gone");
     until(SOON, "the founder is alone", || {
         founder.json(&["group", "status", "team"])["members"].as_array().map(Vec::len) == Some(1)

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use althing_e2e::http::{HONEST, raw, request, says};
 use althing_e2e::sandbox::interpreter;
-use althing_e2e::{Machine, Node, runs, until};
+use althing_e2e::{Machine, Node, Running, runs, until};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::json;
@@ -58,9 +58,13 @@ impl Scene {
             "runtime": { "process": { "command": command("agent"), "startup_timeout_ms": 600_000 } },
             "contract": { "class": { "latency": "srt" } },
         });
-        machine.add("agent", &agent.to_string());
+        let file = machine.write("agent.yaml", &agent.to_string());
+        // It would wait for an answer.
+        let adding = Running::start(&mut machine.althing(&["agent".as_ref(), "add".as_ref(), file.as_os_str()]));
         let scene = Scene { machine, mark };
         scene.is_up(&node);
+        adding.signal(Signal::SIGINT);
+        adding.end(SOON);
         (scene, node)
     }
 

@@ -27,6 +27,7 @@ mod hostile_http;
 mod instances;
 mod keys;
 mod leftovers;
+mod logs;
 mod mcp_conformance;
 mod mcp_js;
 mod mcp_odd;

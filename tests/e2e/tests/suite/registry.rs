@@ -73,7 +73,8 @@ fn a_release_is_published_installed_updated_and_revoked() {
     let unasked = scene.install(&ranged, &["--young"]);
     assert!(unasked.code == 5 && said(&unasked).contains("nothing was changed"), "{unasked:?}");
     assert!(
-        said(&unasked).contains("you do not trust its publisher") && said(&unasked).contains("builtin"),
+        said(&unasked).contains("you do not trust its publisher")
+            && said(&unasked).contains("echo, which is a part of the node"),
         "{unasked:?}"
     );
     let installed = scene.install(&ranged, &["--young", "--yes"]);
