@@ -28,41 +28,34 @@ const NAME_SERVICE: &str = ":53";
 /// The folder of caches in a home, each of which lies in a folder of its own.
 const CACHES: &str = ".cache";
 /// Caches in a home that lie elsewhere.
-const CACHES_ELSEWHERE: [&str; 18] = [
+const CACHES_ELSEWHERE: [&str; 12] = [
     ".bun/install/cache",
     ".cargo/registry",
-    ".deno",
     ".gradle/caches",
     ".ivy2/cache",
     ".keras",
     ".local/pipx/.cache",
-    ".local/share/pnpm",
-    ".local/share/uv",
     ".m2/repository",
     ".npm",
     ".nuget/packages",
     ".pnpm-store",
-    ".rustup",
-    ".yarn",
     "Library/Caches/deno",
     "Library/Caches/ms-playwright",
-    "Library/pnpm",
 ];
 /// Variables that name a cache.
-const CACHE_VARIABLES: [&str; 12] = [
+const CACHE_VARIABLES: [&str; 9] = [
     "BUN_INSTALL_CACHE_DIR",
     "DENO_DIR",
     "HF_HOME",
     "NPM_CONFIG_CACHE",
     "PIP_CACHE_DIR",
     "PLAYWRIGHT_BROWSERS_PATH",
-    "PNPM_HOME",
     "UV_CACHE_DIR",
-    "UV_PYTHON_INSTALL_DIR",
-    "UV_TOOL_DIR",
     "YARN_CACHE_FOLDER",
     "npm_config_cache",
 ];
+/// Where sockets, devices and what the kernel shows of itself lie.
+const KERNELS: [&str; 5] = ["/dev", "/proc", "/sys", "/run", "/var/run"];
 /// The variable that names the folder of caches.
 const CACHES_VARIABLE: &str = "XDG_CACHE_HOME";
 /// What in a home opens more than itself: keys, tokens, logins, what was typed, and what is run when somebody logs in.
@@ -99,7 +92,18 @@ const OPENING_AT_HOME: [&str; 30] = [
     ".zshrc",
 ];
 /// What in a home does so for whoever may write it: others run it.
-const RUN_AT_HOME: [&str; 4] = [".config/git", ".gitconfig", ".local/bin", "bin"];
+const RUN_AT_HOME: [&str; 10] = [
+    ".config/git",
+    ".deno",
+    ".gitconfig",
+    ".local/bin",
+    ".local/share/pnpm",
+    ".local/share/uv",
+    ".rustup",
+    ".yarn",
+    "Library/pnpm",
+    "bin",
+];
 /// The same of the system.
 const OPENING: [&str; 8] = [
     "/etc/gshadow",
@@ -237,10 +241,20 @@ impl<'a> Judge<'a> {
                  you mean it",
             );
         }
+        let kind = self.scope.files.kind(path);
+        // Whoever connects to a session's bus has all that its services do, and a device is the machine itself.
+        if matches!(kind, Kind::Socket | Kind::Other)
+            || KERNELS.iter().any(|at| path != Path::new(at) && path.starts_with(at))
+        {
+            return refused(
+                "it is a socket, a pipe or a device, or lies among them: whoever has it has all that stands behind it for you, and it \
+                 is not granted by an offer: name it under write where you mean it",
+            );
+        }
         if let Some(cache) = self.cache(path) {
             return Ok(cache);
         }
-        match self.scope.files.kind(path) {
+        match kind {
             Kind::Missing => refused("it is not there any more"),
             Kind::Folder if self.scope.holds_hidden(path) => {
                 refused("it holds the node's keys or data: it cannot be granted")
@@ -248,10 +262,6 @@ impl<'a> Judge<'a> {
             Kind::Folder if self.scope.is_common(path) => {
                 refused("it holds what belongs to many, and is not granted whole: use a folder in it, and grant that")
             }
-            Kind::Socket if !writes => refused(
-                "it is a socket: whoever connects to it has all that its service does for you, and it is not offered: grant it by \
-                 name to write where you mean it",
-            ),
             _ if writes && SYSTEM.iter().any(|at| path.starts_with(at)) => {
                 refused("it is the system's, and no program's to write")
             }

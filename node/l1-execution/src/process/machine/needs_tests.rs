@@ -91,8 +91,6 @@ fn several_refusals_make_one_block() {
             "sandbox: { read: [/srv/maps/a.db], write: [~/notes/a.md], egress: [\"[2001:db8::7]:8443\", api.example.org] }",
         ),
         (vec![read("/srv/a b")], "sandbox: { read: [\"/srv/a b\"] }"),
-        // To connect to a socket is to write it.
-        (vec![connect(Lack::Write, "/srv/app/app.sock")], "sandbox: { write: [/srv/app/app.sock] }"),
         // Each once, and what may be written may be read.
         (
             vec![read("/srv/maps/a.db"), write("/srv/maps/a.db"), read("/srv/maps/a.db")],
@@ -131,7 +129,11 @@ fn what_lies_in_a_cache_is_asked_for_as_that_cache() {
         (vec![write("/home/me/.cache/uv/.lock"), read("/home/me/.cache/uv/gone")], "sandbox: { write: [~/.cache/uv] }"),
         (vec![read("/home/me/.cache/tool/index")], "sandbox: { read: [~/.cache/tool] }"),
         (vec![read("/home/me/.cache/single")], "sandbox: { read: [~/.cache/single] }"),
-        (vec![read("/home/me/.local/share/uv/python/bin/python3")], "sandbox: { read: [~/.local/share/uv] }"),
+        // Others run what lies there: it is no cache.
+        (
+            vec![read("/home/me/.local/share/uv/python/bin/python3")],
+            "sandbox: { read: [~/.local/share/uv/python/bin/python3] }",
+        ),
         (vec![read("/home/me/.local/share/app/db")], "sandbox: { read: [~/.local/share/app/db] }"),
     ] {
         assert_eq!(block(&refused), expected);
@@ -176,6 +178,9 @@ fn what_is_too_wide_or_not_its_own_is_never_asked_for() {
         (write("/home/me/.local/bin"), "opens more"),
         (connect(Lack::Write, "/run/docker.sock"), "opens more"),
         (read("/srv/app/app.sock"), "it is a socket"),
+        (connect(Lack::Write, "/srv/app/app.sock"), "it is a socket"),
+        (connect(Lack::Write, "/run/user/1000/bus"), "it is a socket"),
+        (read("/dev/sda"), "a device"),
         (read("/srv/gone"), "not there"),
         (read("/srv/../etc/app.conf"), "cannot name"),
         (read("srv"), "cannot name"),
