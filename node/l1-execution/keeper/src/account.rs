@@ -3,6 +3,7 @@
 //! Nothing of the machine is opened for it: what other accounts may not reach, the program does not reach.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
@@ -69,7 +70,7 @@ impl TemporaryFolder {
     }
 
     /// Removes the folder with all in it, and those of keepers of the same account that were killed; last of all, since this process
-    /// takes the account for that: no link in there leads it to what the account may not remove.
+    /// takes the account for that. Anybody may put something of such a name there: only folders of this account count.
     pub fn clear(self) {
         if take(self.account).is_err() {
             return;
@@ -78,7 +79,9 @@ impl TemporaryFolder {
         let _ = remove_all(&self.path);
         for entry in fs::read_dir(PLACE).into_iter().flatten().flatten().take(LEFT_MAX) {
             let keeper = keeper_of(&entry.file_name().to_string_lossy(), self.account).map(Pid::from_raw);
-            if keeper.is_some_and(|keeper| kill(keeper, None::<Signal>) == Err(Errno::ESRCH)) {
+            // Of a link this is the link itself.
+            let is_own = entry.metadata().is_ok_and(|found| found.is_dir() && found.uid() == self.account);
+            if is_own && keeper.is_some_and(|keeper| kill(keeper, None::<Signal>) == Err(Errno::ESRCH)) {
                 let _ = remove_all(&entry.path());
             }
         }

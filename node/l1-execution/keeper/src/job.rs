@@ -132,7 +132,7 @@ pub struct Enclosure {
 /// An account of a program's own: what the node's account keeps for itself is kept from the program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Account {
-    /// The number of the user, and of its group. No name is needed, and nobody else has it.
+    /// The number of the user, and of its group. No name is needed; the range that it is of is to be nobody else's.
     pub id: u32,
     /// What it must reach: where it starts, its program, and what its file and its arguments name; absolute.
     pub needed: Vec<PathBuf>,

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use althing_protocol::digest;
 
-/// Numbers of accounts that nobody else has.
+/// Numbers of accounts that nobody else is to have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AccountRange {
     /// The first.

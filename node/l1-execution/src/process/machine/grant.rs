@@ -134,7 +134,7 @@ pub fn reach(
     without_sockets(files, scope.done()?)
 }
 
-/// Notes the sockets in what it may read, but for what every program may, in which nobody has any.
+/// Notes the sockets in what it may read, but for the folders of the system, which are not searched.
 fn without_sockets(files: &dyn Files, reach: Reach) -> Result<Reach, ContainmentError> {
     let is_of_system = |path: &Path| {
         let mut all = SYSTEM.iter().chain(&DEVICES).chain(&["/etc"]);
