@@ -20,8 +20,8 @@ const CHANGED_MS: u64 = 4_000;
 
 /// Why a placement is not taken.
 pub(crate) enum PlacementError {
-    /// A newer one is known.
-    Stale(String),
+    /// A newer one is known, and what this one says is hosted.
+    Stale { reason: String, hosted: Vec<Hosted> },
     /// It is invalid.
     Invalid(String),
 }
@@ -43,8 +43,8 @@ enum FetchError {
 pub(crate) struct Intake(pub Arc<Shared>);
 
 impl Intake {
-    /// Takes a peer's placement, and fetches what is new in it.
-    pub fn take(&self, caller: PublicKey, bytes: &[u8]) -> Result<(), PlacementError> {
+    /// Takes a peer's placement, and fetches what is new in it; gives what it says is hosted.
+    pub fn take(&self, caller: PublicKey, bytes: &[u8]) -> Result<Vec<Hosted>, PlacementError> {
         let shared = &self.0;
         let refused = |reason: String| {
             shared.lock().refused += 1;
@@ -59,7 +59,9 @@ impl Intake {
         let (now, source) = (shared.now(), shared.source(caller));
         let placed = shared.lock().catalogue.place(now, &placement, Learned::Push, source);
         let wanted = placed.map_err(|error| match error {
-            PlacementRefused::Stale { .. } => PlacementError::Stale(error.to_string()),
+            PlacementRefused::Stale { .. } => {
+                PlacementError::Stale { reason: error.to_string(), hosted: placement.body.agents.clone() }
+            }
             error => refused(error.to_string()),
         })?;
         if placement.body.health == Health::Leaving {
@@ -68,22 +70,25 @@ impl Intake {
             state.known.left(caller);
         }
         self.fetch_wanted(caller, wanted);
-        Ok(())
+        Ok(placement.body.agents)
     }
 
-    /// Takes an event of a subscription: a placement, or nothing when the last one still holds. False when the event is of
-    /// no use.
-    pub fn handle_event(&self, node: PublicKey, event: &[u8]) -> bool {
+    /// Takes an event of a subscription: a placement, or nothing when the last one still holds. `hosted` is what the last one
+    /// of this subscription says is hosted. False when the event is of no use.
+    pub fn handle_event(&self, node: PublicKey, event: &[u8], hosted: &mut Vec<Hosted>) -> bool {
         if !event.is_empty() {
             match self.take(node, event) {
-                Ok(()) => return true,
+                Ok(taken) => {
+                    *hosted = taken;
+                    return true;
+                }
                 Err(PlacementError::Invalid(_)) => return false,
-                // What was asked for meanwhile is newer.
-                Err(PlacementError::Stale(_)) => {}
+                // What was asked for meanwhile is newer, or comes from another node with the same key.
+                Err(PlacementError::Stale { hosted: said, .. }) => *hosted = said,
             }
         }
         let (now, rank) = (self.0.now(), self.0.rank(node));
-        let renewed = self.0.lock().catalogue.renew(now, node, rank);
+        let renewed = self.0.lock().catalogue.renew(now, node, rank, hosted);
         let holds = renewed.is_some();
         self.fetch_wanted(node, renewed.unwrap_or_default());
         holds

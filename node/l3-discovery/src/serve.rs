@@ -21,12 +21,12 @@ impl Inbound for Server {
         let exchange = PlacementExchange(shared.clone());
         let answer = match request.operation.as_str() {
             "placement" => match Intake(shared.clone()).take(peer, &request.body) {
-                Ok(()) => {
+                Ok(_) => {
                     exchange.on_call(peer);
                     exchange.on_placement_taken(peer);
                     Ok(Vec::new())
                 }
-                Err(PlacementError::Stale(why)) => Err((INVALID_PARAMS, Some(STALE), why)),
+                Err(PlacementError::Stale { reason, .. }) => Err((INVALID_PARAMS, Some(STALE), reason)),
                 Err(PlacementError::Invalid(why)) => Err((INVALID_PARAMS, None, why)),
             },
             "watch" => match exchange.subscribe(peer) {

@@ -180,10 +180,12 @@ impl Catalogue {
         }
     }
 
-    /// What `node` said last still holds, as it says itself; says which of its agents still need evidence. `None` when
-    /// nothing that it said is believed any more.
-    pub fn renew(&mut self, now: Now, node: PublicKey, rank: Rank) -> Option<Vec<Hosted>> {
-        let node = self.nodes.get_mut(&node).filter(|node| node.expires_ms > now.monotonic_ms)?;
+    /// What `node` said last, that it hosts just `hosted`, still holds, as it says itself; says which of its agents still need
+    /// evidence. `None` when nothing that it said is believed any more, and when what is believed is another list: another node
+    /// with the same key said that later, and would not be forgotten although it is gone.
+    pub fn renew(&mut self, now: Now, node: PublicKey, rank: Rank, hosted: &[Hosted]) -> Option<Vec<Hosted>> {
+        let node =
+            self.nodes.get_mut(&node).filter(|node| node.expires_ms > now.monotonic_ms && node.hosted == hosted)?;
         node.learned = Learned::Push;
         node.heard(now);
         if node.source.rank != rank {

@@ -47,6 +47,8 @@ enum Step {
     Place { node: u8, sequence: u64, hosts: [u64; AGENTS], leaving: bool },
     /// Evidence for an agent arrives.
     Admit { node: u8, number: usize, version: u64 },
+    /// A node says that its last placement holds, which announced that; another node with its key may have said otherwise.
+    Renew { node: u8, hosts: [u64; AGENTS] },
     /// Time passes, and silent nodes expire.
     Sweep { after_ms: u64 },
 }
@@ -56,6 +58,7 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         4 => (node.clone(), 0u64..12, prop::array::uniform3(0u64..=2), prop::bool::weighted(0.1))
             .prop_map(|(node, sequence, hosts, leaving)| Step::Place { node, sequence, hosts, leaving }),
+        2 => (node.clone(), prop::array::uniform3(0u64..=2)).prop_map(|(node, hosts)| Step::Renew { node, hosts }),
         4 => (node, 0..AGENTS, 1u64..=2).prop_map(|(node, number, version)| Step::Admit { node, number, version }),
         1 => (0u64..4_000).prop_map(|after_ms| Step::Sweep { after_ms }),
     ]
@@ -139,6 +142,13 @@ impl Model {
                 }
                 self.newest.insert((node, number), version);
                 self.nodes.entry(node).or_default().admitted.insert(number);
+            }
+            Step::Renew { node, hosts } => {
+                let said = placement(node, 0, hosts, false, self.now_ms).body.agents;
+                let renewed = catalogue.renew(now, key(node).public(), Rank::Stranger, &said);
+                let entry = self.nodes.get_mut(&node).filter(|entry| entry.hosts == hosts);
+                prop_assert_eq!(renewed.is_some(), entry.is_some(), "only what was said last is renewed");
+                entry.into_iter().for_each(|entry| entry.expires_ms = self.now_ms + TTL_MS);
             }
             Step::Sweep { after_ms } => {
                 self.now_ms += after_ms;
