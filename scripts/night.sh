@@ -32,6 +32,13 @@ groups() {
 }
 soak() { cargo build --workspace && ALTHING_SOAK_SECS=$soak cargo test --workspace --test alone -- --nocapture soak::; }
 fuzz() { tests/fuzz/run.sh "$each"; }
+# What other people's programs do with nodes, as long as it takes: work and silence of minutes, all generated endings.
+interop() {
+  local built program folder
+  built=$(scripts/test-programs.sh althing-e2e suite) || return
+  IFS=$'\t' read -r _ _ program folder <<<"$built"
+  (cd "$folder" && CARGO_MANIFEST_DIR=$folder CI=true ALTHING_NIGHT=1 "$program" mcp_everything:: proxied_tls:: generated_endings::)
+}
 # The suites of whole nodes, beside two threads that keep the processors busy.
 load() {
   scripts/flaky.sh 1 althing-conformance suite && scripts/flaky.sh 1 althing-registry suite &&
@@ -44,7 +51,7 @@ first_build() {
     RUSTC_WORKSPACE_WRAPPER=$("$place/clone/scripts/compiler.sh") make -C "$place/clone" demo && rm -rf "$place"/{clone,target,cache}
 }
 
-all=(scenarios groups soak fuzz load)
+all=(scenarios groups soak fuzz interop load)
 known="${all[*]} first_build"
 [ $# -gt 0 ] && all=("$@")
 failed=0

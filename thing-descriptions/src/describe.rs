@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::agent_file::{AgentFile, Skill};
-use crate::containment::{CONTAINMENT, ContainmentLevel};
+use crate::containment::{CONTAINMENT, ContainmentClaim};
 use crate::description::Description;
 use crate::tool::{self, ExposedTool};
 use crate::validate::{ALTHING, CONTEXT_1_1, LMOS};
@@ -39,7 +39,7 @@ pub fn describe_here(
     file: &AgentFile,
     agent_urn: &str,
     tools: &[ExposedTool],
-    contained: Option<ContainmentLevel>,
+    contained: Option<ContainmentClaim>,
 ) -> Description {
     let id = uri(agent_urn);
     let capabilities: Vec<Value> = file.skills.iter().map(|skill| capability(skill, &file.version)).collect();
@@ -121,7 +121,7 @@ mod tests {
     fn how_programs_are_contained_is_said_in_words_and_read_again() {
         let file = AgentFile::parse(SMALL).expect("is good");
         assert_eq!(describe(&file, "urn:althing:z6Mk:echo").contained(), None);
-        for contained in crate::ContainmentLevel::ALL {
+        for contained in ContainmentClaim::all() {
             let made = describe_here(&file, "urn:althing:z6Mk:echo", &[], Some(contained));
             assert_eq!(made.contained(), Some(contained));
             assert_eq!(made.value()["althing:containment"], contained.words());

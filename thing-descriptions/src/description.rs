@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-use crate::containment::{CONTAINMENT, ContainmentLevel};
+use crate::containment::{CONTAINMENT, ContainmentClaim};
 use crate::validate::{Report, Strictness, parse};
 
 /// The capabilities that are read from one description; a longer list is cut.
@@ -48,7 +48,7 @@ struct Read {
     version: Option<String>,
     input_modes: Vec<String>,
     output_modes: Vec<String>,
-    contained: Option<ContainmentLevel>,
+    contained: Option<ContainmentClaim>,
     affordances: Vec<String>,
     capabilities: Vec<Capability>,
     warnings: Report,
@@ -147,7 +147,7 @@ impl Description {
             version: value.pointer("/version/instance").and_then(Value::as_str).map(str::to_owned),
             input_modes: strings(value.get("althing:inputModes")),
             output_modes: strings(value.get("althing:outputModes")),
-            contained: value.get(CONTAINMENT).and_then(Value::as_str).and_then(ContainmentLevel::of),
+            contained: value.get(CONTAINMENT).and_then(Value::as_str).and_then(ContainmentClaim::of),
             affordances: affordances.flat_map(Map::keys).cloned().collect(),
             capabilities: capabilities(value),
             warnings,
@@ -205,7 +205,7 @@ impl Description {
 
     /// How the programs of the agent are contained where it runs (`althing:containment`); none where that is unsaid, or said in
     /// other words.
-    pub fn contained(&self) -> Option<ContainmentLevel> {
+    pub fn contained(&self) -> Option<ContainmentClaim> {
         self.read.contained
     }
 

@@ -64,7 +64,7 @@ pub use card::{
     CARD_BYTES_MAX, CardContext, CardError, Interface, NoSignerKey, SIGNATURES_MAX, Signer, SignerKey, VERSION_UNKNOWN,
     card, card_signers, lint_card, sign_card, verify_card, verify_signer,
 };
-pub use containment::ContainmentLevel;
+pub use containment::{ContainmentClaim, ContainmentLevel};
 pub use describe::{describe, describe_here, describe_with};
 pub use description::{CAPABILITIES_MAX, Capability, Description, DescriptionError, identifier};
 pub use heading::Heading;
@@ -74,8 +74,8 @@ pub use jwt::{jwk, kid, sign_jwt};
 pub use reader::FileProblem;
 pub use shared::{SharedFile, SharedFileError, WORKFLOW_TYPE, is_workflow, needs};
 pub use tool::{
-    ExposedTool, SCHEMA_BYTES_MAX, SCHEMA_DEPTH_MAX, SCHEMAS_BYTES_MAX, SuspendedTool, Tool, affordance, check_listed,
-    check_schema, data_schema, hides, thing_model, without_texts,
+    ExposedTool, ListedSchema, SCHEMA_BYTES_MAX, SCHEMA_DEPTH_MAX, SCHEMAS_BYTES_MAX, SuspendedTool, Tool, affordance,
+    check_schema, data_schema, hides, listed_schema, thing_model, without_texts,
 };
 pub use validate::{
     ALTHING, FINDINGS_MAX, Finding, Report, Severity, Strictness, no_duplicates, validate, validate_as,

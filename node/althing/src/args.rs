@@ -406,6 +406,9 @@ pub enum Agent {
         /// What was reserved for it on this node.
         #[arg(long, value_name = "ID")]
         reservation: Option<String>,
+        /// Agree to what its programs may do more than when an agent of that name was removed here, without being asked.
+        #[arg(long)]
+        yes: bool,
     },
     /// List this node's agents.
     List,

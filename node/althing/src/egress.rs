@@ -36,12 +36,12 @@ fn serve_one(
 ) -> Result<BoxFuture<'static, ()>, String> {
     let hosts = Rules::read(rules.hosts.iter().map(String::as_str)).map_err(|error| error.to_string())?;
     let targets = rules.asked.iter().map(target).collect::<Result<Vec<_>, String>>()?;
-    let refusals = asker.refusals.clone();
+    let (refusals, agent) = (asker.refusals.clone(), asker.agent.clone());
     let told = move |event: Event| {
         if let Some(refusal) = refusal(&event) {
             let words = refusals.told(&refusal);
             if refusals.add(refusal) {
-                tracing::warn!(host = event.host, port = event.port, "a program was refused: {words}");
+                tracing::warn!(agent, host = event.host, port = event.port, "a program was refused: {words}");
             }
         }
     };

@@ -13,6 +13,7 @@ mod issuer;
 mod mounted;
 mod paths;
 mod ports;
+mod public;
 mod startup;
 mod telemetry;
 mod tokens;

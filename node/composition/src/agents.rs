@@ -3,7 +3,7 @@
 mod tools;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -23,6 +23,7 @@ use crate::blocking::run_blocking;
 use crate::error::{Kind, NodeError};
 use crate::identity::Identity;
 use crate::owner::Owner;
+use crate::programs::{ProgramChanges, Programs};
 use crate::publish::{self, Stay, StoredAgent};
 use crate::registries::{Revocations, remove_folder};
 
@@ -109,7 +110,10 @@ impl Agents {
     /// should know of them.
     pub(crate) async fn start_stored(&self) -> Result<Vec<String>, NodeError> {
         let mut notes = Vec::new();
-        for added in publish::all(self.store.as_ref())? {
+        let stored = publish::all(self.store.as_ref())?;
+        // No program that is started writes what the node read of another one.
+        stored.iter().for_each(|added| self.host.process.agent_files.set(&added.file.name, &added.sources));
+        for added in stored {
             if added.once {
                 // Whoever ran it is not connected any more.
                 publish::delete(self.store.as_ref(), &added.file.name).await?;
@@ -162,7 +166,38 @@ impl Agents {
         keep: bool,
     ) -> Result<AgentId, NodeError> {
         let stay = if keep { Stay::UntilRemoved } else { Stay::WhileConnected };
-        self.add_as(file, folder, reservation, (stay, None)).await
+        self.add_as(file, folder, reservation, (stay, None, &[])).await
+    }
+
+    /// Adds an agent to stay, of a file that was read from these files (absolute), which no program writes from now on. Where its
+    /// programs reach more than when an agent of that name was removed here, `agreed` is the digest of what was shown.
+    ///
+    /// # Errors
+    /// [`NodeError::Wider`]; see [`NodeError`].
+    pub async fn add_read(
+        &self,
+        file: AgentFile,
+        (folder, sources): (&Path, &[PathBuf]),
+        reservation: Option<&str>,
+        agreed: Option<&str>,
+    ) -> Result<AgentId, NodeError> {
+        let changes = self.changes(&file)?;
+        if changes.wider && agreed != Some(changes.digest.as_str()) {
+            return Err(NodeError::Wider(file.name));
+        }
+        self.add_as(file, folder, reservation, (Stay::UntilRemoved, None, sources)).await
+    }
+
+    /// What the programs of an agent file change since an agent of that name was removed here; nothing where none was.
+    ///
+    /// # Errors
+    /// [`NodeError::AgentExists`], and those of the store.
+    pub fn changes(&self, file: &AgentFile) -> Result<ProgramChanges, NodeError> {
+        if publish::named(self.store.as_ref(), &file.name)?.is_some_and(|added| !added.once) {
+            return Err(NodeError::AgentExists(file.name.clone()));
+        }
+        let before = publish::agreed(self.store.as_ref(), &file.name)?;
+        Ok(before.map(|before| before.changes_to(&Programs::of(file))).unwrap_or_default())
     }
 
     /// Adds an agent whose tools are those that were looked at, if that is known.
@@ -170,7 +205,7 @@ impl Agents {
     /// # Errors
     /// See [`NodeError`].
     pub async fn adopt(&self, file: AgentFile, folder: &Path, pins: Option<Pins>) -> Result<AgentId, NodeError> {
-        self.add_as(file, folder, None, (Stay::UntilRemoved, pins)).await
+        self.add_as(file, folder, None, (Stay::UntilRemoved, pins, &[])).await
     }
 
     /// Adds an agent that a group placed here, by its deployment of that time.
@@ -184,7 +219,7 @@ impl Agents {
         group: &str,
         made_ms: u64,
     ) -> Result<AgentId, NodeError> {
-        self.add_as(file, folder, None, (Stay::Placed(group, made_ms), None)).await
+        self.add_as(file, folder, None, (Stay::Placed(group, made_ms), None, &[])).await
     }
 
     async fn add_as(
@@ -192,7 +227,7 @@ impl Agents {
         file: AgentFile,
         folder: &Path,
         reservation: Option<&str>,
-        (stay, pins): (Stay<'_>, Option<Pins>),
+        (stay, pins, sources): (Stay<'_>, Option<Pins>, &[PathBuf]),
     ) -> Result<AgentId, NodeError> {
         self.identity.check_authority()?;
         // Nothing is promised before the machine was probed.
@@ -209,6 +244,7 @@ impl Agents {
             return Err(NodeError::TooManyAgents(publish::AGENTS_MAX));
         }
         let mut added = self.signed(file, folder, stay)?;
+        added.sources = sources.to_vec();
         if let (Some(id), Some(contract)) = (reservation, &added.file.contract) {
             self.kernel.as_ref().ok_or(LeaseError::Unknown)?.promises.claim(id, &added.file.name, contract)?;
         }
@@ -216,7 +252,7 @@ impl Agents {
         if let Err(failure) = self.start(&added, pins).await {
             self.kernel.as_ref().into_iter().for_each(|kernel| kernel.promises.unclaim(&added.file.name));
             self.stop(&added.file.name).await?;
-            self.host.process.logs.forget(&added.file.name);
+            self.host.process.forget(&added.file.name);
             return Err(failure);
         }
         // From now on it is given these definitions of tools only.
@@ -224,6 +260,7 @@ impl Agents {
         self.exposing.keep_description(&mut added);
         if let Err(failure) = publish::write(self.store.as_ref(), &added).await {
             self.stop(&added.file.name).await?;
+            self.host.process.forget(&added.file.name);
             return Err(failure);
         }
         publish::agent_id(&self.identity.owner(), &added.file)
@@ -240,6 +277,7 @@ impl Agents {
         let _changing = self.changing.lock().await;
         let before = self.stored(&file.name)?;
         let mut after = self.signed(file, folder, Stay::UntilRemoved)?;
+        after.sources.clone_from(&before.sources);
         let name = after.file.name.clone();
         self.stop(&name).await?;
         let mut replaced = self.start(&after, pins).await;
@@ -250,11 +288,13 @@ impl Agents {
         }
         if let Err(failure) = replaced {
             self.stop(&name).await?;
+            self.host.process.keep_only(&before.file);
             if let Err(error) = self.restart(&before).await {
                 self.failed().insert(name, error.to_string());
             }
             return Err(failure);
         }
+        self.host.process.keep_only(&after.file);
         note(self, &name, None);
         publish::agent_id(&self.identity.owner(), &after.file)
     }
@@ -302,6 +342,7 @@ impl Agents {
         self.identity.check_authority()?;
         self.check_standing(added)?;
         let rule = added.rule()?;
+        self.host.process.agent_files.set(&added.file.name, &added.sources);
         let (host, file, folder) = (self.host.clone(), added.file.clone(), added.folder.clone());
         run_blocking(self.kernel.as_ref(), move || host.start_pinned(&file, &folder, pins)).await??;
         self.bindings.seal(&added.file.name).await?;
@@ -351,7 +392,7 @@ impl Agents {
     pub async fn end(&self, name: &str) -> Result<(), NodeError> {
         let _changing = self.changing.lock().await;
         self.stop(name).await?;
-        self.host.process.logs.forget(name);
+        self.host.process.forget(name);
         let known = publish::all(self.store.as_ref())?;
         if known.iter().any(|added| added.file.name == name && added.once) {
             publish::delete(self.store.as_ref(), name).await?;
@@ -376,10 +417,13 @@ impl Agents {
     }
 
     async fn forget(&self, name: &str) -> Result<(), NodeError> {
-        publish::delete(self.store.as_ref(), name).await?;
+        match publish::named(self.store.as_ref(), name)? {
+            Some(added) => publish::remove(self.store.as_ref(), &added).await?,
+            None => publish::delete(self.store.as_ref(), name).await?,
+        }
         note(self, name, None);
         self.stop(name).await?;
-        self.host.process.logs.forget(name);
+        self.host.process.forget(name);
         let installed = self.revocations.set_installed(name, None).await?;
         installed.iter().for_each(|row| remove_folder(&row.folder));
         Ok(())

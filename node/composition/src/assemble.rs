@@ -178,6 +178,7 @@ impl Node {
             lan,
             gateway,
             collector: OnceLock::new(),
+            faces: OnceLock::new(),
             notes: Vec::new(),
             stop: CancellationToken::new(),
             clock,

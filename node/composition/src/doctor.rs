@@ -35,7 +35,15 @@ const GROUP: &str = "start the node in a control group of its own, which it may 
 
 /// What to do where programs could be contained more.
 const CONTAIN: &str = "let this account make user namespaces (a container: --security-opt seccomp=unconfined, or its equal), or \
-                       use a kernel with Landlock (5.13 or later)";
+                       use a kernel with Landlock (5.13 or later; from 6.12 on it leaves nothing open)";
+
+/// What to do where Landlock leaves open what newer kernels close.
+const NEWER: &str = "let this account make user namespaces, or use the Linux that is named: `sandbox: required` in an agent file \
+                     keeps its program from starting where files or the network are open";
+
+/// What to do where a program is not given all that its file names.
+const NARROWER: &str = "name the folders that it needs under `sandbox: read` in place of what holds them, or under `write` what it may \
+                        also change and connect to; have services make their sockets elsewhere";
 
 /// What to do where programs could fill a disk.
 const DISK: &str = "give this account a quota, or the folders that programs may write a disk of their own";
@@ -119,6 +127,8 @@ pub struct NodeStatus {
     pub registries: Vec<RegistryHealth>,
     /// Addresses of the collector of telemetry that take nothing, and why; none where no collector is configured.
     pub collector: Option<Vec<(String, CollectorTrouble)>>,
+    /// What is to be said of how its faces are configured.
+    pub faces: Vec<Finding>,
 }
 
 /// A group that the node belongs to.
@@ -174,6 +184,7 @@ pub fn diagnose(status: &NodeStatus) -> Vec<Finding> {
     groups(status, &mut findings);
     findings.extend(status.registries.iter().map(registries::judge));
     findings.extend(status.collector.iter().flat_map(|troubles| telemetry::judge(troubles)));
+    findings.extend(status.faces.iter().cloned());
     findings
 }
 
@@ -335,8 +346,12 @@ fn contained(status: &NodeStatus, findings: &mut Vec<Finding>) {
                 format!("{what}; it asks any host, and reads what every account may read"),
                 CONTAIN,
             ),
+            (false, Level::Landlock) if !how.gaps.is_empty() => note("L1", what, NEWER),
             (false, Level::Landlock | Level::Namespaces) => fine("L1", what),
         });
+        if let Some(withheld) = how.withheld() {
+            findings.push(note("L1", format!("the program of {program} is not given {withheld}"), NARROWER));
+        }
         if !how.unbounded.is_empty() {
             findings.push(note("L1", format!("nothing bounds of the program of {program} {}", how.unbounded), GROUP));
         }
@@ -500,7 +515,8 @@ pub fn report(findings: &[Finding], dialled_back: &[DialBack]) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use althing_execution::Lacks;
+    use althing_execution::{Enclosed, Lacks};
+    use althing_td::Sandbox;
 
     use super::*;
 
@@ -512,7 +528,8 @@ mod tests {
     fn bare() -> Containment {
         let (why, unbounded) = ("no reason".to_owned(), String::new());
         let (level, account, is_off) = (Level::None, None, false);
-        Containment { level, why, account, is_off, unbounded, lacks: Lacks::default() }
+        let (gaps, withheld) = (Vec::new(), Vec::new());
+        Containment { level, why, gaps, account, is_off, withheld, unbounded, lacks: Lacks::default() }
     }
 
     fn well() -> NodeStatus {
@@ -596,6 +613,21 @@ mod tests {
         }
         let none = NodeStatus { containment: vec![("maps (runtime)".to_owned(), bare())], ..well() };
         assert!(only_fault(&none).remedy.contains("`sandbox: required`"));
+    }
+
+    #[test]
+    fn what_an_older_landlock_leaves_open_is_noted_with_the_kernel_that_closes_it_and_no_fault() {
+        let findings = |landlock| {
+            let (why, bounds, account, withheld) = Default::default();
+            let enclosed = Enclosed { level: Level::Landlock, why, bounds, account, landlock, withheld };
+            let how = Containment::of(&Sandbox::default(), enclosed);
+            diagnose(&NodeStatus { containment: vec![("maps (runtime)".to_owned(), how)], ..well() })
+        };
+        let old = findings(3);
+        assert!(old.iter().all(|finding| finding.fine), "{old:?}");
+        let told = old.iter().find(|finding| finding.what.contains("leaves open: the network (before Linux 6.7)"));
+        assert!(told.expect("it is told").remedy.contains("user namespaces"), "{old:?}");
+        assert!(!findings(6).iter().any(|finding| finding.what.contains("leaves open")), "nothing is open");
     }
 
     #[test]

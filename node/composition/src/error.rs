@@ -51,6 +51,12 @@ pub enum NodeError {
     /// The node has an agent of that name.
     #[error("this node has an agent {0:?} already; remove it first (`althing agent remove {0}`)")]
     AgentExists(String),
+    /// Nobody agreed to what the programs of an agent would reach more than when it was removed.
+    #[error(
+        "a program of {0:?} would reach more than when that agent was last here, and nobody agreed to that: `althing agent add FILE` \
+         shows it and asks, and --yes agrees where nobody can be asked"
+    )]
+    Wider(String),
     /// An agent of that name runs for `althing run`.
     #[error("this node runs an agent {0:?} already: end the `althing run` that started it, or choose another name")]
     AgentRuns(String),
@@ -175,6 +181,7 @@ impl NodeError {
             | NodeError::OwnerRevoked
             | NodeError::Revoked(_)
             | NodeError::NodeWithdrawn
+            | NodeError::Wider(_)
             | NodeError::OfGroup { .. }
             | NodeError::ToolsUnknown(_) => Kind::Refused,
             NodeError::Start(_)

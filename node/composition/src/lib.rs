@@ -31,6 +31,7 @@ mod machine;
 pub mod network_key;
 mod node;
 pub mod owner;
+mod programs;
 pub mod publish;
 mod push;
 mod reach;
@@ -54,6 +55,7 @@ pub use identity::Identity;
 pub use lan::{IntroductionPaths, Introductions, LanPresence};
 pub use node::{FAMILIES, Node};
 pub use owner::{Owner, OwnerError};
+pub use programs::{ProgramChange, ProgramChanges, Programs};
 pub use reach::{FileFolder, reach};
 pub use routing::{
     ChannelNeed, Choice, Embedded, EmbeddingsError, EvalReport, NodeRouter, Resolved, RouteMode, Routed, RouterAgent,

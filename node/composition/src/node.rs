@@ -21,6 +21,7 @@ use crate::agents::{self, Agents};
 use crate::bindings::{BINDINGS, Bindings};
 use crate::collector::Collector;
 use crate::config::NodeConfig;
+use crate::doctor::Finding;
 use crate::error::NodeError;
 use crate::group_agents::{GroupHosting, Placements};
 use crate::identity::Identity;
@@ -28,19 +29,20 @@ use crate::keys::{self, HEARD_KEYS};
 use crate::known_peers::{self, KNOWN_PEERS};
 use crate::lan::LanPresence;
 use crate::owner::Owner;
-use crate::publish::{self, AGENTS};
+use crate::publish::{self, AGENTS, AGREED};
 use crate::registries::{INSTALLED, ORGANISATIONS, RECEIPTS, REGISTRIES, REVOKED, Registries, WORKFLOWS};
 use crate::routing::{ROUTES, Routing, VECTORS};
 use crate::trust::{TRUSTED, TrustedPeers};
 
 /// All that a node's store keeps.
-pub const FAMILIES: [Family; 24] = [
+pub const FAMILIES: [Family; 25] = [
     TASKS,
     TASK_SUMMARIES,
     REMOTE_TASKS,
     PUSH_CONFIGS,
     PUSH_OUTBOX,
     AGENTS,
+    AGREED,
     TRUSTED,
     MEMORY,
     BINDINGS,
@@ -122,6 +124,8 @@ pub struct Node {
     pub gateway: Option<String>,
     /// How the collector of its telemetry answers, where one is configured.
     pub collector: OnceLock<Arc<Collector>>,
+    /// What `doctor` says of how its faces are configured, which this crate does not know.
+    pub faces: OnceLock<Vec<Finding>>,
     /// What the user should know about how the node started.
     pub notes: Vec<String>,
     /// Cancelled when the node stops; faces stop with it.

@@ -7,17 +7,22 @@ use althing_communication::CallerRule;
 use althing_execution::definition::Pins;
 use althing_protocol::object::{self, Grant, Membership};
 use althing_protocol::{AgentId, Authored, IdentityError, OwnerProof, PublicKey, VerifiedAgent};
-use althing_store::{Batch, Durability, Family, Range, Store};
-use althing_td::{AgentFile, Callers, ContainmentLevel, Description, ExposedTool};
+use althing_store::{Batch, Durability, Family, Range, Store, WriteError};
+use althing_td::{AgentFile, Callers, ContainmentClaim, Description, ExposedTool};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
 use crate::error::NodeError;
 use crate::owner::Owner;
+use crate::programs::Programs;
 
 /// Agents that were added to this node, by name.
 pub const AGENTS: Family = Family("althing.agents");
+/// What the programs of agents that were removed might do, by the agents' names: whoever adds one again is asked about more.
+pub const AGREED: Family = Family("althing.agreed-programs");
+/// Removed agents of which that is known.
+const AGREED_MAX: usize = 1_024;
 /// Agents that one node may have.
 pub const AGENTS_MAX: usize = althing_protocol::limits::PLACEMENT_AGENTS_MAX;
 /// Lifetime of grants and memberships. They are renewed at half of it.
@@ -32,6 +37,9 @@ pub struct StoredAgent {
     pub file: AgentFile,
     /// Where relative paths in it start.
     pub folder: PathBuf,
+    /// The files that were read when it was added: its file, and its contract's; absolute. No program writes them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<PathBuf>,
     /// The signed description, base64.
     pub description: String,
     /// The tool definitions that it was bound to when it was added.
@@ -78,7 +86,7 @@ impl StoredAgent {
             Stay::WhileConnected => (true, (None, None)),
             Stay::Placed(group, at_ms) => (false, (Some(group.to_owned()), Some(at_ms))),
         };
-        Ok(StoredAgent { file, folder, description, pins: None, once, group, deployed_ms })
+        Ok(StoredAgent { file, folder, sources: Vec::new(), description, pins: None, once, group, deployed_ms })
     }
 
     /// The same agent with its description signed again.
@@ -97,7 +105,7 @@ impl StoredAgent {
     /// See [`NodeError`].
     pub(crate) fn signed_with(
         self,
-        (tools, contained): (&[ExposedTool], Option<ContainmentLevel>),
+        (tools, contained): (&[ExposedTool], Option<ContainmentClaim>),
         owner: &Owner,
         network: &str,
         now_ms: u64,
@@ -119,7 +127,7 @@ impl StoredAgent {
     }
 
     /// What the description that it has says of how its programs are contained.
-    pub(crate) fn contained(&self, network: &str) -> Option<ContainmentLevel> {
+    pub(crate) fn contained(&self, network: &str) -> Option<ContainmentClaim> {
         let bytes = STANDARD.decode(&self.description).ok()?;
         let described = object::open::<object::Description>(&bytes, network, "").ok()?;
         Description::parse(&described.body.td).ok()?.contained()
@@ -303,6 +311,46 @@ pub async fn signed_now(
     let anew = added.signed_anew(owner, network, now_ms)?;
     write(store, &anew).await?;
     Ok(anew)
+}
+
+/// Deletes an agent that its owner removes, and notes what its programs might do; where there is no room for the note, without it.
+///
+/// # Errors
+/// See [`NodeError`].
+pub(crate) async fn remove(store: &dyn Store, added: &StoredAgent) -> Result<(), NodeError> {
+    let (name, programs) = (added.file.name.as_bytes(), Programs::of(&added.file));
+    let mut batch = Batch::new();
+    batch.delete(AGENTS, name);
+    if programs.is_empty() {
+        batch.delete(AGREED, name);
+    } else {
+        let known = store.keys(AGREED, Range::all(AGREED_MAX))?;
+        // Any other makes room: of that agent it is not known then, and nobody is asked.
+        if known.len() >= AGREED_MAX
+            && !known.iter().any(|key| key == name)
+            && let Some(key) = known.first()
+        {
+            batch.delete(AGREED, key.as_slice());
+        }
+        batch.put(AGREED, name, serde_json::to_vec(&programs)?);
+    }
+    match store.write(batch, Durability::Synced).await {
+        Err(WriteError::Full { .. }) => {
+            tracing::warn!(agent = added.file.name, "no room to note what its programs might do: `agent add` will not compare");
+            delete(store, &added.file.name).await
+        }
+        written => Ok(written?),
+    }
+}
+
+/// What the programs of an agent of that name might do when it was removed; none if none was that had any.
+///
+/// # Errors
+/// See [`NodeError`].
+pub(crate) fn agreed(store: &dyn Store, name: &str) -> Result<Option<Programs>, NodeError> {
+    let row = store.read(AGREED, name.as_bytes())?;
+    // Of what cannot be read, nothing was agreed to.
+    Ok(row.map(|row| serde_json::from_slice(&row).unwrap_or_default()))
 }
 
 /// Deletes an agent.

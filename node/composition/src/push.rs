@@ -46,14 +46,34 @@ impl Post {
         headers.extend(notification.token.map(|token| ("x-a2a-notification-token", token)));
         headers.extend(notification.authorization.map(|credentials| ("authorization", credentials)));
         let posted = self.fetch.post(&url, Given::Stranger, &headers, notification.body, PATIENCE).await;
-        match posted.map_err(|error| PostError::Failed(error.to_string()))? {
-            200..300 => Ok(()),
-            GONE => Err(PostError::Gone),
-            // What may be otherwise in a moment is no refusal.
-            status @ 400..500 if !AGAIN.contains(&status) => Err(PostError::Rejected(status)),
-            status => Err(PostError::Failed(format!("it answered {status}"))),
-        }
+        let (status, leads_to) = posted.map_err(|error| PostError::Failed(error.to_string()))?;
+        judge(status, leads_to.as_ref())
     }
+}
+
+/// What an answer says, and where it leads.
+fn judge(status: u16, leads_to: Option<&Url>) -> Result<(), PostError> {
+    match status {
+        200..300 => Ok(()),
+        GONE => Err(PostError::Gone),
+        // The notification is for whoever was named, also where the other address is of the same origin: what is there knows
+        // nothing of the signature's audience.
+        300..400 => Err(PostError::Moved { status, to: leads_to.map(address) }),
+        // What may be otherwise in a moment is no refusal.
+        400..500 if !AGAIN.contains(&status) => Err(PostError::Rejected(status)),
+        _ => Err(PostError::Failed(format!("it answered {status}"))),
+    }
+}
+
+/// An address for the log: without what may be a secret.
+fn address(url: &Url) -> String {
+    let mut url = url.clone();
+    url.set_query(None);
+    url.set_fragment(None);
+    // Only an address without a host has no place for these.
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    url.into()
 }
 
 /// What the signature says: who sends what to whom, and when.
@@ -86,5 +106,40 @@ impl Postman for Post {
 
     fn post(&self, notification: Notification) -> BoxFuture<'_, Result<(), PostError>> {
         self.send(notification).boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_redirect_is_a_failure_that_names_the_address_to_configure() {
+        let to = Url::parse("https://user:secret@hooks.example.org/new?token=secret#x").expect("an address");
+        for status in [300, 301, 302, 303, 307, 308] {
+            let moved = judge(status, Some(&to)).expect_err("nobody took it");
+            assert_eq!(moved, PostError::Moved { status, to: Some("https://hooks.example.org/new".to_owned()) });
+            assert_eq!(moved.is_final(), matches!(status, 301 | 308), "{status}");
+            let said = moved.to_string();
+            assert!(
+                said.contains(&status.to_string()) && said.contains("`url` to https://hooks.example.org/new"),
+                "{said}"
+            );
+            let nowhere = judge(status, None).expect_err("nobody took it").to_string();
+            assert!(nowhere.contains("does not say where"), "{nowhere}");
+        }
+    }
+
+    #[test]
+    fn what_may_be_taken_later_is_no_refusal() {
+        for status in [200, 202, 204] {
+            assert_eq!(judge(status, None), Ok(()));
+        }
+        assert_eq!(judge(410, None), Err(PostError::Gone));
+        for (status, is_final) in
+            [(400, true), (404, true), (408, false), (425, false), (429, false), (500, false), (503, false)]
+        {
+            assert_eq!(judge(status, None).expect_err("it was not taken").is_final(), is_final, "{status}");
+        }
     }
 }

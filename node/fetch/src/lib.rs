@@ -155,8 +155,8 @@ impl Fetch {
         tokio::time::timeout(limits.time, self.follow(url, given, accept, limits.bytes)).await.unwrap_or_else(late)
     }
 
-    /// Posts a body to `url`; gives the status of the answer, whose body is not read. Redirects are not followed: the body is
-    /// for whoever was named.
+    /// Posts a body to `url`; gives the status of the answer, whose body is not read, and where it leads, if anywhere. Redirects
+    /// are not followed: the body is for whoever was named.
     ///
     /// # Errors
     /// See [`FetchError`].
@@ -167,7 +167,7 @@ impl Fetch {
         headers: &[(&'static str, String)],
         body: Vec<u8>,
         time: Duration,
-    ) -> Result<u16, FetchError> {
+    ) -> Result<(u16, Option<Url>), FetchError> {
         self.check(url, given)?;
         let client = if given == Given::Operator { &self.free } else { &self.guarded };
         let mut request = client.post(url.clone()).timeout(time).body(body);
@@ -177,7 +177,9 @@ impl Fetch {
         let late = |_| Err(FetchError::TooLate(time.as_millis()));
         let sent = async { request.send().await.map_err(why) };
         let response = tokio::time::timeout(time, sent).await.unwrap_or_else(late)?;
-        Ok(response.status().as_u16())
+        let location = response.headers().get(LOCATION).and_then(|location| location.to_str().ok());
+        let leads_to = location.filter(|to| to.len() <= URL_BYTES_MAX).and_then(|to| url.join(to).ok());
+        Ok((response.status().as_u16(), leads_to))
     }
 
     /// [`Fetch::exchange_as`] of nobody in particular.

@@ -1,16 +1,20 @@
 //! How a program is contained, and what it was refused, as people are told.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use althing_keeper::job::Bounds;
-use althing_keeper::{Level, Refusal};
+use althing_keeper::machine::gaps;
+use althing_keeper::{Gap, Level, Refusal};
 use althing_td::{ContainmentLevel, Demand, Sandbox};
 
 use crate::needs::{Advice, Needs};
 
 /// Refusals that are kept of one program; its keeper tells as many.
 const REFUSALS_MAX: usize = 64;
+/// Folders that are named of those that a program is not given.
+const WITHHELD_MAX: usize = 4;
 
 /// How a program is enclosed and bounded.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,6 +27,10 @@ pub struct Enclosed {
     pub bounds: Bounds,
     /// The number of its account, where it has one of its own.
     pub account: Option<u32>,
+    /// The version of Landlock (its ABI) that encloses it, alone or with namespaces; 0: none does.
+    pub landlock: u8,
+    /// Folders that it may read and does not reach: they hold too much to be searched for sockets, or too many of them.
+    pub withheld: Vec<PathBuf>,
 }
 
 /// How a program is contained.
@@ -30,12 +38,18 @@ pub struct Enclosed {
 pub struct Containment {
     /// The level.
     pub level: Level,
-    /// Why it is no higher one; empty where there is none, or its file says so.
+    /// Why it is no higher one, and what the level leaves open on this kernel; empty where there is nothing to say, or its file
+    /// says so.
     pub why: String,
+    /// What an older Landlock leaves open of what Landlock alone is to hold.
+    pub gaps: Vec<Gap>,
     /// The number of its account, where it has one of its own.
     pub account: Option<u32>,
     /// Whether its file turns the sandbox off.
     pub is_off: bool,
+    /// Folders that its file or its arguments name, or what lies in them, which are kept from it since nobody knows which sockets
+    /// are in there, or too many are.
+    pub withheld: Vec<PathBuf>,
     /// What nothing bounds of what it takes of the machine, and why; empty where all is bounded.
     pub unbounded: String,
     /// What it was refused so far.
@@ -72,9 +86,14 @@ impl Containment {
     /// Of a program that runs.
     #[must_use]
     pub fn of(sandbox: &Sandbox, enclosed: Enclosed) -> Containment {
-        let Enclosed { level, why, bounds, account } = enclosed;
+        let Enclosed { level, why, bounds, account, landlock, withheld } = enclosed;
         let (is_off, unbounded) = (sandbox.demand == Demand::None, bounds.missing().unwrap_or_default());
-        Containment { level, why, account, is_off, unbounded, lacks: Lacks::default() }
+        // With namespaces it has files, processes and a network of its own, whatever Landlock knows of.
+        let version = (level == Level::Landlock).then_some(landlock);
+        let gaps = version.map(gaps::gaps).unwrap_or_default();
+        let told = Some(why).filter(|why| !why.is_empty()).into_iter().chain(version.and_then(gaps::told));
+        let why = told.collect::<Vec<_>>().join("; ");
+        Containment { level, why, gaps, account, is_off, withheld, unbounded, lacks: Lacks::default() }
     }
 
     /// The same, with what the program was refused by now, and what it needs by what is on this machine now.
@@ -89,9 +108,25 @@ impl Containment {
         match (self.is_off, self.level) {
             (true, _) | (false, Level::None) => ContainmentLevel::Not,
             (false, Level::Account) => ContainmentLevel::Account,
-            (false, Level::Landlock) => ContainmentLevel::Landlock,
+            (false, Level::Landlock) => match self.gaps.first() {
+                None => ContainmentLevel::Landlock,
+                Some(Gap::Signals) => ContainmentLevel::LandlockV4,
+                Some(Gap::Network) => ContainmentLevel::LandlockV3,
+                Some(Gap::Truncation) => ContainmentLevel::LandlockV1,
+                Some(Gap::Files) => ContainmentLevel::Not,
+            },
             (false, Level::Namespaces) => ContainmentLevel::Wholly,
         }
+    }
+
+    /// What it may read by its file and is not given, on one line, with the reason; none where that is nothing.
+    #[must_use]
+    pub fn withheld(&self) -> Option<String> {
+        let named: Vec<String> = self.withheld.iter().take(WITHHELD_MAX).map(|folder| format!("{folder:?}")).collect();
+        let more = if self.withheld.len() > WITHHELD_MAX { " and more" } else { "" };
+        let why =
+            "too many files to be searched for sockets, or too many sockets: name the folders in it that it needs";
+        (!named.is_empty()).then(|| format!("{}{more} ({why})", named.join(", ")))
     }
 
     /// What it is contained by: what it reaches, not what it takes of the machine.
@@ -203,6 +238,9 @@ impl Refusals {
 impl fmt::Display for Containment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.reach())?;
+        if let Some(withheld) = self.withheld() {
+            write!(f, "; not given: {withheld}")?;
+        }
         match self.unbounded.as_str() {
             "" => Ok(()),
             what => write!(f, "; not bounded: {what}"),
@@ -214,11 +252,13 @@ impl fmt::Display for Containment {
 mod tests {
     use althing_keeper::job::Bound;
     use althing_keeper::{Access, Lack};
+    use althing_td::ContainmentClaim;
 
     use super::*;
 
     fn enclosed() -> Enclosed {
-        Enclosed { level: Level::Namespaces, why: String::new(), bounds: Bounds::default(), account: None }
+        let (why, bounds, withheld) = (String::new(), Bounds::default(), Vec::new());
+        Enclosed { level: Level::Namespaces, why, bounds, account: None, landlock: 7, withheld }
     }
 
     #[test]
@@ -233,6 +273,51 @@ mod tests {
         assert_eq!((count(), contained().lacks.more), (REFUSALS_MAX, false));
         assert!(!refusals.add(of(REFUSALS_MAX)));
         assert_eq!((last().map(|last| last.refusal), contained().lacks.more), (Some(of(REFUSALS_MAX - 1)), true));
+    }
+
+    #[test]
+    fn what_an_older_landlock_leaves_open_is_told_to_people_and_in_the_description() {
+        let of = |level, landlock, why: &str| {
+            Containment::of(&Sandbox::default(), Enclosed { level, landlock, why: why.to_owned(), ..enclosed() })
+        };
+        for version in 0..=7 {
+            let alone = of(Level::Landlock, version, "no namespaces");
+            let described = ContainmentClaim::new(alone.described(), false).words();
+            let (words, closed): (Vec<&str>, Vec<&str>) =
+                alone.gaps.iter().map(|gap| (gap.words(), gap.closed_by())).unzip();
+            for linux in closed {
+                assert!(alone.to_string().contains(&format!("(before Linux {linux})")), "{alone}");
+            }
+            match version {
+                0 => assert_eq!(described, "not contained"),
+                1..=5 => {
+                    let open = format!("which leaves open: {}", words.join(", "));
+                    assert!(described.ends_with(&open), "{described}");
+                }
+                _ => {
+                    assert_eq!(alone.to_string(), "contained (Landlock only: no namespaces)");
+                    assert_eq!(described, "contained by Landlock only");
+                }
+            }
+            let wholly = of(Level::Namespaces, version, "");
+            assert_eq!((wholly.to_string().as_str(), wholly.described()), ("contained", ContainmentLevel::Wholly));
+        }
+        let told = of(Level::Landlock, 3, "").to_string();
+        let expected = "contained (Landlock only: version 3 of Landlock leaves open: the network (before Linux 6.7), signals \
+                        (before Linux 6.12))";
+        assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn a_folder_that_a_program_is_not_given_is_named_with_what_to_do() {
+        let of = |count: usize| {
+            let withheld = (0..count).map(|number| PathBuf::from(format!("/srv/{number}\n"))).collect();
+            Containment::of(&Sandbox::default(), Enclosed { withheld, ..enclosed() }).to_string()
+        };
+        assert_eq!(of(0), "contained");
+        let told = of(1);
+        assert!(told.starts_with("contained; not given: \"/srv/0\\n\" (too many files"), "{told}");
+        assert!(of(WITHHELD_MAX + 1).contains("\"/srv/3\\n\" and more ("), "{}", of(WITHHELD_MAX + 1));
     }
 
     #[test]
@@ -257,7 +342,7 @@ mod tests {
         ];
         for (sandbox, level, why, told) in cases {
             let account = (level == Level::Account).then_some(7);
-            let enclosed = Enclosed { level, why: why.to_owned(), bounds: Bounds::default(), account };
+            let enclosed = Enclosed { level, why: why.to_owned(), account, ..enclosed() };
             let containment = Containment::of(sandbox, enclosed);
             assert_eq!(containment.to_string(), told);
             let is_contained = containment.described() != ContainmentLevel::Not;

@@ -49,7 +49,7 @@ mod tool_server;
 pub mod tools;
 
 pub use agent::{Agent, AgentError, AgentState, Output, Outputs, Turn};
-pub use althing_keeper::{Access, Lack, Level, Refusal};
+pub use althing_keeper::{Access, Gap, Lack, Level, Refusal};
 pub use bound_tools::{BoundTool, BoundTools};
 pub use containment::{Containment, Enclosed, Lacks, Refusals};
 pub use context::{current_lease, current_principals};

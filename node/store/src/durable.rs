@@ -53,6 +53,16 @@ impl Drop for Staged {
     }
 }
 
+/// Writes `bytes` in the place of the file that may be at `path`: readable by its owner only, on disk and complete when it appears.
+/// Missing directories on the way are created with mode 0700.
+///
+/// # Errors
+/// The operating system's; what was at `path` is there still.
+pub fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    create_dirs(parent(path))?;
+    Staged::write(path, bytes)?.replace()
+}
+
 /// The directory that holds `path`.
 pub(crate) fn parent(path: &Path) -> &Path {
     path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))

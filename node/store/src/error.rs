@@ -1,6 +1,6 @@
 //! One enum per operation. Each message says what failed, where, why, and what to do.
 
-use crate::Family;
+use crate::{Cause, Family};
 use std::{io, path::PathBuf};
 
 /// Why a store could not be opened. Nothing in the directory was changed by a refusal.
@@ -81,6 +81,11 @@ pub fn mebibytes(bytes: u64) -> String {
     format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
 }
 
+/// For whom a disk is full: where others have room, for this user.
+fn for_whom(free_bytes: u64, reserve_bytes: u64) -> &'static str {
+    if free_bytes <= reserve_bytes { "" } else { " for this user, by its quota" }
+}
+
 /// The program that holds a store, by its file's name where the operating system tells it.
 fn holder_name(holder: Option<u32>) -> String {
     let Some(pid) = holder else { return "another program".to_owned() };
@@ -150,8 +155,8 @@ pub enum WriteError {
     },
     /// The disk is full. Writes succeed again, without a restart, within about 5 s after space is freed.
     #[error(
-        "the disk of {} is full ({} free, {} are kept in reserve); free space there, writes resume by themselves",
-        .path.display(), mebibytes(*.free_bytes), mebibytes(*.reserve_bytes)
+        "the disk of {} is full{} ({} free, {} are kept in reserve); free space there, writes resume by themselves",
+        .path.display(), for_whom(*.free_bytes, *.reserve_bytes), mebibytes(*.free_bytes), mebibytes(*.reserve_bytes)
     )]
     Full {
         /// The store's directory.
@@ -163,7 +168,7 @@ pub enum WriteError {
     },
     /// The disk failed, or background work met damage: the store takes no writes until it is opened again, which it is by itself
     /// where nothing is damaged.
-    #[error("the store at {} takes no writes: {detail}. Check the disk and the limit of open files; if nothing is damaged, it is opened again by itself", .dir.display())]
+    #[error("the store at {} takes no writes: {detail}. What to do: {}", .dir.display(), Cause::of(.detail).remedy())]
     Stopped {
         /// The store's directory.
         dir: PathBuf,

@@ -14,8 +14,9 @@
 //! - A store written by a newer format is refused before anything touches it.
 //! - Memory, queues and results are bounded; a writer waits when the queue is full.
 //!
-//! This crate must never know what the bytes mean: no type of the protocol, no agent, no task, no clock.
+//! This crate must never know what the bytes mean: no type of the protocol, no agent, no task, no time of day.
 
+mod cause;
 mod config;
 mod durable;
 mod error;
@@ -28,7 +29,9 @@ mod port;
 mod rocks;
 pub mod seal;
 
+pub use cause::Cause;
 pub use config::StoreConfig;
+pub use durable::replace_file;
 pub use error::{OpenError, ReadError, WriteError, mebibytes};
 pub use memory::MemoryStore;
 pub use port::{BATCH_BYTES_MAX, Batch, Durability, Family, LARGE_BATCH_BYTES_MAX, Range, Rows, Snapshot, Store};

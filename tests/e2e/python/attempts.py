@@ -135,6 +135,11 @@ def key():
     return os.path.join(AIMS["data"], "node.key")
 
 
+def beside_key(way):
+    """What lies where the key does, for one way to it: each way is named by itself."""
+    return os.path.join(AIMS["data"], "ways", way)
+
+
 # The node's files, by every way.
 
 for name in ["owner.key", "owner-next.key", "owner-after-next.key", "owner.log"]:
@@ -147,23 +152,23 @@ ATTEMPTS["the secrets' folder"] = lambda: any_of(
 ATTEMPTS["the store"] = lambda: reads(os.path.join(AIMS["data"], "store", "db", "CURRENT"))
 # The way to its own socket leads through it: `run`, in which there is nobody else's.
 ATTEMPTS["the node's data folder"] = lambda: lists(AIMS["data"], but={"run"})
-ATTEMPTS["paths: /proc/self/root"] = lambda: reads("/proc/self/root" + key())
-ATTEMPTS["paths: /proc/self/cwd/.."] = lambda: reads("/proc/self/cwd/" + os.path.relpath(key()))
+ATTEMPTS["paths: /proc/self/root"] = lambda: reads("/proc/self/root" + beside_key("root"))
+ATTEMPTS["paths: /proc/self/cwd/.."] = lambda: reads("/proc/self/cwd/" + os.path.relpath(beside_key("cwd")))
 ATTEMPTS["paths: .. from an open folder"] = lambda: reads(
-    os.path.relpath(key()), dir_fd=os.open(".", os.O_PATH | os.O_DIRECTORY))
+    os.path.relpath(beside_key("folder")), dir_fd=os.open(".", os.O_PATH | os.O_DIRECTORY))
 ATTEMPTS["another agent's folder"] = lambda: reads(os.path.join(AIMS["other"]["folder"], "notes"))
 ATTEMPTS["another agent's folder, to write"] = lambda: appends(os.path.join(AIMS["other"]["folder"], "notes"))
 
 
-def linked(make, name):
+def linked(make, to, name):
     if os.path.lexists(name):
         os.unlink(name)
-    make(key(), name)
+    make(to, name)
     return reads(name)
 
 
-ATTEMPTS["links: one to node.key"] = lambda: linked(os.symlink, "symbolic")
-ATTEMPTS["hard links: one to node.key"] = lambda: linked(os.link, "hard")
+ATTEMPTS["links: one to node.key"] = lambda: linked(os.symlink, beside_key("symbolic"), "symbolic")
+ATTEMPTS["hard links: one to node.key"] = lambda: linked(os.link, key(), "hard")
 
 
 @attempt("a file by its handle")
@@ -324,7 +329,7 @@ def re_executed():
     read, write = os.pipe()
     if os.fork() == 0:
         os.dup2(write, 1)
-        os.execve(memory_file, ["cat", key()], {})
+        os.execve(memory_file, ["cat", beside_key("re-executed")], {})
     os.close(write)
     got = os.read(read, 4096)
     return f"{len(got)} bytes" if got else None

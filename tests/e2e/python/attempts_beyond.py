@@ -91,7 +91,7 @@ def metadata():
 @attempt("the machine's loopback by the node's proxy")
 def by_proxy():
     proxies = {os.environ[it] for it in os.environ if it.upper() in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")}
-    there = f"127.0.0.1:{AIMS['outside']['tcp']}"
+    there = f"127.0.0.1:{AIMS['outside']['proxied']}"
     questions = [f"{what}\r\nHost: {there}\r\n\r\n"
                  for what in (f"CONNECT {there} HTTP/1.1", f"GET http://{there}/ HTTP/1.0")]
 

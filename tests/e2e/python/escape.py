@@ -143,6 +143,7 @@ def outside(folder):
     print(json.dumps({
         "token": token,
         "tcp": at(socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", 0), tells)[1],
+        "proxied": at(socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", 0), tells)[1],
         "udp": at(socket.AF_INET, socket.SOCK_DGRAM, ("127.0.0.1", 0), answers)[1],
         "ipv6": on_ipv6(),
         "abstract": abstract,

@@ -16,21 +16,27 @@ def words(path):
 
 
 def note(path):
-    """Adds a line to a file that is there."""
+    """Adds a line to a file that is there, if that can be."""
     try:
         with open(path, "r+") as file:
             file.seek(0, os.SEEK_END)
             file.write("started\n")
-    except OSError as error:
-        sys.exit(f"it cannot do without {path}: {error.strerror}")
+    except OSError:
+        pass
+
+
+def named(option):
+    """The values of an option."""
+    return [word.split("=", 1)[1] for word in sys.argv[1:] if word.startswith(option + "=")]
 
 
 with open("settings.json") as settings:
     SETTINGS = json.load(settings)
 CACHE = os.path.expanduser(SETTINGS["cache"])
 INDEX = words(os.path.join(CACHE, "index"))
-note(os.path.join(CACHE, "log"))
-PLACES = words(SETTINGS["map"])
+for path in named("--note"):
+    note(path)
+PLACES = words(named("--map")[0])
 
 TOOLS = [{"name": "places", "description": "All places of the map", "inputSchema": {"type": "object"}}]
 plain_mcp.serve("needing", TOOLS, lambda tool, arguments: {"index": INDEX, "places": PLACES})

@@ -48,6 +48,16 @@ pub fn forbids_namespaces() -> bool {
     tried.inspect_err(|why| skip(&format!("namespaces cannot be forbidden: {why}"), remedy::ROOT)).is_ok()
 }
 
+/// Whether this kernel tells keepers of what programs try, so that it is named; if not, the reason is printed.
+pub fn tells_of_calls() -> bool {
+    let actions = std::fs::read_to_string("/proc/sys/kernel/seccomp/actions_avail").unwrap_or_default();
+    let tells = actions.split_whitespace().any(|action| action == "user_notif");
+    if !tells {
+        skip("this kernel does not tell of calls", remedy::KERNEL);
+    }
+    tells
+}
+
 /// The machine's own Python, which every account may execute; none, with the reason printed, where there is none.
 pub fn everybodys_interpreter() -> Option<PathBuf> {
     let found = Path::new("/usr/bin/python3").canonicalize();

@@ -6,7 +6,10 @@
 //! make what their clients expect: a Thing Description with forms and a Thing Model ([`thing_model`]) for consumers of the
 //! Web of Things, a tool with its own schema for those of MCP, a skill for those of A2A.
 
+mod listed;
 mod model;
+mod pattern;
+mod references;
 mod schema;
 mod structure;
 
@@ -16,8 +19,9 @@ use crate::agent_file::SKILLS_MAX;
 use crate::description::{Capability, Description, TOOL};
 use crate::hidden::visible;
 
+pub use listed::{ListedSchema, listed_schema};
 pub use model::{affordance, thing_model};
-pub use schema::{SCHEMA_BYTES_MAX, SCHEMA_DEPTH_MAX, check_listed, check_schema, data_schema, hides};
+pub use schema::{SCHEMA_BYTES_MAX, SCHEMA_DEPTH_MAX, check_schema, data_schema, hides};
 pub use structure::without_texts;
 
 /// All schemas of the tools in one description, bytes of JSON.

@@ -40,21 +40,6 @@ pub fn check_schema(schema: &Value) -> Result<(), String> {
     if hides(schema) { Err("it holds invisible characters".to_owned()) } else { Ok(()) }
 }
 
-/// Whether a schema can be listed beside those of other tools: some clients refuse a whole list with one that does not compile
-/// (JSON Schema 2020-12), or that is not an object's.
-///
-/// # Errors
-/// Why not.
-pub fn check_listed(schema: &Value) -> Result<(), String> {
-    if schema["type"] != "object" {
-        return Err("it is not the schema of an object (`type`)".to_owned());
-    }
-    jsonschema::draft202012::new(schema).map(drop).map_err(|error| {
-        let at = error.instance_path().to_string();
-        if at.is_empty() { "it does not compile".to_owned() } else { format!("it does not compile, at {at}") }
-    })
-}
-
 /// The levels of a value, whose parser bounds them.
 fn depth(value: &Value) -> usize {
     let below = match value {

@@ -1,8 +1,8 @@
 //! Tools in descriptions: whatever their servers write, what is made of them is valid and within bounds.
 
 use althing_td::{
-    AgentFile, Description, ExposedTool, SKILLS_MAX, Strictness, affordance, data_schema, describe_with, thing_model,
-    validate_as,
+    AgentFile, Description, ExposedTool, SKILLS_MAX, Strictness, affordance, data_schema, describe_with, listed_schema,
+    thing_model, validate_as,
 };
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
@@ -180,4 +180,77 @@ fn what_others_write_is_read_within_the_bounds() {
     assert_eq!(made.capabilities().len(), SKILLS_MAX, "as many as an agent may have");
     assert!(made.bytes().len() < 320 << 10, "{}", made.bytes().len());
     assert!(made.tools().iter().all(|tool| tool.input["type"] == "object"));
+}
+
+/// Schemas as some client does not compile them.
+fn odd_schema() -> impl Strategy<Value = Value> {
+    let leaf = prop::sample::select(vec![
+        json!(true),
+        json!(false),
+        json!({}),
+        json!("odd"),
+        json!({ "type": "string", "pattern": "(?i)a" }),
+        json!({ "type": "string", "pattern": "^[ab]" }),
+        json!({ "type": "integer", "minimum": 1, "exclusiveMinimum": true }),
+        json!({ "type": ["string", "null"], "nullable": true, "format": "x-word", "$id": "https://example.org/a" }),
+        json!({ "type": "int", "enum": [] }),
+        json!({ "$ref": "#" }),
+        json!({ "$ref": "#/properties/a" }),
+        json!({ "$ref": "#/$defs/a" }),
+        json!({ "$ref": "#here" }),
+        json!({ "$anchor": "here", "const": "a" }),
+        json!({ "$dynamicRef": "#here", "maxLength": 1 }),
+        json!({ "enum": ["a", 1, null], "minLength": -1 }),
+    ]);
+    let list = |one: BoxedStrategy<Value>| prop::collection::vec(one, 1..3);
+    leaf.prop_recursive(3, 24, 3, move |one| {
+        let one = one.boxed();
+        let two = (one.clone(), one.clone());
+        prop_oneof![
+            list(one.clone()).prop_map(|all| json!({ "oneOf": all })),
+            list(one.clone()).prop_map(|all| json!({ "allOf": all })),
+            list(one.clone()).prop_map(|all| json!({ "items": all, "additionalItems": false })),
+            two.clone().prop_map(|(first, rest)| json!({ "prefixItems": [first], "items": rest })),
+            two.clone()
+                .prop_map(|(a, b)| json!({ "properties": { "a": a, "__proto__": b }, "additionalProperties": false })),
+            two.clone().prop_map(
+                |(a, b)| json!({ "patternProperties": { "(?i)a": a, "^b": b }, "unevaluatedProperties": false })
+            ),
+            two.clone().prop_map(|(a, b)| json!({ "if": a, "then": b, "required": ["a"] })),
+            two.prop_map(|(a, b)| json!({ "not": a, "contains": b, "minContains": 0, "maxContains": 1 })),
+            one.prop_map(|a| json!({ "$defs": { "a": a, "$b": { "type": "null" } } })),
+        ]
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_the_schema_is_what_is_listed_of_it_compiles_and_permits_as_much(
+        a in odd_schema(), b in odd_schema(), def in odd_schema(),
+    ) {
+        let schema = json!({ "type": "object", "properties": { "a": a, "b": b }, "$defs": { "a": def } });
+        let Ok(listed) = listed_schema(&schema) else { return Ok(()) };
+        let again = listed_schema(&listed.schema).expect("it was listed");
+        prop_assert_eq!((&again.schema, again.notes.len()), (&listed.schema, 0));
+        let text = listed.schema.to_string();
+        prop_assert!(!["(?i)", "Anchor", "$anchor", "dynamic", "$id", "nullable", "x-word"].iter().any(|odd| text.contains(odd)));
+        // A validator may follow a circle for ever.
+        let may_be_circular = listed.notes.len() > 7 || listed.notes.iter().any(|note| note.contains("`$ref`"));
+        let listed = jsonschema::draft202012::new(&listed.schema).expect("it compiles");
+        if may_be_circular {
+            return Ok(());
+        }
+        let Ok(written) = jsonschema::draft202012::new(&schema) else { return Ok(()) };
+        for value in [
+            json!({}),
+            json!({ "a": "a", "b": "b" }),
+            json!({ "a": ["a", 1], "b": null }),
+            json!({ "a": { "a": "a", "A": 2, "b": [] }, "b": {} }),
+            json!({ "a": 1, "b": [[], ["a"]] }),
+        ] {
+            prop_assert!(!written.is_valid(&value) || listed.is_valid(&value), "{text} for {value}");
+        }
+    }
 }

@@ -67,6 +67,7 @@ pub fn read(path: &Path) -> Result<AddRequest, InputError> {
     let mut file = AgentFile::parse(&content(path)?).map_err(at(path))?;
     let whole = path.canonicalize().map_err(at(path))?;
     let folder = whole.parent().unwrap_or(Path::new("/")).to_owned();
+    let mut sources = vec![whole.clone()];
     if let Some(contract) = &file.contract_file {
         let path = folder.join(contract);
         // With a role it need not be whole.
@@ -75,6 +76,7 @@ pub fn read(path: &Path) -> Result<AddRequest, InputError> {
         }
         file.requested = Some(read_partial_contract(&path)?);
         check(&file, &whole)?;
+        sources.push(path);
     }
-    Ok(AddRequest { file, folder, reservation: None })
+    Ok(AddRequest { file, folder, sources, reservation: None, agreed: None })
 }

@@ -60,7 +60,7 @@ pub struct Adopt {
     /// [default: as well as this machine can].
     #[arg(long, value_name = "none | required", value_parser = ["none", "required"])]
     pub sandbox: Option<String>,
-    /// Agree to what the program is found to need beyond that: it is started, granted what can be granted of what it was refused, and
+    /// Agree to what the program is found to need beyond that: it is started, granted what is offered of what it was refused, and
     /// started again, eight times at most. What was granted is shown.
     #[arg(long, conflicts_with = "yes")]
     pub grant_needs: bool,

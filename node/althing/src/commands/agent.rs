@@ -8,6 +8,7 @@ use althing_td::AgentFile;
 use serde_json::{Value, json};
 
 use crate::args::{Agent, Run};
+use crate::commands::agreement::agree;
 use crate::commands::panes::exposed;
 use crate::commands::{Out, print_line, rows, table, text, waiting};
 use crate::exit::{Failure, code};
@@ -16,15 +17,25 @@ use crate::paths::Paths;
 /// Adds, lists or removes agents.
 pub async fn run(at: &Paths, agent: &Agent, out: &Out) -> Result<(), Failure> {
     match agent {
-        Agent::Add { file, reservation } => {
-            let request = AddRequest { reservation: reservation.clone(), ..agent_file::read(file)? };
+        Agent::Add { file, reservation, yes } => {
+            let mut request = AddRequest { reservation: reservation.clone(), ..agent_file::read(file)? };
             let (client, escaped) = (at.connect().await?, escape(&request.file.name));
+            let changes = client.post("/adding", &request).await?;
+            let changed = changed(&changes);
+            if changes["wider"] == true {
+                let shown = format!("{} would reach more than when it was last here\n{changed}", request.file.name);
+                request.agreed = Some(agree(&changes, &shown, *yes, "add", out)?);
+            }
             let look = async || waiting::of_call(&client, &escaped, false).await;
-            let added = waiting::telling(client.post("/agents", &request), look, out).await?;
+            let mut added = waiting::telling(client.post("/agents", &request), look, out).await?;
+            if !changed.is_empty() {
+                added["changes"] = changes["changes"].clone();
+            }
             out.show(&added, |added| {
                 let promise = promised(&added["status"]);
+                let changed = if changed.is_empty() { String::new() } else { format!("{changed}\n") };
                 format!(
-                    "{}\n{promise}{}its card: {}",
+                    "{}\n{changed}{promise}{}its card: {}",
                     standing(&text(added, "name"), added),
                     exposed(&added["status"]),
                     text(added, "card")
@@ -62,6 +73,16 @@ pub async fn run(at: &Paths, agent: &Agent, out: &Out) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// What of its programs changed since an agent was last here, a line or more for each; empty if that is nothing.
+fn changed(changes: &Value) -> String {
+    let line = |change: &Value| {
+        let or_none = |key: &str| Some(text(change, key)).filter(|it| !it.is_empty()).unwrap_or("none".to_owned());
+        let mark = if change["wider"] == true { "wider    " } else { "changed  " };
+        format!("{mark}{}\n  was  {}\n  is   {}", text(change, "what"), or_none("old"), or_none("new"))
+    };
+    rows(changes, "changes").iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
 /// How an agent stands that was added, by its name, perhaps with its version: it runs only where its program, or its server,
@@ -152,7 +173,8 @@ fn module(run: &Run) -> Result<AddRequest, Failure> {
     file.contract = run.contract.as_deref().map(agent_file::read_contract).transpose()?;
     file.requested = run.contract.as_deref().map(agent_file::read_partial_contract).transpose()?;
     agent_file::check(&file, &path)?;
-    Ok(AddRequest { file, folder: path.parent().unwrap_or(Path::new("/")).to_owned(), reservation: None })
+    let folder = path.parent().unwrap_or(Path::new("/")).to_owned();
+    Ok(AddRequest { file, folder, sources: Vec::new(), reservation: None, agreed: None })
 }
 
 /// Escapes a path segment.

@@ -142,7 +142,8 @@ fn sandbox(needs: &Value) -> Option<Sandbox> {
 
 /// What a program was refused and needs, a line for each; empty if that is nothing.
 pub fn shown(answer: &Value) -> String {
-    let needs = &answer["needs"];
+    // Where nothing is offered it stands beside.
+    let needs = answer.get("needs").unwrap_or(answer);
     let mut lines = Vec::new();
     if let Some(why) = answer["unanswered"].as_str() {
         lines.push(format!("answers  no: {why}"));
@@ -164,7 +165,12 @@ pub fn shown(answer: &Value) -> String {
 pub fn noted(adopted: &Value) -> String {
     let granted = rows(adopted, "granted").iter().filter_map(Value::as_str);
     let granted: String = granted.map(|block| format!("\ngranted  {block}")).collect();
-    let Some(sandbox) = adopted.get("needs").and_then(sandbox) else { return granted };
+    let Some(sandbox) = adopted.get("needs").and_then(sandbox) else {
+        return match shown(adopted) {
+            refused if refused.is_empty() => granted,
+            refused => format!("{granted}\n{refused}\nit answers without"),
+        };
+    };
     let (options, name) = (options(&sandbox), text(&adopted["file"], "name"));
     let how = if adopted.get("added").is_some() {
         format!("it answers without; `althing adopt --accept {name}{options}` grants it")

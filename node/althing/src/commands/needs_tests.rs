@@ -109,4 +109,6 @@ fn what_an_adopted_program_lacks_is_noted_with_how_it_is_granted() {
     assert!(noted(&adopted).ends_with("`althing adopt --accept box --read /srv/a` grants it"), "{}", noted(&adopted));
     assert_eq!(noted(&json!({ "granted": ["sandbox: { read: [/a] }"] })), "\ngranted  sandbox: { read: [/a] }");
     assert_eq!(noted(&json!({})), "");
+    let told = noted(&json!({ "refused": ["write /srv/a (not offered)"], "moreRefused": true }));
+    assert_eq!(told, "\nrefused  write /srv/a (not offered)\nrefused  more\nit answers without");
 }

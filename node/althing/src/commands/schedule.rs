@@ -75,10 +75,21 @@ fn health(one: &Value) -> String {
         _ if one["lastRun"].is_null() => "none yet".to_owned(),
         _ => "good".to_owned(),
     };
-    match one["skipped"].as_u64() {
+    let health = match one["skipped"].as_u64() {
         Some(count) if count > 0 => format!("{health}; {count} skipped"),
         _ => health,
+    };
+    match waits(one) {
+        Some(waits) => format!("{health}; {waits}"),
+        None => health,
     }
+}
+
+/// Which run of a schedule waits for somebody's approval, if one does.
+fn waits(one: &Value) -> Option<String> {
+    let asking = one.get("asking").filter(|asking| asking.is_object())?;
+    let (number, step) = (text(asking, "number"), text(asking, "step"));
+    Some(format!("run {number} of {} waits for approval of step {step:?}", time(&asking["startedMs"])))
 }
 
 fn shown(one: &Value) -> String {
@@ -103,6 +114,10 @@ fn shown(one: &Value) -> String {
     if !one["lastSkippedMs"].is_null() {
         let (count, last) = (text(one, "skipped"), time(&one["lastSkippedMs"]));
         lines.push(format!("skipped   {count}, the last one {last}: a run had not ended"));
+    }
+    if let Some(waits) = waits(one) {
+        let run = text(&one["asking"], "run");
+        lines.push(format!("waits     {waits}: `althing workflow approve GROUP {run}`, or `--reject`, ends that"));
     }
     lines.join("\n")
 }
@@ -135,6 +150,20 @@ mod tests {
         assert!(lines[1].ends_with("none yet") && lines[2].ends_with("good"), "{shown}");
     }
 
+    /// Else it looks as if it ran for ever.
+    #[test]
+    fn a_run_that_waits_for_a_person_is_named_with_what_ends_that() {
+        let asking = json!({ "run": "0a1b", "number": 12, "step": "publish", "startedMs": 1_774_742_400_000_u64 });
+        let list = json!({ "schedules": [{
+            "schedule": "s", "cron": "* * * * *", "zone": "UTC", "lastRun": "0a1b", "overlap": "skip", "skipped": 3,
+            "lastSkippedMs": 1_774_742_460_000_u64, "asking": asking,
+        }] });
+        let waits = "run 12 of 2026-03-29T00:00:00Z waits for approval of step \"publish\"";
+        assert!(listed(&list).contains(&format!("good; 3 skipped; {waits}")), "{}", listed(&list));
+        let shown = shown(one(&list, "s").expect("it is there"));
+        assert!(shown.contains(waits) && shown.contains("workflow approve GROUP 0a1b"), "{shown}");
+    }
+
     #[test]
     fn times_that_were_passed_over_are_counted() {
         let list = json!({ "schedules": [{
@@ -145,6 +174,7 @@ mod tests {
         let shown = shown(one(&list, "s").expect("it is there"));
         assert!(shown.contains("skipped   3, the last one 2026-03-29T00:00:00Z"), "{shown}");
         assert!(shown.contains("overlap   skip: "), "{shown}");
+        assert!(!shown.contains("waits"), "{shown}");
         let unknown = one(&list, "t").expect_err("it is not there");
         assert_eq!(unknown.code, code::NOT_FOUND);
     }

@@ -8,7 +8,7 @@ use super::*;
 pub struct Sandbox {
     /// Private nets that hosts of agent files may lead into, each as `192.168.7.0/24`.
     pub nets: Vec<String>,
-    /// The first number of an account, and how many: each agent's programs get one where nothing else contains them.
+    /// The first number of an account, and how many: each program gets one where nothing else contains it.
     pub accounts: Vec<u32>,
 }
 

@@ -36,8 +36,8 @@ async fn run(shared: &Shared, task: &str, config: &str) {
         match sent {
             Ok(()) => failures = 0,
             // The same would be answered again; what happens next may be taken.
-            Err(PostError::Rejected(status)) => {
-                tracing::warn!(task, config, status, "a push notification is given up: its receiver refuses it");
+            Err(error) if error.is_final() => {
+                tracing::warn!(task, config, %error, "a push notification is given up: its receiver does not take it");
                 failures = 0;
             }
             Err(PostError::Gone) => {
@@ -54,6 +54,9 @@ async fn run(shared: &Shared, task: &str, config: &str) {
             Err(error) => {
                 let age = (delivery.now_ms)().saturating_sub(next.entry.made_ms);
                 if age < GIVEN_UP_AFTER_MS {
+                    if failures == 0 && matches!(error, PostError::Moved { .. }) {
+                        tracing::warn!(task, config, %error, "a push notification was not taken; it is sent again later");
+                    }
                     tracing::debug!(task, config, failures, %error, "a push notification is sent again later");
                     tokio::time::sleep(wait(failures, next.entry.seq)).await;
                     failures += 1;
@@ -192,6 +195,14 @@ mod tests {
     async fn an_event_that_is_refused_is_given_up_and_the_next_is_told() {
         let all = told(vec![PostError::Rejected(400)], 2).await;
         assert!(all[0].contains("WORKING") && all[1].contains("COMPLETED"), "{all:?}");
+        for status in [301, 308] {
+            let all = told(vec![PostError::Moved { status, to: None }], 2).await;
+            assert!(all[0].contains("WORKING") && all[1].contains("COMPLETED"), "{status}: {all:?}");
+        }
+        for status in [302, 303, 307] {
+            let all = told(vec![PostError::Moved { status, to: None }], 3).await;
+            assert!(all[0] == all[1] && all[2].contains("COMPLETED"), "{status}: for now only: {all:?}");
+        }
         let all = told(vec![PostError::Failed("it answered 503".to_owned())], 3).await;
         assert!(all[0] == all[1] && all[1].contains("WORKING") && all[2].contains("COMPLETED"), "{all:?}");
     }

@@ -31,12 +31,36 @@ pub enum PostError {
     /// The receiver refuses this notification, and will again (HTTP 4xx).
     #[error("its receiver answered {0}")]
     Rejected(u16),
+    /// The receiver is elsewhere (HTTP 3xx), where nobody said that notifications may go.
+    #[error("its receiver answered {status}, and redirects are not followed: {}", where_to(.to.as_deref()))]
+    Moved {
+        /// The status.
+        status: u16,
+        /// The address to configure, if it says one: without a query, which may hold a secret.
+        to: Option<String>,
+    },
     /// The receiver does not exist any more (HTTP 410).
     #[error("the receiver says that it is gone")]
     Gone,
     /// It was not taken; a later attempt may succeed.
     #[error("it was not taken: {0}")]
     Failed(String),
+}
+
+/// What to do about a redirect.
+fn where_to(address: Option<&str>) -> String {
+    match address {
+        Some(address) => format!("set the configuration's `url` to {address}"),
+        None => "it does not say where to".to_owned(),
+    }
+}
+
+impl PostError {
+    /// Whether the same would be answered again: the receiver refuses the notification, or moved for good.
+    #[must_use]
+    pub fn is_final(&self) -> bool {
+        matches!(self, PostError::Rejected(_) | PostError::Moved { status: 301 | 308, .. })
+    }
 }
 
 /// Sends notifications.

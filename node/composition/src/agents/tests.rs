@@ -10,7 +10,7 @@ use althing_execution::{Builtins, Host};
 use althing_protocol::SecretKey;
 use althing_simnet::{LinkConfig, SimNet};
 use althing_store::MemoryStore;
-use althing_td::ContainmentLevel;
+use althing_td::{ContainmentClaim, ContainmentLevel};
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::sync::watch;
@@ -161,12 +161,13 @@ async fn a_description_says_how_the_program_of_its_agent_is_contained_here() {
     let kept = |name: &str| known(&node, name).expect("it is kept");
     for (name, on_port) in [("enclosed", false), ("bare", true)] {
         node.agents.add(program(name, on_port), folder.path(), None, true).await.expect("it is added");
-        let ran = node.agents.status(name).expect("it runs").containment["runtime"].described();
+        let least = node.agents.status(name).expect("it runs").containment["runtime"].described();
+        let ran = ContainmentClaim::new(least, false);
         assert_eq!(kept(name).contained(&network), Some(ran), "{name}");
         let id = publish::agent_id(&node.owner(), &kept(name).file).expect("an id");
         let published = node.discovery.describe(&id).expect("it is published").description.contained();
         assert_eq!(published, Some(ran), "{name}");
-        assert!(!on_port || ran == ContainmentLevel::Not, "its file turns the sandbox off");
+        assert!(!on_port || least == ContainmentLevel::Not, "its file turns the sandbox off");
     }
     let before = kept("enclosed");
     node.agents.end_all("the node starts again").await.expect("they end");
@@ -174,8 +175,9 @@ async fn a_description_says_how_the_program_of_its_agent_is_contained_here() {
     assert_eq!(kept("enclosed").description, before.description, "it says the same, and is not signed again");
     // The machine could do something else when it was signed.
     let said = before.contained(&network);
-    let other =
-        if said == Some(ContainmentLevel::Account) { ContainmentLevel::Landlock } else { ContainmentLevel::Account };
+    let is_account = said.is_some_and(|said| said.least() == ContainmentLevel::Account);
+    let other = if is_account { ContainmentLevel::Landlock } else { ContainmentLevel::Account };
+    let other = ContainmentClaim::new(other, false);
     let other = before.signed_with((&[], Some(other)), &node.owner(), &network, NOW_MS).expect("it is signed");
     publish::write(node.store.as_ref(), &other).await.expect("written");
     node.agents.end_all("the node starts again").await.expect("they end");
@@ -203,6 +205,36 @@ async fn an_agent_whose_tools_were_not_kept_is_not_given_those_of_now() {
     assert!(node.agents.status("helper").is_none(), "it does not run");
     let why = node.agents.failed()["helper"].clone();
     assert!(why.contains("`althing agent remove helper` and `althing agent add FILE`"), "{why}");
+    node.shut_down().await;
+}
+
+/// A program may have written its own file anew before its owner adds it again.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_adds_an_agent_again_agrees_to_what_its_programs_reach_more() {
+    let folder = TempDir::new().expect("a folder");
+    let (node, _owner) = started(folder.path()).await;
+    let (narrow, wide) = (program("guide", false), program("guide", true));
+    let sources = [folder.path().join("guide.yaml")];
+    let add = async |file: &AgentFile, agreed: Option<&str>| {
+        node.agents.add_read(file.clone(), (folder.path(), sources.as_slice()), None, agreed).await
+    };
+    assert!(!node.agents.changes(&wide).expect("readable").wider, "none was here");
+    add(&narrow, None).await.expect("it is added");
+    assert_eq!(known(&node, "guide").map(|added| added.sources), Some(sources.to_vec()));
+    assert!(matches!(node.agents.changes(&wide), Err(NodeError::AgentExists(_))));
+    node.agents.remove("guide").await.expect("it is removed");
+
+    let shown = node.agents.changes(&wide).expect("readable");
+    assert!(shown.wider && shown.changes[0].what.starts_with("runtime: "), "{shown:?}");
+    for agreed in [None, Some("another")] {
+        assert!(matches!(add(&wide, agreed).await, Err(NodeError::Wider(name)) if name == "guide"));
+    }
+    assert!(known(&node, "guide").is_none(), "nothing is added");
+    add(&wide, Some(&shown.digest)).await.expect("somebody agreed");
+    node.agents.remove("guide").await.expect("it is removed");
+    assert!(node.agents.changes(&wide).expect("readable").changes.is_empty(), "that was agreed to");
+    assert!(!node.agents.changes(&narrow).expect("readable").wider);
+    add(&narrow, None).await.expect("less needs nobody");
     node.shut_down().await;
 }
 

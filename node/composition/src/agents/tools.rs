@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use althing_execution::{BoundTool, Containment, containment_of};
 use althing_td::{
-    AgentFile, ContainmentLevel, DESCRIPTION_CHARS_MAX, Demand, ExposedTool, RuntimeSpec, TITLE_CHARS_MAX,
-    ToolServerSpec,
+    AgentFile, ContainmentClaim, ContainmentLevel, DESCRIPTION_CHARS_MAX, Demand, ExposedTool, RuntimeSpec,
+    TITLE_CHARS_MAX, ToolServerSpec,
 };
 use serde_json::Value;
 use tokio::sync::Notify;
@@ -37,7 +37,7 @@ pub(super) struct Exposing {
 struct Signed {
     file: AgentFile,
     tools: Vec<ExposedTool>,
-    contained: Option<ContainmentLevel>,
+    contained: Option<ContainmentClaim>,
     /// The description, as it is stored.
     description: String,
 }
@@ -66,7 +66,8 @@ impl Exposing {
 
     /// Whether what may change at any moment is said of an agent, or is not known yet.
     fn is_pending(&self) -> bool {
-        self.lock().values().any(|signed| !signed.tools.is_empty() || signed.contained.is_none())
+        let is_open = |signed: &Signed| signed.contained.is_none_or(ContainmentClaim::is_partial);
+        self.lock().values().any(|signed| !signed.tools.is_empty() || is_open(signed))
     }
 
     /// Gives an agent the description that was signed when it was started; whether that is another one. One that exposes no tools
@@ -79,11 +80,13 @@ impl Exposing {
     }
 }
 
-/// What the description of an agent says of its programs, of which those are known that ran; none where none did, or there is none.
-pub(crate) fn contained(file: &AgentFile, known: &BTreeMap<String, Containment>) -> Option<ContainmentLevel> {
+/// What the description of an agent says of its programs, of which those are known that ran: the least of these, and whether
+/// there are others. None where none ran, or there is none.
+pub(crate) fn contained(file: &AgentFile, known: &BTreeMap<String, Containment>) -> Option<ContainmentClaim> {
+    let is_partial = programs(file).any(|(name, _)| !known.contains_key(&name));
     let known = known.values().map(Containment::described);
     let off = demands(file).any(|demand| demand == Demand::None).then_some(ContainmentLevel::Not);
-    known.chain(off).min()
+    known.chain(off).min().map(|least| ContainmentClaim::new(least, is_partial))
 }
 
 /// Whether an agent has programs.
@@ -93,9 +96,17 @@ fn has_programs(file: &AgentFile) -> bool {
 
 /// What the programs of an agent ask of their sandboxes.
 pub(crate) fn demands(file: &AgentFile) -> impl Iterator<Item = Demand> + '_ {
-    let own = if let RuntimeSpec::Process { sandbox, .. } = &file.runtime { Some(sandbox.demand) } else { None };
-    let tools = file.tools.values().filter_map(|server| match server {
-        ToolServerSpec::Command { sandbox, .. } => Some(sandbox.demand),
+    programs(file).map(|(_, demand)| demand)
+}
+
+/// The programs of an agent by the names that their containment is known by, with what they ask of their sandboxes.
+fn programs(file: &AgentFile) -> impl Iterator<Item = (String, Demand)> + '_ {
+    let own = match &file.runtime {
+        RuntimeSpec::Process { sandbox, .. } => Some(("runtime".to_owned(), sandbox.demand)),
+        _ => None,
+    };
+    let tools = file.tools.iter().filter_map(|(name, server)| match server {
+        ToolServerSpec::Command { sandbox, .. } => Some((format!("tools.{name}"), sandbox.demand)),
         _ => None,
     });
     own.into_iter().chain(tools)
@@ -247,8 +258,8 @@ mod tests {
 
     fn ran(level: Level, is_off: bool) -> Containment {
         let sandbox = Sandbox { demand: if is_off { Demand::None } else { Demand::Best }, ..Sandbox::default() };
-        let (why, bounds, account) = Default::default();
-        Containment::of(&sandbox, Enclosed { level, why, bounds, account })
+        let (why, bounds, account, withheld) = Default::default();
+        Containment::of(&sandbox, Enclosed { level, why, bounds, account, landlock: 7, withheld })
     }
 
     #[test]
@@ -258,19 +269,31 @@ mod tests {
         };
         let mut two = file(&["a", "b"], "tools");
         assert_eq!(contained(&two, &known(&[])), None, "nothing ran yet");
-        assert_eq!(contained(&two, &known(&[("tools.a", Level::Namespaces)])), Some(ContainmentLevel::Wholly));
+        let whole = |least| Some(ContainmentClaim::new(least, false));
+        let one = contained(&two, &known(&[("tools.a", Level::Namespaces)])).expect("one ran");
+        assert_eq!(one, ContainmentClaim::new(ContainmentLevel::Wholly, true));
+        assert_eq!(one.words(), "not yet known for some; the others contained");
         let both = known(&[("tools.a", Level::Namespaces), ("tools.b", Level::Account)]);
-        assert_eq!(contained(&two, &both), Some(ContainmentLevel::Account));
+        assert_eq!(contained(&two, &both), whole(ContainmentLevel::Account));
         let none = known(&[("tools.a", Level::Landlock), ("tools.b", Level::None)]);
-        assert_eq!(contained(&two, &none), Some(ContainmentLevel::Not));
+        assert_eq!(contained(&two, &none), whole(ContainmentLevel::Not));
+        let bare = known(&[("tools.a", Level::None)]);
+        assert_eq!(contained(&two, &bare), whole(ContainmentLevel::Not), "whatever the other is, it is not less");
+        // As often as that is looked at, it is followed: the other may run at any moment.
+        let exposing = Exposing::default();
+        let signed = |contained| Signed { file: two.clone(), tools: Vec::new(), contained, description: String::new() };
+        for (claim, is_pending) in [(None, true), (Some(one), true), (whole(ContainmentLevel::Wholly), false)] {
+            exposing.lock().insert("files".to_owned(), signed(claim));
+            assert_eq!(exposing.is_pending(), is_pending, "{claim:?}");
+        }
         let Some(ToolServerSpec::Command { sandbox, .. }) = two.tools.get_mut("b") else { panic!("a program") };
         sandbox.demand = Demand::None;
-        assert_eq!(contained(&two, &known(&[])), Some(ContainmentLevel::Not), "its file says so");
+        assert_eq!(contained(&two, &known(&[])), whole(ContainmentLevel::Not), "its file says so");
         let mut alone = file(&["a"], "echo");
         alone.tools.clear();
         assert!(!has_programs(&alone));
         let off = BTreeMap::from([("tools.a".to_owned(), ran(Level::Namespaces, true))]);
-        assert_eq!(contained(&file(&["a"], "tools"), &off), Some(ContainmentLevel::Not));
+        assert_eq!(contained(&file(&["a"], "tools"), &off), whole(ContainmentLevel::Not));
     }
 
     #[test]

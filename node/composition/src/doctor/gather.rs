@@ -204,6 +204,7 @@ async fn gather(node: &Node, dialled_back: Vec<DialBack>) -> NodeStatus {
         registries: node.registries.examine().await,
         unread: node.discovery.reading_things().1,
         collector: node.collector.get().map(|collector| collector.troubles()),
+        faces: node.faces.get().cloned().unwrap_or_default(),
     }
 }
 

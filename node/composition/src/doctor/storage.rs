@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use althing_store::{Batch, Durability, StoreConfig, WriteError, free_bytes, mebibytes};
+use althing_store::{Batch, Cause, Durability, StoreConfig, WriteError, free_bytes, mebibytes};
 
 use super::{Finding, fine, note, wrong};
 use crate::node::Node;
@@ -14,7 +14,7 @@ pub struct Storage {
     /// Why the data directory cannot be written, if so.
     pub unwritable: Option<String>,
     /// Why the store takes no writes, if so.
-    pub stopped: Option<String>,
+    pub stopped: Option<(String, Cause)>,
     /// Bytes free on the disk, and those below which nothing is taken; none where the data are in memory.
     pub free: Option<(u64, u64)>,
     /// The mode of the data directory, if others than this user may write there.
@@ -39,8 +39,11 @@ impl Storage {
     pub async fn look(node: &Node) -> Storage {
         // Nothing is written, and yet refused where the store takes no writes.
         let stopped = match node.store.write(Batch::new(), Durability::Synced).await {
-            Err(WriteError::Full { .. }) | Ok(()) => None,
-            Err(error) => Some(error.to_string()),
+            Ok(()) => None,
+            Err(WriteError::Full { free_bytes, reserve_bytes, .. }) => (free_bytes > reserve_bytes)
+                .then(|| ("the disk has room, but this user has none of it left".to_owned(), Cause::Quota)),
+            Err(WriteError::Stopped { detail, .. }) => Some((detail.clone(), Cause::of(&detail))),
+            Err(error) => Some((error.to_string(), Cause::Other)),
         };
         let data = node.data();
         let free = data.and_then(|data| free_bytes(data).ok());
@@ -83,12 +86,11 @@ pub(super) fn judge(storage: &Storage, agents: usize, findings: &mut Vec<Finding
             "free space on that disk, or give this user access to the directory; until then no task is accepted",
         ));
     }
-    if let Some(why) = &storage.stopped {
+    if let Some((why, cause)) = &storage.stopped {
         findings.push(wrong(
             "L1",
             format!("the store takes no writes: {why}"),
-            "until then no task is accepted; if this stays, end programs that hold many files open, raise the limit \
-             (`ulimit -n`, LimitNOFILE= in a unit), or restart the node",
+            format!("no task is accepted until then: {}", cause.remedy()),
         ));
     }
     let Some((free, reserve)) = storage.free else {
@@ -157,12 +159,19 @@ mod tests {
 
     #[test]
     fn a_store_that_takes_no_writes_is_wrong() {
-        let storage = Storage {
-            stopped: Some("too many files".to_owned()),
-            free: Some((u64::MAX, RESERVE)),
-            ..Storage::default()
-        };
-        let all = judged(&storage);
-        assert!(all.len() == 1 && !all[0].0 && all[0].1.contains("too many files"), "{all:?}");
+        for (why, cause, remedy) in [
+            ("Too many open files", Cause::Descriptors, "ulimit -n"),
+            ("Read-only file system", Cause::ReadOnly, "mount it"),
+            ("Input/output error", Cause::Device, "dmesg"),
+            ("none left", Cause::Quota, "quota"),
+            ("Permission denied", Cause::Access, "give this user"),
+            ("Corruption", Cause::Damage, "put back a copy"),
+            ("odd", Cause::Other, "check the disk"),
+        ] {
+            let stopped = Some((why.to_owned(), cause));
+            let all = judged(&Storage { stopped, free: Some((u64::MAX, RESERVE)), ..Storage::default() });
+            assert!(all.len() == 1 && !all[0].0 && all[0].1.contains(why), "{all:?}");
+            assert!(all[0].2.contains(remedy), "{all:?}");
+        }
     }
 }

@@ -1,10 +1,10 @@
-//! What clients of MCP see of tools, where that is not as their servers wrote it: names that were cut, and schemas that would
-//! make clients refuse the whole list.
+//! What clients of MCP see of tools, where that is not as their servers wrote it: names that were cut, and schemas with
+//! which clients would refuse the whole list.
 
 use althing_calls::Candidate;
 use althing_calls::machine::tool_name::{NAME_MAX, plain};
 use althing_discovery::Discovery;
-use althing_td::check_listed;
+use althing_td::listed_schema;
 use serde_json::Value;
 
 use super::{Finding, note};
@@ -37,7 +37,12 @@ pub fn tool_notes(known: &Candidate) -> Vec<String> {
     });
     let schemas = known.description.tools().into_iter().flat_map(|tool| {
         let why = |what: &str, shown: &str, schema: &Value| {
-            check_listed(schema).err().map(|why| format!("the {what} of {:?} is listed as {shown}: {why}", tool.id))
+            let what = format!("the {what} of {:?} is listed", tool.id);
+            match listed_schema(schema) {
+                Ok(listed) if listed.notes.is_empty() => None,
+                Ok(listed) => Some(format!("{what} {}", listed.notes.join(", "))),
+                Err(why) => Some(format!("{what} as {shown}: {why}")),
+            }
         };
         let input = why("input schema", "any object's", &tool.input);
         let output = tool.output.as_ref().and_then(|schema| why("output schema", "none", schema));

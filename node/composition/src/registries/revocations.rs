@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, RwLock};
 
+use althing_execution::process::remove_all;
 use althing_protocol::AgentId;
 use althing_protocol::registry::Version;
 use althing_store::{Batch, Durability, Family, Store};
@@ -160,7 +161,8 @@ fn why(known: &Known, agent: &AgentId, version: &str) -> Option<String> {
 
 /// Removes the files of an installed agent or workflow; what is left behind only takes room.
 pub(crate) fn remove_folder(folder: &Path) {
-    if let Err(error) = std::fs::remove_dir_all(folder) {
+    // Programs may have written there, as deep as they liked.
+    if let Err(error) = remove_all(folder) {
         tracing::warn!(folder = %folder.display(), %error, "the files of what was installed could not be removed");
     }
 }
@@ -181,6 +183,29 @@ mod tests {
 
     fn row() -> RevokedRow {
         RevokedRow { reason: None, registry: "http://r/".to_owned() }
+    }
+
+    #[test]
+    fn what_a_program_left_is_removed_however_deep_it_is_and_no_link_is_followed() {
+        use std::os::fd::OwnedFd;
+
+        use nix::fcntl::{OFlag, openat};
+        use nix::sys::stat::{Mode, mkdirat};
+
+        let place = tempfile::tempdir().expect("a folder");
+        let [installed, other] = ["installed", "other"].map(|name| place.path().join(name));
+        for folder in [&installed, &other] {
+            std::fs::create_dir(folder).expect("a folder");
+        }
+        std::fs::write(other.join("file"), "").expect("a file");
+        std::os::unix::fs::symlink(&other, installed.join("link")).expect("a link");
+        let mut folder = OwnedFd::from(std::fs::File::open(&installed).expect("it is there"));
+        for _ in 0..20_000 {
+            mkdirat(&folder, "d", Mode::S_IRWXU).expect("a folder");
+            folder = openat(&folder, "d", OFlag::O_DIRECTORY, Mode::empty()).expect("it opens");
+        }
+        remove_folder(&installed);
+        assert!(!installed.exists() && other.join("file").exists());
     }
 
     #[tokio::test]

@@ -38,10 +38,11 @@ pub async fn adopt(State(node): State<Arc<Node>>, Json(request): Json<AdoptReque
                 Err(Problem::invalid("one agent or Thing is there, and no directory to choose from"))
             }
             Offer::One(draft) => {
-                let needs = offered(&adoption, &draft.lacks);
+                let (needs, lacks) = (offered(&adoption, &draft.lacks), draft.lacks.clone());
                 let is_only_shown = dry_run || (offers == Offers::Always && needs.is_some());
                 let mut answer = one(&node, *draft, &adoption.environment, &folder, is_only_shown).await?;
                 put(&mut answer, needs);
+                tell(&mut answer, &lacks);
                 Ok(Json(answer))
             }
             Offer::Directory(entries, left_out) => {
@@ -84,9 +85,21 @@ fn offered(adoption: &Adoption, lacks: &Lacks) -> Option<Value> {
         "sandbox": sandbox,
         "block": lacks.needs.to_string(),
         "words": lacks.needs.words(),
-        "refused": lacks.refused.iter().map(Advice::words).collect::<Vec<_>>(),
+        "refused": words(lacks),
         "moreRefused": lacks.more,
     }))
+}
+
+fn words(lacks: &Lacks) -> Vec<String> {
+    lacks.refused.iter().map(Advice::words).collect()
+}
+
+/// Tells what a program was refused of which nothing is offered.
+fn tell(answer: &mut Value, lacks: &Lacks) {
+    if answer.get("needs").is_none() && !lacks.refused.is_empty() {
+        answer["refused"] = json!(words(lacks));
+        answer["moreRefused"] = lacks.more.into();
+    }
 }
 
 fn put(answer: &mut Value, needs: Option<Value>) {
@@ -198,6 +211,7 @@ pub async fn accept(State(node): State<Arc<Node>>, Json(request): Json<AcceptReq
         let pins = node.host.tools(&name).and_then(|tools| tools.pins());
         answer["changes"] = json!(changes(&file, pins.as_ref(), &draft));
         put(&mut answer, offered(&adoption, &draft.lacks));
+        tell(&mut answer, &draft.lacks);
         let Some(digest) = digest else { return Ok(Json(answer)) };
         // All of it: of a shorter one its maker could find two drafts that share it.
         if draft.digest() != digest {

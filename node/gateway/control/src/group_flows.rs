@@ -221,7 +221,7 @@ async fn plan(node: &Node, group: GroupId, request: ScheduleRequest) -> Result<V
             node.groups.catch_up(group).await?;
             let all = |state: &Group, sight: &Sight<'_>| {
                 let shown = state.flows().schedules().iter().filter(|known| sight.of_author(known.author));
-                shown.map(|known| planned(node, known)).collect::<Vec<Value>>()
+                shown.map(|known| planned(node, known, state.flows().asking(known))).collect::<Vec<Value>>()
             };
             Ok(json!({ "schedules": Reader::of(&node.groups, group).look(all)? }))
         }
@@ -247,7 +247,7 @@ fn one_task(name: &str, target: Target) -> Workflow {
     Workflow { name: name.to_owned(), steps: vec![Step::new("task", &[], Action::Task(Box::new(job)))] }
 }
 
-fn planned(node: &Node, known: &Scheduled) -> Value {
+fn planned(node: &Node, known: &Scheduled, asking: Option<(&Run, &str)>) -> Value {
     let Schedule { name, cron, zone, missed, workflow, overlap, .. } = &known.schedule;
     json!({
         "schedule": name,
@@ -257,6 +257,9 @@ fn planned(node: &Node, known: &Scheduled) -> Value {
         "overlap": OverlapRule::from(*overlap),
         "skipped": known.omissions.map_or(0, |omissions| omissions.count),
         "lastSkippedMs": known.omissions.map(|omissions| omissions.last_ms),
+        "asking": asking.map(|(run, step)| {
+            json!({ "run": run.id.to_string(), "number": run.number, "step": step, "startedMs": run.started_ms })
+        }),
         "workflow": workflow.name,
         "author": known.author.to_string(),
         "lastMs": known.last_ms,

@@ -83,6 +83,7 @@ pub fn router(node: Arc<Node>) -> Router {
         .route("/describe/{agent}", get(describe))
         .route("/agents", get(listed).post(add))
         .route("/agents/{name}", delete(remove))
+        .route("/adding", post(adding))
         .route("/adopt", post(adopt::adopt))
         .route("/adopt/accept", post(adopt::accept))
         .route("/run", post(agents::run))
@@ -394,11 +395,20 @@ async fn listed(State(node): State<Arc<Node>>) -> Answer {
     Ok(Json(json!({ "agents": list.collect::<Vec<_>>() })))
 }
 
+/// `POST /adding`: what of its programs an agent file changes since an agent of that name was removed here; adds nothing.
+async fn adding(State(node): State<Arc<Node>>, Json(request): Json<AddRequest>) -> Answer {
+    Ok(Json(json!(node.agents.changes(&request.file)?)))
+}
+
 async fn add(State(node): State<Arc<Node>>, Json(request): Json<AddRequest>) -> Answer {
-    let AddRequest { file, folder, reservation } = request;
+    let AddRequest { file, folder, sources, reservation, agreed } = request;
     let host = node.clone();
     // In a task of its own: it is completed even if the command line hangs up.
-    let adding = tokio::spawn(async move { host.agents.add(file, &folder, reservation.as_deref(), true).await });
+    let adding = tokio::spawn(async move {
+        host.agents
+            .add_read(file, (folder.as_path(), sources.as_slice()), reservation.as_deref(), agreed.as_deref())
+            .await
+    });
     let id = adding.await.map_err(|error| Problem::failed(error.to_string()))??;
     // Whoever hangs up meanwhile does not wait for its answer, and it stays.
     let added = agents::added(&node, &id).await;

@@ -59,9 +59,15 @@ pub struct AddRequest {
     pub file: althing_td::AgentFile,
     /// Where relative paths in it start.
     pub folder: std::path::PathBuf,
+    /// The files that were read for it; absolute. No program writes them while it is added.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<std::path::PathBuf>,
     /// The id of its reservation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reservation: Option<String>,
+    /// The digest of what `POST /adding` showed of its programs, where somebody agreed to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agreed: Option<String>,
 }
 
 /// Adopts what exists already.

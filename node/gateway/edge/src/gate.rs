@@ -6,18 +6,24 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use serde_json::json;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
+use tokio_rustls::TlsAcceptor;
 
 use crate::refusal::name;
+use crate::tls::Tls;
 
 /// How long a place is awaited while all are taken, before those who come are turned away.
 const AWAITED: Duration = Duration::from_secs(5);
-/// Connections that are turned away at one time; more are closed without a word.
+/// Connections that are turned away at one time; more are told so, and closed without waiting for them.
 const TURNED_AWAY_MAX: usize = 32;
-/// How long a client has to read that it is turned away.
+/// The same over TLS, where each costs a handshake; more are closed.
+const TURNED_AWAY_OVER_TLS_MAX: usize = 8;
+/// Bytes that are read of what such a client sent before.
+const READ_MAX: usize = 16 << 10;
+/// How long a client has for a handshake, if it is one over TLS, and to read that it is turned away.
 const TURNING_AWAY: Duration = Duration::from_secs(2);
 /// Between two lines of the log about the same.
 const PAUSE: Duration = Duration::from_secs(60);
@@ -26,6 +32,7 @@ const PAUSE: Duration = Duration::from_secs(60);
 pub(crate) struct Gate {
     places: Arc<Semaphore>,
     away: Arc<Semaphore>,
+    away_over_tls: Arc<Semaphore>,
     /// Whether no place became free in time, and none has since.
     is_full: bool,
 }
@@ -33,8 +40,9 @@ pub(crate) struct Gate {
 impl Gate {
     /// With so many places.
     pub fn of(places: usize) -> Gate {
-        let away = Arc::new(Semaphore::new(TURNED_AWAY_MAX));
-        Gate { places: Arc::new(Semaphore::new(places)), away, is_full: false }
+        let room = |connections| Arc::new(Semaphore::new(connections));
+        let (away, away_over_tls) = (room(TURNED_AWAY_MAX), room(TURNED_AWAY_OVER_TLS_MAX));
+        Gate { places: room(places), away, away_over_tls, is_full: false }
     }
 
     /// A place; none if none becomes free in time.
@@ -58,22 +66,54 @@ impl Gate {
     }
 
     /// Tells a client that there is no place, in the version of HTTP that all understand.
-    pub fn turn_away(&self, mut stream: TcpStream) {
-        let Ok(slot) = self.away.clone().try_acquire_owned() else { return };
+    pub fn turn_away(&self, stream: TcpStream, tls: Option<Arc<Tls>>) {
+        let slots = if tls.is_some() { &self.away_over_tls } else { &self.away };
+        let Ok(slot) = slots.clone().try_acquire_owned() else {
+            if tls.is_none() {
+                // It may have gone.
+                let _ = tell_at_once(stream);
+            }
+            return;
+        };
         tokio::spawn(async move {
             let telling = async {
-                stream.write_all(no_place().as_bytes()).await?;
-                stream.shutdown().await?;
-                // What it sent is read: closing before that would take the answer away from it.
-                let mut sent = [0; 1_024];
-                while stream.read(&mut sent).await? > 0 {}
-                Ok::<(), std::io::Error>(())
+                match tls {
+                    None => tell(stream).await,
+                    Some(tls) => tell(TlsAcceptor::from(tls.config_of_http1()).accept(stream).await?).await,
+                }
             };
             // It may have gone.
             let _ = tokio::time::timeout(TURNING_AWAY, telling).await;
             drop(slot);
         });
     }
+}
+
+/// Tells it.
+async fn tell(mut stream: impl AsyncRead + AsyncWrite + Unpin) -> std::io::Result<()> {
+    stream.write_all(no_place().as_bytes()).await?;
+    stream.shutdown().await?;
+    // What it sent is read: closing before that would take the answer away from it.
+    let mut sent = [0; 1_024];
+    while stream.read(&mut sent).await? > 0 {}
+    Ok(())
+}
+
+/// Tells it without waiting for anything. What came is read: closing before that would take the answer away from the client.
+fn tell_at_once(stream: TcpStream) -> std::io::Result<()> {
+    use std::io::{Read as _, Write as _};
+
+    // It does not block, as it did not before.
+    let mut stream = stream.into_std()?;
+    let (mut sent, mut left) = ([0; 1_024], READ_MAX);
+    while let Ok(read @ 1..) = stream.read(&mut sent) {
+        left = left.saturating_sub(read);
+        if left == 0 {
+            break;
+        }
+    }
+    stream.write_all(no_place().as_bytes())?;
+    stream.shutdown(std::net::Shutdown::Write)
 }
 
 /// The answer to whoever finds no place.
@@ -132,20 +172,34 @@ mod tests {
         assert!(waited.is_some(), "it became free in time");
     }
 
-    #[tokio::test]
-    async fn who_finds_no_place_is_told_so() {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a free port");
+    /// A client that asked for something, and its connection as the server has it.
+    async fn asking(listener: &TcpListener) -> (TcpStream, TcpStream) {
         let at = listener.local_addr().expect("it listens");
         let (accepted, client) = tokio::join!(listener.accept(), TcpStream::connect(at));
-        let mut client = client.expect("it listens");
+        let (accepted, mut client) = (accepted.expect("a connection").0, client.expect("it listens"));
         client.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").await.expect("it listens");
-        Gate::of(0).turn_away(accepted.expect("a connection").0);
-        let mut answer = String::new();
-        client.read_to_string(&mut answer).await.expect("an answer");
-        assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains("\r\nRetry-After: 5\r\n"), "{answer}");
-        let (_, body) = answer.split_once("\r\n\r\n").expect("a body");
-        let body: serde_json::Value = serde_json::from_str(body).expect("JSON");
-        assert_eq!(body["error"]["status"], "SERVICE_UNAVAILABLE");
+        accepted.readable().await.expect("it came");
+        (client, accepted)
+    }
+
+    #[tokio::test]
+    async fn all_who_find_no_place_are_told_so_however_many_they_are() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a free port");
+        let gate = Gate::of(0);
+        let mut clients = Vec::new();
+        for _ in 0..3 * TURNED_AWAY_MAX {
+            let (client, accepted) = asking(&listener).await;
+            gate.turn_away(accepted, None);
+            clients.push(client);
+        }
+        for mut client in clients {
+            let mut answer = String::new();
+            client.read_to_string(&mut answer).await.expect("an answer");
+            assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains("\r\nRetry-After: 5\r\n"), "{answer}");
+            let (_, body) = answer.split_once("\r\n\r\n").expect("a body");
+            let body: serde_json::Value = serde_json::from_str(body).expect("JSON");
+            assert_eq!(body["error"]["status"], "SERVICE_UNAVAILABLE");
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -295,10 +295,7 @@ async fn run(listener: TcpListener, router: Router, limits: Limits, tls: Option<
             if let Some(refused) = full.again() {
                 tracing::warn!(refused, "connections are refused: as many are in use as there may be");
             }
-            // Over TLS it would take a handshake to say so.
-            if tls.is_none() {
-                gate.turn_away(stream);
-            }
+            gate.turn_away(stream, tls.clone());
             continue;
         };
         let router = router.clone().layer(Extension(peer));

@@ -145,6 +145,13 @@ impl Tls {
         }
         read.1.clone()
     }
+
+    /// The same for a connection on which HTTP/1.1 is spoken.
+    pub(crate) fn config_of_http1(&self) -> Arc<ServerConfig> {
+        let mut config = ServerConfig::clone(&self.config());
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Arc::new(config)
+    }
 }
 
 fn stamps(files: &TlsFiles) -> Vec<Stamp> {

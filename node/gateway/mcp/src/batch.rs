@@ -14,7 +14,7 @@ pub(crate) const MESSAGES_MAX: usize = 64;
 /// Bytes of an answer that is gathered from events: as many as an answer of an agent may have, and its envelope.
 const ANSWER_BYTES_MAX: usize = 8 << 20;
 const JSON: &str = "application/json";
-const EVENTS: &str = "text/event-stream";
+pub(crate) const EVENTS: &str = "text/event-stream";
 const VERSION: &str = "mcp-protocol-version";
 
 /// Codes of JSON-RPC.
@@ -183,13 +183,16 @@ pub(crate) async fn as_json(answer: Response, id: &Value) -> Response {
     problem(StatusCode::INTERNAL_SERVER_ERROR, "the answer broke off")
 }
 
-/// The body of an answer as JSON, if it has one.
-pub(crate) async fn value_of(answer: Response) -> Option<Value> {
-    let body = axum::body::to_bytes(answer.into_body(), ANSWER_BYTES_MAX).await.ok()?;
-    serde_json::from_slice(&body).ok()
+/// The message of JSON-RPC that an answer is; where it is none, one that says so.
+pub(crate) async fn message_of(answer: Response, id: &Value) -> Value {
+    let status = answer.status();
+    let body = axum::body::to_bytes(answer.into_body(), ANSWER_BYTES_MAX).await.unwrap_or_default();
+    let message: Option<Value> = serde_json::from_slice(&body).ok();
+    let is_message = |value: &Value| value.get("jsonrpc").is_some();
+    message.filter(is_message).unwrap_or_else(|| refusal(id, INVALID, &format!("it is refused with {status}")))
 }
 
-fn is_events(headers: &HeaderMap) -> bool {
+pub(crate) fn is_events(headers: &HeaderMap) -> bool {
     let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     kind.starts_with(EVENTS)
 }
@@ -308,6 +311,6 @@ mod tests {
         let answer = as_json(answer, &json!(1)).await;
         assert_eq!(answer.headers()["content-type"], "application/json");
         assert_eq!(answer.headers()["mcp-session-id"], "s", "what else it says stays");
-        assert_eq!(value_of(answer).await.expect("JSON")["result"], json!({ "a": 1 }));
+        assert_eq!(message_of(answer, &json!(1)).await["result"], json!({ "a": 1 }));
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use althing_protocol::AgentId;
-use althing_td::{Tool, check_listed, hides, without_texts};
+use althing_td::{Tool, hides, listed_schema, without_texts};
 use rmcp::model::{JsonObject, ToolAnnotations};
 use serde_json::{Value, json};
 
@@ -29,12 +29,12 @@ impl Exposed {
 }
 
 /// A tool under its name here. Of a stranger's schemas the texts are left out, since a model reads them beside what its user
-/// says. A schema for which some clients would refuse the whole list is shown as that of any object, and none as output's: the
-/// tool's own server checks arguments and results.
+/// says. Of a schema is shown what all clients compile, since some refuse the whole list with one that they cannot; where that
+/// is nothing, any object's, and none as output's. The tool's own server checks arguments and results.
 pub(crate) fn as_listed(name: &str, about: String, tool: &Tool, by_stranger: bool) -> rmcp::model::Tool {
     let schema = |schema: &Value| {
         let shown = if by_stranger { without_texts(schema) } else { schema.clone() };
-        check_listed(&shown).is_ok().then_some(shown)
+        listed_schema(&shown).ok().map(|listed| listed.schema)
     };
     let input = schema(&tool.input).unwrap_or_else(|| json!({ "type": "object" }));
     let mut annotations = ToolAnnotations::new().open_world(true);
@@ -68,7 +68,7 @@ fn without_words(tool: rmcp::model::Tool) -> rmcp::model::Tool {
         let mut shown = without_texts(&Value::Object(schema.clone()));
         // Arguments and structured results are objects (MCP), and clients refuse a list with something else.
         shown["type"] = json!("object");
-        object(shown)
+        object(listed_schema(&shown).map_or_else(|_| json!({ "type": "object" }), |listed| listed.schema))
     };
     let about = tool.description.as_deref().map(|about| claimed(about).into());
     let shown = rmcp::model::Tool::new_with_raw(tool.name, about, schema(&tool.input_schema))
@@ -148,7 +148,7 @@ mod tests {
 
     /// One such schema makes official clients refuse the whole list.
     #[test]
-    fn a_schema_that_does_not_compile_is_listed_as_any_object() {
+    fn of_a_schema_that_a_client_refuses_the_rest_is_listed() {
         let tool = |input: Value, output: Option<Value>| Tool {
             id: "odd".to_owned(),
             title: "Odd".to_owned(),
@@ -167,27 +167,39 @@ mod tests {
         };
         let shown = listed(&tool(good.clone(), Some(good.clone())), false);
         assert_eq!((&shown["inputSchema"], &shown["outputSchema"]), (&good, &good));
-        for odd in [
-            json!({ "type": "object", "properties": { "a": { "type": "int" } } }),
-            json!({ "type": "object", "properties": { "a": { "pattern": "(" } } }),
-            json!({ "type": "object", "properties": { "a": { "$ref": "#/$defs/nowhere" } } }),
-            json!({ "type": "object", "properties": { "a": { "$ref": "https://example.org/schema.json" } } }),
-            json!({ "type": "object", "required": true }),
-            json!({ "type": "object", "properties": { "a": { "type": "string", "required": true } } }),
-            json!({ "type": "object", "properties": ["a"] }),
-            json!({ "type": "array", "items": {} }),
-            json!({ "anyOf": [{ "type": "object" }, { "type": "string" }] }),
-            json!({}),
+        let of = |a: Value| json!({ "type": "object", "properties": { "a": a } });
+        let nothing = json!({ "type": "object" });
+        for (odd, fit) in [
+            (of(json!({ "type": "int" })), Some(of(json!({})))),
+            (of(json!({ "pattern": "(" })), Some(of(json!({})))),
+            (of(json!({ "type": "string", "pattern": "(?i)a" })), Some(of(json!({ "type": "string" })))),
+            (of(json!({ "$ref": "#/$defs/nowhere" })), Some(of(json!({})))),
+            (of(json!({ "$ref": "https://example.org/schema.json" })), Some(of(json!({})))),
+            (of(json!({ "type": "string", "required": true })), Some(of(json!({ "type": "string" })))),
+            (of(json!(true)), Some(of(json!({})))),
+            (json!({ "type": "object", "$id": "https://example.org/twice" }), Some(nothing.clone())),
+            (json!({ "type": "object", "required": true }), Some(nothing.clone())),
+            (json!({ "type": "object", "properties": ["a"] }), Some(nothing.clone())),
+            (json!({ "type": "array", "items": {} }), None),
+            (json!({ "anyOf": [{ "type": "object" }, { "type": "string" }] }), None),
+            (json!({}), None),
         ] {
+            let whole = tool(odd.clone(), Some(odd.clone()));
             for by_stranger in [false, true] {
-                let shown = listed(&tool(odd.clone(), Some(odd.clone())), by_stranger);
-                let is_fit = |schema: &Value| check_listed(schema).is_ok();
-                assert!(is_fit(&shown["inputSchema"]), "{odd}: {shown}");
-                assert!(shown.get("outputSchema").is_none_or(is_fit), "{odd}: {shown}");
+                let shown = listed(&whole, by_stranger);
+                assert_eq!(&shown["inputSchema"], fit.as_ref().unwrap_or(&nothing), "{odd}");
+                assert_eq!(shown.get("outputSchema"), fit.as_ref(), "{odd}");
             }
-            let shown = listed(&tool(odd.clone(), Some(odd.clone())), false);
-            assert_eq!(shown["inputSchema"], json!({ "type": "object" }), "{odd}");
-            assert!(shown.get("outputSchema").is_none(), "{odd}");
+            // A server by itself, of a stranger.
+            let raw = json!({ "name": "odd", "inputSchema": odd, "outputSchema": odd });
+            let Ok(raw) = serde_json::from_value(raw) else { continue };
+            let shown = serde_json::to_value(of_stranger(vec![raw])).expect("JSON");
+            for name in ["inputSchema", "outputSchema"] {
+                assert!(
+                    listed_schema(&shown[0][name]).is_ok_and(|again| again.schema == shown[0][name]),
+                    "{odd}: {shown}"
+                );
+            }
         }
     }
 

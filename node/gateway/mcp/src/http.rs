@@ -18,6 +18,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::batch::{self, AnswerFormat, Incoming};
+use crate::late;
 use crate::server::Server;
 use crate::sessions::{ASKING, Asking, Most, Sessions};
 use crate::tools::READING;
@@ -89,7 +90,7 @@ async fn pass(service: &Service, request: Request, asking: &Arc<Asking>) -> Resp
 }
 
 /// Takes what a client sends: one message, or a batch.
-async fn take(service: &Service, request: Request, identity: &Identity, asking: &Arc<Asking>) -> Response {
+async fn take(service: &Arc<Service>, request: Request, identity: &Identity, asking: &Arc<Asking>) -> Response {
     let (mut parts, body) = request.into_parts();
     let body = match read_body(Request::from_parts(parts.clone(), body), REQUEST_BYTES_MAX).await {
         Ok(body) => body,
@@ -109,7 +110,11 @@ async fn take(service: &Service, request: Request, identity: &Identity, asking: 
         Err(refused) => batch::failed(StatusCode::BAD_REQUEST, &refused),
         Ok(Incoming::One(..)) if !identity.may(Scope::Call) && calls_agents(&body) => lacking(Scope::Call),
         Ok(Incoming::One(id, method)) => {
-            let answer = pass(service, Request::from_parts(parts, Body::from(body)), asking).await;
+            let (service, asking) = (service.clone(), asking.clone());
+            let request = Request::from_parts(parts, Body::from(body));
+            let answer = Box::pin(async move { pass(&service, request, &asking).await });
+            let is_events = wants == AnswerFormat::Either;
+            let answer = if is_events { late::in_time(answer, id.clone()).await } else { answer.await };
             if answer.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE {
                 // It is JSON: the SDK means what is in it.
                 let why = format!("its members are not those of a message of the method {method:?}");
@@ -145,10 +150,7 @@ async fn answered(service: &Service, parts: &Parts, messages: Vec<Value>, asking
         if !batch::asks(&message) {
             return None;
         }
-        let status = answer.status();
-        let is_answer = |value: &Value| value.get("jsonrpc").is_some();
-        let refused = || batch::refusal(&id, batch::INVALID, &format!("it is refused with {status}"));
-        Some(batch::value_of(answer).await.filter(is_answer).unwrap_or_else(refused))
+        Some(batch::message_of(answer, &id).await)
     };
     let all: Vec<_> = messages.into_iter().map(one).collect();
     let answers = futures::stream::iter(all).buffered(TOGETHER);

@@ -15,6 +15,7 @@ mod call;
 mod exposed;
 mod failed;
 mod http;
+mod late;
 mod relay;
 mod result;
 mod server;

@@ -6,7 +6,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use althing_calls::{Among, BINDING, Callee, LATENCY, OperationError, OwnCard, Reply};
 use althing_edge::{Base, host, problem};
 use althing_protocol::{PublicKey, SecretKey, VerifiedAgent, digest};
-use althing_td::{CardContext, ContainmentLevel, Description, Interface, card, kid, sign_card};
+use althing_td::{CardContext, ContainmentClaim, Description, Interface, card, kid, sign_card};
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -163,11 +163,12 @@ fn hosts(nodes: &[PublicKey]) -> Value {
 }
 
 /// How the agent's programs are contained on its node, as its description says.
-fn contained(contained: ContainmentLevel) -> Value {
+fn contained(contained: ContainmentClaim) -> Value {
     json!({
         "uri": CONTAINMENT,
         "description": "How the programs of the agent are contained where it runs, the least of them: `contained`, `contained by \
-                        Landlock only`, `contained by an account of its own only` or `not contained`.",
+                        Landlock only` (and what an older kernel's leaves open), `contained by an account of its own only` or \
+                        `not contained`; of those that ran, where others did not yet.",
         "params": { "containment": contained.words() },
     })
 }

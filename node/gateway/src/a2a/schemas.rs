@@ -2,7 +2,7 @@
 //! is what only the JSON bindings have.
 
 use althing_grpc::schemas::{BASE, operations, reference, schema};
-use althing_td::ContainmentLevel;
+use althing_td::ContainmentClaim;
 use serde_json::{Map, Value, json};
 
 /// Every schema that a document refers to, by name.
@@ -186,7 +186,7 @@ fn json_rpc_response() -> Value {
 
 fn agent_list() -> Value {
     let text = |about: &str| json!({ "type": "string", "description": about });
-    let mut levels: Vec<Value> = ContainmentLevel::ALL.map(|level| json!(level.words())).into();
+    let mut levels: Vec<Value> = ContainmentClaim::all().into_iter().map(|claim| json!(claim.words())).collect();
     levels.push(Value::Null);
     let agent = json!({
         "type": "object",

@@ -77,6 +77,16 @@ pub(crate) fn nonsense(host: &str, status: StatusCode) -> Answer {
     text(StatusCode::BAD_GATEWAY, format!("{host} answers with the status {status}, which ends no request.\n"))
 }
 
+/// An answer that cannot be searched for the secrets that the host was asked with.
+pub(crate) fn encoded(host: &str, coding: &str) -> Answer {
+    let text = format!(
+        "{host} was asked with a secret that this program does not have, and answers in {coding} although it is asked not to: \
+         the node cannot see whether the secret stands in that, and does not pass it on. Ask for something that the host does \
+         not encode, or have its operator heed `Accept-Encoding: identity`.\n"
+    );
+    self::text(StatusCode::BAD_GATEWAY, text)
+}
+
 fn text(status: StatusCode, text: String) -> Answer {
     let mut answer = said(text);
     *answer.status_mut() = status;

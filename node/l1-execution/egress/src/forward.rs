@@ -2,7 +2,7 @@
 
 use althing_fetch::{Body, FetchError, Given, ReplyBody, StreamRequest, Url};
 use bytes::Bytes;
-use http::{Request, Response};
+use http::{Method, Request, Response, StatusCode};
 use http_body_util::StreamBody;
 use http_body_util::combinators::UnsyncBoxBody;
 use hyper::body::{Frame, Incoming};
@@ -28,6 +28,7 @@ pub(crate) async fn forward(
     if let Some(target) = target {
         target.dress(&mut sent);
     }
+    let is_head = parts.method == Method::HEAD;
     let asked = StreamRequest { method: parts.method, url: url.clone(), headers: sent, body: Body::wrap(body) };
     let given = target.map_or(Given::Stranger, Target::given);
     let opened = egress.fetch.open(given, asked, egress.bounds.of_streams());
@@ -42,9 +43,15 @@ pub(crate) async fn forward(
         exchange.broke("transport", format!("it answers with the status {}", reply.status));
         return answers::nonsense(exchange.host(), reply.status);
     }
+    let with_secrets = target.filter(|target| target.has_secrets());
+    let has_body = !is_head && !matches!(reply.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+    if let Some(coding) = headers::coding(&reply.headers).filter(|_| has_body && with_secrets.is_some()) {
+        exchange.broke("encoded", format!("it answers in {coding} although it is asked not to, and was not passed on"));
+        return answers::encoded(exchange.host(), coding);
+    }
     exchange.reached();
     let mut came = headers::response(reply.headers);
-    let sieve = target.filter(|_| headers::is_identity(&came)).map(Target::sieve);
+    let sieve = with_secrets.map(Target::sieve);
     if let Some(target) = target {
         headers::relocate(&mut came, &url);
         headers::leave_out(&mut came, target.secrets());

@@ -15,8 +15,9 @@
 //!   to.
 //! - Nobody's TLS is broken open: of a tunnel the node sees the host, the port and how many bytes pass.
 //! - A secret is in no header that passes to the program, and its bytes are replaced in bodies, wherever their chunks
-//!   end. A body that a host compresses although it was asked not to, or encodes in another way, is not searched: a
-//!   secret is given only to hosts that the owner trusts with it. No event, span, error or line of the log has it.
+//!   end. A host that is asked with one is asked for plain bodies, and for whole ones; a body that it compresses or encodes
+//!   nevertheless is not passed on. What hides a secret without saying so (base64, another alphabet) is not found: a secret is
+//!   given only to hosts that the owner trusts with it. No event, span, error or line of the log has it.
 //! - Streams pass as they come, in both directions. Redirects are the program's to follow.
 //! - Connections, heads, bodies and times are bounded ([`Bounds`]).
 //!

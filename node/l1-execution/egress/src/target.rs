@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use althing_fetch::{FetchError, Given, Url, spelling};
-use http::header::{ACCEPT_ENCODING, HeaderMap, HeaderName, HeaderValue};
+use http::header::{ACCEPT_ENCODING, HeaderMap, HeaderName, HeaderValue, IF_RANGE, RANGE};
 
 use crate::machine::headers::carries_secret;
 use crate::machine::paths::is_below;
@@ -138,6 +138,16 @@ impl Target {
         }
         // What is compressed cannot be searched for secrets.
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        if self.has_secrets() {
+            // Nor is what is cut where the program likes: each part would hold less than the secret. Any host may give the whole.
+            headers.remove(RANGE);
+            headers.remove(IF_RANGE);
+        }
+    }
+
+    /// Whether there is anything that the program must not learn.
+    pub(crate) fn has_secrets(&self) -> bool {
+        self.secrets().next().is_some()
     }
 
     /// What the program must not learn.
@@ -214,7 +224,13 @@ mod tests {
             headers.append("x-key", HeaderValue::from_static(value));
         }
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
+        headers.insert(RANGE, HeaderValue::from_static("bytes=0-2"));
+        headers.insert(IF_RANGE, HeaderValue::from_static("\"a\""));
+        let (mut bare, without) = (headers.clone(), Target { headers: Vec::new(), ..target.clone() });
+        without.dress(&mut bare);
+        assert_eq!(bare[RANGE], "bytes=0-2", "without a secret there is nothing to cut");
         target.dress(&mut headers);
+        assert!(!headers.contains_key(RANGE) && !headers.contains_key(IF_RANGE), "{headers:?}");
         assert_eq!(headers.get_all("x-key").iter().collect::<Vec<_>>(), ["hush"]);
         assert_eq!(headers[ACCEPT_ENCODING], "identity");
         assert!(!format!("{target:?} {headers:?}").contains("hush"));

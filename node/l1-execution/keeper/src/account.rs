@@ -2,33 +2,42 @@
 //!
 //! Nothing of the machine is opened for it: what other accounts may not reach, the program does not reach.
 
-use std::fs;
-use std::os::unix::fs::MetadataExt as _;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
+use nix::fcntl::{AT_FDCWD, OFlag, open};
 use nix::libc;
-use nix::sys::signal::{Signal, kill};
-use nix::sys::stat::fstat;
+use nix::sys::stat::{Mode, fchmod, fstat, mkdirat};
 use nix::unistd::{
-    AccessFlags, Gid, Pid, Uid, access, chown, fchown, getpid, mkdtemp, setgroups, setresgid, setresuid,
+    AccessFlags, Gid, Uid, UnlinkatFlags, access, fchown, geteuid, mkdtemp, setfsgid, setfsuid, setgroups, setresgid,
+    setresuid, unlinkat,
 };
 
 use crate::failure::Failure;
 use crate::job::Account;
 use crate::linux::capabilities::drop_bounding;
-use crate::machine::accounts::{keeper_of, lacking, prefix};
-use crate::removal::remove_all;
+use crate::machine::accounts::{account_of, lacking, prefix};
+use crate::removal::{empty, hold};
 
 /// Where every account may have files.
 const PLACE: &str = "/tmp";
-/// Entries of it that are looked at for what killed keepers left.
-const LEFT_MAX: usize = 4_096;
+/// The folder of the program in the one around it.
+const OWN: &str = "tmp";
+/// What every account may do with the folder around that: pass it, and nothing else.
+const PASSED: Mode = Mode::from_bits_truncate(0o711);
+/// Entries of a place that are looked at for what killed keepers left.
+const LEFT_MAX: usize = 65_536;
+/// Attempts to make a folder that another keeper takes for one of a killed keeper before it is locked.
+const TRIES_MAX: usize = 16;
 /// The step of failures.
 const STEP: &str = "give it an account of its own";
 
-/// A folder for the temporary files of a program that has an account of its own.
+/// A folder for the temporary files of a program that has an account of its own. It lies in one of the node's account with a name that
+/// nobody foresees, so that no other account puts anything in its place; that one is locked for as long as it is used.
 pub(crate) struct TemporaryFolder {
+    around: PathBuf,
+    held: File,
     path: PathBuf,
     account: u32,
 }
@@ -37,25 +46,59 @@ impl TemporaryFolder {
     /// Makes the folder, and gives it to the account.
     ///
     /// # Errors
-    /// This process may not start another under that account, or no folder can be made.
-    pub fn make(account: u32) -> Result<TemporaryFolder, Failure> {
+    /// This process may not start another under that account, there is none for the program, or no folder can be made.
+    pub fn make(account: &Account) -> Result<TemporaryFolder, Failure> {
         let missing = lacking(&fs::read_to_string("/proc/self/status").unwrap_or_default());
         if !missing.is_empty() {
             let why = format!("the node may not (as root it may): it lacks {}", missing.join(", "));
             return Err(Failure::lacking(STEP, why));
         }
-        let template = Path::new(PLACE).join(prefix(account, getpid().as_raw()) + "XXXXXX");
-        let path = mkdtemp(template.as_path()).map_err(|why| match why {
+        TemporaryFolder::make_in(Path::new(PLACE), number(account)?)
+    }
+
+    fn make_in(place: &Path, account: u32) -> Result<TemporaryFolder, Failure> {
+        let shown = place.display();
+        let step = || format!("make a folder in {shown} for its temporary files");
+        let failed = |why: Errno| match why {
             // A disk that is full is no reason to let it reach more.
-            Errno::EROFS | Errno::ENOENT => Failure::lacking(STEP, format!("nothing can be written to {PLACE}: {why}")),
-            why => Failure::of(format!("make a folder in {PLACE} for its temporary files"), why.desc()),
-        })?;
-        let (uid, gid) = (Uid::from_raw(account), Gid::from_raw(account));
-        if let Err(why) = chown(path.as_path(), Some(uid), Some(gid)) {
-            let _ = fs::remove_dir(&path);
-            return Err(refused(account, why));
+            Errno::EROFS | Errno::ENOENT => Failure::lacking(STEP, format!("nothing can be written to {shown}: {why}")),
+            why => Failure::of(step(), why.desc()),
+        };
+        for _ in 0..TRIES_MAX {
+            let around = mkdtemp(&place.join(prefix(account) + "XXXXXX")).map_err(failed)?;
+            // Nothing of that name was there, and no other account renames it: what is opened is what was made.
+            let held = match hold(AT_FDCWD, &around) {
+                // Another keeper saw it unlocked, and removed it.
+                Err(Errno::ENOENT) => continue,
+                held => File::from(held.map_err(failed)?),
+            };
+            held.lock().map_err(|why| Failure::of(step(), why))?;
+            let path = around.join(OWN);
+            let folder = TemporaryFolder { around, held, path, account };
+            match mkdirat(&folder.held, OWN, Mode::S_IRWXU) {
+                Ok(()) => {}
+                Err(Errno::ENOENT) => continue,
+                Err(why) => {
+                    folder.discard();
+                    return Err(failed(why));
+                }
+            }
+            return match folder.give() {
+                Ok(()) => Ok(folder),
+                Err(why) => {
+                    folder.discard();
+                    Err(refused(account, why))
+                }
+            };
         }
-        Ok(TemporaryFolder { path, account })
+        Err(Failure::of(step(), "whatever is made there is removed at once"))
+    }
+
+    /// Gives what is in it to the account, and lets it pass.
+    fn give(&self) -> nix::Result<()> {
+        let own = hold(&self.held, OWN)?;
+        fchown(&own, Some(Uid::from_raw(self.account)), Some(Gid::from_raw(self.account)))?;
+        fchmod(&self.held, PASSED)
     }
 
     /// Where it is.
@@ -65,27 +108,58 @@ impl TemporaryFolder {
 
     /// Removes the folder of a program that was not started.
     pub fn discard(self) {
-        // An error leaves an empty folder, until the account is used again.
-        let _ = fs::remove_dir(&self.path);
+        remove(&self.around, &self.held, self.account);
     }
 
-    /// Removes the folder with all in it, and those of keepers of the same account that were killed; last of all, since this process
-    /// takes the account for that. Anybody may put something of such a name there: only folders of this account count.
+    /// Removes the folder with all in it, and those of keepers that were killed.
     pub fn clear(self) {
-        if take(self.account).is_err() {
-            return;
-        }
-        // An error leaves it, until the account is used again.
-        let _ = remove_all(&self.path);
-        for entry in fs::read_dir(PLACE).into_iter().flatten().flatten().take(LEFT_MAX) {
-            let keeper = keeper_of(&entry.file_name().to_string_lossy(), self.account).map(Pid::from_raw);
-            // Of a link this is the link itself.
-            let is_own = entry.metadata().is_ok_and(|found| found.is_dir() && found.uid() == self.account);
-            if is_own && keeper.is_some_and(|keeper| kill(keeper, None::<Signal>) == Err(Errno::ESRCH)) {
-                let _ = remove_all(&entry.path());
-            }
+        remove(&self.around, &self.held, self.account);
+        if let Some(place) = self.around.parent() {
+            sweep(place);
         }
     }
+}
+
+/// The number of the account that a program is to have.
+///
+/// # Errors
+/// There is none for it.
+pub(crate) fn number(account: &Account) -> Result<u32, Failure> {
+    account.id.clone().map_err(|why| Failure::of(STEP, why))
+}
+
+/// Removes the folder of a program of that account, with no more rights than it has, and then the one around it.
+fn remove(around: &Path, held: &File, account: u32) {
+    // An error leaves it, until a program ends that has an account too.
+    let _ = with_rights_of(account, || hold(held, OWN).and_then(|own| empty(own, u64::MAX)));
+    let _ = unlinkat(held, OWN, UnlinkatFlags::RemoveDir);
+    let _ = fs::remove_dir(around);
+}
+
+/// Removes what keepers that were killed left in a place. Anybody may put something of such a name there: only a folder of this
+/// process's own account counts, and none that a keeper has locked.
+fn sweep(place: &Path) {
+    let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    for entry in fs::read_dir(place).into_iter().flatten().flatten().take(LEFT_MAX) {
+        let Some(account) = account_of(&entry.file_name().to_string_lossy()) else { continue };
+        let around = entry.path();
+        let Ok(held) = open(&around, flags, Mode::empty()) else { continue };
+        let is_own = fstat(&held).is_ok_and(|found| found.st_uid == geteuid().as_raw());
+        let held = File::from(held);
+        if is_own && held.try_lock().is_ok() {
+            remove(&around, &held, account);
+        }
+    }
+}
+
+/// Does something with the rights for files that an account has. This thread keeps its further groups meanwhile.
+fn with_rights_of<T>(account: u32, act: impl FnOnce() -> nix::Result<T>) -> nix::Result<T> {
+    let (uid, gid) = (Uid::from_raw(account), Gid::from_raw(account));
+    let before = (setfsuid(uid), setfsgid(gid));
+    // Each answers what was before: asked again, whether it was done.
+    let done = if setfsuid(uid) == uid && setfsgid(gid) == gid { act() } else { Err(Errno::EPERM) };
+    let _ = (setfsgid(before.1), setfsuid(before.0));
+    done
 }
 
 /// Takes an account, for this process and whatever it becomes, with no other groups. The capabilities of another account than
@@ -136,7 +210,7 @@ pub(crate) fn check(account: &Account, hidden: &[PathBuf]) -> Result<(), Failure
             format!("other accounts may use that: `chmod go= {open}` closes it, and nothing is started until then");
         return Err(Failure::of(step, why));
     }
-    let (id, written) = (account.id, &account.written);
+    let (id, written) = (number(account)?, &account.written);
     for path in account.needed.iter().chain(written) {
         let shown = path.display();
         if let Some(closed) = closed(path) {
@@ -176,7 +250,7 @@ fn closed(path: &Path) -> Option<&Path> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt as _;
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink};
 
     use althing_testing::{remedy, skip};
     use nix::sched::CloneFlags;
@@ -191,7 +265,7 @@ mod tests {
     fn found(account: &Account, hidden: &[PathBuf]) -> Option<Result<(), Failure>> {
         let (mut reader, writer) = std::io::pipe().expect("a pipe");
         let Some(child) = sys::fork(CloneFlags::empty()).expect("a child") else {
-            let taken = take(account.id).map(|()| check(account, hidden));
+            let taken = number(account).and_then(take).map(|()| check(account, hidden));
             let _ = serde_json::to_writer(writer, &taken);
             sys::leave(0)
         };
@@ -219,7 +293,7 @@ mod tests {
         mode(&data, 0o700);
         let told = |needed: &[&Path], written: &[&Path]| {
             let all = |paths: &[&Path]| -> Vec<PathBuf> { paths.iter().map(|path| path.to_path_buf()).collect() };
-            let account = Account { id: ACCOUNT, needed: all(needed), written: all(written) };
+            let account = Account { id: Ok(ACCOUNT), needed: all(needed), written: all(written) };
             found(&account, &[data.clone(), at.join("none")]).map(|found| found.map_err(|why| why.to_string()))
         };
         let Some(closed) = told(&[&file], &[]) else { return };
@@ -237,5 +311,61 @@ mod tests {
         mode(&data, 0o701);
         let open = told(&[&file], &[]).expect("as before").expect_err("anybody may enter it");
         assert!(open.contains(&format!("`chmod go= {}`", data.display())), "{open}");
+    }
+
+    /// A folder that a program of that account has in a place; none, and a word about it, where none can be given to it.
+    fn given(place: &Path, account: u32) -> Option<TemporaryFolder> {
+        let made = TemporaryFolder::make_in(place, account);
+        made.map_err(|why| skip(&format!("nothing can be given to another account: {why}"), remedy::ROOT)).ok()
+    }
+
+    #[test]
+    fn a_program_is_given_a_folder_in_one_that_no_other_account_writes() {
+        let place = tempfile::tempdir().expect("a folder");
+        let Some(folder) = given(place.path(), ACCOUNT) else { return };
+        let facts =
+            |path: &Path| fs::metadata(path).map(|found| (found.uid(), found.mode() & 0o7777)).expect("it is there");
+        assert_eq!(facts(&folder.around), (geteuid().as_raw(), 0o711));
+        assert_eq!(facts(folder.path()), (ACCOUNT, 0o700));
+        folder.discard();
+        assert_eq!(fs::read_dir(place.path()).expect("it is there").count(), 0);
+    }
+
+    #[test]
+    fn what_killed_keepers_left_is_removed_and_neither_what_is_used_nor_what_another_account_planted() {
+        let place = tempfile::tempdir().expect("a folder");
+        let at = place.path();
+        // Neither is a link of a program's followed: the keeper may more than its account.
+        let (other, file) = (at.join("other"), at.join("other/file"));
+        fs::create_dir(&other).expect("a folder");
+        fs::write(&file, "another's").expect("a file");
+        let Some(left) = given(at, ACCOUNT) else { return };
+        fs::create_dir(left.path().join("in")).expect("a folder");
+        chown(left.path().join("in"), Some(ACCOUNT), Some(ACCOUNT)).expect("root gives it away");
+        for link in [left.path().join("link"), left.path().join("in/link")] {
+            symlink(&other, link).expect("a link");
+        }
+        let around = left.around.clone();
+        // Its keeper was killed.
+        drop(left);
+        let used = given(at, ACCOUNT + 1).expect("as before");
+        let (link, folder) = (at.join(prefix(ACCOUNT) + "linked"), at.join(prefix(ACCOUNT) + "folder"));
+        symlink(&other, &link).expect("a link");
+        fs::create_dir_all(folder.join(OWN)).expect("folders");
+        chown(&folder, Some(ACCOUNT), Some(ACCOUNT)).expect("root gives it away");
+        given(at, ACCOUNT).expect("as before").clear();
+        assert!(!around.exists(), "what was left is gone");
+        assert!(used.path().exists(), "what is used stays");
+        assert!(fs::symlink_metadata(&link).is_ok() && folder.join(OWN).exists(), "so does what is not the node's");
+        assert_eq!(fs::read_to_string(&file).expect("it is there"), "another's");
+        used.discard();
+    }
+
+    #[test]
+    fn a_program_for_which_there_is_no_account_is_told_why() {
+        let account = Account { id: Err("all are used".to_owned()), needed: Vec::new(), written: Vec::new() };
+        let why = number(&account).expect_err("there is none");
+        assert_eq!(why.to_string(), "cannot give it an account of its own: all are used");
+        assert!(!why.is_lacking, "no weaker level takes its place");
     }
 }

@@ -114,7 +114,8 @@ impl Bounds {
 /// What a program may reach; it is enclosed by the strongest level that this machine has.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Enclosure {
-    /// It is not started where nothing encloses it.
+    /// It is not started where its files or its network would not be bounded: by nothing, by an account of its own alone, or by
+    /// a Landlock that leaves one of them open.
     pub required: bool,
     /// What it may read and write.
     pub grants: Grants,
@@ -132,8 +133,9 @@ pub struct Enclosure {
 /// An account of a program's own: what the node's account keeps for itself is kept from the program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Account {
-    /// The number of the user, and of its group. No name is needed; the range that it is of is to be nobody else's.
-    pub id: u32,
+    /// The number of the user, and of its group; or why there is none for it, as a person reads it: where nothing else encloses the
+    /// program, it is not started then. No name is needed; the range that it is of is to be nobody else's.
+    pub id: Result<u32, String>,
     /// What it must reach: where it starts, its program, and what its file and its arguments name; absolute.
     pub needed: Vec<PathBuf>,
     /// What its file names to be written; absolute.
@@ -177,6 +179,8 @@ pub enum Told {
         why: String,
         /// How it is held to its limits.
         bounds: Bounds,
+        /// The version of Landlock (its ABI) that encloses it, alone or with namespaces; 0: none does.
+        landlock: u8,
     },
     /// It could not be started.
     Failed {

@@ -32,7 +32,7 @@ use crate::job::{Bounds, Descriptor, Enclosure, Job, Level, Order, Told};
 use crate::linux::calls::reach;
 use crate::linux::namespaces::{NAMESPACES, enter};
 use crate::linux::sys;
-use crate::naming::Naming;
+use crate::naming::{Handover, Naming};
 use crate::program::{Obstacle, become_program, ends_with, granted};
 use crate::start::{NAME, begin_with_keeping};
 
@@ -71,14 +71,14 @@ struct Keeper {
     descriptors: Vec<OwnedFd>,
 }
 
-/// A program that runs: the process whose end is its own, how it is enclosed, why not more strongly, how it is bounded, the
-/// names of what it is refused, where the kernel tells of it, and its temporary files, where it has an account of its own.
+/// A program that runs: the process whose end is its own, how it is enclosed, why not more strongly, how it is bounded, what it
+/// handed over, and its temporary files, where it has an account of its own.
 struct Running {
     first: Pid,
     level: Level,
     why: String,
     bounds: Bounds,
-    naming: Option<Naming>,
+    handover: Handover,
     temporary: Option<TemporaryFolder>,
 }
 
@@ -125,7 +125,7 @@ impl Keeper {
     /// Keeps the program until it ended; gives its exit code.
     fn run(mut self) -> io::Result<i32> {
         let mut bounding = Bounding::new(&self.job.limits);
-        let Running { first, level, why, bounds, naming, temporary } = match self.start(&mut bounding) {
+        let Running { first, level, why, bounds, handover, temporary } = match self.start(&mut bounding) {
             Ok(running) => running,
             Err(Failure { step, why, .. }) => {
                 tell(&self.channel, &Told::Failed { step, why })?;
@@ -142,15 +142,14 @@ impl Keeper {
         // The program's ends of its pipes are its own: who reads them shall see when it closes them.
         self.descriptors.clear();
         // Who does not hear it is gone, which the next look at the channel shows.
-        let _ = tell(&self.channel, &Told::Started { level, why, bounds });
+        let Handover { naming, version } = handover;
+        let _ = tell(&self.channel, &Told::Started { level, why, bounds, landlock: version });
         let status = self.watch(first, naming, &bounding)?;
         end_all(&bounding);
         if bounding.ran_out() {
             let _ = tell(&self.channel, &Told::RanOut);
         }
         let _ = tell(&self.channel, &Told::Ended { status });
-        // Its control groups are not removed by another account.
-        drop(bounding);
         temporary.into_iter().for_each(TemporaryFolder::clear);
         Ok(status)
     }
@@ -162,6 +161,9 @@ impl Keeper {
         let mut obstacles = Vec::new();
         for level in self.levels() {
             if let (Level::None, Some(enclosure)) = (level, &self.job.enclosure) {
+                if enclosure.required && enclosure.account.is_some() {
+                    obstacles.push("an account of its own would leave its network open".to_owned());
+                }
                 uncontained(enclosure.required, &obstacles)?;
             }
             let temporary = match self.temporary(level) {
@@ -174,8 +176,8 @@ impl Keeper {
             };
             let attempt = self.attempt(level, bounding, temporary.as_ref().map(TemporaryFolder::path));
             let failure = match attempt {
-                Ok((first, naming, bounds)) => {
-                    return Ok(Running { first, level, why: obstacles.join("; "), bounds, naming, temporary });
+                Ok((first, handover, bounds)) => {
+                    return Ok(Running { first, level, why: obstacles.join("; "), bounds, handover, temporary });
                 }
                 Err(failure) => failure,
             };
@@ -190,10 +192,11 @@ impl Keeper {
         Err(Failure::of("start it", obstacles.join("; ")))
     }
 
-    /// The levels by which its job may be enclosed, the strongest first.
+    /// The levels by which its job may be enclosed, the strongest first. An account of its own does not bound its network, so it
+    /// is none where that is required.
     fn levels(&self) -> Vec<Level> {
         let Some(enclosure) = &self.job.enclosure else { return vec![Level::None] };
-        let account = enclosure.account.is_some().then_some(Level::Account);
+        let account = (enclosure.account.is_some() && !enclosure.required).then_some(Level::Account);
         [Level::Namespaces, Level::Landlock].into_iter().chain(account).chain([Level::None]).collect()
     }
 
@@ -201,26 +204,26 @@ impl Keeper {
     fn temporary(&self, level: Level) -> Result<Option<TemporaryFolder>, Failure> {
         let account = self.job.enclosure.as_ref().and_then(|enclosure| enclosure.account.as_ref());
         let account = account.filter(|_| level == Level::Account);
-        account.map(|account| TemporaryFolder::make(account.id)).transpose()
+        account.map(TemporaryFolder::make).transpose()
     }
 
     /// Starts the program, enclosed by that level; where it cannot be in its control groups, without them. Gives the process
-    /// whose end is the program's, the names of what it is refused, and how it is bounded.
+    /// whose end is the program's, what it handed over, and how it is bounded.
     fn attempt(
         &self,
         level: Level,
         bounding: &mut Bounding,
         temporary: Option<&Path>,
-    ) -> Result<(Pid, Option<Naming>, Bounds), Obstacle> {
+    ) -> Result<(Pid, Handover, Bounds), Obstacle> {
         let bounds = bounding.bounds(&self.job.limits, level);
         match self.fork(level, bounding, &bounds, temporary) {
             Err(Obstacle::Group(failure)) => {
                 bounding.give_up(&failure);
                 let bounds = bounding.bounds(&self.job.limits, level);
-                let (first, naming) = self.fork(level, bounding, &bounds, temporary)?;
-                Ok((first, naming, bounds))
+                let (first, handover) = self.fork(level, bounding, &bounds, temporary)?;
+                Ok((first, handover, bounds))
             }
-            other => other.map(|(first, naming)| (first, naming, bounds)),
+            other => other.map(|(first, handover)| (first, handover, bounds)),
         }
     }
 
@@ -231,7 +234,7 @@ impl Keeper {
         bounding: &Bounding,
         bounds: &Bounds,
         temporary: Option<&Path>,
-    ) -> Result<(Pid, Option<Naming>), Obstacle> {
+    ) -> Result<(Pid, Handover), Obstacle> {
         let step = |error: Errno| Failure::of("start a process", error.desc());
         let (read, write) = pipe2(OFlag::O_CLOEXEC).map_err(step)?;
         let (placed, go) = pipe2(OFlag::O_CLOEXEC).map_err(step)?;
@@ -273,10 +276,10 @@ impl Keeper {
             let enclosure = self.job.enclosure.as_ref()?;
             reach(level, version, &granted(enclosure, level), &enclosure.ports)
         };
-        let naming = Naming::meet(read.as_fd(), &handed, level, reach).map_err(hear)?;
+        let handover = Naming::meet(read.as_fd(), &handed, level, reach).map_err(hear)?;
         let mut told = String::new();
         File::from(read).read_to_string(&mut told).map_err(hear)?;
-        let Ok(obstacle) = serde_json::from_str(&told) else { return Ok((first, naming)) };
+        let Ok(obstacle) = serde_json::from_str(&told) else { return Ok((first, handover)) };
         // It ends by itself.
         let _ = waitpid(first, None);
         Err(match (obstacle, outcome) {

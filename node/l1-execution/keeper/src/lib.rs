@@ -32,6 +32,7 @@ mod start;
 pub use failure::Failure;
 pub use job::{Access, Lack, Level, Refusal};
 pub use keep::{keep, keep_here};
+pub use machine::gaps::{Gap, gaps};
 pub use machine::grants::Grants;
-pub use removal::remove_all;
+pub use removal::{regain, remove_all, remove_some};
 pub use start::{NAME, executable, order};

@@ -1,7 +1,7 @@
 //! What a program is refused, named while it runs.
 
 use std::io;
-use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 
 use nix::errno::Errno;
@@ -13,15 +13,23 @@ use crate::job::{Level, Told};
 use crate::linux::calls::{self, Calls};
 use crate::machine::refusals::{Reach, Refusals};
 
-/// In the process that becomes the program, once it is locked, with that version of Landlock: hands its calls to the keeper.
-/// Where the kernel does not tell of them, the program is enclosed as well, and nothing is named.
+/// In the process that becomes the program, once it is locked, with that version of Landlock: tells the keeper the version, and
+/// hands its calls to it. Where the kernel does not tell of them, the program is enclosed as well, and nothing is named.
 ///
 /// # Errors
 /// The keeper does not take them; then each call would wait for ever, and the process must end.
 pub(crate) fn hand_over(keeper: BorrowedFd<'_>, version: u8) -> Result<(), Failure> {
-    let Ok(listener) = calls::listen() else { return Ok(()) };
-    give(keeper, &[version], &[listener.as_raw_fd()])
-        .map_err(|error| Failure::of("hand its calls to its keeper", error))
+    let listener = calls::listen().ok();
+    let numbers: Vec<RawFd> = listener.iter().map(|listener| listener.as_raw_fd()).collect();
+    give(keeper, &[version], &numbers).map_err(|error| Failure::of("hand its calls to its keeper", error))
+}
+
+/// What a keeper was handed by the process that became the program.
+pub(crate) struct Handover {
+    /// The names of what it is refused; none where the kernel does not tell of its calls.
+    pub naming: Option<Naming>,
+    /// The version of Landlock that encloses it; 0: none does.
+    pub version: u8,
 }
 
 /// A keeper's names for what its program is refused.
@@ -33,14 +41,15 @@ pub(crate) struct Naming {
 
 impl Naming {
     /// Waits until the program is executed, or is not: something comes by `pipe`, or it is closed. Takes its calls meanwhile, by
-    /// `handed`, and lets them go on: to be executed is one. `reach` is what it reaches, by the version of Landlock.
+    /// `handed`, and lets them go on: to be executed is one. `reach` is what it reaches, by the version of Landlock, which comes
+    /// by `handed` too.
     pub(crate) fn meet(
         pipe: BorrowedFd<'_>,
         handed: &UnixStream,
         level: Level,
         reach: impl Fn(u8) -> Option<Reach>,
-    ) -> io::Result<Option<Naming>> {
-        let (mut naming, mut is_handed) = (None::<Naming>, false);
+    ) -> io::Result<Handover> {
+        let (mut naming, mut version, mut is_handed) = (None::<Naming>, 0, false);
         loop {
             let calls = naming.as_ref().map_or(handed.as_fd(), Naming::descriptor);
             // What was closed is not looked at again.
@@ -51,32 +60,40 @@ impl Naming {
                 other => other?,
             };
             let [executed, called] = ready.map(|ready| ready.revents().unwrap_or(PollFlags::empty()));
+            // Without calls that wait, it may have been executed since it handed over the version.
+            let is_handing = !is_handed && !called.is_empty();
+            if is_handing {
+                is_handed = true;
+                (version, naming) = Naming::taken(handed, level, &reach)?;
+            }
             if !executed.is_empty() {
-                return Ok(naming);
+                return Ok(Handover { naming, version });
             }
-            if called.is_empty() {
-                continue;
+            if let Some(named) = &mut naming
+                && !is_handing
+                && !called.is_empty()
+                && !named.serve(called)
+            {
+                naming = None;
             }
-            if let Some(named) = &mut naming {
-                if !named.serve(called) {
-                    naming = None;
-                }
-                continue;
-            }
-            is_handed = true;
-            naming = Naming::taken(handed, level, &reach)?;
         }
     }
 
-    /// Takes the calls that are handed over; none if they are not.
-    fn taken(handed: &UnixStream, level: Level, reach: impl Fn(u8) -> Option<Reach>) -> io::Result<Option<Naming>> {
+    /// Takes the version of Landlock and the calls that are handed over; none if they are not.
+    fn taken(
+        handed: &UnixStream,
+        level: Level,
+        reach: impl Fn(u8) -> Option<Reach>,
+    ) -> io::Result<(u8, Option<Naming>)> {
         let mut version = [0];
         let (_, descriptors) = take(handed.as_fd(), &mut version)?;
+        let [version] = version;
         let Some(listener) = <[OwnedFd; 1]>::try_from(descriptors).ok().map(|[listener]| listener) else {
-            return Ok(None);
+            return Ok((version, None));
         };
-        let reach = reach(version[0]).ok_or_else(|| io::Error::other("nothing is known of what it reaches"))?;
-        Ok(Some(Naming { calls: Calls::of(listener, level, reach), refusals: Refusals::default(), told: Vec::new() }))
+        let reach = reach(version).ok_or_else(|| io::Error::other("nothing is known of what it reaches"))?;
+        let calls = Calls::of(listener, level, reach);
+        Ok((version, Some(Naming { calls, refusals: Refusals::default(), told: Vec::new() })))
     }
 
     /// Has something for [`Naming::serve`] when it is ready to be read.

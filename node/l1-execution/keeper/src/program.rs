@@ -17,6 +17,7 @@ use crate::account;
 use crate::failure::Failure;
 use crate::job::{Bound, Bounds, Descriptor, Enclosure, Job, Level, Limits};
 use crate::linux::{lock, sys};
+use crate::machine::gaps::suffices;
 use crate::machine::grants::Grants;
 use crate::naming::hand_over;
 
@@ -120,12 +121,13 @@ fn limit(limits: &Limits, bounds: &Bounds) -> Result<(), Failure> {
 fn change_account(job: &Job, descriptors: &[OwnedFd]) -> Result<(), Failure> {
     let Some(enclosure) = &job.enclosure else { return Ok(()) };
     let Some(own) = &enclosure.account else { return Ok(()) };
+    let number = account::number(own)?;
     for pipe in descriptors {
-        let given = account::give_pipe(pipe, own.id);
+        let given = account::give_pipe(pipe, number);
         given.map_err(|error| Failure::of("give its account its pipes", error.desc()))?;
     }
     let keeper = getppid();
-    account::take(own.id)?;
+    account::take(number)?;
     // Whoever changes its account is bound to nobody's end any more.
     ends_with(keeper)?;
     account::check(own, &enclosure.grants.hidden)
@@ -154,6 +156,10 @@ fn place_of_temporary(job: &Job, level: Level, own: Option<&Path>) -> Option<Str
 fn enclose(job: &Job, level: Level, keeper: BorrowedFd<'_>) -> Result<(), Failure> {
     let Some(enclosure) = job.enclosure.as_ref().filter(|_| level != Level::None) else { return Ok(()) };
     let version = lock(level, &granted(enclosure, level), &enclosure.ports)?;
+    if level == Level::Landlock && enclosure.required {
+        // The next level is none that holds more: who requires it is told all that is lacking.
+        suffices(version).map_err(|why| Failure::lacking("contain it by Landlock alone", why))?;
+    }
     // What is refused to another account is no matter of an agent's file, by which it could be named.
     if level == Level::Account { Ok(()) } else { hand_over(keeper, version) }
 }

@@ -9,21 +9,28 @@ use althing_execution::tools::{Fault, RESULT_TOO_LONG};
 use futures::future::BoxFuture;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CancelledNotificationParam, ClientRequest, CustomRequest, ErrorCode,
-    GetTaskParams, GetTaskRequest, ProgressNotificationParam, RequestId, RequestMetaObject, ServerResult,
+    GetTaskParams, GetTaskRequest, RequestId, RequestMetaObject, ServerResult,
 };
-use rmcp::service::{Peer, PeerRequestOptions, RoleClient, ServiceError};
+use rmcp::service::{Peer, PeerRequestOptions, RequestHandle, RoleClient, ServiceError};
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::{Instant, sleep};
 
+use crate::connection::Exchange;
+use crate::handler::capabilities;
 use crate::lines::TOO_LONG;
 use crate::machine::answer::{self, Answer, Task};
-use crate::news::{News, token};
-use crate::questions::{Place, Question, Questions, capabilities};
+use crate::news::Ear;
+use crate::questions::{Place, QUESTIONS_MAX, Question, Questions};
 use crate::requests::why;
 
 /// How long a server is to keep the result of a task, milliseconds: as long as a call may take.
 const TASK_TTL_MS: u64 = 3_600_000;
+
+/// The longest pause between questions about a task that led to nothing, and how long these may be asked: a call without a sign
+/// of life has 120 s.
+const MISSED_PAUSE_MAX: Duration = Duration::from_secs(10);
+const MISSED_MAX: Duration = Duration::from_secs(110);
 
 /// What happened to a call.
 pub enum Step {
@@ -36,30 +43,27 @@ pub enum Step {
 /// A call that runs. Dropping it gives it up at the server too.
 pub struct Call {
     answer: BoxFuture<'static, Result<Value, Fault>>,
-    news: mpsc::Receiver<ProgressNotificationParam>,
-    token: String,
+    news: Ear,
     questions: mpsc::Receiver<Question>,
-    _place: Place,
+    _turn: Option<OwnedSemaphorePermit>,
     _running: RunningCall,
 }
 
-/// What a call is made on.
+/// What a call is made on, and for whom.
 pub struct Line<'a> {
     pub peer: &'a Peer<RoleClient>,
-    pub news: &'a News,
-    pub questions: &'a Arc<Questions>,
-    pub running: &'a Arc<Running>,
+    pub exchange: &'a Exchange,
+    pub whose: &'a Arc<[String]>,
+    pub running: RunningCall,
+    /// Where its caller can be asked.
+    pub turn: Option<OwnedSemaphorePermit>,
 }
 
 impl Call {
-    /// Sends the call. `may_ask`: whether its caller has a user who can be asked; `is_relayed`: whether an error of the server and
-    /// what it asks for are results.
-    pub async fn begin(
-        line: Line<'_>,
-        params: CallToolRequestParams,
-        (may_ask, is_relayed): (bool, bool),
-    ) -> Result<Call, Fault> {
-        let peer = line.peer.clone();
+    /// Sends the call. `is_relayed`: whether an error of the server and what it asks for are results.
+    pub async fn begin(line: Line<'_>, params: CallToolRequestParams, is_relayed: bool) -> Result<Call, Fault> {
+        let Line { peer, exchange, whose, running, turn } = line;
+        let (peer, may_ask) = (peer.clone(), turn.is_some());
         let has_session = peer.peer_info().is_none_or(|info| info.protocol_version.has_initialize());
         let mut options = PeerRequestOptions::no_options();
         if !has_session {
@@ -70,28 +74,28 @@ impl Call {
         }
         let as_task = has_session.then(|| serde_json::to_value(&params).ok()).flatten();
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
-        let (news, running) = (line.news.listen(), line.running.begin());
-        let send = async {
-            let sent = line.peer.send_request_with_option(request, options).await?;
-            Ok::<_, ServiceError>((sent.id.clone(), sent))
-        };
-        let (sent, place, questions) = line.questions.during(may_ask, send).await.map_err(failed)?;
-        let token = token(&sent.progress_token);
+        let news = exchange.news.listen(whose);
+        let (asker, questions) = mpsc::channel(QUESTIONS_MAX);
+        let asker = may_ask.then_some(asker);
+        let sent = sent(&exchange.questions, asker.clone(), &peer, request, options).await;
+        let (sent, mut place) = sent.map_err(failed)?;
+        news.settle(&sent.progress_token);
         let mut unanswered = Unanswered { peer: peer.clone(), what: Some(GivenUp::Request(sent.id.clone())) };
+        let all = exchange.questions.clone();
         let answer = Box::pin(async move {
             let answered = sent.await_response().await;
             unanswered.what = None;
             let answered = match answered {
                 // Nothing was done: such a tool is only called as a task.
                 Err(ServiceError::McpError(error)) if error.code == ErrorCode::METHOD_NOT_FOUND => match as_task {
-                    Some(params) => called_as_task(&peer, params, error).await,
+                    Some(params) => called_as_task(&peer, params, error, (&all, asker, &mut place)).await,
                     None => Err(ServiceError::McpError(error)),
                 },
                 answered => answered,
             };
-            read(answered, is_relayed, unanswered).await
+            read(answered, is_relayed, unanswered, &place).await
         });
-        Ok(Call { answer, news, token, questions, _place: place, _running: running })
+        Ok(Call { answer, news, questions, _turn: turn, _running: running })
     }
 
     /// The next that happens; progress is told until then, all of it before the answer.
@@ -99,11 +103,9 @@ impl Call {
         loop {
             tokio::select! {
                 biased;
-                Some(told) = self.news.recv() => {
-                    if token(&told.progress_token) == self.token {
-                        alive();
-                        progress.tell(json!({ "progress": told.progress, "total": told.total, "message": told.message })).await;
-                    }
+                Some(told) = self.news.next() => {
+                    alive();
+                    progress.tell(told).await;
                 }
                 Some(question) = self.questions.recv() => return Step::Asks(question),
                 answered = &mut self.answer => return Step::Done(answered),
@@ -130,11 +132,27 @@ pub fn written(result: &ServerResult) -> Value {
     serde_json::to_value(result).unwrap_or_default()
 }
 
-/// Calls a tool again, as a task.
+/// Sends a request that calls a tool, of which is asked at `asker`.
+async fn sent(
+    questions: &Arc<Questions>,
+    asker: Option<mpsc::Sender<Question>>,
+    peer: &Peer<RoleClient>,
+    request: ClientRequest,
+    options: PeerRequestOptions,
+) -> Result<(RequestHandle<RoleClient>, Place), ServiceError> {
+    let send = async {
+        let sent = peer.send_request_with_option(request, options).await?;
+        Ok::<_, ServiceError>((sent.id.clone(), sent))
+    };
+    questions.during(asker, send).await
+}
+
+/// Calls a tool again, as a task; its place is that of the task's request then.
 async fn called_as_task(
     peer: &Peer<RoleClient>,
     mut params: Value,
     refused: rmcp::ErrorData,
+    (questions, asker, place): (&Arc<Questions>, Option<mpsc::Sender<Question>>, &mut Place),
 ) -> Result<ServerResult, ServiceError> {
     if let Some(params) = params.as_object_mut() {
         // The library writes its own.
@@ -142,7 +160,9 @@ async fn called_as_task(
         params.insert("task".to_owned(), json!({ "ttl": TASK_TTL_MS }));
     }
     let request = ClientRequest::CustomRequest(CustomRequest::new("tools/call", Some(params)));
-    match peer.send_request(request).await {
+    let (sent, at) = sent(questions, asker, peer, request, PeerRequestOptions::no_options()).await?;
+    *place = at;
+    match sent.await_response().await {
         // There is no such tool, or nothing of the kind.
         Err(ServiceError::McpError(_)) => Err(ServiceError::McpError(refused)),
         answered => answered,
@@ -154,6 +174,7 @@ async fn read(
     answered: Result<ServerResult, ServiceError>,
     is_relayed: bool,
     mut unanswered: Unanswered,
+    place: &Place,
 ) -> Result<Value, Fault> {
     let answered = match answered {
         Ok(answered) => answered,
@@ -170,7 +191,7 @@ async fn read(
         Answer::Task(task) => {
             let peer = unanswered.peer.clone();
             unanswered.what = Some(GivenUp::Task(task.id.clone()));
-            let done = follow(&peer, &task).await;
+            let done = follow(&peer, &task, place).await;
             // What was not followed to its end goes on there.
             unanswered.what = None;
             done
@@ -179,27 +200,76 @@ async fn read(
     }
 }
 
-/// Asks how a task goes, as often as its server wants, until it is over. Each answer is a sign of life.
-async fn follow(peer: &Peer<RoleClient>, task: &Task) -> Result<Value, Fault> {
+/// Why a question about a task led to nothing.
+enum Miss {
+    /// The same question may be answered later.
+    Now(String),
+    /// It never will be.
+    Ever(String),
+}
+
+fn miss(error: ServiceError) -> Miss {
+    let is_final = match &error {
+        ServiceError::McpError(error) => error.code == TOO_LONG || answer::is_final(error.code.0),
+        ServiceError::TransportClosed => true,
+        _ => false,
+    };
+    let said = failed(error).to_string();
+    if is_final { Miss::Ever(said) } else { Miss::Now(said) }
+}
+
+/// What a task came to.
+enum Look {
+    Works(Duration),
+    Done(Value),
+    Failed(String),
+}
+
+/// Asks once how a task goes, and for its result if it is done.
+async fn look(peer: &Peer<RoleClient>, task: &Task, place: &Place) -> Result<Look, Miss> {
+    let ever = |why: &str| Miss::Ever(why.to_owned());
+    let request = ClientRequest::GetTaskRequest(GetTaskRequest::new(GetTaskParams::new(task.id.clone())));
+    let told = peer.send_request(request).await.map_err(miss)?;
+    let told = answer::progress(&written(&told)).map_err(|why| Miss::Now(why.to_owned()))?;
+    if matches!(told, answer::Progress::Done(_) | answer::Progress::Ready | answer::Progress::Failed(_)) {
+        place.task_ended();
+    }
+    match told {
+        answer::Progress::Works(next) => Ok(Look::Works(next)),
+        answer::Progress::Done(result) => result_of(&result).map(Look::Done).map_err(ever),
+        answer::Progress::Ready => {
+            let params = json!({ "taskId": task.id });
+            let request = ClientRequest::CustomRequest(CustomRequest::new("tasks/result", Some(params)));
+            let result = peer.send_request(request).await.map_err(miss)?;
+            result_of(&written(&result)).map(Look::Done).map_err(ever)
+        }
+        answer::Progress::Failed(why) => Ok(Look::Failed(why)),
+        answer::Progress::Asks => Err(ever("that asks for input, which is not passed on for tasks")),
+    }
+}
+
+/// Asks how a task goes, as often as its server wants, until it is over. Each answer is a sign of life. A question that fails is
+/// asked again with longer pauses.
+async fn follow(peer: &Peer<RoleClient>, task: &Task, place: &Place) -> Result<Value, Fault> {
     let lost =
         |why: &str| Fault::Failed(format!("it answers by the task {:?}, and {why}; the work goes on there", task.id));
-    let mut poll = task.poll;
+    let (mut pause, mut heard) = (task.poll, Instant::now());
     loop {
-        sleep(poll).await;
-        let request = ClientRequest::GetTaskRequest(GetTaskRequest::new(GetTaskParams::new(task.id.clone())));
-        let told = peer.send_request(request).await.map_err(|error| lost(&failed(error).to_string()))?;
-        alive();
-        match answer::progress(&written(&told)).map_err(lost)? {
-            answer::Progress::Works(next) => poll = next,
-            answer::Progress::Done(result) => return result_of(&result).map_err(lost),
-            answer::Progress::Ready => {
-                let params = json!({ "taskId": task.id });
-                let request = ClientRequest::CustomRequest(CustomRequest::new("tasks/result", Some(params)));
-                let result = peer.send_request(request).await.map_err(|error| lost(&failed(error).to_string()))?;
-                return result_of(&written(&result)).map_err(lost);
+        sleep(pause).await;
+        match look(peer, task, place).await {
+            Ok(Look::Works(next)) => {
+                alive();
+                (pause, heard) = (next, Instant::now());
             }
-            answer::Progress::Failed(why) => return Err(Fault::Failed(why)),
-            answer::Progress::Asks => return Err(lost("that asks for input, which is not passed on for tasks")),
+            Ok(Look::Done(result)) => return Ok(result),
+            Ok(Look::Failed(why)) => return Err(Fault::Failed(why)),
+            Err(Miss::Ever(why)) => return Err(lost(&why)),
+            Err(Miss::Now(why)) => {
+                pause = (pause * 2).min(MISSED_PAUSE_MAX);
+                if heard.elapsed() + pause >= MISSED_MAX {
+                    return Err(lost(&format!("tells nothing of it any more: {why}")));
+                }
+            }
         }
     }
 }
@@ -253,19 +323,26 @@ pub struct Running {
     ended: std::sync::Mutex<Option<Instant>>,
 }
 
-/// A call among them.
-struct RunningCall(Arc<Running>);
+/// A call among them, until this is dropped.
+#[derive(Debug)]
+pub struct RunningCall(Arc<Running>);
 
 impl Running {
-    fn begin(self: &Arc<Running>) -> RunningCall {
+    /// A call begins.
+    pub fn begin(self: &Arc<Running>) -> RunningCall {
         self.count.fetch_add(1, Ordering::SeqCst);
         RunningCall(self.clone())
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.count.load(Ordering::SeqCst)
     }
 
     /// Whether one runs, or ran a moment ago: a server that does one thing at a time comes to the next only then.
     pub fn is_busy(&self, moment: Duration) -> bool {
         let ended = *self.ended.lock().expect("no holder of a time panics");
-        self.count.load(Ordering::SeqCst) > 0 || ended.is_some_and(|ended| ended.elapsed() < moment)
+        self.count() > 0 || ended.is_some_and(|ended| ended.elapsed() < moment)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
 use althing_execution::http::{client_with, elsewhere};
@@ -17,10 +17,11 @@ use rmcp::{ClientLifecycleMode, ClientServiceExt as _};
 use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::task::spawn_blocking;
 
+use crate::handler::Handler;
 use crate::lines::{Lines, MESSAGE_BYTES_MAX};
 use crate::news::News;
 use crate::program::{Program, ServerOwner};
-use crate::questions::{Handler, Questions};
+use crate::questions::Questions;
 use crate::requests::{Behaviour, Requests, why};
 use crate::watched::Watched;
 
@@ -30,18 +31,26 @@ const TCP_CONNECT: Duration = Duration::from_secs(5);
 /// The MCP client.
 pub type Client = RunningService<RoleClient, Handler>;
 
+/// What the calls on one connection share with its transport.
+#[derive(Debug, Clone)]
+pub struct Exchange {
+    pub questions: Arc<Questions>,
+    pub news: Arc<News>,
+}
+
 /// A connection.
 pub struct Connection {
     pub client: Arc<Client>,
     pub program: Option<Program>,
-    pub questions: Arc<Questions>,
+    pub exchange: Exchange,
     /// Of one over HTTP.
     pub behaviour: Option<Arc<Behaviour>>,
 }
 
 impl Connection {
+    /// Whether it can be used: it is not closed, and its server did not end its session.
     pub fn is_open(&self) -> bool {
-        !self.client.is_transport_closed()
+        !self.client.is_transport_closed() && !self.behaviour.as_ref().is_some_and(|seen| seen.is_over())
     }
 }
 
@@ -68,7 +77,8 @@ pub struct Target {
     pub containment: std::sync::Mutex<Option<Containment>>,
     /// Incremented whenever its tools may have changed: with each connection and each notification.
     pub epoch: Arc<AtomicU64>,
-    pub news: Arc<News>,
+    /// Whether it asked something without saying whom.
+    pub asks: Arc<AtomicBool>,
 }
 
 impl Target {
@@ -90,8 +100,13 @@ impl Target {
             asker: Asker { agent: of.agent.to_owned(), work: Work::default(), refusals },
             containment: std::sync::Mutex::new(None),
             epoch: Arc::default(),
-            news: Arc::default(),
+            asks: Arc::default(),
         }
+    }
+
+    /// For a new connection.
+    pub fn exchange(&self) -> Exchange {
+        Exchange { questions: Arc::new(Questions::new(self.asks.clone())), news: Arc::default() }
     }
 
     pub fn contained(&self) -> std::sync::MutexGuard<'_, Option<Containment>> {
@@ -119,9 +134,9 @@ impl Target {
             ToolServerSpec::Url { .. } | ToolServerSpec::Thing { .. } => "",
         };
         let name = self.whose.shown(name);
-        let questions = Arc::<Questions>::default();
-        match self.initialise(Lines::new(read, write, &name), speech, &questions).await {
-            Ok(client) => Ok(Connection { client, program: Some(program), questions, behaviour: None }),
+        let exchange = self.exchange();
+        match self.initialise(Lines::new(read, write, &name), speech, &exchange).await {
+            Ok(client) => Ok(Connection { client, program: Some(program), exchange, behaviour: None }),
             Err(error) => {
                 let ended = if was_closed(&error) { program.ended().await } else { None };
                 Err(ended.unwrap_or_else(|| Fault::Unreachable(said(&error))))
@@ -157,10 +172,10 @@ impl Target {
         let client = client_with(url, leads_to, TCP_CONNECT, Behaviour::policy(&behaviour));
         let client = client.map_err(Fault::Unreachable)?;
         let requests = Requests { client, behaviour: behaviour.clone() };
-        let questions = Arc::<Questions>::default();
+        let exchange = self.exchange();
         let transport = StreamableHttpClientTransport::with_client(requests, config);
-        match self.initialise(transport, speech, &questions).await {
-            Ok(client) => Ok(Connection { client, program: None, questions, behaviour: Some(behaviour) }),
+        match self.initialise(transport, speech, &exchange).await {
+            Ok(client) => Ok(Connection { client, program: None, exchange, behaviour: Some(behaviour) }),
             Err(error) => {
                 let why = behaviour.refused().map(|to| format!("it sends you to {to}; use that address"));
                 Err(Fault::Unreachable(why.unwrap_or_else(|| said(&error))))
@@ -176,12 +191,12 @@ impl Target {
         &self,
         transport: T,
         speech: Speech,
-        questions: &Arc<Questions>,
+        exchange: &Exchange,
     ) -> Result<Arc<Client>, Box<ClientInitializeError>>
     where
         T: rmcp::transport::Transport<RoleClient> + 'static,
     {
-        let watched = Watched::new(transport, self.epoch.clone(), self.news.clone());
+        let watched = Watched::new(transport, self.epoch.clone(), exchange.clone());
         let lifecycle = match speech {
             // A server of the newest version has no sessions; one of an earlier version says so, or nothing.
             Speech::Newest => ClientLifecycleMode::Auto {
@@ -190,7 +205,7 @@ impl Target {
             },
             Speech::Session => ClientLifecycleMode::Initialize,
         };
-        let handler = Handler::new(questions.clone());
+        let handler = Handler::new(exchange.questions.clone());
         handler.serve_with_lifecycle(watched, lifecycle).await.map(Arc::new).map_err(Box::new)
     }
 }

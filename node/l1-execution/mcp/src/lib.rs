@@ -5,12 +5,15 @@
 //!
 //! **Invariants**: a started program ends with the node, with its children; a broken connection is replaced by the next
 //! listing, never by a call; a change notification is handled before an answer that follows it ([`watched`]); no listing that is
-//! late ends a server on which a call runs; nobody answers for a user ([`questions`]); everything is bounded in time and size.
+//! late ends a server on which a call runs; nobody answers for a user, and a question reaches nobody but whoever made the call to
+//! which it belongs ([`questions`]); everything is bounded in time and size.
 //!
 //! **Never knows**: who calls, and whether it may.
 
+mod bodies;
 mod call;
 mod connection;
+mod handler;
 mod health;
 mod lines;
 mod machine;
@@ -20,12 +23,13 @@ mod program;
 mod questions;
 mod requests;
 mod serving;
+mod session;
 mod watched;
 
 pub use serving::serve;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use althing_execution::lease::META;
@@ -36,17 +40,16 @@ use althing_execution::tools::{Definition, Fault, ToolServer};
 use althing_execution::{AgentState, Containment, Refusals, ServerOf, current_principals};
 use althing_td::ToolServerSpec;
 use call::{Call, Line, Running, Step, failed, written};
-use connection::{Client, Connection, Speech, Target};
+use connection::{Client, Connection, Exchange, Speech, Target};
 use futures::future::BoxFuture;
 use health::Health;
 use machine::listing::{Listing, Next};
 use opentelemetry::trace::TraceContextExt as _;
 use parking::{Caller, Parking};
-use questions::Questions;
 use rmcp::model::{CallToolRequestParams, ClientRequest, ListToolsRequest, PaginatedRequestParams, RequestMetaObject};
 use serde_json::Value;
 use tokio::sync::Mutex;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 
 /// How long a server may take to initialise.
@@ -65,8 +68,8 @@ struct Server {
     connection: Mutex<Option<Connection>>,
     /// Beside a connection without sessions: for callers who can be asked only in one.
     session: Mutex<Option<Connection>>,
-    /// Whether it has no sessions in which anybody can be asked.
-    has_none: AtomicBool,
+    /// When it had no session in which anybody can be asked.
+    sessionless: std::sync::Mutex<Option<Instant>>,
     running: Arc<Running>,
     parking: Arc<Parking>,
     /// The last listing, and what was left out of it.
@@ -83,8 +86,8 @@ pub fn server(
     config: &ProcessConfig,
 ) -> Arc<dyn ToolServer> {
     let (rules, refusals) = match spec {
-        ToolServerSpec::Command { sandbox, env, .. } => {
-            (EgressRules::of(sandbox, secrets.asked), refusals(&config.guarded, env))
+        ToolServerSpec::Command { command, sandbox, env, .. } => {
+            (EgressRules::of(sandbox, secrets.asked), refusals(&config.guarded, command, env))
         }
         _ => (EgressRules::default(), Refusals::default()),
     };
@@ -99,7 +102,7 @@ impl Server {
             target,
             connection: Mutex::new(None),
             session: Mutex::new(None),
-            has_none: AtomicBool::new(false),
+            sessionless: std::sync::Mutex::new(None),
             running,
             parking: Arc::default(),
             listed: std::sync::Mutex::default(),
@@ -109,18 +112,23 @@ impl Server {
     /// The current connection or a new one, and whether it existed already.
     async fn client(&self) -> Result<(Arc<Client>, bool), Fault> {
         let mut now = self.connection.lock().await;
-        if let Some(connection) = now.as_ref().filter(|connection| connection.is_open()) {
+        if let Some(connection) = now.as_ref().filter(|connection| self.is_usable(connection, 0)) {
             return Ok((connection.client.clone(), true));
         }
         // The previous program ends first.
         *now = None;
         self.target.epoch.fetch_add(1, Ordering::SeqCst);
-        self.has_none.store(false, Ordering::SeqCst);
+        *self.sessionless() = None;
         let connecting = timeout(CONNECT, self.target.connect(Speech::Newest));
         let connection = connecting.await.map_err(|_| Fault::Silent(CONNECT))??;
         let client = connection.client.clone();
         *now = Some(connection);
         Ok((client, false))
+    }
+
+    /// Whether a connection stays: it is open, and if nobody can be asked on it, calls beside `own` would end with it.
+    fn is_usable(&self, connection: &Connection, own: usize) -> bool {
+        connection.is_open() && (!connection.exchange.questions.is_stuck() || self.running.count() > own)
     }
 
     /// The tools, and the epoch of the listing.
@@ -197,39 +205,14 @@ impl Server {
     }
 
     /// The connection of the listing in `epoch`, if nothing changed since.
-    async fn listed_on(&self, epoch: u64) -> Result<(Arc<Client>, Arc<Questions>), Fault> {
+    async fn listed_on(&self, epoch: u64) -> Result<(Arc<Client>, Exchange), Fault> {
         let now = self.connection.lock().await;
         match now.as_ref().filter(|connection| connection.is_open()) {
             Some(connection) if self.target.epoch.load(Ordering::SeqCst) == epoch => {
-                Ok((connection.client.clone(), connection.questions.clone()))
+                Ok((connection.client.clone(), connection.exchange.clone()))
             }
             _ => Err(Fault::Stale),
         }
-    }
-
-    /// A connection with a session, for a caller whose client has one and can be asked: there the server can ask by itself. None
-    /// if the present one will do, or the server has none, or describes the tool otherwise there.
-    async fn session(&self, tool: &str, relayed: &Relayed, client: &Client) -> Option<(Arc<Client>, Arc<Questions>)> {
-        let has_session = client.peer_info().is_none_or(|info| info.protocol_version.has_initialize());
-        let ToolServerSpec::Url { .. } = &self.target.spec else { return None };
-        if has_session || !relayed.may_be_asked || !relayed.has_session || self.has_none.load(Ordering::SeqCst) {
-            return None;
-        }
-        let mut now = self.session.lock().await;
-        if now.as_ref().is_none_or(|connection| !connection.is_open()) {
-            *now = None;
-            let connected = timeout(CONNECT, self.target.connect(Speech::Session)).await.ok().and_then(Result::ok);
-            let connected = connected.filter(|one| one.behaviour.as_ref().is_some_and(|seen| seen.has_session()));
-            self.has_none.store(connected.is_none(), Ordering::SeqCst);
-            *now = connected;
-        }
-        let (client, questions) = now.as_ref().map(|one| (one.client.clone(), one.questions.clone()))?;
-        drop(now);
-        let (there, _) = self.pages(&client).await.ok()?.done();
-        let (here, _) = self.listed().clone();
-        let of = |all: &[Definition]| all.iter().find(|one| one.name == tool).cloned();
-        let is_same = of(&there)?.check_pin(of(&here).as_ref()).is_ok();
-        is_same.then_some((client, questions))
     }
 
     fn listed(&self) -> std::sync::MutexGuard<'_, Listed> {
@@ -247,25 +230,31 @@ impl Server {
             question.answer(relayed.as_ref().and_then(|relayed| relayed.input_responses.clone()));
             return self.go_on(call, caller, relayed).await;
         }
-        let (mut client, mut questions) = self.listed_on(epoch).await?;
+        let running = self.running.begin();
+        let (mut client, mut exchange) = self.listed_on(epoch).await?;
         if let Some(relayed) = &relayed
             && let Some(session) = Box::pin(self.session(tool, relayed, &client)).await
         {
-            (client, questions) = session;
+            (client, exchange) = session;
+        }
+        let may_ask = relayed.as_ref().is_some_and(|relayed| relayed.may_be_asked);
+        let turn = if may_ask { Some(exchange.questions.turn().await?) } else { None };
+        // Its tools may have changed while others had their turns.
+        if self.target.epoch.load(Ordering::SeqCst) != epoch {
+            return Err(Fault::Stale);
         }
         let mut params = CallToolRequestParams::new(tool.to_owned());
         params.meta = told(trace_context(), althing_execution::current_lease().map(|lease| lease.told()));
         if let Value::Object(arguments) = arguments {
             params = params.with_arguments(arguments);
         }
-        let may_ask = relayed.as_ref().is_some_and(|relayed| relayed.may_be_asked);
         if let Some(relayed) = &relayed {
             let responses = relayed.input_responses.clone();
             params.input_responses = responses.map(|responses| responses.into_iter().collect());
             params.request_state.clone_from(&relayed.request_state);
         }
-        let line = Line { peer: &client, news: &self.target.news, questions: &questions, running: &self.running };
-        let call = Call::begin(line, params, (may_ask, relayed.is_some())).await?;
+        let line = Line { peer: &client, exchange: &exchange, whose: &caller.principals, running, turn };
+        let call = Call::begin(line, params, relayed.is_some()).await?;
         self.go_on(call, caller, relayed).await
     }
 
@@ -277,10 +266,7 @@ impl Server {
                 Step::Done(done) => return done,
                 // Nobody can be asked any more: dropping the question cancels it.
                 Step::Asks(question) if !may_be_asked => drop(question),
-                Step::Asks(question) => match self.parking.park(call, question, caller.clone()) {
-                    Ok(asked) => return Ok(asked),
-                    Err(goes_on) => call = goes_on,
-                },
+                Step::Asks(question) => return self.parking.park(call, question, caller),
             }
         }
     }

@@ -1,48 +1,184 @@
-//! How far calls are, as their servers tell it: in order, and before the answers that follow.
+//! How far the calls of one connection are, as its server tells it: in order, and before the answers that follow.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex, OnceLock};
 
 use rmcp::model::{NumberOrString, ProgressNotificationParam, ProgressToken};
+use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-/// Notifications of progress that wait for one call: more than a caller leaves unread by far.
-const WAITING_MAX: usize = 4_096;
+/// Notifications that wait for the calls of one caller: more than anybody leaves unread by far.
+const OF_CALLER_MAX: usize = 4_096;
+/// Notifications that wait for all calls of a connection.
+const WAITING_MAX: usize = 4 * OF_CALLER_MAX;
 /// Bytes of what a notification says.
 const MESSAGE_BYTES_MAX: usize = 2_048;
 
-/// Where the calls of a server listen.
+/// Where the calls of a connection listen.
 #[derive(Debug, Default)]
-pub struct News(Mutex<Vec<mpsc::Sender<ProgressNotificationParam>>>);
+pub struct News(Mutex<Vec<Listener>>);
+
+#[derive(Debug)]
+struct Listener {
+    /// Of its call, once that is sent; until then it hears of all calls.
+    token: Arc<OnceLock<i64>>,
+    whose: Arc<[String]>,
+    sender: mpsc::Sender<Told>,
+}
+
+/// How far the call of a token is.
+#[derive(Debug, Clone)]
+struct Told {
+    token: i64,
+    progress: f64,
+    total: Option<f64>,
+    message: Option<String>,
+}
+
+/// What one call hears, until this is dropped.
+#[derive(Debug)]
+pub struct Ear {
+    token: Arc<OnceLock<i64>>,
+    receiver: mpsc::Receiver<Told>,
+}
+
+impl Ear {
+    /// Listens to the call of this token only: a call learns it when it was sent.
+    pub fn settle(&self, token: &ProgressToken) {
+        if let Some(token) = number(token) {
+            // A call is sent once.
+            let _ = self.token.set(token);
+        }
+    }
+
+    /// The next that is told of its call: `progress`, `total` and `message` of MCP's notification. None if nothing comes any more.
+    pub async fn next(&mut self) -> Option<Value> {
+        loop {
+            let Told { token, progress, total, message } = self.receiver.recv().await?;
+            if self.token.get() == Some(&token) {
+                return Some(json!({ "progress": progress, "total": total, "message": message }));
+            }
+        }
+    }
+}
 
 impl News {
-    /// What is told from now on, of all calls: a call learns its token only when it was sent.
-    pub fn listen(&self) -> mpsc::Receiver<ProgressNotificationParam> {
-        let (sender, receiver) = mpsc::channel(WAITING_MAX);
+    /// Listens for a call on behalf of `whose`.
+    pub fn listen(&self, whose: &Arc<[String]>) -> Ear {
+        let (sender, receiver) = mpsc::channel(OF_CALLER_MAX);
+        let token = Arc::<OnceLock<i64>>::default();
         let mut all = self.lock();
-        all.retain(|one| !one.is_closed());
-        all.push(sender);
-        receiver
+        all.retain(|one| !one.sender.is_closed());
+        all.push(Listener { token: token.clone(), whose: whose.clone(), sender });
+        Ear { token, receiver }
     }
 
-    /// Tells all calls.
+    /// Tells the call of its token, and those that do not know theirs yet. A caller who does not read misses what is too much;
+    /// nobody else waits for that, or misses anything before the connection has as much as it may.
     pub fn tell(&self, told: &ProgressNotificationParam) {
-        let mut told = told.clone();
-        if let Some(message) = &mut told.message {
+        let Some(token) = number(&told.progress_token) else { return };
+        let mut message = told.message.clone();
+        if let Some(message) = &mut message {
             message.truncate(message.floor_char_boundary(MESSAGE_BYTES_MAX));
         }
-        // One whose caller does not read misses what is too much; nobody else waits for it.
-        self.lock().retain(|one| !matches!(one.try_send(told.clone()), Err(mpsc::error::TrySendError::Closed(_))));
+        let told = Told { token, progress: told.progress, total: told.total, message };
+        let mut all = self.lock();
+        all.retain(|one| !one.sender.is_closed());
+        for one in all.iter().filter(|one| one.token.get().is_none_or(|own| *own == token)) {
+            let of_caller: usize = all.iter().filter(|other| other.whose == one.whose).map(Listener::waiting).sum();
+            let in_all: usize = all.iter().map(Listener::waiting).sum();
+            if of_caller < OF_CALLER_MAX && in_all < WAITING_MAX {
+                // There is room, or its call ended just now.
+                let _ = one.sender.try_send(told.clone());
+            }
+        }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<mpsc::Sender<ProgressNotificationParam>>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Listener>> {
         self.0.lock().expect("no holder of the listeners panics")
     }
 }
 
-/// A token, whether its server writes the number back as a number or as a text.
-pub fn token(token: &ProgressToken) -> String {
+impl Listener {
+    /// Notifications that it did not read yet.
+    fn waiting(&self) -> usize {
+        self.sender.max_capacity() - self.sender.capacity()
+    }
+}
+
+/// The number of a token, whether its server writes it back as a number or as a text. All of ours are numbers.
+fn number(token: &ProgressToken) -> Option<i64> {
     match &token.0 {
-        NumberOrString::Number(number) => number.to_string(),
-        NumberOrString::String(text) => text.to_string(),
+        NumberOrString::Number(number) => Some(*number),
+        NumberOrString::String(text) => text.parse().ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt as _;
+
+    use super::*;
+
+    fn token(number: i64) -> ProgressToken {
+        ProgressToken(NumberOrString::Number(number))
+    }
+
+    fn tell(news: &News, of: i64, progress: u32) {
+        news.tell(&ProgressNotificationParam::new(token(of), f64::from(progress)));
+    }
+
+    fn ear(news: &News, of: i64, whose: &str) -> Ear {
+        let ear = news.listen(&[whose.to_owned()].into());
+        ear.settle(&token(of));
+        ear
+    }
+
+    /// How far its call was told to be, as far as that waits.
+    fn heard(ear: &mut Ear) -> Vec<u64> {
+        std::iter::from_fn(|| ear.next().now_or_never().flatten())
+            .map(|told| told["progress"].as_f64().map_or(u64::MAX, |progress| progress as u64))
+            .collect()
+    }
+
+    #[test]
+    fn a_call_hears_of_itself_only_also_what_came_before_it_knew_its_token() {
+        let news = News::default();
+        let (mut early, mut other) = (news.listen(&["ada".to_owned()].into()), ear(&news, 2, "ada"));
+        tell(&news, 1, 1);
+        tell(&news, 2, 7);
+        early.settle(&token(1));
+        tell(&news, 2, 8);
+        news.tell(&ProgressNotificationParam::new(ProgressToken(NumberOrString::String("1".into())), 2.0));
+        news.tell(&ProgressNotificationParam::new(ProgressToken(NumberOrString::String("x".into())), 3.0));
+        assert_eq!(early.receiver.len(), 3, "nothing of another call is queued once its token is known");
+        assert_eq!((heard(&mut early), heard(&mut other)), (vec![1, 2], vec![7, 8]));
+    }
+
+    #[test]
+    fn equal_tokens_of_two_connections_are_two_calls() {
+        let (news, others) = (News::default(), News::default());
+        let (mut one, mut other) = (ear(&news, 1, "ada"), ear(&others, 1, "ben"));
+        tell(&news, 1, 5);
+        assert_eq!((heard(&mut one), heard(&mut other)), (vec![5], Vec::new()));
+    }
+
+    #[test]
+    fn a_caller_who_does_not_read_takes_no_room_of_others() {
+        let news = News::default();
+        let mut all: Vec<Ear> = (0..8).map(|of| ear(&news, of, "ada")).collect();
+        let mut ben = ear(&news, 8, "ben");
+        for of in 0..8 {
+            (0..4_096).for_each(|progress| tell(&news, of, progress));
+        }
+        tell(&news, 8, 1);
+        let waiting: usize = all.iter().map(|ear| ear.receiver.len()).sum();
+        assert_eq!((waiting, heard(&mut ben)), (OF_CALLER_MAX, vec![1]));
+        assert_eq!(heard(&mut all[0]).len(), OF_CALLER_MAX);
+        // And all of them no more than a connection may have.
+        let many: Vec<Ear> = (10..16).map(|of| ear(&news, of, &format!("caller-{of}"))).collect();
+        for of in 10..16 {
+            (0..4_096).for_each(|progress| tell(&news, of, progress));
+        }
+        assert_eq!(many.iter().map(|ear| ear.receiver.len()).sum::<usize>(), WAITING_MAX);
     }
 }

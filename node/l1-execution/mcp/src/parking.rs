@@ -5,6 +5,7 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
+use althing_execution::tools::Fault;
 use serde_json::Value;
 use tokio::time::sleep;
 
@@ -13,6 +14,8 @@ use crate::questions::Question;
 
 /// Calls of one server that wait.
 const PARKED_MAX: usize = 64;
+/// Those of one caller among them.
+const OF_CALLER_MAX: usize = 8;
 /// How long one waits: as long as people take.
 const WAIT: Duration = Duration::from_secs(600);
 /// How states begin that were made here. A server of the version without sessions has its own.
@@ -42,15 +45,16 @@ impl Parking {
         state.starts_with(STATE)
     }
 
-    /// Has a call wait; gives what its caller is asked. None, and the call goes on without an answer, if too many wait.
-    pub fn park(self: &Arc<Parking>, call: Call, question: Question, caller: Caller) -> Result<Value, Call> {
+    /// Has a call wait; gives what its caller is asked.
+    ///
+    /// # Errors
+    /// Too many wait, of this caller or in all ([`Fault::Busy`]); the call is given up.
+    pub fn park(self: &Arc<Parking>, call: Call, question: Question, caller: Caller) -> Result<Value, Fault> {
         let state = state();
         let required = question.required(&state);
         {
             let mut all = self.lock();
-            if all.len() >= PARKED_MAX {
-                return Err(call);
-            }
+            room(all.values().map(|parked| &parked.caller), &caller)?;
             all.insert(state.clone(), Parked { call, question, caller });
         }
         // Without an answer the question is cancelled, and the call with it.
@@ -88,6 +92,23 @@ impl Parking {
     }
 }
 
+/// Whether one more call of this caller may wait beside those of `all`.
+fn room<'a>(all: impl Iterator<Item = &'a Caller>, caller: &Caller) -> Result<(), Fault> {
+    let (mut in_all, mut of_caller) = (0, 0);
+    for other in all {
+        in_all += 1;
+        of_caller += usize::from(other.principals == caller.principals);
+    }
+    let why = if of_caller >= OF_CALLER_MAX {
+        format!("{OF_CALLER_MAX} of your calls wait for your answers to it; answer or cancel one, and call again")
+    } else if in_all >= PARKED_MAX {
+        format!("{PARKED_MAX} calls wait for answers to it, as many as may; call again later")
+    } else {
+        return Ok(());
+    };
+    Err(Fault::Busy(why))
+}
+
 /// A state that nobody guesses: of two keys that the system drew.
 fn state() -> String {
     let [one, other] = [RandomState::new(), RandomState::new()].map(|keys| keys.hash_one(STATE));
@@ -99,6 +120,27 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+
+    fn caller(name: &str) -> Caller {
+        Caller { principals: [name.to_owned()].into(), tool: "ask".to_owned(), arguments: Value::Null }
+    }
+
+    #[test]
+    fn one_caller_takes_no_room_of_others_and_each_is_told_why() {
+        let mut all: Vec<Caller> = Vec::new();
+        while room(all.iter(), &caller("ada")).is_ok() {
+            all.push(caller("ada"));
+        }
+        assert_eq!(all.len(), OF_CALLER_MAX);
+        let refused = room(all.iter(), &Caller { tool: "other".to_owned(), ..caller("ada") });
+        assert!(matches!(refused, Err(Fault::Busy(why)) if why.contains("8 of your calls wait")));
+        while all.len() < PARKED_MAX {
+            let next = caller(&format!("caller-{}", all.len()));
+            room(all.iter(), &next).expect("there is room for others");
+            all.push(next);
+        }
+        assert!(matches!(room(all.iter(), &caller("ben")), Err(Fault::Busy(why)) if why.contains("64 calls wait")));
+    }
 
     #[test]
     fn states_differ_and_are_told_from_those_of_servers() {

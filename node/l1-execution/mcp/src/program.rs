@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use althing_execution::process::{
-    self, Asker, EgressRules, End, Folder, Outlet, ProcessConfig, ProgramSpec, variables,
+    self, AccountHold, Asker, EgressRules, End, Folder, Outlet, ProcessConfig, ProgramOf, ProgramSpec, variables,
 };
 use althing_execution::tools::Fault;
 use althing_execution::{Containment, ServerOf};
@@ -54,6 +54,8 @@ pub struct Program {
     containment: Option<Containment>,
     /// Its temporary files, where it has no place of its own for them.
     _own: Folder,
+    /// Its account, where it is only looked at.
+    _account: Option<AccountHold>,
 }
 
 impl Program {
@@ -77,8 +79,11 @@ impl Program {
         }
         let own = Folder::new(config.sockets.as_deref()).map_err(failed)?;
         let program = ProgramSpec { command, folder: &home, cwd: &folder, environment: &variables(env), sandbox };
-        let job = process::job(&whose.agent, &program, (&config.guarded, &config.accounts), &own);
-        let mut job = job.map_err(|error| Fault::Unreachable(error.to_string()))?;
+        let named = format!("tools.{}", whose.server);
+        let of = ProgramOf { agent: &whose.agent, program: &named };
+        let of_node = (&config.guarded, &config.accounts, &config.agent_files);
+        let (mut job, account) =
+            process::job(of, &program, of_node, &own).map_err(|error| Fault::Unreachable(error.to_string()))?;
         job.descriptors = vec![Descriptor::Input, Descriptor::Output, Descriptor::Error];
         job.orphan_ms = ORPHAN_MS;
         job.limits.memory_kib = whose.memory_kib;
@@ -94,10 +99,10 @@ impl Program {
         let name = whose.shown(command.first().map_or("", String::as_str));
         let descriptors = [input.as_fd(), output.as_fd(), error.as_fd()];
         let kept = process::Program::start(&job, &descriptors, outlet, (&name, &asker.refusals)).map_err(failed)?;
-        let log = config.logs.of(&whose.agent).writer(&format!("tools.{}", whose.server));
+        let log = config.logs.of(&whose.agent).writer(&named);
         let errors = tokio::spawn(process::passed_on(errors, log));
         let (sandbox, containment) = (sandbox.clone(), None);
-        Ok((Program { kept, errors, sandbox, containment, _own: own }, read, write))
+        Ok((Program { kept, errors, sandbox, containment, _own: own, _account: account }, read, write))
     }
 
     /// Waits until it runs.

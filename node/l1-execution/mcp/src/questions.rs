@@ -1,41 +1,83 @@
-//! What servers ask their client's user while a call runs (elicitation). A question goes to whoever made the call. Nobody answers
-//! for a user: where nobody can be asked, the server is told that the question was cancelled, never that somebody declined.
+//! What servers ask their client's user while a call runs (elicitation). A question goes to whoever made the call, and to nobody
+//! who may have made another one. Nobody answers for a user: where nobody can be asked, the server is told that the question was
+//! cancelled, never that somebody declined.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
-use rmcp::ClientHandler;
+use althing_execution::tools::Fault;
 use rmcp::model::{
-    ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationCapability,
-    ErrorData, FormElicitationCapability, ProtocolVersion, RequestId,
+    CustomRequest, CustomResult, ElicitRequestParams, ElicitResult, ElicitationAction, GetExtensions as _,
+    GetMeta as _, JsonRpcMessage, RequestId, ServerRequest, ServerResult,
 };
-use rmcp::service::{InboundStreamOrigin, RequestContext, RoleClient};
+use rmcp::service::{InboundStreamOrigin, RoleClient, RxJsonRpcMessage, TxJsonRpcMessage};
 use serde_json::{Map, Value, json};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::time::{Instant, timeout};
+
+use crate::machine::answer;
+use crate::machine::origins::{Origins, Source};
 
 /// Questions of one call that wait.
-const QUESTIONS_MAX: usize = 8;
+pub const QUESTIONS_MAX: usize = 8;
+/// The method of a question.
+pub const ELICITATION: &str = "elicitation/create";
 /// The name of the question in a result that asks for input.
 const NAME: &str = "elicitation";
+/// Bytes of a question.
+const QUESTION_BYTES_MAX: usize = 64 << 10;
+/// By what a message of a task names it (MCP 2025-11-25).
+const TASK: &str = "io.modelcontextprotocol/related-task";
+/// Calls at one time whose callers can be asked, as long as their server asked nothing yet.
+const AT_ONCE: u32 = 4_096;
+/// How long such a call waits for those before it, once its server asks: less than clients wait by default.
+const TURN: Duration = Duration::from_secs(50);
+/// How long an answer to a call that was given up may be outstanding: as long as a call may be silent.
+const OWED: Duration = Duration::from_secs(120);
 
-/// The calls that run on a connection, by the ids of their requests.
-#[derive(Debug, Default)]
+/// For which request a question is. Never on the wire.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Asker(String);
+
+/// The calls that run on a connection.
+#[derive(Debug)]
 pub struct Questions {
-    calls: Mutex<BTreeMap<String, Option<mpsc::Sender<Question>>>>,
+    calls: Mutex<Calls>,
     /// Held while a request is sent: its id is known only then, and the server may ask at once.
     sending: tokio::sync::Mutex<()>,
+    /// Whether the server asks without saying whom.
+    asks: Arc<AtomicBool>,
+    turns: Arc<Semaphore>,
 }
 
-/// A call that may be asked, until this is dropped.
+#[derive(Debug, Default)]
+struct Calls {
+    origins: Origins,
+    /// Where those are asked who wait for the requests of these ids.
+    callers: BTreeMap<String, Option<mpsc::Sender<Question>>>,
+    /// Since when an answer is outstanding that nobody waits for.
+    owed_since: Option<Instant>,
+}
+
+/// A request whose caller waits, until this is dropped.
 #[derive(Debug)]
 pub struct Place {
     questions: Arc<Questions>,
     id: String,
 }
 
+impl Place {
+    /// The task is over by which the server answered it.
+    pub fn task_ended(&self) {
+        self.questions.calls().answered(&self.id, None);
+    }
+}
+
 impl Drop for Place {
     fn drop(&mut self) {
-        self.questions.calls().remove(&self.id);
+        self.questions.calls().left(&self.id);
     }
 }
 
@@ -49,7 +91,7 @@ pub struct Question {
 impl Question {
     /// The result with which its caller is asked, as the version without sessions has it.
     pub fn required(&self, state: &str) -> Value {
-        let request = json!({ "method": "elicitation/create", "params": self.params });
+        let request = json!({ "method": ELICITATION, "params": self.params });
         json!({ "resultType": "input_required", "inputRequests": { NAME: request }, "requestState": state })
     }
 
@@ -63,171 +105,168 @@ impl Question {
     }
 }
 
+/// What a server is told whose question nobody answers.
+pub fn cancelled() -> ElicitResult {
+    ElicitResult::new(ElicitationAction::Cancel)
+}
+
+impl Calls {
+    fn answered(&mut self, id: &str, task: Option<&str>) {
+        self.origins.answered(id, task);
+        if !self.origins.owes() {
+            self.owed_since = None;
+        }
+    }
+
+    fn left(&mut self, id: &str) {
+        self.callers.remove(id);
+        self.origins.left(id);
+        if self.origins.owes() && self.owed_since.is_none() {
+            self.owed_since = Some(Instant::now());
+        }
+    }
+}
+
 impl Questions {
-    /// Sends the request of a call whose caller can be asked (`may_ask`), or cannot; gives what `send` gives, and where the
-    /// questions arrive.
+    /// Of a new connection to a server of which is known in `asks` whether it asks without saying whom.
+    pub fn new(asks: Arc<AtomicBool>) -> Questions {
+        let turns = usize::try_from(AT_ONCE).unwrap_or(Semaphore::MAX_PERMITS);
+        Questions {
+            calls: Mutex::default(),
+            sending: tokio::sync::Mutex::default(),
+            asks,
+            turns: Arc::new(Semaphore::new(turns)),
+        }
+    }
+
+    /// Lets a call begin whose caller can be asked, once its questions cannot be mistaken for those of another such call: a server
+    /// that asks without saying whom works on one of them at a time. Dropping what is given lets the next begin.
+    ///
+    /// # Errors
+    /// Others take longer than a caller waits.
+    pub async fn turn(&self) -> Result<OwnedSemaphorePermit, Fault> {
+        let all = if self.asks.load(Ordering::SeqCst) { AT_ONCE } else { 1 };
+        let turn = timeout(TURN, self.turns.clone().acquire_many_owned(all)).await;
+        turn.ok().and_then(Result::ok).ok_or_else(|| {
+            let why = "it asks one caller at a time, and others are before you; call it again later";
+            Fault::Busy(why.to_owned())
+        })
+    }
+
+    /// Sends the request of a call, whose `caller` can be asked there, or cannot; gives what `send` gives.
     ///
     /// # Errors
     /// Those of `send`, which gives the request's id too.
     pub async fn during<T, E>(
         self: &Arc<Questions>,
-        may_ask: bool,
+        caller: Option<mpsc::Sender<Question>>,
         send: impl Future<Output = Result<(RequestId, T), E>>,
-    ) -> Result<(T, Place, mpsc::Receiver<Question>), E> {
-        let (sender, receiver) = mpsc::channel(QUESTIONS_MAX);
+    ) -> Result<(T, Place), E> {
         let _sending = self.sending.lock().await;
         let (id, sent) = send.await?;
         let id = id.to_string();
-        self.calls().insert(id.clone(), may_ask.then_some(sender));
-        Ok((sent, Place { questions: self.clone(), id }, receiver))
+        self.calls().callers.insert(id.clone(), caller);
+        Ok((sent, Place { questions: self.clone(), id }))
     }
 
-    /// Asks whoever made the call to which a question belongs: the one on whose stream it came, else the only one that runs.
-    async fn ask(&self, params: ElicitRequestParams, origin: Option<&InboundStreamOrigin>) -> ElicitResult {
-        let cancelled = || ElicitResult::new(ElicitationAction::Cancel);
-        let asked = {
-            let _sending = self.sending.lock().await;
-            let calls = self.calls();
-            match origin {
-                Some(InboundStreamOrigin::OutboundRequest(id)) => calls.get(&id.to_string()).cloned().flatten(),
-                _ if calls.len() == 1 => calls.values().next().cloned().flatten(),
-                _ => None,
+    /// Notes what is sent, before the server can answer it.
+    pub fn sends(&self, message: &TxJsonRpcMessage<RoleClient>) {
+        if let JsonRpcMessage::Request(request) = message
+            && request.request.method() == "tools/call"
+        {
+            self.calls().origins.sent(&request.id.to_string());
+        }
+    }
+
+    /// Notes what was received, in the order in which it came, and to whom a question goes: later, others may have called.
+    pub fn received(&self, message: &mut RxJsonRpcMessage<RoleClient>) {
+        match message {
+            JsonRpcMessage::Response(response) => {
+                let (id, mut calls) = (response.id.to_string(), self.calls());
+                if calls.origins.knows(&id) {
+                    calls.answered(&id, task(&response.result).as_deref());
+                }
+            }
+            JsonRpcMessage::Error(error) => {
+                if let Some(id) = &error.id {
+                    self.calls().answered(&id.to_string(), None);
+                }
+            }
+            JsonRpcMessage::Request(request) => {
+                if let ServerRequest::ElicitRequest(_) = &request.request {
+                    match self.asker(&request.request) {
+                        Some(asker) => {
+                            request.request.extensions_mut().insert(asker);
+                        }
+                        // The library would refuse some of those.
+                        None => {
+                            request.request = ServerRequest::CustomRequest(CustomRequest::new(ELICITATION, None));
+                        }
+                    }
+                }
+            }
+            JsonRpcMessage::Notification(_) => {}
+        }
+    }
+
+    fn asker(&self, question: &ServerRequest) -> Option<Asker> {
+        let stream = match question.extensions().get::<InboundStreamOrigin>() {
+            Some(InboundStreamOrigin::OutboundRequest(id)) => Some(id.to_string()),
+            Some(InboundStreamOrigin::Unassociated) | None => None,
+        };
+        let task = question.get_meta().get(TASK).map(|task| task["taskId"].as_str().unwrap_or_default().to_owned());
+        let calls = self.calls();
+        let source = match (&stream, &task) {
+            (Some(id), None) => Source::Stream(id),
+            (Some(id), Some(_)) if calls.origins.knows(id) => Source::Stream(id),
+            (_, Some(task)) => Source::Task(task),
+            (None, None) => {
+                self.asks.store(true, Ordering::SeqCst);
+                Source::Unsaid
             }
         };
-        let (answer, answered) = oneshot::channel();
-        let question = Question { params: serde_json::to_value(&params).unwrap_or_default(), answer };
-        let Some(asked) = asked else {
-            tracing::info!("a server of tools asks for input where nobody can be asked: the question is cancelled");
-            return cancelled();
+        calls.origins.asker(source).map(|id| Asker(id.to_owned()))
+    }
+
+    /// Asks whoever waits for a request.
+    pub async fn ask(&self, params: &ElicitRequestParams, asker: &Asker) -> ElicitResult {
+        let params = serde_json::to_value(params).unwrap_or_default();
+        let caller = {
+            // The request may be on its way still.
+            let _sending = self.sending.lock().await;
+            self.calls().callers.get(&asker.0).cloned().flatten()
         };
-        if asked.send(question).await.is_err() {
+        let (answer, answered) = oneshot::channel();
+        let is_short = params.to_string().len() <= QUESTION_BYTES_MAX;
+        let asked = caller.filter(|_| is_short).map(|caller| caller.try_send(Question { params, answer }));
+        if !matches!(asked, Some(Ok(()))) {
+            tracing::info!("a server of tools asks for input where nobody can be asked: the question is cancelled");
             return cancelled();
         }
         answered.await.unwrap_or_else(|_| cancelled())
     }
 
-    fn calls(&self) -> MutexGuard<'_, BTreeMap<String, Option<mpsc::Sender<Question>>>> {
+    /// Whether nobody is asked here for long: the server owes an answer to a call that was given up, and what it asks may be about
+    /// that.
+    pub fn is_stuck(&self) -> bool {
+        let owed_since = self.calls().owed_since;
+        self.asks.load(Ordering::SeqCst) && owed_since.is_some_and(|since| since.elapsed() >= OWED)
+    }
+
+    fn calls(&self) -> MutexGuard<'_, Calls> {
         self.calls.lock().expect("no holder of the calls panics")
     }
 }
 
-/// What a client can do whose user can be asked, or cannot.
-pub fn capabilities(may_ask: bool) -> ClientCapabilities {
-    let mut all = ClientCapabilities::default();
-    if may_ask {
-        all.elicitation = Some(ElicitationCapability::new().with_form(FormElicitationCapability::default()));
-    }
-    all
-}
-
-/// What answers a server's requests.
-pub struct Handler {
-    config: ClientConfig,
-    questions: Arc<Questions>,
-}
-
-impl Handler {
-    pub fn new(questions: Arc<Questions>) -> Handler {
-        let mut config = ClientConfig::default();
-        "althing".clone_into(&mut config.client_info.name);
-        env!("CARGO_PKG_VERSION").clone_into(&mut config.client_info.version);
-        config.protocol_version = ProtocolVersion::V_2025_11_25;
-        // Of a session: it has calls with somebody to ask, and others.
-        config.capabilities = capabilities(true);
-        Handler { config, questions }
-    }
-}
-
-impl ClientHandler for Handler {
-    async fn create_elicitation(
-        &self,
-        request: ElicitRequestParams,
-        context: RequestContext<RoleClient>,
-    ) -> Result<ElicitResult, ErrorData> {
-        if !matches!(request, ElicitRequestParams::FormElicitationParams { .. }) {
-            return Err(ErrorData::invalid_params("this client asks by forms only, as it declared", None));
-        }
-        let origin = context.extensions.get::<InboundStreamOrigin>();
-        tokio::select! {
-            answered = self.questions.ask(request, origin) => Ok(answered),
-            () = context.ct.cancelled() => Ok(ElicitResult::new(ElicitationAction::Cancel)),
-        }
-    }
-
-    fn get_info(&self) -> ClientConfig {
-        self.config.clone()
-    }
+/// The task with which a call is answered.
+fn task(result: &ServerResult) -> Option<String> {
+    let begun = match result {
+        ServerResult::CallToolResult(_) => None,
+        ServerResult::CustomResult(CustomResult(result)) => answer::begun(result),
+        result => answer::begun(&serde_json::to_value(result).unwrap_or_default()),
+    };
+    begun.map(|task| task.id)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn asked() -> ElicitRequestParams {
-        let params =
-            json!({ "mode": "form", "message": "Name?", "requestedSchema": { "type": "object", "properties": {} } });
-        serde_json::from_value(params).expect("a question")
-    }
-
-    async fn call(questions: &Arc<Questions>, id: i64, may_ask: bool) -> (Place, mpsc::Receiver<Question>) {
-        let sent = async { Ok::<_, ()>((RequestId::Number(id), ())) };
-        let ((), place, asked) = questions.during(may_ask, sent).await.expect("it is sent");
-        (place, asked)
-    }
-
-    fn of(id: i64) -> InboundStreamOrigin {
-        InboundStreamOrigin::OutboundRequest(RequestId::Number(id))
-    }
-
-    /// Answers what arrives there.
-    async fn answering(mut asked: mpsc::Receiver<Question>, answer: Value) {
-        while let Some(question) = asked.recv().await {
-            question.answer(Map::from_iter([(NAME.to_owned(), answer.clone())]).into());
-        }
-    }
-
-    #[tokio::test]
-    async fn a_question_goes_to_whoever_made_the_call() {
-        let questions = Arc::new(Questions::default());
-        let accept = json!({ "action": "accept", "content": { "name": "Ada" } });
-        let (one, asked_one) = call(&questions, 1, true).await;
-        tokio::spawn(answering(asked_one, accept.clone()));
-        let only = questions.ask(asked(), None).await;
-        assert_eq!(serde_json::to_value(&only).expect("JSON"), accept);
-
-        // Of several only the one on whose stream it came: what is a user's is shown to no other.
-        let (two, asked_two) = call(&questions, 2, true).await;
-        tokio::spawn(answering(asked_two, json!({ "action": "decline" })));
-        assert_eq!(questions.ask(asked(), Some(&of(2))).await.action, ElicitationAction::Decline);
-        assert_eq!(questions.ask(asked(), Some(&of(1))).await.action, ElicitationAction::Accept);
-        assert_eq!(questions.ask(asked(), None).await.action, ElicitationAction::Cancel);
-        assert_eq!(questions.ask(asked(), Some(&of(3))).await.action, ElicitationAction::Cancel);
-        drop(two);
-        assert_eq!(questions.ask(asked(), None).await.action, ElicitationAction::Accept);
-        drop(one);
-        assert_eq!(questions.ask(asked(), None).await.action, ElicitationAction::Cancel);
-    }
-
-    #[tokio::test]
-    async fn nobody_declines_for_a_user_who_cannot_be_asked_or_says_nothing() {
-        let questions = Arc::new(Questions::default());
-        let (_place, none) = call(&questions, 1, false).await;
-        assert_eq!(questions.ask(asked(), Some(&of(1))).await.action, ElicitationAction::Cancel);
-        drop(none);
-        for nothing in [json!({}), json!({ "action": "maybe" }), json!(null)] {
-            let (_place, asked_here) = call(&questions, 2, true).await;
-            tokio::spawn(answering(asked_here, nothing.clone()));
-            assert_eq!(questions.ask(asked(), Some(&of(2))).await.action, ElicitationAction::Cancel, "{nothing}");
-        }
-    }
-
-    #[test]
-    fn a_question_is_told_as_a_result_that_asks_for_input() {
-        let (answer, _answered) = oneshot::channel();
-        let question = Question { params: serde_json::to_value(asked()).expect("JSON"), answer };
-        let required = question.required("state");
-        let read: rmcp::model::InputRequiredResult = serde_json::from_value(required.clone()).expect("MCP");
-        assert_eq!(read.request_state.as_deref(), Some("state"));
-        assert_eq!(required["inputRequests"][NAME]["params"]["message"], "Name?");
-    }
-}
+mod tests;

@@ -13,12 +13,14 @@ use rmcp::transport::common::client_side_sse::BoxedSseResponse;
 use rmcp::transport::streamable_http_client::{
     SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
 };
-use serde_json::Value;
 
+use crate::bodies::Asked;
 use crate::lines::TOO_LONG;
 
 /// Characters of what a server says beside its status.
 const SAID_CHARS_MAX: usize = 200;
+/// How the library begins to say that a body is no message.
+const UNPARSED: &str = "could not parse JSON response";
 
 type Headers = HashMap<HeaderName, HeaderValue>;
 /// An event, as the library's stream has it.
@@ -35,6 +37,7 @@ struct Seen {
     kept: Option<Arc<str>>,
     refused: Option<String>,
     has_session: bool,
+    is_over: bool,
 }
 
 impl Behaviour {
@@ -66,9 +69,18 @@ impl Behaviour {
         self.lock().has_session
     }
 
-    fn note(&self, posted: &StreamableHttpPostResponse) {
-        if let StreamableHttpPostResponse::Json(_, Some(_)) | StreamableHttpPostResponse::Sse(_, Some(_)) = posted {
-            self.lock().has_session = true;
+    /// Whether the server ended that session: it knows it no more (HTTP 404).
+    pub fn is_over(&self) -> bool {
+        self.lock().is_over
+    }
+
+    fn note(&self, posted: &Result<StreamableHttpPostResponse, Failed>) {
+        match posted {
+            Ok(StreamableHttpPostResponse::Json(_, Some(_)) | StreamableHttpPostResponse::Sse(_, Some(_))) => {
+                self.lock().has_session = true;
+            }
+            Err(StreamableHttpError::SessionExpired) => self.lock().is_over = true,
+            _ => {}
         }
     }
 
@@ -113,21 +125,29 @@ impl StreamableHttpClient for Requests {
         bytes_max: usize,
     ) -> Result<StreamableHttpPostResponse, Failed> {
         let asked = match &message {
-            JsonRpcMessage::Request(request) => Some(request.id.clone()),
+            JsonRpcMessage::Request(request) => {
+                Some(Asked { method: request.request.method().to_owned(), id: request.id.clone() })
+            }
             _ => None,
         };
         let uri = self.behaviour.followed(uri);
         let posted = self.client.post_message_with_max_sse_event_size(uri, message, session, token, headers, bytes_max);
         let posted = posted.await;
-        if let Ok(posted) = &posted {
-            self.behaviour.note(posted);
-        }
+        self.behaviour.note(&posted);
         match (posted, asked) {
-            (Err(StreamableHttpError::ResponseBodyTooLarge { .. }), Some(id)) => {
-                Ok(StreamableHttpPostResponse::Json(too_long(id), None))
+            (Err(StreamableHttpError::ResponseBodyTooLarge { .. }), Some(asked)) => {
+                Ok(StreamableHttpPostResponse::Json(too_long(asked.id), None))
             }
-            (Ok(StreamableHttpPostResponse::Sse(events, session)), Some(id)) => {
-                Ok(StreamableHttpPostResponse::Sse(read(events, id), session))
+            (Err(StreamableHttpError::UnexpectedServerResponse(said)), Some(asked))
+                if asked.is_read_here() && said.starts_with(UNPARSED) =>
+            {
+                Ok(StreamableHttpPostResponse::Json(asked.unreadable(), None))
+            }
+            (Ok(StreamableHttpPostResponse::Json(message, session)), Some(asked)) if asked.is_read_here() => {
+                Ok(StreamableHttpPostResponse::Json(asked.body(message), session))
+            }
+            (Ok(StreamableHttpPostResponse::Sse(events, session)), Some(asked)) => {
+                Ok(StreamableHttpPostResponse::Sse(read(events, asked), session))
             }
             (posted, _) => posted,
         }
@@ -168,15 +188,15 @@ impl StreamableHttpClient for Requests {
     }
 }
 
-/// The events that answer a request: one that is too long ends them with an error, and content that is null is none.
-fn read(events: BoxedSseResponse, asked: RequestId) -> BoxedSseResponse {
+/// The events that answer a request, member by member; one that is too long ends them with an error.
+fn read(events: BoxedSseResponse, asked: Asked) -> BoxedSseResponse {
     let read = move |event: Result<Event, SseError>| match event {
         Ok(mut event) => {
-            event.data = event.data.map(without_null_content);
+            event.data = event.data.map(|data| asked.event(data));
             Ok(event)
         }
         Err(SseError::Body(why)) if why.to_string().contains("maximum size") => {
-            let told = serde_json::to_string(&too_long(asked.clone())).unwrap_or_default();
+            let told = serde_json::to_string(&too_long(asked.id.clone())).unwrap_or_default();
             Ok(with_data(Event::default(), told))
         }
         Err(error) => Err(error),
@@ -215,46 +235,26 @@ fn too_long(id: RequestId) -> ServerJsonRpcMessage {
     JsonRpcMessage::error(ErrorData::new(TOO_LONG, RESULT_TOO_LONG, None), Some(id))
 }
 
-/// An answer without a `content` that is null: the library would not find the structured content beside it.
-fn without_null_content(data: String) -> String {
-    let message = if data.contains("null") { serde_json::from_str::<Value>(&data).ok() } else { None };
-    let Some(mut message) = message.filter(|message| message["result"].get("content").is_some_and(Value::is_null))
-    else {
-        return data;
-    };
-    if let Some(result) = message["result"].as_object_mut() {
-        result.remove("content");
-    }
-    message.to_string()
-}
-
 #[cfg(test)]
 mod tests {
     use futures::stream;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
-    #[test]
-    fn structured_content_counts_beside_content_that_is_null() {
-        let answer =
-            json!({ "jsonrpc": "2.0", "id": 1, "result": { "content": null, "structuredContent": { "n": null } } });
-        let read: Value = serde_json::from_str(&without_null_content(answer.to_string())).expect("JSON");
-        assert_eq!(read["result"], json!({ "structuredContent": { "n": null } }));
-        for same in ["", "null", "[null]", r#"{"result":null}"#, r#"{"result":{"content":[null]}}"#, "{null"] {
-            assert_eq!(without_null_content(same.to_owned()), same);
-        }
+    fn asked() -> Asked {
+        Asked { method: "tools/call".to_owned(), id: RequestId::Number(4) }
     }
 
     #[tokio::test]
     async fn an_event_that_is_too_long_is_told_to_whoever_waits_for_it() {
         let why = std::io::Error::other("SSE event exceeded the maximum size of 7 bytes");
         let failed = stream::iter([Err(SseError::Body(why.into()))]).boxed();
-        let mut events = read(failed, RequestId::Number(4));
+        let mut events = read(failed, asked());
         let event = events.next().await.expect("an event").expect("no failure");
         let told: Value = serde_json::from_str(&event.data.expect("data")).expect("JSON");
         assert_eq!((&told["id"], &told["error"]["message"]), (&json!(4), &json!(RESULT_TOO_LONG)));
         let broken = stream::iter([Err(SseError::InvalidLine)]).boxed();
-        assert!(read(broken, RequestId::Number(4)).next().await.is_some_and(|event| event.is_err()));
+        assert!(read(broken, asked()).next().await.is_some_and(|event| event.is_err()));
     }
 }

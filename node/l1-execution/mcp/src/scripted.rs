@@ -20,6 +20,8 @@ use crate::Server;
 use crate::connection::{Connection, Speech, Target};
 use crate::lines::Lines;
 
+mod askers;
+
 /// What a server does.
 enum Does {
     /// Writes this, as it stands.
@@ -95,11 +97,11 @@ async fn scene(mut called: impl FnMut(&Value) -> Vec<Does> + Send + 'static) -> 
     let of = ServerOf { agent: "a", server: "stub", folder: Path::new("."), memory_kib: 0 };
     let nothing = (EgressRules::default(), Refusals::default());
     let target = Target::new(of, &spec, None, &ProcessConfig::default(), nothing);
-    let questions = Arc::default();
-    let client = target.initialise(Lines::new(read, write, "stub"), Speech::Newest, &questions).await;
+    let exchange = target.exchange();
+    let client = target.initialise(Lines::new(read, write, "stub"), Speech::Newest, &exchange).await;
     let client = client.map_err(|error| error.to_string()).expect("it speaks MCP");
     let server = Server::new(target);
-    *server.connection.lock().await = Some(Connection { client, program: None, questions, behaviour: None });
+    *server.connection.lock().await = Some(Connection { client, program: None, exchange, behaviour: None });
     let server = Arc::new(server);
     let servers = BTreeMap::from([("box".to_owned(), server.clone() as Arc<dyn ToolServer>)]);
     let tools = Tools::new("agent", servers, Arc::new(ContractGate::new(vec!["box/*".to_owned()])));
@@ -258,6 +260,39 @@ async fn a_task_is_followed_to_its_end_and_what_cannot_be_followed_is_named() {
     assert_eq!(done["content"][0]["text"], "done late");
     let lost = call(&tools, "box/ask").await.expect_err("it does not tell");
     assert!(lost.contains("of-ask") && lost.contains("the work goes on there"), "{lost}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_about_a_task_that_fails_is_asked_again_and_what_never_answers_is_named() {
+    let (mut looks, mut results) = (0, 0);
+    let (tools, _) = scene(move |asked| {
+        let params = &asked["params"];
+        let does = match (asked["method"].as_str(), params["name"].as_str()) {
+            (Some("tools/call"), Some(name)) => {
+                answers(asked, json!({ "task": { "taskId": format!("of-{name}"), "status": "working" } }))
+            }
+            (Some("tasks/get"), _) if params["taskId"] == "of-ask" => refuses(asked, -32_603),
+            (Some("tasks/get"), _) => {
+                looks += 1;
+                match looks {
+                    1..=4 => refuses(asked, -32_603),
+                    5 => answers(asked, json!({ "odd": true })),
+                    _ => answers(asked, json!({ "taskId": params["taskId"], "status": "completed" })),
+                }
+            }
+            (Some("tasks/result"), _) => {
+                results += 1;
+                if results == 1 { refuses(asked, -32_000) } else { answers(asked, text("done late")) }
+            }
+            _ => return Vec::new(),
+        };
+        vec![does]
+    })
+    .await;
+    let done = call(&tools, "box/work").await.expect("it is asked again");
+    assert_eq!(done["content"][0]["text"], "done late");
+    let lost = call(&tools, "box/ask").await.expect_err("it never tells");
+    assert!(lost.contains("of-ask") && lost.contains("-32603") && lost.contains("the work goes on there"), "{lost}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,5 +1,5 @@
-//! A transport that handles change notifications in order: the client of the SDK passes them to a task of its own, so an
-//! answer that came later could be used before the notification is handled.
+//! A transport that handles what servers say of their tools and calls in order: the client of the SDK passes notifications and
+//! requests to tasks of their own, so an answer that came later could be used before them.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -9,18 +9,19 @@ use rmcp::model::{JsonRpcMessage, ServerNotification};
 use rmcp::service::{RoleClient, RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 
-use crate::news::News;
+use crate::connection::Exchange;
 
-/// Counts notifications of changed tools, and passes on those of progress, before the messages after them are delivered.
+/// Counts notifications of changed tools, passes on those of progress, and notes to which calls answers and questions belong,
+/// before the messages after them are delivered.
 pub(crate) struct Watched<T> {
     inner: T,
     epoch: Arc<AtomicU64>,
-    news: Arc<News>,
+    exchange: Exchange,
 }
 
 impl<T> Watched<T> {
-    pub fn new(inner: T, epoch: Arc<AtomicU64>, news: Arc<News>) -> Watched<T> {
-        Watched { inner, epoch, news }
+    pub fn new(inner: T, epoch: Arc<AtomicU64>, exchange: Exchange) -> Watched<T> {
+        Watched { inner, epoch, exchange }
     }
 }
 
@@ -35,17 +36,19 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Watched<T> {
         &mut self,
         item: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        self.exchange.questions.sends(&item);
         self.inner.send(item)
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
-        let received = self.inner.receive().await?;
+        let mut received = self.inner.receive().await?;
+        self.exchange.questions.received(&mut received);
         if let JsonRpcMessage::Notification(notification) = &received {
             match &notification.notification {
                 ServerNotification::ToolListChangedNotification(_) => {
                     self.epoch.fetch_add(1, Ordering::SeqCst);
                 }
-                ServerNotification::ProgressNotification(progress) => self.news.tell(&progress.params),
+                ServerNotification::ProgressNotification(progress) => self.exchange.news.tell(&progress.params),
                 _ => {}
             }
         }

@@ -5,15 +5,18 @@ use std::fs::{self, File};
 use std::io::Read as _;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use althing_keeper::Grants;
 use althing_keeper::job::{Account, Enclosure, Job, Limits};
+use althing_store::file::open_regular;
 use althing_td::Demand;
 
-pub use super::machine::accounts::AccountRange;
-use super::machine::accounts::Assignment;
+use super::accounts::{AccountHold, Accounts, ProgramOf};
+
+use super::machine::mounts::{MOUNTS_BYTES_MAX, elsewhere};
 use super::machine::needs::{Surroundings, is_common, needs};
+use super::machine::way::Way;
 pub use super::machine::{ContainmentError, Guarded, ProgramSpec};
 use super::machine::{Files, HEAD_BYTES_MAX, Kind, NAMES_MAX, Reach, grant};
 use super::socket::Folder;
@@ -27,6 +30,9 @@ const FILES_MAX: u32 = 4_096;
 
 /// The longest file of a program, GiB: one that is written without end ends before a usual disk is full.
 pub const FILE_GIB_MAX: u64 = 64;
+
+/// What is mounted where, as this process sees it.
+const MOUNTS: &str = "/proc/self/mountinfo";
 
 /// The files of this machine.
 struct Disk;
@@ -42,9 +48,11 @@ impl Files for Disk {
 
     fn head(&self, path: &Path) -> Vec<u8> {
         let mut head = Vec::new();
-        let read = File::open(path).and_then(|file| file.take(HEAD_BYTES_MAX as u64).read_to_end(&mut head));
+        // By now a program may have put a pipe there, which nobody writes.
+        let file = open_regular(path);
+        let is_read = file.is_ok_and(|file| file.take(HEAD_BYTES_MAX as u64).read_to_end(&mut head).is_ok());
         // What cannot be read is no script.
-        if read.is_err() {
+        if !is_read {
             head.clear();
         }
         head
@@ -90,26 +98,41 @@ fn reach(spec: &ProgramSpec<'_>, guarded: &Guarded, own: &[PathBuf]) -> Result<O
     if spec.sandbox.demand == Demand::None {
         return Ok(None);
     }
-    grant::reach(&Disk, home().as_deref(), spec, guarded, own).map(Some)
+    grant::reach(&Disk, home().as_deref(), spec, &everywhere(guarded), own).map(Some)
 }
 
-/// Which accounts a node's programs have where nothing else contains them; copies assign the same.
+/// What is the node's own, also by the paths by which other mounts of the same file systems show it now.
+fn everywhere(guarded: &Guarded) -> Guarded {
+    let mut mounts = Vec::new();
+    // Where nobody says what is mounted, nothing is known of it.
+    let _ = File::open(MOUNTS).and_then(|file| file.take(MOUNTS_BYTES_MAX as u64).read_to_end(&mut mounts));
+    let own: Vec<PathBuf> = guarded.hidden.iter().map(|path| Way::of(&Disk, path).end).collect();
+    let others = elsewhere(&Disk, &mounts, &own);
+    Guarded { hidden: guarded.hidden.iter().cloned().chain(others).collect() }
+}
+
+/// The files that the node reads when agents are added, by the names of these agents: where a program has files of its own, it does
+/// not write them. Copies are of the same node.
 #[derive(Debug, Clone, Default)]
-pub struct Accounts {
-    range: AccountRange,
-    node: String,
-    assigned: Arc<Mutex<Assignment>>,
-}
+pub struct AgentFiles(Arc<Mutex<BTreeMap<String, Vec<PathBuf>>>>);
 
-impl Accounts {
-    /// Those of a node, of whose data this is the folder.
-    #[must_use]
-    pub fn of(range: AccountRange, node: &Path) -> Accounts {
-        Accounts { range, node: node.to_string_lossy().into_owned(), assigned: Arc::default() }
+impl AgentFiles {
+    /// Notes the files of an agent; absolute. Programs that run already are not kept from them.
+    pub fn set(&self, agent: &str, files: &[PathBuf]) {
+        self.held().insert(agent.to_owned(), files.to_owned());
     }
 
-    fn number(&self, agent: &str) -> u32 {
-        self.assigned.lock().expect("no holder of the accounts panics").of(self.range, &self.node, agent)
+    /// Forgets those of an agent.
+    pub fn forget(&self, agent: &str) {
+        self.held().remove(agent);
+    }
+
+    fn all(&self) -> Vec<PathBuf> {
+        self.held().values().flatten().cloned().collect()
+    }
+
+    fn held(&self) -> MutexGuard<'_, BTreeMap<String, Vec<PathBuf>>> {
+        self.0.lock().expect("no holder of the agent files panics")
     }
 }
 
@@ -118,11 +141,11 @@ fn home() -> Option<PathBuf> {
     std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute())
 }
 
-/// The refusals of a program to whose environment its file adds these variables. What can be done about them depends on what is on
-/// this machine then.
+/// The refusals of a program with this command, to whose environment its file adds these variables. What can be done about them depends
+/// on what is on this machine then.
 #[must_use]
-pub fn refusals(guarded: &Guarded, variables: &BTreeMap<String, String>) -> Refusals {
-    let around = Surroundings::of(home(), &guarded.hidden, variables);
+pub fn refusals(guarded: &Guarded, command: &[String], variables: &BTreeMap<String, String>) -> Refusals {
+    let around = Surroundings::of(home(), &everywhere(guarded).hidden, command, variables);
     Refusals::judged(move |refused| needs(refused, &Disk, &around))
 }
 
@@ -130,7 +153,7 @@ pub fn refusals(guarded: &Guarded, variables: &BTreeMap<String, String>) -> Refu
 /// file lies there.
 #[must_use]
 pub fn holds_more(folder: &Path, hidden: &[PathBuf]) -> bool {
-    is_common(folder, &Disk, &Surroundings::of(home(), hidden, &BTreeMap::new()))
+    is_common(folder, &Disk, &Surroundings::of(home(), hidden, &[], &BTreeMap::new()))
 }
 
 /// Why there is no job for a program.
@@ -144,29 +167,39 @@ pub enum JobError {
     Folder(#[from] std::io::Error),
 }
 
-/// The job of an agent's program that is contained as its file says, without descriptors; `own` is the folder of its sockets. Looks
-/// at files of the machine, and makes a folder: not for a thread on which others wait.
+/// The job of a program that is contained as its file says, without descriptors, and what it holds for as long as it runs; `own` is the
+/// folder of its sockets, and the files of agents that it may write are only read by it where it has a root of its own. Looks at files of
+/// the machine, and makes a folder: not for a thread on which others wait.
 ///
 /// # Errors
 /// See [`JobError`].
 pub fn job(
-    agent: &str,
+    of: ProgramOf<'_>,
     spec: &ProgramSpec<'_>,
-    (guarded, accounts): (&Guarded, &Accounts),
+    (guarded, accounts, files): (&Guarded, &Accounts, &AgentFiles),
     own: &Folder,
-) -> Result<Job, JobError> {
-    let enclosure = match reach(spec, guarded, &own.own())? {
-        None => None,
-        Some(Reach { read, write, private, hidden, links, needed, stated, sockets }) => Some(Enclosure {
-            required: spec.sandbox.demand == Demand::Required,
-            grants: Grants { read: read.into_iter().chain(links).collect(), write, private, hidden, sockets },
-            temporary: own.temporary()?,
-            ports: Vec::new(),
-            listen: Vec::new(),
-            account: Some(Account { id: accounts.number(agent), needed, written: stated }),
-        }),
+) -> Result<(Job, Option<AccountHold>), JobError> {
+    let (enclosure, held) = match reach(spec, guarded, &own.own())? {
+        None => (None, None),
+        Some(reach) => {
+            let fixed = grant::fixed(&Disk, &reach, &files.all());
+            let Reach { read, write, private, hidden, links, needed, stated, sockets, withheld } = reach;
+            // Where something else contains it, it needs none.
+            let held = accounts.hold(of);
+            let id = held.as_ref().map(|held| held.number).map_err(ToString::to_string);
+            let read = read.into_iter().chain(links).chain(fixed).collect();
+            let enclosure = Enclosure {
+                required: spec.sandbox.demand == Demand::Required,
+                grants: Grants { read, write, private, hidden, sockets, withheld },
+                temporary: own.temporary()?,
+                ports: Vec::new(),
+                listen: Vec::new(),
+                account: Some(Account { id, needed, written: stated }),
+            };
+            (Some(enclosure), held.ok())
+        }
     };
-    Ok(Job {
+    let job = Job {
         command: spec.command.to_vec(),
         folder: spec.cwd.to_owned(),
         environment: spec.environment.clone(),
@@ -180,11 +213,14 @@ pub fn job(
         },
         bridge: None,
         enclosure,
-    })
+    };
+    Ok((job, held))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use althing_keeper::job::Bounds;
     use althing_keeper::{Access, Lack, Level, Refusal};
     use althing_td::Sandbox;
@@ -210,25 +246,57 @@ mod tests {
         let guarded = Guarded { hidden: vec![data.clone()] };
         let granted = reach(&spec, &guarded, &sockets).expect("it is there").expect("it is contained");
         assert_eq!(granted.write, [folder.clone(), data.join("run/1")]);
-        assert_eq!(granted.hidden, [data]);
+        assert!(granted.hidden.contains(&data), "{:?}", granted.hidden);
         assert!(granted.read.contains(&PathBuf::from("/usr")), "{:?}", granted.read);
         assert_eq!(reach(&ProgramSpec { sandbox: &off, ..spec }, &guarded, &sockets), Ok(None));
         let accounts = Accounts::default();
         let own = Folder::new(Some(&place.join("run"))).expect("a folder");
-        let job = |agent: &str| job(agent, &spec, (&guarded, &accounts), &own).expect("a job");
-        let enclosed = |agent: &str| job(agent).enclosure.expect("it is contained");
-        let account = enclosed("a").account.expect("an account");
-        assert!(account.needed.contains(&folder) && !account.needed.contains(&PathBuf::from("/usr")), "{account:?}");
-        assert_eq!(enclosed("a").account.map(|again| again.id), Some(account.id));
-        assert_ne!(enclosed("b").account.map(|other| other.id), Some(account.id));
+        let files = AgentFiles::default();
+        let enclosed = |agent: &str, program: &str| {
+            let of = ProgramOf { agent, program };
+            let (job, held) = job(of, &spec, (&guarded, &accounts, &files), &own).expect("a job");
+            (job.enclosure.expect("it is contained"), held)
+        };
+        let account = |agent: &str, program: &str| {
+            let (enclosure, held) = enclosed(agent, program);
+            (enclosure.account.expect("an account"), held)
+        };
+        let (first, _) = account("a", "runtime");
+        assert!(first.needed.contains(&folder) && !first.needed.contains(&PathBuf::from("/usr")), "{first:?}");
+        let id = |agent: &str, program: &str| account(agent, program).0.id.expect("a number");
+        assert_eq!(Ok(id("a", "runtime")), first.id);
+        let all = BTreeSet::from([id("a", "runtime"), id("a", "tools.x"), id("a", "tools.y"), id("b", "tools.x")]);
+        assert_eq!(all.len(), 4, "each program has one of its own");
+        // Who only looks, at two programs at once.
+        let (one, other) = (account("", "tools."), account("", "tools."));
+        assert_ne!(one.0.id, other.0.id);
+        let number = one.0.id.clone();
+        drop(one);
+        assert_eq!(account("", "tools.").0.id, number, "it is free once it was looked at");
+        // What the node reads when an agent is added no program writes, its own and any other.
+        let script = folder.join("agent.sh");
+        let is_fixed = || ["a", "b"].map(|agent| enclosed(agent, "runtime").0.grants.read.contains(&script));
+        assert_eq!(is_fixed(), [false, false]);
+        files.clone().set("a", std::slice::from_ref(&script));
+        assert_eq!(is_fixed(), [true, true]);
+        files.forget("a");
+        assert_eq!(is_fixed(), [false, false]);
+    }
+
+    #[test]
+    fn what_is_no_file_any_more_is_not_waited_for() {
+        let place = tempfile::tempdir().expect("a folder");
+        let pipe = place.path().join("pipe");
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
+        assert!(Disk.head(&pipe).is_empty());
     }
 
     #[test]
     fn what_it_lacks_is_told_on_one_line_with_one_block() {
-        let refusals = refusals(&Guarded::default(), &BTreeMap::new());
+        let refusals = refusals(&Guarded::default(), &[], &BTreeMap::new());
         let lacks = || {
             let (level, why, bounds) = (Level::Namespaces, String::new(), Bounds::default());
-            let enclosed = Enclosed { level, why, bounds, account: None };
+            let enclosed = Enclosed { level, why, bounds, account: None, landlock: 0, withheld: Vec::new() };
             Containment::of(&Sandbox::default(), enclosed).with(&refusals).lacks
         };
         assert_eq!(lacks().told(8), None);

@@ -3,6 +3,7 @@
 //!
 //! The caller must install a crypto provider for `rustls`, which reqwest requires, although nothing here uses TLS.
 
+mod accounts;
 mod answer;
 mod calls;
 mod card;
@@ -21,17 +22,20 @@ mod seen;
 mod socket;
 mod work;
 
+pub use accounts::{AccountHold, Accounts, AccountsError, ProgramOf};
+pub use althing_keeper::remove_all;
 pub use calls::{CallRefused, ProgramCalls, ServeCalls, ServeSocket, TURN_HEADER};
 pub use card::{CardFault, ShownCard};
 pub use containment::{
-    AccountRange, Accounts, ContainmentError, FILE_GIB_MAX, Guarded, JobError, ProgramSpec, holds_more, job, refusals,
+    AgentFiles, ContainmentError, FILE_GIB_MAX, Guarded, JobError, ProgramSpec, holds_more, job, refusals,
 };
 pub use egress::{AskedHost, Asker, EgressRules, Outlet, SecretHeader, ServeEgress, asked_hosts};
 pub use log::{LOG_BYTES_MAX, LogLine, LogPage, LogWriter, ProgramLog, ProgramLogs};
+pub use machine::accounts::{AccountError, AccountRange};
 pub use program::{End, Program, variables};
 pub use said::passed_on;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -81,6 +85,8 @@ pub struct ProcessConfig {
     pub guarded: Guarded,
     /// The accounts that programs have where nothing else contains them.
     pub accounts: Accounts,
+    /// What the node reads when agents are added.
+    pub agent_files: AgentFiles,
     /// Who serves what programs ask of hosts; none: they reach no host.
     pub egress: Option<ServeEgress>,
     /// What the programs of each agent said last.
@@ -98,9 +104,25 @@ impl Default for ProcessConfig {
             sockets: None,
             guarded: Guarded::default(),
             accounts: Accounts::default(),
+            agent_files: AgentFiles::default(),
             egress: None,
             logs: ProgramLogs::default(),
         }
+    }
+}
+
+impl ProcessConfig {
+    /// Forgets what is kept of the programs of an agent that was removed: what they said, its files, and which accounts they had.
+    pub fn forget(&self, agent: &str) {
+        self.logs.forget(agent);
+        self.agent_files.forget(agent);
+        self.accounts.keep(agent, &BTreeSet::new());
+    }
+
+    /// Forgets which accounts an agent's programs had that its file, which took the place of another one, no longer has.
+    pub fn keep_only(&self, file: &AgentFile) {
+        let servers = file.tools.keys().map(|name| format!("tools.{name}"));
+        self.accounts.keep(&file.name, &servers.chain([OWN.to_owned()]).collect());
     }
 }
 
@@ -247,7 +269,7 @@ impl ProcessAgent {
             asker: Asker {
                 agent: file.name.clone(),
                 work: Work::of(contract.observability),
-                refusals: refusals(&config.guarded, env),
+                refusals: refusals(&config.guarded, command, env),
             },
             memory_kib: memory_kib(contract),
             delay_tolerant: matches!(contract.class, Class::Dt(_)),
@@ -413,8 +435,11 @@ impl Shared {
             environment: &variables,
             sandbox: &self.sandbox,
         };
-        let job = job(&self.name, &spec, (&self.config.guarded, &self.config.accounts), &self.folder);
-        let mut job = job.map_err(|reason| SpawnError::Job { program: program.clone(), reason })?;
+        let of = ProgramOf { agent: &self.name, program: OWN };
+        let of_node = (&self.config.guarded, &self.config.accounts, &self.config.agent_files);
+        let job = job(of, &spec, of_node, &self.folder);
+        // Its account is its agent's, however often it is started.
+        let (mut job, _) = job.map_err(|reason| SpawnError::Job { program: program.clone(), reason })?;
         job.limits = Limits { memory_kib: self.memory_kib, idle: self.delay_tolerant, ..job.limits };
         self.start_listening(job, given_port).map_err(failed)
     }

@@ -6,6 +6,7 @@ use std::fmt;
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
@@ -47,6 +48,8 @@ pub struct Program {
     ran_out: bool,
     /// The number of the account that it has where nothing else contains it.
     account: Option<u32>,
+    /// What it is not given where it has files of its own.
+    withheld: Vec<PathBuf>,
     /// Where it asks hosts, until it runs.
     outlet: Option<Outlet>,
     /// Serves that while it runs.
@@ -113,8 +116,12 @@ impl Program {
         let told = tokio::net::UnixStream::from_std(told)?;
         let (sender, receiver) = mpsc::channel(TOLD_MAX);
         tokio::spawn(follow(told, agent.to_owned(), refusals.clone(), sender));
-        let account = job.enclosure.as_ref().and_then(|enclosure| enclosure.account.as_ref()).map(|account| account.id);
-        Ok(Program { keeper, group, orders, told: receiver, ran_out: false, account, outlet, serving: None })
+        let enclosure = job.enclosure.as_ref();
+        let account = enclosure.and_then(|enclosure| enclosure.account.as_ref());
+        let account = account.and_then(|account| account.id.as_ref().ok().copied());
+        let withheld = enclosure.map(|enclosure| enclosure.grants.withheld.clone()).unwrap_or_default();
+        let (told, ran_out, serving) = (receiver, false, None);
+        Ok(Program { keeper, group, orders, told, ran_out, account, withheld, outlet, serving })
     }
 
     /// Its keeper.
@@ -134,12 +141,14 @@ impl Program {
             return Err(End::Silent(START_TIMEOUT));
         };
         match told {
-            Some(Told::Started { level, why, bounds }) => {
+            Some(Told::Started { level, why, bounds, landlock }) => {
                 match self.outlet.take().map(|outlet| outlet.open(level)).transpose() {
                     Ok(serving) => {
                         self.serving = serving.map(|serving| AbortOnDropHandle::new(tokio::spawn(serving)));
                         let account = self.account.filter(|_| level == Level::Account);
-                        Ok(Enclosed { level, why, bounds, account })
+                        let is_withheld = level == Level::Namespaces;
+                        let withheld = if is_withheld { std::mem::take(&mut self.withheld) } else { Vec::new() };
+                        Ok(Enclosed { level, why, bounds, account, landlock, withheld })
                     }
                     // It runs on no longer than this value does.
                     Err(because) => {
@@ -278,8 +287,8 @@ mod tests {
         let keeper = Command::new("sleep").arg("300").process_group(0).kill_on_drop(true).spawn().expect("a process");
         let group = Pid::from_raw(i32::try_from(keeper.id().expect("it runs")).expect("an id"));
         let (sender, told) = mpsc::channel(TOLD_MAX);
-        let program =
-            Program { keeper, group, orders, told, ran_out: false, account: None, outlet: None, serving: None };
+        let (ran_out, account, withheld, outlet, serving) = (false, None, Vec::new(), None, None);
+        let program = Program { keeper, group, orders, told, ran_out, account, withheld, outlet, serving };
         (program, theirs, sender)
     }
 

@@ -6,12 +6,11 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use althing_keeper::remove_all;
-use nix::unistd::geteuid;
+use althing_keeper::{regain, remove_all, remove_some};
+use nix::unistd::{geteuid, mkdtemp};
 
 /// The longest path of the parent folder, bytes: the path of a socket has at most 103 on some systems.
 const FOLDER_BYTES_MAX: usize = 60;
@@ -19,8 +18,6 @@ const FOLDER_BYTES_MAX: usize = 60;
 pub(super) const AGENT: &str = "agent.sock";
 /// The socket that the node listens on for the program's system calls.
 pub(super) const CALLS: &str = "calls.sock";
-/// Attempts to find a free name for the folder.
-const TRIES_MAX: u64 = 1_000;
 
 /// What the program may write: its socket, which it may make again.
 const OWN: &str = "own";
@@ -32,8 +29,12 @@ const PLACE: &str = "place";
 /// How the names of folders begin, and of those that are about to be removed.
 const PREFIX: &str = "althing-";
 const LEFT: &str = ".left-";
+/// How they go on: what nobody else can foresee, and so give to something of its own before.
+const ANY: &str = "XXXXXX";
 /// Entries of a place elsewhere that are looked at.
 const ENTRIES_MAX: usize = 65_536;
+/// Files and folders that are removed while their program, or whoever starts it, waits.
+const AT_ONCE_MAX: u64 = 64;
 /// How often a folder is removed in which somebody writes still, and how long it is waited in between.
 const REMOVALS_MAX: u32 = 120;
 const PAUSE: Duration = Duration::from_millis(250);
@@ -47,30 +48,18 @@ impl Folder {
     /// # Errors
     /// Those of the system.
     pub fn new(place: Option<&Path>) -> io::Result<Folder> {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
         let near = place.filter(|place| fits(place));
         if let Some(near) = near {
             fs::DirBuilder::new().recursive(true).mode(0o700).create(near)?;
         }
         let at = near.map_or_else(|| elsewhere().swap_remove(0), Path::to_owned);
-        for _ in 0..TRIES_MAX {
-            let n = NEXT.fetch_add(1, Ordering::Relaxed);
-            let folder = at.join(format!("{PREFIX}{}-{n}", std::process::id()));
-            // Only a folder made by this call is used: whoever made another one could enter it.
-            match fs::DirBuilder::new().mode(0o700).create(&folder) {
-                Ok(()) => {
-                    let folder = Folder(folder);
-                    fs::DirBuilder::new().mode(0o700).create(folder.0.join(OWN))?;
-                    if let Some(place) = place.filter(|_| near.is_none()) {
-                        symlink(std::path::absolute(place)?, folder.0.join(PLACE))?;
-                    }
-                    return Ok(folder);
-                }
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(error),
-            }
+        // Only a folder made by this call is used: whoever made another one could enter it.
+        let folder = Folder(fresh(&at, PREFIX)?);
+        fs::DirBuilder::new().mode(0o700).create(folder.0.join(OWN))?;
+        if let Some(place) = place.filter(|_| near.is_none()) {
+            symlink(std::path::absolute(place)?, folder.0.join(PLACE))?;
         }
-        Err(io::Error::other(format!("no name is free for a folder in {}", at.display())))
+        Ok(folder)
     }
 
     /// What in it the program may use: its own folder, and the socket of its calls if there is one.
@@ -127,44 +116,54 @@ fn elsewhere() -> Vec<PathBuf> {
     runtime.into_iter().chain([std::env::temp_dir()]).collect()
 }
 
-/// Removes a folder in which a program wrote, if it is there: at once, or where there is much in it, by and by beside it.
+/// A new folder with mode 0700, whose name begins so.
+fn fresh(at: &Path, begins: &str) -> io::Result<PathBuf> {
+    Ok(mkdtemp(&at.join(format!("{begins}{ANY}")))?)
+}
+
+/// Removes a folder in which a program wrote, if it is there: at once, or where there is much in it, by and by beside it. The program
+/// may write there still: nothing is looked at by a path through that folder.
 ///
 /// # Errors
 /// Those of the system.
 fn clear(folder: &Path) -> io::Result<()> {
-    let known = [OWN, TEMPORARY].map(|name| folder.join(name));
-    let files = [folder.join(AGENT), folder.join(CALLS), folder.join(PLACE), folder.join(OWN).join(AGENT)];
-    files.iter().for_each(|file| drop(fs::remove_file(file)));
-    known.iter().for_each(|folder| drop(fs::remove_dir(folder)));
-    match fs::remove_dir(folder) {
-        Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
+    let aside = match set_aside(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        done => return done,
+        aside => aside?,
+    };
+    match remove_some(&aside, AT_ONCE_MAX) {
+        Ok(true) => Ok(()),
+        // As much as it likes: nobody waits for it. What is not removed is when the node starts again.
+        Ok(false) | Err(_) => remove_by_and_by(vec![aside]).map(drop),
     }
-    // As much as it likes: nobody waits for it. What is not removed is when the node starts again.
-    remove_by_and_by(vec![set_aside(folder)?]).map(drop)
 }
 
-/// Gives a folder another name beside it, so that its own is free.
+/// Moves a folder into a new one beside it, so that its own name is free, and that no program was granted what it lies in.
 fn set_aside(folder: &Path) -> io::Result<PathBuf> {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    for _ in 0..TRIES_MAX {
-        let n = NEXT.fetch_add(1, Ordering::Relaxed);
-        let aside = folder.with_file_name(format!("{LEFT}{}-{n}", std::process::id()));
-        match fs::rename(folder, &aside) {
-            // An earlier process had this id.
-            Err(error) if matches!(error.kind(), io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::AlreadyExists) => {}
-            done => return done.map(|()| aside),
-        }
+    let (Some(above), Some(name)) = (folder.parent(), folder.file_name()) else {
+        return Err(io::Error::from(io::ErrorKind::InvalidFilename));
+    };
+    // No new folder where there is nothing.
+    fs::symlink_metadata(folder).map(drop)?;
+    let aside = fresh(above, LEFT)?;
+    let moved = fs::rename(folder, aside.join(name)).or_else(|error| match error.kind() {
+        // A folder that may not be written does not move.
+        io::ErrorKind::PermissionDenied => regain(folder).and_then(|()| fs::rename(folder, aside.join(name))),
+        _ => Err(error),
+    });
+    if let Err(error) = moved {
+        // An error leaves an empty folder, until the node starts again.
+        let _ = fs::remove_dir(&aside);
+        return Err(error);
     }
-    Err(io::Error::other(format!("no name is free beside {}", folder.display())))
+    Ok(aside)
 }
 
 /// Removes folders in a thread of its own, again and again where somebody writes still.
 fn remove_by_and_by(folders: Vec<PathBuf>) -> io::Result<JoinHandle<()>> {
     thread::Builder::new().name("clear".to_owned()).spawn(move || {
         for folder in &folders {
-            let is_gone = || remove_all(folder).is_ok() || !folder.exists();
+            let is_gone = || remove_all(folder).is_ok() || fs::symlink_metadata(folder).is_err();
             // An error that stays leaves it until the node starts again.
             (0..REMOVALS_MAX).take_while(|_| !is_gone()).for_each(|_| thread::park_timeout(PAUSE));
         }
@@ -193,14 +192,22 @@ pub fn remove_left(place: &Path) -> io::Result<JoinHandle<()>> {
     if !fits(&place) {
         let all = elsewhere().into_iter().flat_map(|folder| named(&folder, PREFIX));
         left.extend(all.filter(|folder| stands_for(folder, &place)));
+        let aside = elsewhere().into_iter().flat_map(|folder| named(&folder, LEFT));
+        left.extend(
+            aside.filter(|aside| is_own(aside) && named(aside, PREFIX).iter().any(|folder| stands_for(folder, &place))),
+        );
     }
     remove_by_and_by(left)
 }
 
 /// Whether a folder is one of this account that was made because the path of that place is too long.
 fn stands_for(folder: &Path, place: &Path) -> bool {
-    let is_own = |found: fs::Metadata| found.is_dir() && found.uid() == geteuid().as_raw();
-    fs::symlink_metadata(folder).is_ok_and(is_own) && fs::read_link(folder.join(PLACE)).is_ok_and(|of| of == place)
+    is_own(folder) && fs::read_link(folder.join(PLACE)).is_ok_and(|of| of == place)
+}
+
+/// Whether there is a folder of this account, and no link.
+fn is_own(folder: &Path) -> bool {
+    fs::symlink_metadata(folder).is_ok_and(|found| found.is_dir() && found.uid() == geteuid().as_raw())
 }
 
 #[cfg(test)]
@@ -259,23 +266,62 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_an_earlier_process_used_is_passed_over() {
+    fn nothing_is_removed_through_a_link_that_a_program_put_into_its_folder() {
         let place = tempfile::tempdir().expect("a folder");
-        let folders = ["first", "second"].map(|name| place.path().join(name));
-        for folder in &folders {
-            fs::create_dir(folder).expect("a folder");
+        let [mine, other] = ["mine", "other"].map(|name| {
+            let folder = Folder::new(Some(&place.path().join(name))).expect("a folder");
+            let (listener, path) = folder.listen(AGENT).expect("a socket");
+            (folder, listener, path)
+        });
+        let of_other = other.2.parent().expect("its folder");
+        let temporary = mine.0.temporary().expect("a folder");
+        // Where an earlier program's socket, or its own folder, would be.
+        for link in [mine.0.0.join(OWN).join(OWN), temporary.join(OWN), temporary.join(TEMPORARY)] {
+            symlink(of_other, link).expect("a link");
+        }
+        mine.0.temporary().expect("without what was there");
+        let (_listener, path) = mine.0.listen(AGENT).expect("a socket");
+        let mut inside = fs::read_dir(path.parent().expect("its folder")).expect("it is there");
+        assert!(inside.all(|entry| entry.expect("an entry").file_name() == AGENT), "nothing else");
+        // What has the name of its folder may be a link too.
+        fs::remove_dir(mine.0.0.join(TEMPORARY)).expect("it is empty");
+        symlink(of_other, mine.0.0.join(TEMPORARY)).expect("a link");
+        mine.0.temporary().expect("a folder in its place");
+        drop(mine);
+        assert!(other.2.exists(), "the socket of another program stays");
+    }
+
+    #[test]
+    fn what_is_set_aside_lies_in_a_new_folder_that_nobody_else_enters() {
+        let place = tempfile::tempdir().expect("a folder");
+        let folder = place.path().join("folder");
+        assert_eq!(set_aside(&folder).expect_err("nothing is there").kind(), io::ErrorKind::NotFound);
+        assert_eq!(fs::read_dir(place.path()).expect("it is there").count(), 0, "no folder for nothing");
+        let twice = [0, 1].map(|_| {
+            fs::create_dir(&folder).expect("a folder");
             fs::write(folder.join("file"), "").expect("a file");
+            set_aside(&folder).expect("it has another name")
+        });
+        assert_ne!(twice[0], twice[1]);
+        for aside in &twice {
+            assert_eq!(fs::metadata(aside).expect("it is there").permissions().mode() & 0o777, 0o700);
+            assert!(aside.join("folder/file").exists() && !folder.exists());
         }
-        let first = set_aside(&folders[0]).expect("it has another name");
-        // Numbers may meet again: those of an earlier process with this id.
-        let number = |path: &Path| path.to_string_lossy().rsplit('-').next().and_then(|n| n.parse::<u64>().ok());
-        let next = number(&first).expect("a number") + 1;
-        for n in next..next + 20 {
-            let taken = first.with_file_name(format!("{LEFT}{}-{n}", std::process::id()));
-            fs::create_dir(&taken).expect("a folder");
-            fs::write(taken.join("file"), "").expect("a file");
+    }
+
+    #[test]
+    fn much_is_removed_by_and_by_and_its_name_is_free_at_once() {
+        let place = tempfile::tempdir().expect("a folder");
+        let near = place.path().join("run");
+        let folder = Folder::new(Some(&near)).expect("a folder");
+        let temporary = folder.temporary().expect("a folder");
+        for number in 0..2 * AT_ONCE_MAX {
+            fs::write(temporary.join(number.to_string()), "").expect("a file");
         }
-        let second = set_aside(&folders[1]).expect("it has another name");
-        assert!(second.join("file").exists() && number(&second) >= Some(next));
+        // It may not be written, which a program says itself.
+        fs::set_permissions(&temporary, fs::Permissions::from_mode(0o0)).expect("it is ours");
+        let again = folder.temporary().expect("another in its place");
+        assert_eq!(again, temporary);
+        assert_eq!(fs::read_dir(again).expect("it is there").count(), 0);
     }
 }

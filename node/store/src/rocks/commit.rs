@@ -2,7 +2,7 @@
 //!
 //! There is no timer: a single write is committed at once, and under load the sync itself collects writes.
 
-use super::{Database, StoreStats, damage};
+use super::{Database, StoreStats, damage, reopen::pause_after};
 use crate::{Batch, Durability, StoreConfig, WriteError, port::Op};
 use rocksdb::{DB, WriteBatch, WriteOptions};
 use std::{
@@ -14,12 +14,10 @@ use std::{
     time::Duration,
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::time::Instant;
 
 /// The minimum size that a queued write is counted with, so that many small ones are bounded too.
 const COST_BYTES_MIN: usize = 1 << 10;
-
-/// Between two attempts to open a store again that takes no writes.
-const REOPEN_EVERY: Duration = Duration::from_secs(1);
 
 /// Writes on their way to the committing thread. The semaphore counts bytes; a job carries its share until it is done.
 pub(super) struct Queue {
@@ -135,10 +133,18 @@ impl Queue {
 pub(super) fn start(queue: Arc<Queue>, database: Arc<Database>) -> io::Result<JoinHandle<()>> {
     thread::Builder::new().name("althing-store".into()).spawn(move || {
         let queue = AnswerAll(queue);
+        // How often it could not be opened again, and when that is tried next.
+        let (mut failures, mut next) = (0, Instant::now());
         loop {
-            let pause = database.db.why_stopped().map(|_| REOPEN_EVERY);
+            let left = || next.saturating_duration_since(Instant::now()).max(pause_after(0));
+            let pause = database.db.why_stopped().map(|_| left());
             let Some(group) = queue.0.take(pause) else { return };
-            database.reopen();
+            if database.db.why_stopped().is_none() {
+                (failures, next) = (0, Instant::now());
+            } else if next <= Instant::now() {
+                failures = if database.reopen() { 0 } else { failures + 1 };
+                next = Instant::now() + pause_after(failures);
+            }
             commit(&queue.0, &database, group);
         }
     })

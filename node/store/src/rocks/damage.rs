@@ -1,7 +1,7 @@
 //! The stopped families, and the mapping of RocksDB's errors.
 
 use super::Database;
-use crate::{Family, ReadError, WriteError};
+use crate::{Cause, Family, ReadError, WriteError};
 use rocksdb::{DB, Error};
 use std::{
     collections::BTreeMap,
@@ -67,6 +67,10 @@ impl Database {
     pub(super) fn write_failed(&self, error: Error, reserve_bytes: u64) -> WriteError {
         let mut detail = error.into_string();
         if is_full(&detail) {
+            // From a full disk RocksDB recovers by itself, but not from a quota.
+            if Cause::of(&detail) == Cause::Quota {
+                self.db.stop(&detail);
+            }
             let free_bytes = free_bytes(&self.dir).unwrap_or_default();
             return WriteError::Full { path: self.dir.clone(), free_bytes, reserve_bytes };
         }
@@ -81,14 +85,12 @@ impl Database {
 
 /// Whether a message of RocksDB reports damaged bytes. A missing file is damage too.
 pub(super) fn is_damage(message: &str) -> bool {
-    message.starts_with("Corruption") || message.contains("No such file or directory")
+    Cause::of(message) == Cause::Damage
 }
 
 /// Whether a message of RocksDB reports a full disk or an exhausted quota.
 pub(super) fn is_full(message: &str) -> bool {
-    ["No space left on device", "Disk quota exceeded", "Max allowed space was reached"]
-        .iter()
-        .any(|sign| message.contains(sign))
+    matches!(Cause::of(message), Cause::Full | Cause::Quota)
 }
 
 /// Bytes that this user may still write to the file system of `dir`.

@@ -19,17 +19,17 @@ const SOON: Duration = Duration::from_secs(30);
 const TERMINAL: &str = "import os, pty, sys
 sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))";
 /// What the program needs, in the order in which one lack hides the next.
-const ROUNDS: [&str; 3] = [
-    "sandbox: { read: [~/.cache/needing] }",
-    "sandbox: { write: [~/.cache/needing] }",
-    "sandbox: { read: [~/maps/north.map] }",
-];
+const ROUNDS: [&str; 2] =
+    ["sandbox: { read: [~/.cache/huggingface/hub/needing] }", "sandbox: { read: [~/maps/north.map] }"];
 
-/// A node, and a server that needs a cache and a map, which lie in the home of the account.
+/// A node, and a server that needs data of a cache, and a map that its command line names. Both lie in the home of the account, and
+/// so does what it writes, which is offered to nobody.
 struct Scene {
     node: Option<Node>,
     machine: Machine,
     python: PathBuf,
+    /// The option that names the map.
+    map: String,
 }
 
 impl Scene {
@@ -44,20 +44,22 @@ impl Scene {
         let machine = Machine::new();
         PROGRAM.iter().for_each(|(name, text)| drop(machine.write(name, text)));
         for (name, text) in
-            [(".cache/needing/index", "one two"), (".cache/needing/log", ""), ("maps/north.map", "pole")]
+            [(".cache/huggingface/hub/needing/index", "one two"), ("notes/log", ""), ("maps/north.map", "pole")]
         {
             let path = machine.home().join(name);
             std::fs::create_dir_all(path.parent().expect("it lies in a folder")).expect("a folder");
             std::fs::write(path, text).expect("a file");
         }
-        let settings = json!({ "cache": "~/.cache/needing", "map": machine.home().join("maps/north.map") });
+        let settings = json!({ "cache": "~/.cache/huggingface/hub/needing" });
         machine.write("settings.json", &settings.to_string());
+        let map = format!("--map={}", shown(&machine.home().join("maps/north.map")));
         let node = Some(machine.up_alone(&[]));
-        Some(Scene { node, machine, python })
+        Some(Scene { node, machine, python, map })
     }
 
     fn words<'a>(&'a self, options: &[&'a str]) -> Vec<&'a str> {
-        [&["adopt", "--as", "guide"], options, &[self.python.to_str().expect("UTF-8"), "needing.py"]].concat()
+        [&["adopt", "--as", "guide"], options, &[self.python.to_str().expect("UTF-8"), "needing.py", &self.map]]
+            .concat()
     }
 
     fn adopt(&self, options: &[&str]) -> Outcome {
@@ -76,12 +78,6 @@ impl Scene {
         self.machine.json(&["agent", "list"])["agents"].as_array().map_or(0, Vec::len)
     }
 
-    /// How often the program noted that it started.
-    fn starts(&self) -> usize {
-        let log = std::fs::read_to_string(self.machine.home().join(".cache/needing/log")).expect("it is there");
-        log.lines().count()
-    }
-
     fn answers(&self) {
         let called = self.machine.run(&["call", "guide", r#"{"tool": "places"}"#]);
         assert!(called.code == 0 && called.stdout.contains("pole") && called.stdout.contains("two"), "{called:?}");
@@ -90,7 +86,7 @@ impl Scene {
 
 /// What the agent file grants in the end.
 fn agreed() -> Value {
-    json!({ "folder": "read", "read": ["~/maps/north.map"], "write": ["~/.cache/needing"] })
+    json!({ "folder": "read", "read": ["~/.cache/huggingface/hub/needing", "~/maps/north.map"] })
 }
 
 #[test]
@@ -99,7 +95,10 @@ fn what_nobody_agrees_to_is_not_granted_and_the_command_that_grants_it_is_told()
     let refused = scene.adopt(&["--callers", "own"]);
     let python = scene.python.display();
     let flags = format!("--data {}", scene.machine.data().display());
-    let command = format!("althing {flags} adopt --as guide --callers own --read ~/.cache/needing {python} needing.py");
+    let command = format!(
+        "althing {flags} adopt --as guide --callers own --read ~/.cache/huggingface/hub/needing -- {python} needing.py {}",
+        scene.map
+    );
     assert_eq!(refused.code, 5, "{refused:?}");
     for part in [ROUNDS[0], command.as_str(), "it cannot do without", "--grant-needs"] {
         assert!(refused.stderr.contains(part), "{part}: {refused:?}");
@@ -116,9 +115,13 @@ fn what_nobody_agrees_to_is_not_granted_and_the_command_that_grants_it_is_told()
     let scripted = scene.machine.run(&[&["--json"], scene.words(&[]).as_slice()].concat());
     let error: Value = serde_json::from_str(&scripted.stderr).expect("JSON");
     let offered = &error["error"]["offer"]["needs"];
-    assert_eq!((scripted.code, &offered["sandbox"]["read"]), (5, &json!(["~/.cache/needing"])), "{error}");
+    assert_eq!(
+        (scripted.code, &offered["sandbox"]["read"]),
+        (5, &json!(["~/.cache/huggingface/hub/needing"])),
+        "{error}"
+    );
     assert_eq!(offered["block"], ROUNDS[0], "{error}");
-    assert_eq!((scene.agents(), scene.starts()), (0, 0));
+    assert_eq!(scene.agents(), 0);
 }
 
 #[test]
@@ -131,14 +134,11 @@ fn what_is_agreed_to_stands_in_the_file_and_is_not_asked_for_again() {
     assert_eq!(adopted["granted"], json!(ROUNDS), "{adopted}");
     assert_eq!(adopted["file"]["tools"]["server"]["sandbox"], agreed(), "{adopted}");
     scene.answers();
-    let before = scene.starts();
-    assert!(before >= 2, "it was looked at, and it runs: {before}");
 
     drop(scene.node.take());
     scene.node = Some(scene.machine.up_alone(&[]));
     until(SOON, "it runs again", || scene.machine.json(&["ps"])["agents"][0]["state"] == "ready");
     scene.answers();
-    assert!(scene.starts() > before, "it was started again");
     let program = scene.machine.json(&["ps"])["agents"][0]["containment"][0].clone();
     assert_eq!((&program["refused"], &program["needs"]), (&json!([]), &Value::Null), "{program}");
 
@@ -152,7 +152,7 @@ fn what_is_agreed_to_stands_in_the_file_and_is_not_asked_for_again() {
     let words: Vec<&str> = ["adopt"].into_iter().chain(how.split(' ')).collect();
     let accepted = scene.machine.json(&words);
     let read = accepted["file"]["tools"]["server"]["sandbox"]["read"].clone();
-    assert_eq!(read, json!(["~/maps/north.map", extra]), "{accepted}");
+    assert_eq!(read, json!(["~/.cache/huggingface/hub/needing", "~/maps/north.map", extra]), "{accepted}");
     until(SOON, "it answers with that", || scene.machine.json(&["ps"])["agents"][0]["state"] == "ready");
     scene.answers();
 }
@@ -160,7 +160,7 @@ fn what_is_agreed_to_stands_in_the_file_and_is_not_asked_for_again() {
 #[test]
 fn whoever_sits_at_a_terminal_is_asked_for_each_and_is_shown_the_folder() {
     let Some(scene) = Scene::start() else { return };
-    let adopted = scene.adopt_typing("y\ny\ny\n");
+    let adopted = scene.adopt_typing("y\ny\n");
     assert_eq!(adopted.code, 0, "{adopted:?}");
     for part in ROUNDS {
         assert!(adopted.stdout.contains(&format!("file     {part}")), "{part}: {adopted:?}");
@@ -171,9 +171,33 @@ fn whoever_sits_at_a_terminal_is_asked_for_each_and_is_shown_the_folder() {
     assert!(adopted.stdout.contains(&format!("reads {folder}, the folder of its file")), "{adopted:?}");
     // Where it has all that it needs, nothing is asked.
     scene.machine.json(&["agent", "remove", "guide"]);
-    let adopted = scene.adopt(&["--read", "~/maps/north.map", "--write", "~/.cache/needing", "--write", "."]);
+    let data = ["--read", "~/.cache/huggingface/hub/needing"];
+    let adopted = scene.adopt(&[&["--read", "~/maps/north.map"], &data[..], &["--write", "."]].concat());
     assert!(adopted.code == 0 && !adopted.stdout.contains("needs "), "{adopted:?}");
-    assert!(adopted.stdout.contains(&format!("writes ~/.cache/needing, {folder}")), "{adopted:?}");
+    assert!(adopted.stdout.contains(&format!("writes {folder}")), "{adopted:?}");
+}
+
+#[test]
+fn what_a_program_writes_is_shown_and_never_offered_nor_is_what_lies_beside_a_credential() {
+    let Some(scene) = Scene::start() else { return };
+    let log = scene.machine.home().join("notes/log");
+    let note = format!("--note={}", shown(&log));
+    let words = [scene.words(&["--grant-needs"]).as_slice(), &[note.as_str()]].concat();
+    let adopted = scene.machine.run(&words);
+    assert_eq!(adopted.code, 0, "{adopted:?}");
+    let refused = format!("refused  write {} (not offered", shown(&log));
+    assert!(adopted.stdout.contains(&refused) && adopted.stdout.contains("--write PATH"), "{adopted:?}");
+    let file = scene.machine.json(&["ps"])["agents"][0]["containment"][0].clone();
+    assert_eq!(file["needs"], Value::Null, "{file}");
+    assert_eq!(std::fs::read_to_string(&log).expect("it is there"), "", "it wrote nothing");
+    scene.answers();
+
+    // A token beside the data: all of that is shown, and nothing of it offered.
+    scene.machine.json(&["agent", "remove", "guide"]);
+    std::fs::write(scene.machine.home().join(".cache/huggingface/hub/needing/token"), "hush").expect("a file");
+    let refused = scene.adopt(&["--grant-needs"]);
+    assert!(refused.code == 1 && refused.stderr.contains("named as keys and logins are"), "{refused:?}");
+    assert!(!refused.stderr.contains("tried with"), "{refused:?}");
 }
 
 fn shown(folder: &Path) -> String {

@@ -1,7 +1,8 @@
 //! Programs that try to escape from their sandboxes in some hundred ways, as the server of an agent's tools and as an agent;
 //! the same where Landlock alone holds them, or an account of their own alone; and without a sandbox, which shows that the tests can
-//! fail. What is to come of each attempt is in one table.
+//! fail. What is to come of each attempt is in one table, and what is named of it in another; nobody else is harmed by any.
 
+mod named;
 mod table;
 
 use std::collections::BTreeMap;
@@ -13,8 +14,9 @@ use std::time::Duration;
 use althing_e2e::http::{ask, authority, says};
 use althing_e2e::sandbox::{
     everybodys_interpreter, forbids_namespaces, gives_accounts, has_landlock, has_namespaces, interpreter,
+    tells_of_calls,
 };
-use althing_e2e::{Machine, Node, Running, runs, until};
+use althing_e2e::{Machine, Node, Running, cast, runs, until};
 use althing_testing::{remedy, skip};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -30,6 +32,8 @@ const PROGRAM: [(&str, &str); 4] = [
 ];
 /// Python programs start slowly on a busy machine.
 const SOON: Duration = Duration::from_secs(30);
+/// Files beside the node's key, one for each way to it, so that each way is named by itself (`attempts.py`).
+const WAYS: [&str; 5] = ["root", "cwd", "folder", "symbolic", "re-executed"];
 /// As many processes run on after the attempts to outlive the agent: a child, and those of the fork bomb.
 const OUTLIVING: usize = 65;
 
@@ -41,8 +45,13 @@ const PRIVILEGES: [u32; 9] = [1, 2, 12, 13, 18, 19, 21, 27, 34];
 ///
 /// The home of the account has the node's data, the owner's configuration and the agents' folders, each apart.
 struct Scene {
-    node: Node,
+    /// None once its log is read.
+    node: Option<Node>,
     machine: Machine,
+    /// What the attempts aim at, but for the other agent of each.
+    aims: Value,
+    /// The folder of the interpreter: `bin` lies in it.
+    interpreter: PathBuf,
     /// Files that nobody changes, and what is in them.
     kept: Vec<(PathBuf, Vec<u8>)>,
     /// Who listens outside.
@@ -87,6 +96,13 @@ fn furnish(machine: &Machine) {
     }
 }
 
+/// Writes what lies where the node's key does: the node has made that folder.
+fn lay_ways(machine: &Machine) {
+    let folder = machine.data().join("ways");
+    std::fs::create_dir(&folder).expect("a new folder");
+    WAYS.iter().for_each(|way| std::fs::write(folder.join(way), "# the node's own\n").expect("it takes files"));
+}
+
 fn keep_secret(machine: &Machine) {
     let file = File::open(machine.write("secret", "correct-horse-battery-staple")).expect("it was written");
     let kept = Running::start(machine.althing(&["secret", "set", "KEY"]).stdin(file)).end(SOON);
@@ -100,6 +116,7 @@ impl Scene {
         furnish(&machine);
         let node = up(&machine);
         keep_secret(&machine);
+        lay_ways(&machine);
         let mut outside = machine.command(python);
         outside.arg(machine.folder().join("agents/escape/escape.py")).arg("outside").arg(machine.home());
         let mut outside = Running::start(&mut outside);
@@ -120,7 +137,9 @@ impl Scene {
         });
         let files = files.into_iter().flatten().collect();
         let kept = kept(&machine);
-        let scene = Scene { node, machine, kept, _outside: outside, _files: files };
+        let interpreter = python.parent().and_then(Path::parent).expect("it lies in a folder's bin").to_owned();
+        let node = Some(node);
+        let scene = Scene { node, machine, aims: aims.clone(), interpreter, kept, _outside: outside, _files: files };
         scene.add_neighbour(python, sandbox, aims.clone());
         scene.add_escape(python, sandbox, aims);
         scene
@@ -185,7 +204,8 @@ impl Scene {
 
     /// The JSON that an agent answers.
     fn told(&self, agent: &str, message: &str) -> Value {
-        let said = ask(&self.node.gateway(), agent, "SendMessage", &says(message));
+        let gateway = self.node.as_ref().expect("it runs").gateway();
+        let said = ask(&gateway, agent, "SendMessage", &says(message));
         let told = said["task"]["artifacts"][0]["parts"][0]["text"].as_str();
         let told = told.and_then(|text| serde_json::from_str(text).ok());
         told.unwrap_or_else(|| panic!("{agent} was told {message:?}, and says {said}"))
@@ -240,11 +260,17 @@ impl Scene {
         }
     }
 
-    /// The node and its agents are as well as before.
+    /// The node and its agents are as well as before, and answer.
     fn is_well(&self) {
         let agents = self.machine.json(&["ps"])["agents"].clone();
         let states: Vec<&Value> = agents.as_array().expect("a list").iter().map(|agent| &agent["state"]).collect();
         assert_eq!(states, ["ready", "ready"], "{agents}");
+        let told = self.told("neighbour", "privileges");
+        assert!(told["how"].is_string(), "the other agent answers: {told}");
+        // And so does one that is added now.
+        self.machine.add("bystander", &cast::echo("bystander", "anyone"));
+        let called = self.machine.run(&["call", "bystander", "all is well"]);
+        assert!(called.code == 0 && called.stdout.contains("all is well"), "{called:?}");
     }
 
     /// What of an agent's programs runs when it is removed is gone, and its neighbour is not.
@@ -280,7 +306,10 @@ fn kept(machine: &Machine) -> Vec<(PathBuf, Vec<u8>)> {
         ".ssh/authorized_keys",
         "config/althing/althing.toml",
         "config/althing/owner.key",
+        "config/althing/owner-next.key",
+        "config/althing/owner-after-next.key",
         "data/node/node.key",
+        "data/node/secrets/KEY",
         "work/agents/escape/notes",
         "work/agents/neighbour/notes",
     ];
@@ -298,6 +327,11 @@ fn try_all(scene: &Scene, held: Held) {
     if held == Held::Nothing && !is_root {
         skip("what takes root is not shown to succeed without a sandbox", remedy::ROOT);
     }
+}
+
+/// What was named of the attempts; nothing, with the reason printed, where the kernel does not tell of them.
+fn named_of(scene: &Scene, held: Held) -> Vec<(&'static str, String)> {
+    if tells_of_calls() { scene.names(held, is_root_of_the_machine()) } else { Vec::new() }
 }
 
 /// Whether this process may do on this machine what the attempts take that root alone may.
@@ -320,9 +354,11 @@ fn no_attempt_to_escape_succeeds() {
     let scene = Scene::start(&python, None, |machine| machine.up_alone(&[]));
     scene.is_contained("contained");
     try_all(&scene, Held::Namespaces);
+    let named = named_of(&scene, Held::Namespaces);
     scene.is_unchanged();
     scene.is_well();
     scene.leaves_nothing();
+    scene.has_logged(&named);
 }
 
 #[test]
@@ -334,9 +370,11 @@ fn where_nobody_makes_namespaces_landlock_holds_all_that_it_knows_of() {
     let scene = Scene::start(&python, None, Machine::up_without_namespaces);
     scene.is_contained("contained (Landlock only");
     try_all(&scene, Held::Landlock);
+    let named = named_of(&scene, Held::Landlock);
     scene.is_unchanged();
     scene.is_well();
     scene.leaves_nothing();
+    scene.has_logged(&named);
 }
 
 /// Lets every account in to where agents are, and keeps from it what its account keeps from others anywhere.

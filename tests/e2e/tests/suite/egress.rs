@@ -1,5 +1,7 @@
 //! Programs reach the hosts that their files name and no others, and the node puts secrets in, which no program ever has.
 
+mod scheduled;
+
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -106,6 +108,7 @@ impl Scene {
         let file = json!({
             "name": "reaching",
             "description": "Reaches out",
+            "skills": [{ "id": "reaching.ask", "name": "Ask", "description": "Asks a host" }],
             "runtime": { "native": { "builtin": "tools" } },
             "tools": { "server": server },
             "contract": {

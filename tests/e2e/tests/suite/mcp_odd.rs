@@ -4,11 +4,15 @@ use std::path::Path;
 use std::time::Duration;
 
 use althing_e2e::python::python;
-use althing_e2e::{Machine, Node, Running};
+use althing_e2e::{Machine, Node, Running, node};
 use serde_json::{Value, json};
 
 const SERVER: &str = include_str!("../../python/odd_mcp.py");
 const CLIENT: &str = include_str!("../../python/asking_mcp.py");
+const SCHEMAS: &str = include_str!("../../python/odd_schemas_mcp.py");
+const LISTING: &str = include_str!("../../js/listing.cjs");
+/// The tools of the server with odd schemas.
+const ODD_SCHEMAS: usize = 28;
 /// Python programs start slowly on a busy machine.
 const SOON: Duration = Duration::from_secs(180);
 
@@ -87,4 +91,24 @@ fn the_official_client_is_asked_and_hears_all_progress() {
     let outcome = Running::start(&mut client).end(SOON);
     assert_eq!(outcome.code, 0, "{}\n{}", outcome.stdout, outcome.stderr);
     assert!(outcome.stdout.ends_with("ASKED OK\n"), "{outcome:?}");
+}
+
+#[test]
+fn an_odd_schema_spoils_no_clients_list() {
+    let Some((program, packages)) = node::mcp_tools() else { return };
+    let machine = Machine::new();
+    machine.write("odd_schemas_mcp.py", SCHEMAS);
+    let script = machine.write("listing.cjs", LISTING);
+    let node = machine.up_alone(&[]);
+    let adopted = machine.json(&["adopt", "--sandbox", "none", "--as", "odd", "python3", "odd_schemas_mcp.py"]);
+    assert_eq!(adopted["kind"], "MCP server", "{adopted}");
+    let mut client = machine.command(program);
+    client.arg(script).arg(format!("{}/mcp", node.gateway())).arg("odd_").env("NODE_PATH", packages);
+    let outcome = Running::start(&mut client).end(SOON);
+    assert_eq!(outcome.code, 0, "{}\n{}", outcome.stdout, outcome.stderr);
+    let all = format!("{ODD_SCHEMAS} tools\n");
+    assert_eq!(outcome.stdout, format!("{all}{all}LISTED OK\n"), "{outcome:?}");
+    // What is not listed as it was written is named.
+    let doctor = machine.run(&["doctor"]);
+    assert!(doctor.stdout.contains("is listed without `pattern` at /properties/a"), "{doctor:?}");
 }

@@ -18,7 +18,7 @@ const PUBLIC: &str = "https://agents.example.org/mesh";
 const ANSWER_MAX: Duration = Duration::from_secs(20);
 
 /// Where nginx is: its folder is not in every account's path.
-fn nginx() -> Option<PathBuf> {
+pub(crate) fn nginx() -> Option<PathBuf> {
     let found = ["nginx", "/usr/sbin/nginx"].into_iter().map(PathBuf::from).find(|program| {
         let ran = Command::new(program).arg("-v").stdout(Stdio::null()).stderr(Stdio::null()).status();
         ran.is_ok_and(|status| status.success())

@@ -12,6 +12,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 
 use super::*;
+use crate::gate::Gate;
 use crate::{Access, Guard, Identity, Limits, authenticate, serve_tls};
 
 /// An issuer of certificates.
@@ -131,6 +132,40 @@ async fn tls_1_3_is_spoken_and_1_2_is_refused() {
     let refused = ask(address, scene.client(&rustls::version::TLS12, None)).await.expect_err("an old version");
     assert!(refused.to_string().to_lowercase().contains("protocol"), "{refused}");
     stop.cancel();
+}
+
+/// Also a client that would rather speak HTTP/2.
+#[tokio::test]
+async fn who_finds_no_place_is_told_so_over_tls_too() {
+    let scene = Scene::new();
+    let tls = Arc::new(Tls::open(scene.files(false)).expect("good files"));
+    for offers in [Vec::new(), vec![b"h2".to_vec(), b"http/1.1".to_vec()]] {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a free port");
+        let address = listener.local_addr().expect("it listens");
+        let mut client = scene.client(&rustls::version::TLS13, None);
+        client.alpn_protocols = offers;
+        let turning_away = async {
+            let (stream, _) = listener.accept().await.expect("a connection");
+            Gate::of(0).turn_away(stream, Some(tls.clone()));
+        };
+        let (answer, ()) = tokio::join!(ask(address, client), turning_away);
+        let (answer, _) = answer.expect("an answer");
+        assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains("\r\nRetry-After: 5\r\n"), "{answer}");
+    }
+}
+
+/// A client that says nothing holds one of a few slots, and no more than that.
+#[tokio::test(start_paused = true)]
+async fn a_client_that_does_not_shake_hands_is_left_after_some_seconds() {
+    let scene = Scene::new();
+    let tls = Arc::new(Tls::open(scene.files(false)).expect("good files"));
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a free port");
+    let address = listener.local_addr().expect("it listens");
+    let (accepted, client) = tokio::join!(listener.accept(), TcpStream::connect(address));
+    Gate::of(0).turn_away(accepted.expect("a connection").0, Some(tls));
+    let mut said = Vec::new();
+    client.expect("it listens").read_to_end(&mut said).await.expect("it is closed");
+    assert!(said.is_empty(), "{said:?}");
 }
 
 #[tokio::test]

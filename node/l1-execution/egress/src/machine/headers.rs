@@ -18,6 +18,11 @@ const HOP_BY_HOP: [&str; 10] = [
     "upgrade",
 ];
 
+/// Codings of bodies that have a name here.
+const CODINGS: [&str; 6] = ["gzip", "x-gzip", "deflate", "compress", "br", "zstd"];
+/// All others.
+const OTHER: &str = "another encoding";
+
 /// Whether a secret may be put in as the header of that name: not where the node itself says how a message is sent.
 #[must_use]
 pub fn carries_secret(name: &HeaderName) -> bool {
@@ -78,14 +83,21 @@ pub fn leave_out<'a>(headers: &mut HeaderMap, secrets: impl Iterator<Item = &'a 
     }
 }
 
-/// Whether the bytes of a body are those of its text.
+/// In what the body of an answer is encoded, whether as its content or on this connection alone, so that its bytes are not those of
+/// its text; none where they are. The headers are those that came, hop by hop too. The word is the node's: what a host writes
+/// there may be a secret itself.
 #[must_use]
-pub fn is_identity(headers: &HeaderMap) -> bool {
-    let is_plain = |value: &HeaderValue| {
-        let value = value.to_str().unwrap_or("?");
-        value.split(',').all(|coding| coding.trim().is_empty() || coding.trim().eq_ignore_ascii_case("identity"))
+pub fn coding(headers: &HeaderMap) -> Option<&'static str> {
+    let among = |name: HeaderName, plain: &[&str]| {
+        headers.get_all(name).iter().find_map(|value| {
+            let codings = value.to_str().unwrap_or(OTHER).split(',').map(str::trim);
+            let mut hiding = codings
+                .filter(|coding| !coding.is_empty() && !plain.iter().any(|plain| plain.eq_ignore_ascii_case(coding)));
+            let first = hiding.next()?;
+            Some(CODINGS.into_iter().find(|known| known.eq_ignore_ascii_case(first)).unwrap_or(OTHER))
+        })
     };
-    headers.get_all(CONTENT_ENCODING).iter().all(is_plain)
+    among(CONTENT_ENCODING, &["identity"]).or_else(|| among(TRANSFER_ENCODING, &["identity", "chunked"]))
 }
 
 /// Has a redirect within the host that was asked lead the program to its local address again: there the path is the
@@ -155,14 +167,34 @@ mod tests {
     }
 
     #[test]
-    fn only_a_plain_body_is_searched() {
-        assert!(is_identity(&HeaderMap::new()));
-        for coding in ["identity", "Identity", ""] {
-            assert!(is_identity(&headers(&[("content-encoding", coding)])), "{coding}");
+    fn only_a_plain_body_can_be_searched_and_the_others_are_named_in_words_of_the_nodes() {
+        assert_eq!(coding(&HeaderMap::new()), None);
+        for (name, plain) in [
+            ("content-encoding", "identity"),
+            ("content-encoding", "Identity"),
+            ("content-encoding", ""),
+            ("transfer-encoding", "chunked"),
+            ("transfer-encoding", "identity, Chunked"),
+        ] {
+            assert_eq!(coding(&headers(&[(name, plain)])), None, "{name}: {plain}");
         }
-        for coding in ["gzip", "identity, br"] {
-            assert!(!is_identity(&headers(&[("content-encoding", coding)])), "{coding}");
+        for (name, hiding, word) in [
+            ("content-encoding", "gzip", "gzip"),
+            ("content-encoding", "identity, BR", "br"),
+            ("content-encoding", "zstd, identity", "zstd"),
+            ("content-encoding", "sk-12345", "another encoding"),
+            ("content-encoding", "chunked", "another encoding"),
+            ("transfer-encoding", "gzip, chunked", "gzip"),
+            ("transfer-encoding", "deflate", "deflate"),
+            ("transfer-encoding", "chunked;x=y", "another encoding"),
+        ] {
+            assert_eq!(coding(&headers(&[(name, hiding)])), Some(word), "{name}: {hiding}");
         }
+        let mut two = headers(&[("content-encoding", "identity")]);
+        two.append(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        assert_eq!(coding(&two), Some("gzip"), "of several headers each counts");
+        two.insert(CONTENT_ENCODING, HeaderValue::from_bytes(b"\xff").expect("a value"));
+        assert_eq!(coding(&two), Some("another encoding"), "what is no text is no plain body");
     }
 
     #[test]

@@ -151,13 +151,50 @@ async fn redirects_lead_to_the_local_address_or_elsewhere_without_the_secret() {
     assert_eq!(host.count(), 3, "nobody follows but the program");
 }
 
+/// A host whose answers are encoded, one way or the other, and one that hides a secret where the encoding is named.
+async fn encoding() -> Host {
+    Host::new(|request| match request.split(' ').nth(1) {
+        Some("/content") => ok("content-encoding: gzip\r\n", "pretended sk-0123456789"),
+        Some("/named") => ok(&format!("content-encoding: {SECRET}\r\n"), "any"),
+        Some("/empty") => b"HTTP/1.1 304 Not Modified\r\ncontent-encoding: gzip\r\nconnection: close\r\n\r\n".to_vec(),
+        _ => {
+            let head = "HTTP/1.1 200 OK\r\ntransfer-encoding: gzip, chunked\r\nconnection: close\r\n\r\n";
+            format!("{head}d\r\nsk-0123456789\r\n0\r\n\r\n").into_bytes()
+        }
+    })
+    .await
+}
+
 #[tokio::test]
-async fn what_is_compressed_all_the_same_passes_as_it_is() {
+async fn what_is_encoded_all_the_same_and_cannot_be_searched_is_not_passed_on_and_is_named() {
     let way = Way::open();
-    let host = Host::new(|_| ok("content-encoding: gzip\r\n", "pretended sk-0123456789")).await;
+    let host = encoding().await;
     let local = way.local(target(host.at.port(), "")).await;
-    let answer = ask(local, &get("/")).await;
+    for (path, word) in [("/content", "gzip"), ("/transfer", "gzip"), ("/named", "another encoding")] {
+        let answer = ask(local, &get(path)).await;
+        assert!(answer.starts_with("HTTP/1.1 502 Bad Gateway\r\n") && answer.contains(word), "{path}: {answer}");
+        assert!(!answer.contains(SECRET), "{path}: {answer}");
+        assert!(matches!(way.outcomes().pop(), Some(Outcome::Failed { why }) if why.contains(word)), "{path}");
+    }
+    // There is nothing in it to be searched.
+    let empty = ask(local, &get("/empty")).await;
+    assert!(empty.starts_with("HTTP/1.1 304 Not Modified\r\n"), "{empty}");
+    // What was asked without a secret is the program's as it is.
+    let bare = Target::new(Scheme::Http, "127.0.0.1", host.at.port(), "", Vec::new()).expect("a target");
+    let answer = ask(way.local(bare).await, &get("/content")).await;
     assert!(answer.contains("content-encoding: gzip\r\n") && answer.ends_with("pretended sk-0123456789"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_secret_is_not_cut_out_of_an_answer_by_asking_for_parts_of_it() {
+    let way = Way::open();
+    let host = Host::new(|request| ok("", request)).await;
+    let local = way.local(target(host.at.port(), "")).await;
+    let parts = "GET / HTTP/1.1\r\nHost: here\r\nConnection: close\r\nRange: bytes=0-5\r\nIf-Range: \"a\"\r\n\r\n";
+    let answer = ask(local, parts).await;
+    let heard = host.last();
+    assert!(heard.contains(SECRET) && !heard.contains("range"), "{heard}");
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && !answer.contains(SECRET), "{answer}");
 }
 
 #[tokio::test]

@@ -3,9 +3,10 @@
 //! Each of them goes on as soon as it was read: nothing is decided here. What is read may be changed by the program before the
 //! kernel reads it in turn, so it is good for names alone.
 
+use std::cell::Cell;
 use std::ffi::OsString;
-use std::fs;
-use std::io::IoSliceMut;
+use std::fs::{self, File};
+use std::io::{IoSliceMut, Read as _, Seek as _};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
@@ -23,7 +24,7 @@ use crate::job::{Access, Level, Refusal};
 use crate::machine::facts::{Facts, Kind};
 use crate::machine::filter::told;
 use crate::machine::grants::Grants;
-use crate::machine::refusals::{Address, Outlook, Reach, Tried, address, opening};
+use crate::machine::refusals::{Address, Outlook, Reach, Tried, address, listens, opening};
 
 /// The longest path that the kernel takes, bytes, with the zero at its end (`PATH_MAX`).
 const PATH_BYTES_MAX: usize = 4_096;
@@ -31,6 +32,14 @@ const PATH_BYTES_MAX: usize = 4_096;
 const ADDRESS_BYTES_MAX: usize = 128;
 /// Memory may end at a multiple of this, bytes.
 const PAGE: usize = 4_096;
+/// Where the kernel lists who listens.
+const TABLES: [&str; 2] = ["tcp", "tcp6"];
+/// As much of such a list is read, bytes: of some thousand connections.
+const TABLE_BYTES_MAX: u64 = 1 << 20;
+/// How often these lists are read for one program, whatever it connects to: that takes longer than to look for a file.
+const TABLE_LOOKS_MAX: u16 = 256;
+/// What a process is called in `/proc` by itself.
+const ITSELF: [&str; 2] = ["self", "thread-self"];
 
 /// In the process that becomes the program, once it is locked: from now on the calls of this process, and of all that it
 /// becomes and starts, are told by a descriptor. Whoever has it must let each of them go on.
@@ -59,7 +68,8 @@ impl Calls {
     /// Those that a [`listen`]er tells, of a program that is enclosed by that level and reaches that.
     #[must_use]
     pub fn of(listener: OwnedFd, level: Level, reach: Reach) -> Calls {
-        Calls { listener, reach, view: View { level, root: None } }
+        let view = View { level, root: None, tables: Vec::new(), looks: Cell::new(TABLE_LOOKS_MAX) };
+        Calls { listener, reach, view }
     }
 
     /// Is ready to be read when there is a call.
@@ -103,6 +113,10 @@ struct View {
     /// Its own root, as soon as a process of it was seen; it has one where it has namespaces. All of its processes have it:
     /// none may change its own.
     root: Option<OwnedFd>,
+    /// Who listens on its own loopback, from then on.
+    tables: Vec<File>,
+    /// How often that is still looked at.
+    looks: Cell<u16>,
 }
 
 impl View {
@@ -111,6 +125,7 @@ impl View {
             let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
             // What is not the program yet does not let itself be looked at.
             self.root = open(format!("/proc/{process}/root").as_str(), flags, Mode::empty()).ok();
+            self.tables = tables(&format!("/proc/{process}/net"));
         }
     }
 }
@@ -140,6 +155,26 @@ impl Outlook for View {
         // What cannot be followed to its end is there.
         !matches!(held(root, path), Err(Errno::ENOENT | Errno::ENOTDIR | Errno::EACCES))
     }
+
+    fn misses(&self, port: u16) -> bool {
+        let Some(left) = self.looks.get().checked_sub(1) else { return false };
+        self.looks.set(left);
+        let has = |all: &[File]| all.iter().any(|table| is_in(table, port));
+        has(&tables("/proc/self/net"))
+            && (self.level != Level::Namespaces || (!self.tables.is_empty() && !has(&self.tables)))
+    }
+}
+
+/// The kernel's lists of who listens, of the network that this folder is of. They stay of that network.
+fn tables(folder: &str) -> Vec<File> {
+    TABLES.iter().filter_map(|table| File::open(Path::new(folder).join(table)).ok()).collect()
+}
+
+/// Whether somebody who listens at that port is in such a list by now.
+fn is_in(mut table: &File, port: u16) -> bool {
+    let mut text = String::new();
+    let read = table.rewind().and_then(|()| table.take(TABLE_BYTES_MAX).read_to_string(&mut text));
+    read.is_ok() && listens(&text, port)
 }
 
 /// What a call tries, as far as it can be read.
@@ -152,11 +187,6 @@ fn tried(call: &seccomp_notif) -> Option<Tried> {
     };
     match libc::c_long::from(call.data.nr) {
         libc::SYS_openat => file(Some(first), second, opening(third)?),
-        libc::SYS_openat2 => {
-            // The flags are the first of what it points to.
-            let flags = read(process, third, size_of::<u64>())?;
-            file(Some(first), second, opening(u64::from_ne_bytes(*flags.first_chunk()?))?)
-        }
         #[cfg(target_arch = "x86_64")]
         libc::SYS_open => file(None, first, opening(second)?),
         libc::SYS_execve => file(None, first, (Access::Execute, false)),
@@ -177,7 +207,7 @@ fn tried(call: &seccomp_notif) -> Option<Tried> {
 /// An absolute path: from the folder of a descriptor, or from where the process is.
 fn from(process: Pid, folder: Option<u64>, path: PathBuf) -> Option<PathBuf> {
     if path.is_absolute() {
-        return Some(path);
+        return Some(around(process, &path).unwrap_or(path));
     }
     // A descriptor is the lower half of an argument.
     let descriptor = folder.map_or(libc::AT_FDCWD, |folder| folder as libc::c_int);
@@ -187,6 +217,41 @@ fn from(process: Pid, folder: Option<u64>, path: PathBuf) -> Option<PathBuf> {
     };
     let folder = fs::read_link(folder).ok()?;
     folder.is_absolute().then(|| folder.join(path))
+}
+
+/// Where a path leads that goes around by what `/proc` or `/dev/fd` has of the process itself: its root, where it is, or a folder that
+/// it has open. None of another path, and of what is none of the machine's.
+fn around(process: Pid, path: &Path) -> Option<PathBuf> {
+    let path =
+        path.strip_prefix("/dev/fd").map_or_else(|_| path.to_owned(), |rest| Path::new("/proc/self/fd").join(rest));
+    let mut parts = path.strip_prefix("/proc").ok()?.components();
+    let mut next = || parts.next()?.as_os_str().to_str().map(str::to_owned);
+    let whose = next()?;
+    if !ITSELF.contains(&whose.as_str()) && number(process).as_ref() != Some(&whose) {
+        return None;
+    }
+    let mut what = next()?;
+    if what == "task" {
+        // Its threads share all that.
+        next()?;
+        what = next()?;
+    }
+    let link = match what.as_str() {
+        "root" | "cwd" => format!("/proc/{process}/{what}"),
+        "fd" => format!("/proc/{process}/fd/{}", next()?),
+        _ => return None,
+    };
+    let rest = parts.as_path();
+    // A descriptor that is opened again by itself was granted when it was opened first.
+    let leads_on = !rest.as_os_str().is_empty();
+    fs::read_link(link).ok().filter(|at| leads_on && at.is_absolute()).map(|at| at.join(rest))
+}
+
+/// The number of a process, as it knows itself: in the innermost namespace.
+fn number(process: Pid) -> Option<String> {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("NStgid:"))?;
+    line.split_whitespace().last().map(str::to_owned)
 }
 
 /// The path at an address of a process; none where there is none, or no end to it.
@@ -242,5 +307,42 @@ mod tests {
         let cwd = u64::from(libc::AT_FDCWD.cast_unsigned());
         assert_eq!((from(None, "a"), from(Some(cwd), "a")), (Some(here.clone()), Some(here)));
         assert_eq!(from(Some(9_999), "a"), None);
+    }
+
+    #[test]
+    fn a_path_that_goes_around_by_the_process_itself_is_one_of_the_machine() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = folder.path().canonicalize().expect("it is there");
+        let open = File::open(&at).expect("it is a folder");
+        let number = std::os::fd::AsRawFd::as_raw_fd(&open);
+        let here = std::env::current_dir().expect("it is somewhere");
+        let from = |path: &str| from(getpid(), None, path.into()).expect("it is absolute");
+        let own = getpid();
+        let itself = ["self".to_owned(), "thread-self".to_owned(), own.to_string(), format!("self/task/{own}")];
+        for itself in itself.map(|itself| format!("/proc/{itself}")) {
+            assert_eq!(from(&format!("{itself}/root/etc/hosts")), Path::new("/etc/hosts"), "{itself}");
+            assert_eq!(from(&format!("{itself}/cwd/../a")), here.join("../a"), "{itself}");
+            assert_eq!(from(&format!("{itself}/fd/{number}/a")), at.join("a"), "{itself}");
+        }
+        assert_eq!(from(&format!("/dev/fd/{number}/a")), at.join("a"));
+        // These are no files of the machine.
+        let stranger = format!("/proc/{}/root/etc/hosts", i32::MAX);
+        for other in ["/proc/self/status", "/proc/self/root", "/proc/self/fd/9999/a", "/dev/fd/0", stranger.as_str()] {
+            assert_eq!(from(other), Path::new(other));
+        }
+    }
+
+    #[test]
+    fn who_listens_on_this_machine_is_missed_where_the_program_has_nobody_there() {
+        let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+        let port = listener.local_addr().expect("it listens").port();
+        let view = |level, tables| View { level, root: None, tables, looks: Cell::new(2) };
+        let same = view(Level::Namespaces, tables("/proc/self/net"));
+        assert!(!same.misses(port), "it reaches the same one");
+        let empty = tempfile::tempfile().expect("a file");
+        let apart = view(Level::Namespaces, vec![empty]);
+        assert_eq!([port, port, port].map(|port| apart.misses(port)), [true, true, false], "and not for ever");
+        assert!(view(Level::Landlock, Vec::new()).misses(port));
+        assert!(!view(Level::Namespaces, Vec::new()).misses(port), "nothing is known");
     }
 }

@@ -239,6 +239,6 @@ pub fn let_go(listener: impl AsFd, call: u64) -> Result<()> {
 #[cfg(test)]
 pub fn call(number: libc::c_long, arguments: [libc::c_long; 4]) -> Result<libc::c_long> {
     let [first, second, third, fourth] = arguments;
-    // SAFETY: tests make calls that are refused, or that take no addresses.
+    // SAFETY: tests make calls that are refused, or whose addresses lead nowhere.
     Errno::result(unsafe { libc::syscall(number, first, second, third, fourth) })
 }

@@ -181,6 +181,7 @@ fn finds_its_files(account: Option<u32>) {
         private: vec![PathBuf::from("/tmp"), PathBuf::from("/home-of-nobody")],
         hidden: vec![at.join("read/keys"), secret.clone()],
         sockets: Vec::new(),
+        withheld: Vec::new(),
     };
     let scene = Scene { level: Level::Namespaces, grants: &grants, ports: &[], account };
     let found = asked(&scene, |_| {
@@ -306,6 +307,7 @@ fn a_program_among_the_machines_files_has_its_grants_and_its_ports() {
         private: vec![at.join("other")],
         hidden: vec![at.join("read/keys")],
         sockets: Vec::new(),
+        withheld: Vec::new(),
     };
     let listen = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let (granted, not) = (listen(), listen());
@@ -345,7 +347,7 @@ fn a_program_among_the_machines_files_has_its_grants_and_its_ports() {
 
 #[test]
 fn the_kernel_answers_as_the_filter_says() {
-    let calls: [(libc::c_long, [libc::c_long; 4], &str); 8] = [
+    let calls: [(libc::c_long, [libc::c_long; 4], &str); 11] = [
         (libc::SYS_getppid, [0; 4], "made"),
         // PTRACE_TRACEME, KEYCTL_GET_KEYRING_ID of the session, and an unshare of user namespaces: anybody may.
         (libc::SYS_ptrace, [0; 4], "EPERM"),
@@ -354,6 +356,10 @@ fn the_kernel_answers_as_the_filter_says() {
         (libc::SYS_unshare, [libc::c_long::from(libc::CLONE_FS), 0, 0, 0], "made"),
         (libc::SYS_io_uring_setup, [1, 0, 0, 0], "EPERM"),
         (libc::SYS_clone3, [0; 4], "ENOSYS"),
+        (libc::SYS_openat2, [0; 4], "ENOSYS"),
+        // Without the filter it would be another error: nobody has the path.
+        (libc::SYS_openat, [-1, 0, libc::c_long::from(libc::O_TMPFILE | libc::O_RDWR), 0o4755], "EPERM"),
+        (libc::SYS_openat, [-1, 0, libc::c_long::from(libc::O_TMPFILE | libc::O_RDWR), 0o755], "EFAULT"),
         (libc::SYS_socket, [40, 1, 0, 0], "EAFNOSUPPORT"),
     ];
     for level in [Level::Namespaces, Level::Landlock] {

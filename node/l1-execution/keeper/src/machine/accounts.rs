@@ -1,6 +1,6 @@
 //! What it takes to give a program an account of its own, and how the folders of such accounts are called.
 //!
-//! **Input**: the text of `/proc/self/status`; names of folders. **Output**: what a keeper lacks; whose a folder is.
+//! **Input**: the text of `/proc/self/status`; names of folders. **Output**: what a keeper lacks; for which account a folder is.
 //!
 //! **Never knows**: who has an account.
 
@@ -15,17 +15,20 @@ pub fn lacking(status: &str) -> Vec<&'static str> {
     NEEDED.into_iter().filter(|(bit, _)| has & (1_u64 << bit) == 0).map(|(_, name)| name).collect()
 }
 
-/// What the name of the folder of a keeper's program begins with.
+/// What the names of folders of programs with an account begin with.
+const PREFIX: &str = "althing-account-";
+
+/// What the name of the folder of a program of that account begins with.
 #[must_use]
-pub fn prefix(account: u32, keeper: i32) -> String {
-    format!("althing-{account}-{keeper}-")
+pub fn prefix(account: u32) -> String {
+    format!("{PREFIX}{account}-")
 }
 
-/// Whose program's folder has that name, if the program is of that account.
+/// For a program of which account the folder of that name is.
 #[must_use]
-pub fn keeper_of(name: &str, account: u32) -> Option<i32> {
-    let (keeper, _) = name.strip_prefix(&format!("althing-{account}-"))?.split_once('-')?;
-    keeper.parse().ok().filter(|keeper| *keeper > 0)
+pub fn account_of(name: &str) -> Option<u32> {
+    let (account, _) = name.strip_prefix(PREFIX)?.split_once('-')?;
+    account.parse().ok().filter(|account| *account > 0)
 }
 
 #[cfg(test)]
@@ -43,12 +46,10 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_is_of_the_keeper_that_made_it() {
-        let name = prefix(70_000, 41) + "ab12cd";
-        assert_eq!(keeper_of(&name, 70_000), Some(41));
-        assert_eq!(keeper_of(&name, 7_000), None);
-        for other in ["althing-70000-41", "althing-70000--1-a", "althing-70000-x-a", "althing-escape", ""] {
-            assert_eq!(keeper_of(other, 70_000), None, "{other}");
+    fn the_name_of_a_folder_says_for_which_account_it_is() {
+        assert_eq!(account_of(&(prefix(70_000) + "ab12cd")), Some(70_000));
+        for other in ["althing-account-70000", "althing-account--1-a", "althing-account-0-a", "althing-70000-41", ""] {
+            assert_eq!(account_of(other), None, "{other}");
         }
     }
 }

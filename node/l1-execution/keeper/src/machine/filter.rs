@@ -97,7 +97,12 @@ const NAMESPACES: [libc::c_int; 7] = [
 
 /// Bits of a file's mode that have whoever executes it act as the account, from outside of the enclosure too.
 const SET_ID: [u32; 2] = [libc::S_ISUID, libc::S_ISGID];
-/// Calls that give a file its mode: where the flags are, if these must say that it is made, and where the mode is.
+/// Flags of `open` and `openat` with which a file is made, and its mode looked at: with a name, or without one until `linkat` gives
+/// it one (`__O_TMPFILE`, without the bit for folders that comes with it).
+const MAKING: [libc::c_int; 2] = [libc::O_CREAT, libc::O_TMPFILE & !libc::O_DIRECTORY];
+/// Calls that give a file its mode: where the flags are, if these must say that it is made, and where the mode is. Of folders
+/// (`mkdir`) the kernel takes no such bit; the modes of sockets, queues and memory files (`bind`, `mq_open`, `memfd_create`) come
+/// from `fchmod`, or make nothing that is executed; and `openat2` is [`ABSENT`].
 const MODES: &[(i64, Option<u8>, u8)] = &[
     #[cfg(target_arch = "x86_64")]
     (libc::SYS_chmod, None, 1),
@@ -114,6 +119,12 @@ const MODES: &[(i64, Option<u8>, u8)] = &[
     (libc::SYS_openat, Some(2), 3),
 ];
 
+/// Calls that are answered with `ENOSYS`, as by a kernel that does not have them, since a filter does not see what their pointers
+/// lead to: the flags of `clone3`, which make namespaces, and the mode of `openat2`, which may be that of a file as above. Whoever
+/// makes these calls has to do without on kernels before 5.3 and 5.6, and makes `clone` and `openat` then: the C libraries and the
+/// standard libraries of Go and Rust open files by `openat` anyway, and what prefers `openat2` goes on to it after this error.
+const ABSENT: [i64; 2] = [libc::SYS_clone3, libc::SYS_openat2];
+
 /// Requests of `ioctl` that type for the person at the terminal (`TIOCSTI`, `TIOCLINUX`).
 const TYPING: [u64; 2] = [0x5412, 0x541c];
 
@@ -126,7 +137,6 @@ const OTHER_TYPES: [u64; 5] =
 /// The calls of which the kernel tells: those that name a file or a host.
 const TOLD: &[i64] = &[
     libc::SYS_openat,
-    libc::SYS_openat2,
     #[cfg(target_arch = "x86_64")]
     libc::SYS_open,
     libc::SYS_execve,
@@ -153,9 +163,8 @@ pub fn filter(level: Level) -> Result<Vec<BpfProgram>, BackendError> {
     if level == Level::None {
         return Ok(Vec::new());
     }
-    let sockets = BTreeMap::from([(libc::SYS_socket, sockets(level)?), (libc::SYS_socketpair, pairs()?)]);
-    // Programs try `clone3` first, whose flags a filter cannot see, and `clone` where it is not there.
-    let absent = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
+    let sockets = BTreeMap::from([(libc::SYS_socket, sockets(level)?), (libc::SYS_socketpair, pairs(level)?)]);
+    let absent = ABSENT.into_iter().map(|number| (number, Vec::new())).collect();
     let mut programs = vec![
         compiled(refused(level)?, libc::EPERM)?,
         compiled(sockets, libc::EAFNOSUPPORT)?,
@@ -184,9 +193,7 @@ fn refused(level: Level) -> Result<BTreeMap<i64, Vec<SeccompRule>>, BackendError
     rules.insert(libc::SYS_clone, namespaces);
     rules.insert(libc::SYS_unshare, unshared);
     for (number, made, mode) in MODES {
-        let makes = || made.map(|place| argument(place, MaskedEq(value(libc::O_CREAT)), value(libc::O_CREAT)));
-        let has = |bit: u64| rule(makes().into_iter().chain([argument(*mode, MaskedEq(bit), bit)]).collect());
-        rules.insert(*number, SET_ID.map(u64::from).into_iter().map(has).collect::<Result<_, _>>()?);
+        rules.insert(*number, set_id(*made, *mode)?);
     }
     let typing = TYPING.into_iter().map(|request| rule(vec![argument(1, Eq, request)]));
     rules.insert(libc::SYS_ioctl, typing.collect::<Result<_, _>>()?);
@@ -202,6 +209,23 @@ fn refused(level: Level) -> Result<BTreeMap<i64, Vec<SeccompRule>>, BackendError
         rules.extend(
             [libc::SYS_shmget, libc::SYS_shmat, libc::SYS_msgget, libc::SYS_semget].map(|number| (number, Vec::new())),
         );
+    }
+    Ok(rules)
+}
+
+/// The rules of a call that would give a file one of [`SET_ID`], by the places of its flags, if it has any, and of its mode.
+fn set_id(made: Option<u8>, mode: u8) -> Result<Vec<SeccompRule>, BackendError> {
+    let has = |bit: u64| argument(mode, MaskedEq(bit), bit);
+    let mut rules = Vec::new();
+    for bit in SET_ID.map(u64::from) {
+        match made {
+            None => rules.push(rule(vec![has(bit)])?),
+            Some(place) => {
+                for flag in MAKING.map(value) {
+                    rules.push(rule(vec![argument(place, MaskedEq(flag), flag), has(bit)])?);
+                }
+            }
+        }
     }
     Ok(rules)
 }
@@ -230,9 +254,16 @@ fn sockets(level: Level) -> Result<Vec<SeccompRule>, BackendError> {
     Ok(rules)
 }
 
-/// Pairs are Unix sockets.
-fn pairs() -> Result<Vec<SeccompRule>, BackendError> {
-    Ok(vec![rule(vec![argument(0, Ne, value(libc::AF_UNIX))])?])
+/// Pairs are Unix sockets. Where a program makes no others, it has no pairs of datagrams either (the kernel takes raw ones for
+/// those): each end can be connected anew, to every Unix socket of the account.
+fn pairs(level: Level) -> Result<Vec<SeccompRule>, BackendError> {
+    let mut rules = vec![rule(vec![argument(0, Ne, value(libc::AF_UNIX))])?];
+    if level != Level::Namespaces {
+        for kind in [libc::SOCK_DGRAM, libc::SOCK_RAW].map(value) {
+            rules.push(rule(vec![argument(1, MaskedEq(SOCKET_TYPE), kind)])?);
+        }
+    }
+    Ok(rules)
 }
 
 /// All conditions at once.

@@ -67,7 +67,10 @@ fn what_leads_out_is_refused_whatever_its_arguments() {
             refuses(level, libc::EPERM, *number, &[]);
             refuses(level, libc::EPERM, *number, &[u64::MAX; 6]);
         }
-        refuses(level, libc::ENOSYS, libc::SYS_clone3, &[0x1000, 88]);
+        for number in [libc::SYS_clone3, libc::SYS_openat2] {
+            refuses(level, libc::ENOSYS, number, &[]);
+            refuses(level, libc::ENOSYS, number, &[0x1000, 88, 0x2000, 24]);
+        }
     }
 }
 
@@ -126,12 +129,33 @@ fn no_file_is_made_that_acts_as_the_account_for_whoever_executes_it() {
             refuses(level, libc::EPERM, FCHMODAT2, &[0, 0, bit]);
             refuses(level, libc::EPERM, libc::SYS_mknodat, &[0, 0, bit]);
             refuses(level, libc::EPERM, libc::SYS_openat, &[0, 0, made, bit]);
+            // Made without a name, which `linkat` gives it later. The kernel looks at one bit of the flag first.
+            for flag in [libc::O_TMPFILE, libc::O_TMPFILE & !libc::O_DIRECTORY] {
+                refuses(level, libc::EPERM, libc::SYS_openat, &[0, 0, value(flag | libc::O_RDWR), bit]);
+            }
             // Without a file that is made there is no mode, whatever stands in its place.
             allows(level, libc::SYS_openat, &[0, 0, plain, bit]);
+            allows(level, libc::SYS_openat, &[0, 0, value(libc::O_DIRECTORY), bit]);
+            let older: &[(i64, [u64; 3])] = &[
+                #[cfg(target_arch = "x86_64")]
+                (libc::SYS_open, [0, made, bit]),
+                #[cfg(target_arch = "x86_64")]
+                (libc::SYS_open, [0, value(libc::O_TMPFILE | libc::O_RDWR), bit]),
+                #[cfg(target_arch = "x86_64")]
+                (libc::SYS_creat, [0, bit, 0]),
+                #[cfg(target_arch = "x86_64")]
+                (libc::SYS_chmod, [0, bit, 0]),
+                #[cfg(target_arch = "x86_64")]
+                (libc::SYS_mknod, [0, bit, 0]),
+            ];
+            for (number, arguments) in older {
+                refuses(level, libc::EPERM, *number, arguments);
+            }
         }
         for mode in [0o755, 0o1777] {
             allows(level, libc::SYS_fchmod, &[0, mode]);
             allows(level, libc::SYS_openat, &[0, 0, made, mode]);
+            allows(level, libc::SYS_openat, &[0, 0, value(libc::O_TMPFILE | libc::O_RDWR), mode]);
         }
     }
     refuses(Level::Landlock, libc::EPERM, libc::SYS_prlimit64, &[1, 0]);
@@ -147,7 +171,17 @@ fn sockets_are_of_the_families_that_are_enclosed() {
                 Level::Namespaces => allows(level, libc::SYS_socket, &socket(libc::AF_UNIX, kind, 0)),
                 _ => refuses(level, libc::EAFNOSUPPORT, libc::SYS_socket, &socket(libc::AF_UNIX, kind, 0)),
             }
+        }
+        for kind in [libc::SOCK_STREAM, libc::SOCK_SEQPACKET] {
             allows(level, libc::SYS_socketpair, &socket(libc::AF_UNIX, kind | libc::SOCK_NONBLOCK, 0));
+        }
+        // An end of such a pair is connected anew, to a socket of somebody else.
+        for kind in [libc::SOCK_DGRAM, libc::SOCK_RAW] {
+            let pair = socket(libc::AF_UNIX, kind | libc::SOCK_NONBLOCK, 0);
+            match level {
+                Level::Namespaces => allows(level, libc::SYS_socketpair, &pair),
+                _ => refuses(level, libc::EAFNOSUPPORT, libc::SYS_socketpair, &pair),
+            }
         }
         for family in [libc::AF_PACKET, libc::AF_VSOCK, libc::AF_ALG, libc::AF_BLUETOOTH, libc::AF_UNSPEC] {
             refuses(level, libc::EAFNOSUPPORT, libc::SYS_socket, &socket(family, libc::SOCK_STREAM, 0));

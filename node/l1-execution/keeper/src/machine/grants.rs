@@ -17,4 +17,7 @@ pub struct Grants {
     pub hidden: Vec<PathBuf>,
     /// Unix sockets in what it may read, which it does not reach: to connect to one is to write.
     pub sockets: Vec<PathBuf>,
+    /// Folders in what it may read, or of that, which it does not reach where it has files of its own: nobody knows which sockets
+    /// are in there, or too many are.
+    pub withheld: Vec<PathBuf>,
 }

@@ -4,6 +4,7 @@ pub mod accounts;
 pub mod facts;
 #[cfg(target_os = "linux")]
 pub mod filter;
+pub mod gaps;
 pub mod grants;
 pub mod groups;
 pub mod plan;

@@ -108,10 +108,19 @@ pub(super) fn wanted(grants: &Grants, facts: &impl Facts) -> Result<Layout, TooM
         let found = paths.iter().filter_map(|path| placed(path, facts));
         wanted.extend(found.map(|(at, kind)| (at, (used, kind))));
     }
+    // What is withheld as a whole is empty: the program may start in there.
+    for at in &grants.withheld {
+        if let Some((used, _)) = wanted.get_mut(at)
+            && *used == Use::Read
+        {
+            *used = Use::Private;
+        }
+    }
     // What is not there yet is hidden when it comes.
     let hidden: BTreeSet<PathBuf> = grants.hidden.iter().map(|path| destination(path, facts)).collect();
     wanted.extend(hidden.iter().map(|at| (at.clone(), (Use::Hidden, facts.kind(at)))));
-    let apart: BTreeSet<PathBuf> = hidden.into_iter().chain(grants.sockets.iter().cloned()).collect();
+    let others = grants.sockets.iter().chain(&grants.withheld).cloned();
+    let apart: BTreeSet<PathBuf> = hidden.into_iter().chain(others).collect();
     let parted = wanted.iter().filter(|(at, (used, kind))| {
         matches!(used, Use::Read | Use::Write) && *kind == Kind::Folder && holds(&apart, at)
     });

@@ -14,7 +14,7 @@ fn paths(texts: &[&str]) -> Vec<PathBuf> {
 
 fn grants(read: &[&str], write: &[&str], private: &[&str], hidden: &[&str]) -> Grants {
     let [read, write, private, hidden] = [read, write, private, hidden].map(paths);
-    Grants { read, write, private, hidden, sockets: Vec::new() }
+    Grants { read, write, private, hidden, sockets: Vec::new(), withheld: Vec::new() }
 }
 
 /// The steps as one line each: what a person would draw.
@@ -202,6 +202,25 @@ fn a_socket_in_what_may_be_read_is_kept_apart_and_one_that_may_be_written_is_bou
 }
 
 #[test]
+fn a_withheld_folder_is_not_there_and_one_that_was_granted_is_empty() {
+    let world = World::of(&["/srv/app/big/a", "/srv/app/small/a", "/srv/all/a", "/srv/all/own/a"]);
+    let withheld = paths(&["/srv/app/big", "/srv/all"]);
+    let grants = Grants { withheld, ..grants(&["/srv/app", "/srv/all"], &["/srv/all/own"], &[], &[]) };
+    let steps = [
+        "folder /srv",
+        "folder /srv/all",
+        "private 700 /srv/all",
+        "folder /srv/all/own",
+        "write /srv/all/own",
+        "folder /srv/app",
+        "parts /srv/app",
+        "folder /srv/app/small",
+        "read /srv/app/small",
+    ];
+    assert_eq!(drawn(&plan(&grants, &world).expect("few")), steps);
+}
+
+#[test]
 fn too_many_beside_what_is_hidden_are_refused_with_what_to_do() {
     let mut world = World::of(&["/home/.keys/"]);
     (0..=RULES_MAX).for_each(|number| world.put(&Path::new("/home").join(number.to_string()), Kind::File));
@@ -281,7 +300,7 @@ proptest! {
     ) {
         let mut world = World::default();
         there.iter().for_each(|path| world.put(path, Kind::Folder));
-        let grants = Grants { read, write, private, hidden, sockets: Vec::new() };
+        let grants = Grants { read, write, private, hidden, sockets: Vec::new(), withheld: Vec::new() };
         let steps = plan(&grants, &world).expect("few");
         // A folder around something hidden is there in parts: what lies in it is asked.
         let is_whole = |path: &&PathBuf| !grants.hidden.iter().any(|at| at != *path && at.starts_with(path));

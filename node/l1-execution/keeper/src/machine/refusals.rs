@@ -36,6 +36,8 @@ const TRIED_MAX: usize = 1_024;
 const PATH_BYTES_MAX: usize = 4 << 10;
 /// Where names are asked for: an asker that has no network reaches none on its own loopback either.
 const NAME_SERVICE: u16 = 53;
+/// The state of a socket that listens, as the kernel's tables have it.
+const LISTENING: &str = "0A";
 /// The version of Landlock since which it asks who connects to TCP ports.
 const PORTS_SINCE: u8 = 4;
 /// The version of Landlock since which it asks who connects to Unix sockets.
@@ -90,6 +92,10 @@ pub trait Outlook: Facts {
 
     /// Whether the program finds something at that path, in the root that it has. It does where that is not known.
     fn finds(&self, path: &Path) -> bool;
+
+    /// Whether somebody listens at that TCP port of this machine whom the program does not reach at its own loopback, if it has one:
+    /// there nobody does. Not where that is not known.
+    fn misses(&self, port: u16) -> bool;
 }
 
 /// What a call opens a file for, by its flags (open(2)), and whether it makes it; none if it opens nothing.
@@ -128,6 +134,18 @@ pub fn address(bytes: &[u8]) -> Option<Address> {
         }
         _ => None,
     }
+}
+
+/// Whether somebody listens at that port, of a table of the kernel's: `/proc/net/tcp` (proc_pid_net(5)).
+#[must_use]
+pub fn listens(table: &str, port: u16) -> bool {
+    table.lines().skip(1).any(|line| {
+        // `NUMBER: ADDRESS:PORT ADDRESS:PORT STATE …`, in hexadecimal digits.
+        let mut fields = line.split_whitespace().skip(1);
+        let own = fields.next().and_then(|own| own.rsplit_once(':'));
+        let is_it = own.is_some_and(|(_, digits)| u16::from_str_radix(digits, 16) == Ok(port));
+        is_it && fields.nth(1) == Some(LISTENING)
+    })
 }
 
 /// What a program reaches, as far as names need it.
@@ -175,7 +193,7 @@ impl Reach {
     #[must_use]
     pub fn refusal(&self, tried: &Tried, outlook: &impl Outlook) -> Option<Refusal> {
         match tried {
-            Tried::Host(address) => self.host(*address),
+            Tried::Host(address) => self.host(*address, outlook),
             Tried::File { path, access, creates } => self.file(path, *access, *creates, outlook),
         }
     }
@@ -242,19 +260,35 @@ impl Reach {
         Some(around.take_while(|used| *used != Use::Hidden).fold(innermost, Use::max))
     }
 
-    fn host(&self, address: SocketAddr) -> Option<Refusal> {
+    fn host(&self, address: SocketAddr, outlook: &impl Outlook) -> Option<Refusal> {
         let is_own = address.ip().is_loopback() || address.ip().is_unspecified();
+        let port = address.port();
         let is_refused = match self.level {
             Level::None | Level::Account => false,
-            Level::Namespaces => !is_own || address.port() == NAME_SERVICE,
-            Level::Landlock => !is_own && self.version >= PORTS_SINCE && !self.ports.contains(&address.port()),
+            Level::Namespaces => true,
+            Level::Landlock => self.version >= PORTS_SINCE && !self.ports.contains(&port),
         };
         // Port 0 asks only which way would be taken.
-        (is_refused && address.port() != 0).then(|| Refusal {
-            access: Access::Connect,
-            path: address.to_string(),
-            lack: Lack::Proxy,
-        })
+        if !is_refused || port == 0 {
+            return None;
+        }
+        let asks_for_names = port == NAME_SERVICE;
+        let (at, lack) = if !is_own || (asks_for_names && self.level == Level::Namespaces) {
+            (address, Lack::Proxy)
+        } else if !asks_for_names && outlook.misses(port) {
+            // No address is that of this machine, too.
+            let at = match address.ip() {
+                ip if !ip.is_unspecified() => ip,
+                IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+                IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+            };
+            let at = SocketAddr::new(at, port);
+            (at, Lack::Service(at.to_string()))
+        } else {
+            // Where nobody listens, nobody is missed: so a program waits for its own processes.
+            return None;
+        };
+        Some(Refusal { access: Access::Connect, path: at.to_string(), lack })
     }
 }
 

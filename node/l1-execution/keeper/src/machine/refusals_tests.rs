@@ -10,6 +10,8 @@ struct Scene {
     world: World,
     found: Vec<&'static str>,
     forbidden: Vec<&'static str>,
+    /// Ports at which somebody listens, whom the program does not reach.
+    missed: Vec<u16>,
 }
 
 impl Facts for Scene {
@@ -29,6 +31,10 @@ impl Outlook for Scene {
 
     fn finds(&self, path: &Path) -> bool {
         self.found.iter().any(|found| path == Path::new(found))
+    }
+
+    fn misses(&self, port: u16) -> bool {
+        self.missed.contains(&port)
     }
 }
 
@@ -58,7 +64,7 @@ fn scene() -> Scene {
         "/proc/1/environ",
     ];
     let found = vec!["/", "/srv", "/home", "/home/a", "/data", "/data/run", "/tmp", "/tmp/made"];
-    Scene { world: World::of(&files), found, forbidden: vec!["/etc/shadow"] }
+    Scene { world: World::of(&files), found, forbidden: vec!["/etc/shadow"], missed: vec![5432, 53] }
 }
 
 fn grants() -> Grants {
@@ -69,6 +75,7 @@ fn grants() -> Grants {
         private: paths(&["/tmp", "/home/a", "/run"]),
         hidden: paths(&["/data"]),
         sockets: Vec::new(),
+        withheld: Vec::new(),
     }
 }
 
@@ -87,6 +94,7 @@ fn words(refusal: &Refusal) -> String {
     let lack = match &refusal.lack {
         Lack::Read => "read",
         Lack::Write => "write",
+        Lack::Service(service) => service,
         Lack::Proxy => "the proxy",
         Lack::NodesOwn => "the node's own",
         other => panic!("no keeper tells {other:?}"),
@@ -166,7 +174,7 @@ fn what_lies_beside_what_is_hidden_is_named_as_what_it_is() {
     let at_start = World::of(&files[..3]);
     let reach = Reach::of(Level::Namespaces, 0, &grants, &[], &at_start).expect("it is enclosed");
     let found = vec!["/srv/app", "/srv/app/notes"];
-    let scene = Scene { world: World::of(&files), found, forbidden: Vec::new() };
+    let scene = Scene { world: World::of(&files), found, forbidden: Vec::new(), missed: Vec::new() };
     let said = |access, path: &str| {
         let tried = Tried::File { path: path.into(), access, creates: false };
         reach.refusal(&tried, &scene).as_ref().map_or_else(|| "nothing".to_owned(), words)
@@ -196,22 +204,36 @@ fn among_the_machines_files_a_program_is_refused_what_it_is_not_granted() {
 }
 
 #[test]
-fn hosts_are_named_and_the_programs_own_loopback_is_not() {
+fn hosts_are_named_and_of_the_loopback_only_services_of_the_machine() {
     let named = |reach: &Reach, text: &str| {
         let tried = Tried::Host(text.parse().expect("an address"));
         reach.refusal(&tried, &scene()).as_ref().map(words)
     };
     let hosts = |reach: &Reach| {
-        let all =
-            ["192.0.2.1:443", "[2001:db8::1]:80", "127.0.0.1:5432", "0.0.0.0:80", "127.0.0.53:53", "192.0.2.1:7000"];
+        let all = [
+            "192.0.2.1:443",
+            "[2001:db8::1]:80",
+            "127.0.0.1:5432",
+            "[::1]:5432",
+            "0.0.0.0:80",
+            "127.0.0.53:53",
+            "192.0.2.1:7000",
+            "127.0.0.1:7000",
+        ];
         all.map(|text| named(reach, text).is_some())
     };
     let apart = reach(Level::Namespaces, 0);
-    assert_eq!(hosts(&apart), [true, true, false, false, true, true]);
-    assert_eq!(hosts(&reach(Level::Landlock, 4)), [true, true, false, false, false, false]);
-    assert_eq!(hosts(&reach(Level::Landlock, 3)), [false; 6]);
-    let expected = "connect to 192.0.2.1:443 (the proxy)";
-    assert_eq!(named(&apart, "192.0.2.1:443").as_deref(), Some(expected));
+    assert_eq!(hosts(&apart), [true, true, true, true, false, true, true, false]);
+    assert_eq!(hosts(&reach(Level::Landlock, 4)), [true, true, true, true, false, false, false, false]);
+    assert_eq!(hosts(&reach(Level::Landlock, 3)), [false; 8]);
+    for (address, expected) in [
+        ("192.0.2.1:443", "connect to 192.0.2.1:443 (the proxy)"),
+        ("127.0.0.53:53", "connect to 127.0.0.53:53 (the proxy)"),
+        ("127.0.0.1:5432", "connect to 127.0.0.1:5432 (127.0.0.1:5432)"),
+        ("0.0.0.0:5432", "connect to 127.0.0.1:5432 (127.0.0.1:5432)"),
+    ] {
+        assert_eq!(named(&apart, address).as_deref(), Some(expected));
+    }
     assert_eq!(named(&apart, "192.0.2.1:0"), None);
 }
 
@@ -245,6 +267,14 @@ fn addresses_are_read_as_far_as_they_go() {
     assert_eq!(of(libc::AF_INET6, &six), host("192.0.2.1:80"));
     assert_eq!((of(libc::AF_INET, &[1, 187]), of(libc::AF_INET6, &six[..21])), (None, None));
     assert_eq!((of(libc::AF_UNSPEC, &six), address(&[1])), (None, None));
+}
+
+#[test]
+fn who_listens_is_read_from_the_kernels_table() {
+    let table = "  sl  local_address rem_address   st tx_queue rx_queue\n   0: 0100007F:1538 00000000:0000 0A 00000000:00000000\n   \
+                 1: 0100007F:1539 0100007F:1538 01 00000000:00000000\n   2: 00000000000000000000000001000000:0050 0:0000 0A 0\n cut: 7F";
+    assert_eq!([5432, 5433, 80, 0].map(|port| listens(table, port)), [true, false, true, false]);
+    assert!(!listens("", 80));
 }
 
 fn refusal(path: String) -> Refusal {

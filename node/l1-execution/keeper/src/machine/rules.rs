@@ -133,7 +133,7 @@ mod tests {
     fn grants(read: &[&str], write: &[&str], private: &[&str], hidden: &[&str]) -> Grants {
         let paths = |texts: &[&str]| texts.iter().map(PathBuf::from).collect();
         let [read, write, private, hidden] = [read, write, private, hidden].map(paths);
-        Grants { read, write, private, hidden, sockets: Vec::new() }
+        Grants { read, write, private, hidden, sockets: Vec::new(), withheld: Vec::new() }
     }
 
     /// The rules without those that every program has.

@@ -50,7 +50,7 @@ fn job(words: &[&str], place: &Path) -> Job {
     let mut job = enclosed(words, &folder);
     let enclosure = job.enclosure.as_mut().expect("it is enclosed");
     enclosure.grants.hidden.push(data);
-    enclosure.account = Some(Account { id: ACCOUNT, needed: vec![folder], written: Vec::new() });
+    enclosure.account = Some(Account { id: Ok(ACCOUNT), needed: vec![folder], written: Vec::new() });
     job
 }
 
@@ -88,7 +88,8 @@ fn a_program_has_an_account_and_a_temporary_folder_of_its_own_and_nothing_of_the
     assert!(all.contains(&"by path"), "its pipes are its own: {said}");
     let temporary = all.iter().find(|line| line.starts_with("/tmp/althing-")).expect("its folder");
     kept.keeper.wait().expect("it ends");
-    assert!(!Path::new(temporary).exists(), "{temporary} goes with it");
+    let around = Path::new(temporary).parent().expect("it is in one of the node's");
+    assert!(!around.exists(), "{temporary} goes with it");
     assert!(!place.path().join("agent/made").exists(), "what is the owner's stays as it is");
 }
 
@@ -136,17 +137,55 @@ fn what_no_other_account_reaches_is_named_and_what_every_account_reaches_of_the_
 }
 
 #[test]
-fn a_program_that_is_required_to_be_contained_has_an_account_and_where_none_can_be_had_it_is_not_started() {
+fn a_program_that_is_required_to_be_contained_is_not_started_with_an_account_alone_whose_network_is_open() {
     let Some(mut keeper) = bare() else { return };
     let place = place();
     let mut job = job(&["true"], place.path());
-    job.enclosure.as_mut().expect("it is enclosed").required = true;
     if by_account(&mut kept_by(&job, &mut keeper)).is_none() {
         return;
     }
-    job.enclosure.as_mut().expect("it is enclosed").account = None;
-    let Told::Failed { step, why } = kept_by(&job, &mut keeper).told() else { panic!("nothing encloses it") };
+    job.enclosure.as_mut().expect("it is enclosed").required = true;
+    let Told::Failed { step, why } = kept_by(&job, &mut keeper).told() else { panic!("its network is open") };
     assert!(step.starts_with("contain it") && why.contains("Landlock"), "{step}: {why}");
+    assert!(why.ends_with("an account of its own would leave its network open"), "{why}");
+}
+
+#[test]
+fn a_program_for_which_there_is_no_account_is_not_started_where_nothing_else_encloses_it() {
+    let Some(mut keeper) = bare() else { return };
+    let place = place();
+    let mut job = job(&["true"], place.path());
+    if by_account(&mut kept_by(&job, &mut keeper)).is_none() {
+        return;
+    }
+    let enclosure = job.enclosure.as_mut().expect("it is enclosed");
+    enclosure.account.as_mut().expect("it has one").id = Err("all 8 have programs".to_owned());
+    let Told::Failed { step, why } = kept_by(&job, &mut keeper).told() else { panic!("it would reach all") };
+    assert_eq!((step.as_str(), why.as_str()), ("give it an account of its own", "all 8 have programs"));
+}
+
+#[test]
+fn programs_of_two_accounts_read_nothing_of_each_other() {
+    let Some(mut keeper) = bare() else { return };
+    let place = place();
+    let says = "cd $TMPDIR && echo mine >file && chmod 644 file && pwd; exec sleep 300";
+    let mut first = kept_by(&job(&["sh", "-c", says], place.path()), &mut keeper);
+    if by_account(&mut first).is_none() {
+        return;
+    }
+    let at = first.line();
+    let around = Path::new(&at).parent().expect("it is in one of the node's").display();
+    let says = format!("cat {at}/file 2>&1; ls {at} 2>&1; ls {around} 2>&1; touch {around}/made 2>&1");
+    let mut job = job(&["sh", "-c", says.as_str()], place.path());
+    let account = job.enclosure.as_mut().and_then(|enclosure| enclosure.account.as_mut()).expect("it has one");
+    account.id = Ok(ACCOUNT + 1);
+    let mut second = kept_by(&job, &mut keeper);
+    by_account(&mut second).expect("as before");
+    let mut said = String::new();
+    second.output.read_to_string(&mut said).expect("it is read");
+    assert_eq!(said.lines().filter(|line| line.contains("Permission denied")).count(), 4, "{said}");
+    // What is everybody's in its folder is not read either: nobody else passes that.
+    assert!(!said.contains("mine"), "{said}");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::process::Command;
 
 use althing_keeper::channel::take_listeners;
 use althing_keeper::job::{Descriptor, Enclosure, Job, Level, Order, Told};
-use althing_keeper::{Grants, NAME, order};
+use althing_keeper::{Gap, Grants, NAME, gaps, order};
 use althing_testing::{remedy, skip};
 
 use crate::support::{KEEPER, Kept, job, kept, kept_by, kept_with, runs};
@@ -91,10 +91,33 @@ fn where_there_are_no_namespaces_landlock_holds_it() {
         kept_by(&enclosed(&["sh", "-c", says, &secret.to_string_lossy()], own.path()), &mut without_namespaces());
     let Some(why) = level(&mut kept, Level::Landlock) else { return };
     assert!(why.starts_with("cannot make namespaces: "), "{why}");
+    assert!(kept.landlock > 0, "its version is told");
     let mut said = String::new();
     kept.output.read_to_string(&mut said).expect("it is read");
     assert_eq!(said, "refused\nt\n");
     assert!(own.path().join("made").exists());
+}
+
+#[test]
+fn a_landlock_that_leaves_files_or_the_network_open_is_not_enough_where_containment_is_required() {
+    let own = folder();
+    let mut job = enclosed(&["true"], own.path());
+    job.enclosure.as_mut().expect("it is enclosed").required = true;
+    let mut kept = kept_by(&job, &mut without_namespaces());
+    match kept.told() {
+        // The machine's kernel decides which of the two it is.
+        Told::Started { level: Level::Landlock, landlock, .. } => {
+            let open = gaps(landlock);
+            assert!(!open.contains(&Gap::Network) && !open.contains(&Gap::Truncation), "version {landlock}");
+        }
+        Told::Failed { step, why } => {
+            assert!(step.starts_with("contain it") && why.contains("Landlock"), "{step}: {why}");
+        }
+        Told::Started { level, why, .. } => {
+            skip(&format!("programs are enclosed by {level:?} here: {why}"), remedy::ROOT)
+        }
+        told => panic!("{told:?}"),
+    }
 }
 
 #[test]

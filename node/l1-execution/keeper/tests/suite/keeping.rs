@@ -17,7 +17,7 @@ use crate::support::{Kept, job, kept, runs};
 const STUBBORN: &str = "trap '' TERM; setsid sleep 300 & echo $$ $!; while :; do wait; done";
 
 fn started() -> Told {
-    Told::Started { level: Level::None, why: String::new(), bounds: Bounds::default() }
+    Told::Started { level: Level::None, why: String::new(), bounds: Bounds::default(), landlock: 0 }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What programs are refused is told, and nothing else is.
 
 use std::fs;
+use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
@@ -30,6 +31,22 @@ tries(lambda: socket.socket(socket.AF_UNIX).connect(service))
 tries(lambda: socket.create_connection(('192.0.2.1', 443)))
 tries(lambda: socket.create_connection(('127.0.0.1', 9)))
 tries(lambda: subprocess.run([tool]))
+";
+
+/// Connects to a service of the machine, to one of its own, and where nobody listens; reads files by what `/proc` has of itself.
+const GOES_AROUND: &str = "
+import os, socket, sys
+port, secret, hidden = sys.argv[1:]
+def tries(what):
+    try:
+        what()
+    except OSError:
+        pass
+own = socket.create_server(('127.0.0.1', 0))
+for each in (int(port), own.getsockname()[1], 1):
+    tries(lambda: socket.create_connection(('127.0.0.1', each)))
+tries(lambda: open('/proc/self/root' + secret))
+tries(lambda: open(f'/proc/{os.getpid()}/cwd/' + os.path.relpath(hidden)))
 ";
 
 /// Whether the kernel tells of calls; if not, a word about it.
@@ -98,6 +115,29 @@ fn a_program_with_a_root_of_its_own_has_its_refusals_named() {
         of(Access::Execute, &tool, Lack::Read),
     ];
     assert_eq!((refused.as_slice(), more), (expected.as_slice(), 0));
+}
+
+#[test]
+fn a_program_that_goes_around_is_named_as_well() {
+    let (own, other) = (folder(), folder());
+    let other = other.path().canonicalize().expect("it is there");
+    let (secret, hidden) = (file(&other, "secret"), file(&other, "hidden"));
+    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+    let service = listener.local_addr().expect("it listens");
+    let (port, paths) = (service.port().to_string(), [&secret, &hidden].map(|path| text(path)));
+    let words = ["/usr/bin/python3", "-c", GOES_AROUND, port.as_str(), paths[0].as_str(), paths[1].as_str()];
+    let mut kept = kept(&enclosed(&words, own.path()));
+    if level(&mut kept, Level::Namespaces).is_none() || !is_told() {
+        return;
+    }
+    let (mut refused, _) = refused(&mut kept);
+    refused.retain(|refusal| Path::new(&refusal.path).starts_with(&other) || refusal.path.contains(':'));
+    let expected = [
+        Refusal { access: Access::Connect, path: service.to_string(), lack: Lack::Service(service.to_string()) },
+        of(Access::Read, &secret, Lack::Read),
+        of(Access::Read, &hidden, Lack::Read),
+    ];
+    assert_eq!(refused, expected);
 }
 
 #[test]

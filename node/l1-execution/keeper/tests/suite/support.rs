@@ -15,13 +15,14 @@ use althing_keeper::job::{Bounds, Descriptor, Job, Limits, Told};
 /// The keepers' program.
 pub const KEEPER: &str = env!("CARGO_BIN_EXE_althing-keeper");
 
-/// A keeper, the node's end of its channel, what its program writes, and what bounds it, once it is told.
+/// A keeper, the node's end of its channel, what its program writes, and what bounds it and by which Landlock, once it is told.
 pub struct Kept {
     pub keeper: Child,
     pub channel: UnixStream,
     pub told: BufReader<UnixStream>,
     pub output: BufReader<std::io::PipeReader>,
     pub bounds: Bounds,
+    pub landlock: u8,
 }
 
 pub fn job(words: &[&str]) -> Job {
@@ -53,7 +54,7 @@ pub fn kept_with(job: &Job, keeper: &mut Command, descriptors: &[BorrowedFd<'_>]
     let keeper = keeper.stdin(Stdio::from(OwnedFd::from(theirs))).stdout(Stdio::null()).spawn().expect("a keeper");
     send_job(&channel, job, &[&[write.as_fd()], descriptors].concat()).expect("it takes the job");
     let told = BufReader::new(channel.try_clone().expect("a second end"));
-    Kept { keeper, channel, told, output: BufReader::new(read), bounds: Bounds::default() }
+    Kept { keeper, channel, told, output: BufReader::new(read), bounds: Bounds::default(), landlock: 0 }
 }
 
 impl Kept {
@@ -62,8 +63,8 @@ impl Kept {
         let mut line = String::new();
         self.told.read_line(&mut line).expect("a line");
         let mut told = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{line:?}: {error}"));
-        if let Told::Started { bounds, .. } = &mut told {
-            self.bounds = std::mem::take(bounds);
+        if let Told::Started { bounds, landlock, .. } = &mut told {
+            (self.bounds, self.landlock) = (std::mem::take(bounds), *landlock);
         }
         told
     }

@@ -53,14 +53,30 @@ const UNREADABLE: &str = "it answered with something else than a result of a too
 
 /// Reads an answer.
 pub fn read(answer: &Value) -> Answer {
+    if let Some(task) = begun(answer) {
+        return Answer::Task(task);
+    }
     match answer["resultType"].as_str() {
         Some("input_required") if answer.is_object() => Answer::Asks(answer.clone()),
-        Some("task") => task(answer).map_or(Answer::Unreadable(UNREADABLE), Answer::Task),
-        None | Some("complete") => match task(&answer["task"]) {
-            Some(task) => Answer::Task(task),
-            None => result(answer).map_or_else(Answer::Unreadable, Answer::Result),
-        },
+        None | Some("complete") => result(answer).map_or_else(Answer::Unreadable, Answer::Result),
         Some(_) => Answer::Unreadable(UNREADABLE),
+    }
+}
+
+/// An answer to a call with those members only that are a result's, for readers that would take it for something else.
+pub fn readable(answer: Value) -> Value {
+    match read(&answer) {
+        Answer::Result(result) => result,
+        Answer::Asks(_) | Answer::Task(_) | Answer::Unreadable(_) => answer,
+    }
+}
+
+/// The task by which a call is answered, if its server works on.
+pub fn begun(answer: &Value) -> Option<Task> {
+    match answer["resultType"].as_str() {
+        Some("task") => task(answer),
+        None | Some("complete") => task(&answer["task"]),
+        Some(_) => None,
     }
 }
 
@@ -96,6 +112,12 @@ pub fn progress(told: &Value) -> Result<Progress, &'static str> {
         Some("input_required") => Progress::Asks,
         _ => return Err("it does not say how the task goes"),
     })
+}
+
+/// Whether an error says that a question about a task will never be answered: it is none that the server knows, or the task is
+/// not there (JSON-RPC's codes, and MCP's for what cannot be found).
+pub fn is_final(code: i32) -> bool {
+    matches!(code, -32_600 | -32_601 | -32_602 | -32_002)
 }
 
 /// The members of a result that MCP knows. Content counts as far as it can be read, and structured content also without it.

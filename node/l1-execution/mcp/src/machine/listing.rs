@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use althing_execution::tools::Definition;
 use rmcp::model::Tool;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Tools of one server.
 const TOOLS_MAX: usize = 1_024;
@@ -16,6 +16,9 @@ const LEFT_OUT_MAX: usize = 64;
 const NAME_CHARS_MAX: usize = 80;
 /// What stands for the listing itself among what was left out.
 const LISTING: &str = "its list of tools";
+
+/// The member of a page's `_meta` that has the tools which are no tools, each with its place.
+const UNREADABLE: &str = "dev.althing/unreadable";
 
 /// Whether a value is of the right kind.
 type Check = fn(&Value) -> bool;
@@ -58,6 +61,12 @@ impl Listing {
                 Err(why) => self.note(name(tool, place), why),
             }
         }
+        for bad in page["_meta"][UNREADABLE].as_array().into_iter().flatten() {
+            let place = bad[0].as_u64().and_then(|place| usize::try_from(place).ok()).unwrap_or(0);
+            if let Err(why) = read(&bad[1]) {
+                self.note(name(&bad[1], place), why);
+            }
+        }
         Ok(self.next(&page["nextCursor"]))
     }
 
@@ -86,6 +95,21 @@ impl Listing {
             self.left_out.push((what, why));
         }
     }
+}
+
+/// A page whose tools are tools, for readers that refuse it for one bad tool. [`Listing::take`] names the bad ones all the same.
+pub fn readable(mut page: Value) -> Value {
+    let Some(tools) = page.get_mut("tools").and_then(Value::as_array_mut) else { return page };
+    let all = std::mem::take(tools).into_iter().enumerate();
+    let (good, bad): (Vec<_>, Vec<_>) = all.partition(|(_, tool)| read(tool).is_ok());
+    *tools = good.into_iter().map(|(_, tool)| tool).collect();
+    if !bad.is_empty() {
+        if !page["_meta"].is_object() {
+            page["_meta"] = json!({});
+        }
+        page["_meta"][UNREADABLE] = bad.into_iter().map(|(place, tool)| json!([place, tool])).collect();
+    }
+    page
 }
 
 /// The name of a tool that is left out, or its place in the list.
@@ -164,7 +188,7 @@ fn kind(value: &Value) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use rmcp::model::ListToolsResult;
 
     use super::*;
 
@@ -220,6 +244,22 @@ mod tests {
         }
         assert!(Listing::default().take(&json!({ "tools": {} })).is_err());
         assert!(Listing::default().take(&Value::Null).is_err());
+    }
+
+    #[test]
+    fn a_page_that_was_made_readable_says_the_same() {
+        let bad = [json!({ "name": "bad" }), json!(7), json!({ "inputSchema": {} })];
+        for meta in [Value::Null, json!(7), json!({ "x": 1 })] {
+            let tools = json!([bad[0], tool("good"), bad[1], bad[2], tool("other")]);
+            let page = json!({ "tools": tools, "nextCursor": null, "resultType": "complete", "_meta": meta });
+            let made = readable(page.clone());
+            assert_eq!(listed(std::slice::from_ref(&made)), listed(&[page]));
+            let read: ListToolsResult = serde_json::from_value(made).expect("the library reads it");
+            assert_eq!(read.tools.len(), 2);
+        }
+        for same in [json!({ "tools": [tool("good")] }), json!({ "tools": {} }), json!(null), json!([])] {
+            assert_eq!(readable(same.clone()), same);
+        }
     }
 
     #[test]

@@ -3,4 +3,5 @@
 pub mod answer;
 pub mod line;
 pub mod listing;
+pub mod origins;
 pub mod skim;

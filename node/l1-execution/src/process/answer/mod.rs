@@ -26,6 +26,8 @@ use relay::Relay;
 
 /// How long a program may take to answer a cancellation.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
+/// How answers begin that refuse a request whenever it is made.
+const REFUSALS: [&str; 5] = ["HTTP 401", "HTTP 403", "HTTP 404", "HTTP 405", "HTTP 410"];
 /// How long it may take to tell of a task.
 const TELL_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -189,6 +191,12 @@ fn miss(error: AgentError) -> Miss {
         }
         AgentError::Refused { code: error_code::METHOD_NOT_FOUND | error_code::UNSUPPORTED_OPERATION, .. } => {
             Miss::Ever("it does not tell of its tasks (GetTask)".to_owned())
+        }
+        AgentError::Refused { code: error_code::INVALID_PARAMS | error_code::INVALID_REQUEST, message, .. } => {
+            Miss::Ever(format!("it refuses to tell of its task (GetTask): {message}"))
+        }
+        AgentError::NotA2a(what) if REFUSALS.iter().any(|status| what.starts_with(status)) => {
+            Miss::Ever(format!("it refuses to tell of its task (GetTask): {what}"))
         }
         AgentError::Internal(what) if what == PROGRAM_ENDED => Miss::Ever("the agent's program ended".to_owned()),
         AgentError::Internal(what) => Miss::Now(what.to_owned()),

@@ -262,16 +262,12 @@ fn right<'a>(said: impl Iterator<Item = &'a Meaning>, told: &[Told]) -> Option<&
         }
     }
     let named = named?;
-    let mut misses = 0;
     for one in told {
         match one {
             Told::State(id, state) if *id == named && LAST.contains(state) => return Some(*state),
-            Told::State(id, _) if *id == named => misses = 0,
             Told::Miss(Miss::Ever(_)) => return None,
-            Told::State(..) | Told::Miss(Miss::Now(_)) => misses += 1,
-        }
-        if misses == 8 {
-            return None;
+            // It is asked again.
+            Told::State(..) | Told::Miss(Miss::Now(_)) => {}
         }
     }
     None
@@ -375,4 +371,31 @@ async fn what_was_told_before_the_cut_is_completed_and_not_repeated() {
     let working = made.iter().filter(|made| matches!(made, Made::Status(TaskState::Working, _))).count();
     assert_eq!(working, 0, "nothing new is told of a task that only goes on: {made:?}");
     assert_eq!(end(&made).as_deref(), Some("COMPLETED"));
+}
+
+#[test]
+fn what_is_refused_ends_the_asking_and_what_fails_does_not() {
+    let refused = |code| AgentError::Refused { code, message: "no".to_owned(), details: Vec::new() };
+    let odd = |what: &str| AgentError::NotA2a(what.to_owned());
+    for error in [
+        refused(error_code::TASK_NOT_FOUND),
+        refused(error_code::METHOD_NOT_FOUND),
+        refused(error_code::INVALID_PARAMS),
+        odd("HTTP 401 Unauthorized"),
+        odd("HTTP 404 Not Found"),
+        AgentError::Internal(PROGRAM_ENDED),
+    ] {
+        assert!(matches!(miss(error.clone()), Miss::Ever(_)), "{error:?}");
+    }
+    for error in [
+        refused(error_code::INTERNAL_ERROR),
+        refused(-32_000),
+        odd("HTTP 503 Service Unavailable"),
+        odd("HTTP 429 Too Many Requests"),
+        odd("something else than A2A: it is no JSON"),
+        AgentError::Internal("the agent's program did not answer"),
+        AgentError::Busy("later".to_owned()),
+    ] {
+        assert!(matches!(miss(error.clone()), Miss::Now(_)), "{error:?}");
+    }
 }

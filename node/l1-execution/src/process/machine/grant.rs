@@ -1,14 +1,16 @@
 //! What a program is granted: its folder, its interpreter, what its command and its environment name, what its file
 //! grants, and what every program needs of the system.
 
+use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
 
 use althing_td::OwnFolder;
 
 use super::package::{modules, package};
 use super::scope::Scope;
-use super::sockets::{is_of_services, sockets};
-use super::{ContainmentError, Files, Guarded, Kind, PATHS_MAX, ProgramSpec, Reach, interpreter};
+use super::sockets::{Exclusion, exclusion, is_of_services};
+use super::way::Way;
+use super::{ContainmentError, Files, Guarded, Kind, ProgramSpec, Reach, interpreter};
 
 /// Folders of the system that every program may read.
 const SYSTEM: [&str; 12] = [
@@ -131,11 +133,25 @@ pub fn reach(
     if cwd != Path::new("/") && !scope.is_granted(&cwd) {
         scope.empty(&cwd);
     }
-    without_sockets(files, scope.done()?)
+    Ok(without_sockets(files, scope.done()?))
+}
+
+/// Files of agents that lie in what a program may write, and that it only reads nevertheless: it would change what its owner reads when
+/// its agent is added again. What its file names to be written it writes.
+pub fn fixed(files: &dyn Files, reach: &Reach, of_agents: &[PathBuf]) -> Vec<PathBuf> {
+    let ways = of_agents.iter().map(|path| Way::of(files, path)).filter(Way::is_file);
+    let is_written = |path: &PathBuf| {
+        let around =
+            |all: &[PathBuf]| all.iter().filter(|at| path.starts_with(at)).map(|at| at.components().count()).max();
+        let others = [&reach.read, &reach.private, &reach.hidden].map(|all| around(all));
+        !reach.stated.contains(path) && others.into_iter().all(|other| around(&reach.write) > other)
+    };
+    let ends: BTreeSet<PathBuf> = ways.map(|way| way.end).filter(is_written).collect();
+    ends.into_iter().collect()
 }
 
 /// Notes the sockets in what it may read, but for the folders of the system, which are not searched.
-fn without_sockets(files: &dyn Files, reach: Reach) -> Result<Reach, ContainmentError> {
+fn without_sockets(files: &dyn Files, reach: Reach) -> Reach {
     let is_of_system = |path: &Path| {
         let mut all = SYSTEM.iter().chain(&DEVICES).chain(&["/etc"]);
         all.any(|system| path.starts_with(system))
@@ -147,9 +163,8 @@ fn without_sockets(files: &dyn Files, reach: Reach) -> Result<Reach, Containment
     };
     let is_folder = |path: &&Path| !is_of_system(path) && files.kind(path) == Kind::Folder;
     let roots: Vec<&Path> = reach.read.iter().map(PathBuf::as_path).filter(is_folder).collect();
-    let sockets = sockets(files, &roots, &is_apart);
-    let count = sockets.len();
-    if count > PATHS_MAX { Err(ContainmentError::TooManySockets(count)) } else { Ok(Reach { sockets, ..reach }) }
+    let Exclusion { sockets, folders: withheld } = exclusion(files, &roots, &is_apart);
+    Reach { sockets, withheld, ..reach }
 }
 
 /// Grants the folder of the agent file, for writing unless that says otherwise; but not one that holds what belongs to many, or to the

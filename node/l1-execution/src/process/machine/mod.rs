@@ -3,7 +3,9 @@
 pub mod accounts;
 pub mod grant;
 pub mod interpreter;
+pub mod mounts;
 pub mod needs;
+pub mod offers;
 pub mod package;
 pub mod scope;
 pub mod sockets;
@@ -95,6 +97,8 @@ pub struct Reach {
     pub stated: Vec<PathBuf>,
     /// Unix sockets in what it may read, which it does not connect to.
     pub sockets: Vec<PathBuf>,
+    /// Folders in what it may read, or of that, which hold too much to be searched for sockets, or too many of them.
+    pub withheld: Vec<PathBuf>,
 }
 
 /// Why it cannot be said what a program may reach.
@@ -191,10 +195,4 @@ pub enum ContainmentError {
     /// More than [`PATHS_MAX`] paths.
     #[error("it would be granted {0} paths, and {most} is the most: name folders instead of files", most = PATHS_MAX)]
     TooMany(usize),
-    /// More than [`PATHS_MAX`] sockets.
-    #[error(
-        "what it may read holds {0} sockets, and {most} is the most that can be kept from it: name less of it",
-        most = PATHS_MAX
-    )]
-    TooManySockets(usize),
 }

@@ -4,9 +4,8 @@
 //! does; and all of that as one block.
 //!
 //! **Invariants**
-//! - Never asked for: the root, a home, a folder that belongs to many or holds the node's keys or data, what opens more than
-//!   itself, and to write what is the system's.
-//! - What lies in a cache is asked for as that cache, and many files of one folder as that folder.
+//! - Asked for is to read what [`Offers`] lists, and to reach hosts; nothing else.
+//! - Nothing is asked for to be written: others may run what lies there.
 //! - What is asked for can stand in a file, and is there.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,109 +14,37 @@ use std::path::{Component, Path, PathBuf};
 use althing_keeper::{Lack, Refusal};
 use althing_td::{Egress, is_hidden};
 
+use super::offers::{Offers, data_of, named_by};
 use super::scope::Scope;
 use super::{Files, Kind};
 use crate::needs::{Advice, Needs};
 
 /// A keeper cuts longer paths; bytes.
 const PATH_BYTES_MAX: usize = 4 << 10;
-/// Files of one folder that are asked for one by one.
-const FILES_MAX: usize = 3;
 /// Where programs look names up.
 const NAME_SERVICE: &str = ":53";
-/// The folder of caches in a home, each of which lies in a folder of its own.
-const CACHES: &str = ".cache";
-/// Caches in a home that lie elsewhere.
-const CACHES_ELSEWHERE: [&str; 12] = [
+/// Folders in a home in which tools keep what they fetch, and run it again.
+const CACHES: [&str; 9] = [
     ".bun/install/cache",
     ".cargo/registry",
+    ".cache",
     ".gradle/caches",
-    ".ivy2/cache",
-    ".keras",
     ".local/pipx/.cache",
-    ".m2/repository",
+    ".local/share/pnpm",
     ".npm",
-    ".nuget/packages",
     ".pnpm-store",
-    "Library/Caches/deno",
-    "Library/Caches/ms-playwright",
-];
-/// Variables that name a cache.
-const CACHE_VARIABLES: [&str; 9] = [
-    "BUN_INSTALL_CACHE_DIR",
-    "DENO_DIR",
-    "HF_HOME",
-    "NPM_CONFIG_CACHE",
-    "PIP_CACHE_DIR",
-    "PLAYWRIGHT_BROWSERS_PATH",
-    "UV_CACHE_DIR",
-    "YARN_CACHE_FOLDER",
-    "npm_config_cache",
+    "Library/Caches",
 ];
 /// Where sockets, devices and what the kernel shows of itself lie.
 const KERNELS: [&str; 5] = ["/dev", "/proc", "/sys", "/run", "/var/run"];
-/// The variable that names the folder of caches.
-const CACHES_VARIABLE: &str = "XDG_CACHE_HOME";
-/// What in a home opens more than itself: keys, tokens, logins, what was typed, and what is run when somebody logs in.
-const OPENING_AT_HOME: [&str; 30] = [
-    ".aws",
-    ".azure",
-    ".bash_history",
-    ".bash_login",
-    ".bash_profile",
-    ".bashrc",
-    ".cargo/credentials.toml",
-    ".config/autostart",
-    ".config/fish",
-    ".config/gcloud",
-    ".config/gh",
-    ".config/systemd",
-    ".docker",
-    ".git-credentials",
-    ".gnupg",
-    ".kube",
-    ".local/share/keyrings",
-    ".mozilla",
-    ".netrc",
-    ".npmrc",
-    ".password-store",
-    ".pgpass",
-    ".profile",
-    ".pypirc",
-    ".ssh",
-    ".thunderbird",
-    ".zprofile",
-    ".zsh_history",
-    ".zshenv",
-    ".zshrc",
-];
-/// What in a home does so for whoever may write it: others run it.
-const RUN_AT_HOME: [&str; 10] = [
-    ".config/git",
-    ".deno",
-    ".gitconfig",
-    ".local/bin",
-    ".local/share/pnpm",
-    ".local/share/uv",
-    ".rustup",
-    ".yarn",
-    "Library/pnpm",
-    "bin",
-];
-/// The same of the system.
-const OPENING: [&str; 8] = [
-    "/etc/gshadow",
-    "/etc/shadow",
-    "/etc/ssh",
-    "/etc/ssl/private",
-    "/etc/sudoers",
-    "/etc/sudoers.d",
-    "/run/containerd/containerd.sock",
-    "/run/docker.sock",
-];
-/// What is the system's to write.
-const SYSTEM: [&str; 10] =
-    ["/bin", "/boot", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/sbin", "/usr", "/var/lib/dpkg"];
+
+/// Why nothing is offered to be written.
+const WRITTEN: &str = "not offered, since others may run what is written there: where you mean it, --write PATH grants it, or write \
+                       under sandbox in its file";
+/// The same of a cache.
+const CACHED: &str = "not offered, since other programs run what lies in that cache: with namespaces it has an empty one of its own \
+                      until it ends, filled from the hosts that it reaches; for one that stays, give it a folder: --write FOLDER \
+                      --env npm_config_cache=FOLDER, or UV_CACHE_DIR";
 
 /// Where a program runs, as far as it decides what it may be granted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -126,23 +53,23 @@ pub struct Surroundings {
     home: Option<PathBuf>,
     /// The node's own; absolute.
     hidden: Vec<PathBuf>,
-    /// Folders of which each folder in them is a cache; absolute.
-    cache_homes: Vec<PathBuf>,
-    /// Caches; absolute.
-    caches: Vec<PathBuf>,
+    /// Data of known caches; absolute.
+    data: Vec<PathBuf>,
+    /// What the command line names; absolute.
+    named: Vec<PathBuf>,
 }
 
 impl Surroundings {
-    /// Of a program with this environment.
+    /// Of a program with this command and these variables.
     #[must_use]
-    pub fn of(home: Option<PathBuf>, hidden: &[PathBuf], environment: &BTreeMap<String, String>) -> Surroundings {
-        let named = |name: &str| environment.get(name).map(PathBuf::from).filter(|path| path.is_absolute());
-        let own_home = named("HOME");
-        let homes: Vec<&PathBuf> = home.iter().chain(&own_home).collect();
-        let cache_homes = homes.iter().map(|home| home.join(CACHES)).chain(named(CACHES_VARIABLE)).collect();
-        let elsewhere = homes.iter().flat_map(|home| CACHES_ELSEWHERE.iter().map(move |cache| home.join(cache)));
-        let caches = elsewhere.chain(CACHE_VARIABLES.iter().filter_map(|name| named(name))).collect();
-        Surroundings { home, hidden: hidden.to_owned(), cache_homes, caches }
+    pub fn of(
+        home: Option<PathBuf>,
+        hidden: &[PathBuf],
+        command: &[String],
+        environment: &BTreeMap<String, String>,
+    ) -> Surroundings {
+        let (data, named) = (data_of(home.as_deref(), environment), named_by(command, environment));
+        Surroundings { home, hidden: hidden.to_owned(), data, named }
     }
 }
 
@@ -151,23 +78,26 @@ impl Surroundings {
 enum Need {
     /// To read a path; absolute.
     Read(PathBuf),
-    /// To write it too.
-    Write(PathBuf),
     /// To reach a host, as a file names it.
     Reach(String),
 }
 
-/// What can be done about each refusal, and all that can be granted together.
+/// What can be done about refusals, and all that can be granted together. Of what was refused in one cache, which is answered at
+/// once, the first is told.
 #[must_use]
 pub fn needs(refused: &[Refusal], files: &dyn Files, around: &Surroundings) -> (Vec<Advice>, Needs) {
     let judge = Judge::new(files, around);
-    let found: Vec<Result<Need, String>> = refused.iter().map(|refusal| judge.need(refusal)).collect();
-    let all = judge.merged(found.iter().flatten().cloned().collect());
-    let advice = refused.iter().zip(found).map(|(refusal, need)| Advice {
-        refusal: refusal.clone(),
-        remedy: need.map(|need| judge.merged(BTreeSet::from([need]))),
-    });
-    (advice.collect(), all)
+    let (mut advice, mut all, mut caches) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
+    for refusal in refused {
+        let need = judge.need(refusal);
+        all.extend(need.iter().cloned());
+        let cache = judge.cache(Path::new(&refusal.path)).filter(|_| need.is_err());
+        if cache.is_none_or(|cache| caches.insert(cache)) {
+            let remedy = need.map(|need| judge.merged(BTreeSet::from([need])));
+            advice.push(Advice { refusal: refusal.clone(), remedy });
+        }
+    }
+    (advice, judge.merged(all))
 }
 
 /// Whether a folder belongs to many, or holds the node's own: then a program is not granted it because its file lies there.
@@ -183,23 +113,20 @@ struct Judge<'a> {
     scope: Scope<'a>,
     /// The home without links.
     home: Option<PathBuf>,
-    cache_homes: Vec<PathBuf>,
-    caches: Vec<PathBuf>,
+    offers: Offers,
 }
 
 impl<'a> Judge<'a> {
     fn new(files: &'a dyn Files, around: &Surroundings) -> Judge<'a> {
         let scope = Scope::new(files, around.home.as_slice(), &around.hidden);
-        let ends = |paths: &[PathBuf]| paths.iter().map(|path| scope.way(path).end).collect::<Vec<_>>();
-        let (cache_homes, caches) = (ends(&around.cache_homes), ends(&around.caches));
         let home = around.home.as_ref().map(|home| scope.way(home).end);
-        Judge { home, cache_homes, caches, scope }
+        let offers = Offers::new(&scope, home.as_deref(), &around.data, &around.named);
+        Judge { home, offers, scope }
     }
 
     fn need(&self, refusal: &Refusal) -> Result<Need, String> {
         match &refusal.lack {
-            Lack::Read => self.place(&refusal.path, false).map(Need::Read),
-            Lack::Write => self.place(&refusal.path, true).map(Need::Write),
+            Lack::Read | Lack::Write => self.place(&refusal.path, refusal.lack == Lack::Write).map(Need::Read),
             Lack::Host(host) => match host.parse::<Egress>() {
                 Ok(_) => Ok(Need::Reach(host.clone())),
                 Err(_) => Err("a file cannot name it".to_owned()),
@@ -223,7 +150,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// What is asked for, for a path that was refused: its cache, or itself.
+    /// What is asked for to be read, for a path that was refused.
     fn place(&self, text: &str, writes: bool) -> Result<PathBuf, String> {
         let refused = |why: &str| Err(why.to_owned());
         let path = Path::new(text);
@@ -235,12 +162,6 @@ impl<'a> Judge<'a> {
         if self.scope.is_hidden(path) {
             return refused("the node's own: it cannot be granted");
         }
-        if self.opens_more(path, writes) {
-            return refused(
-                "it opens more than itself, such as keys, logins or what others run, and is not offered: grant it by name where \
-                 you mean it",
-            );
-        }
         let kind = self.scope.files.kind(path);
         // Whoever connects to a session's bus has all that its services do, and a device is the machine itself.
         if matches!(kind, Kind::Socket | Kind::Other)
@@ -251,76 +172,46 @@ impl<'a> Judge<'a> {
                  is not granted by an offer: name it under write where you mean it",
             );
         }
-        if let Some(cache) = self.cache(path) {
-            return Ok(cache);
+        if kind == Kind::Folder && self.scope.holds_hidden(path) {
+            return refused("it holds the node's keys or data: it cannot be granted");
         }
-        match kind {
-            Kind::Missing => refused("it is not there any more"),
-            Kind::Folder if self.scope.holds_hidden(path) => {
-                refused("it holds the node's keys or data: it cannot be granted")
-            }
-            Kind::Folder if self.scope.is_common(path) => {
-                refused("it holds what belongs to many, and is not granted whole: use a folder in it, and grant that")
-            }
-            _ if writes && SYSTEM.iter().any(|at| path.starts_with(at)) => {
-                refused("it is the system's, and no program's to write")
-            }
-            _ => Ok(path.to_owned()),
+        if kind == Kind::Folder && self.scope.is_common(path) {
+            return refused(
+                "it holds what belongs to many, and is not granted whole: use a folder in it, and grant that",
+            );
         }
+        let offer = if writes { Err(WRITTEN) } else { self.offers.of(&self.scope, path) };
+        offer.map_err(|why| match self.cache(path) {
+            Some(_) if writes || !self.offers.is_data(path) => CACHED.to_owned(),
+            _ => why.to_owned(),
+        })
     }
 
-    fn opens_more(&self, path: &Path, writes: bool) -> bool {
-        let run = if writes { RUN_AT_HOME.as_slice() } else { &[] };
-        let is_at_home =
-            |home: &PathBuf| OPENING_AT_HOME.iter().chain(run).any(|name| path.starts_with(home.join(name)));
-        self.home.as_ref().is_some_and(is_at_home) || OPENING.iter().any(|at| path.starts_with(at))
-    }
-
-    /// The cache that a path lies in.
+    /// The cache of tools that a path lies in.
     fn cache(&self, path: &Path) -> Option<PathBuf> {
-        let below = |home: &PathBuf| {
-            let name = path.strip_prefix(home).ok()?.components().next()?;
-            Some(home.join(name))
-        };
-        let named = self.caches.iter().filter(|cache| path.starts_with(cache)).cloned();
-        let mut all = named.chain(self.cache_homes.iter().filter_map(below));
-        all.find(|cache| self.scope.files.kind(cache) == Kind::Folder && !self.scope.is_wide(cache))
+        let home = self.home.as_ref()?;
+        let inside = |cache: &&&str| path.starts_with(home.join(cache));
+        let cache = home.join(CACHES.iter().find(inside)?);
+        // Each folder in the folder of caches is one.
+        let name = path.strip_prefix(&cache).ok()?.components().next();
+        let holds_many = cache.ends_with(".cache") || cache.ends_with("Library/Caches");
+        Some(name.filter(|_| holds_many).map_or_else(|| cache.clone(), |name| cache.join(name)))
     }
 
-    /// All of it: many files of one folder as that folder, nothing twice, and nothing that a wider one has.
+    /// All of it: nothing twice, and nothing that a wider one has.
     fn merged(&self, all: BTreeSet<Need>) -> Needs {
-        let (mut read, mut write, mut hosts) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
+        let (mut read, mut hosts) = (BTreeSet::new(), Vec::new());
         for need in all {
             match need {
                 Need::Read(path) => {
                     read.insert(path);
                 }
-                Need::Write(path) => {
-                    write.insert(path);
-                }
                 Need::Reach(host) => hosts.push(host),
             }
         }
-        let (read, write) = (self.gathered(read), self.gathered(write));
-        let wider = |all: &BTreeSet<PathBuf>, path: &Path| all.iter().any(|at| at != path && path.starts_with(at));
-        let reads = read.iter().filter(|path| !wider(&read, path) && !write.iter().any(|at| path.starts_with(at)));
-        let writes = write.iter().filter(|path| !wider(&write, path));
-        let listed = |path: &PathBuf| self.written(path);
-        Needs { read: reads.map(listed).collect(), write: writes.map(listed).collect(), hosts }
-    }
-
-    /// The paths, with a folder in place of its files where there are many.
-    fn gathered(&self, mut paths: BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
-        let mut counts: BTreeMap<PathBuf, usize> = BTreeMap::new();
-        let is_file = |path: &&PathBuf| self.scope.files.kind(path) == Kind::File;
-        for folder in paths.iter().filter(is_file).filter_map(|path| path.parent()) {
-            *counts.entry(folder.to_owned()).or_default() += 1;
-        }
-        let many = counts.into_iter().filter(|(folder, count)| {
-            *count > FILES_MAX && !self.scope.is_wide(folder) && !self.scope.is_dotted(folder)
-        });
-        paths.extend(many.map(|(folder, _)| folder));
-        paths
+        let is_widest = |path: &&PathBuf| !read.iter().any(|at| at != *path && path.starts_with(at));
+        let listed = read.iter().filter(is_widest).map(|path| self.written(path)).collect();
+        Needs { read: listed, write: Vec::new(), hosts }
     }
 
     /// A path as a file names it.

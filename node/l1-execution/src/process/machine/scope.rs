@@ -227,6 +227,7 @@ impl<'a> Scope<'a> {
             needed: kept(&needed, &|path| !wider(&self.read, path) && !wider(&self.write, path)),
             stated: kept(&self.stated, &|_| true),
             sockets: Vec::new(),
+            withheld: Vec::new(),
         };
         let count = reach.read.len() + reach.write.len() + reach.private.len() + reach.hidden.len() + reach.links.len();
         if count > PATHS_MAX { Err(ContainmentError::TooMany(count)) } else { Ok(reach) }

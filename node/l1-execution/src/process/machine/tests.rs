@@ -3,7 +3,7 @@ use std::path::{Path, PathBuf};
 
 use althing_td::{OwnFolder, Sandbox};
 
-use super::grant::reach;
+use super::grant::{fixed, reach};
 use super::interpreter::interpreters;
 use super::way::Way;
 use super::{ContainmentError, Files, Guarded, Kind, ProgramSpec, Reach};
@@ -512,4 +512,37 @@ fn what_a_program_must_reach_is_its_own_and_not_what_every_program_has() {
     let paths = |paths: &[&str]| paths.iter().map(PathBuf::from).collect::<Vec<_>>();
     assert_eq!(reach.needed, paths(&["/opt/python", "/srv/agent", "/srv/maps", "/srv/out"]));
     assert_eq!(reach.stated, paths(&["/srv/out"]));
+}
+
+#[test]
+fn what_the_node_reads_of_agents_is_only_read_where_a_program_may_write() {
+    let tree = tree(&[
+        ("/srv/agent/link.yaml", "-> agent.yaml"),
+        ("/srv/agent/parts/more.yaml", ""),
+        ("/srv/out/other.yaml", ""),
+        ("/srv/maps/map.yaml", ""),
+    ]);
+    let paths = |paths: &[&str]| paths.iter().map(PathBuf::from).collect::<Vec<_>>();
+    let files = paths(&[
+        "/srv/agent/link.yaml",
+        "/srv/agent/agent.yaml",
+        "/srv/agent/parts",
+        "/srv/agent/parts/more.yaml",
+        "/srv/agent/gone.yaml",
+        "/srv/out/other.yaml",
+        "/srv/maps/map.yaml",
+        "/srv/elsewhere.yaml",
+        "/home/me/.config/althing/owner.key",
+    ]);
+    let of = |write: &[&str], folder: OwnFolder| {
+        let sandbox = Sandbox { folder, read: paths(&["/srv/maps"]), write: paths(write), ..Sandbox::default() };
+        let reach = Asked { sandbox, ..Asked::default() }.of(&tree, "python3").expect("all is there");
+        fixed(&tree, &reach, &files)
+    };
+    // Each once, by the path without links; what else it only reads it does already.
+    let own = ["/srv/agent/agent.yaml", "/srv/agent/parts/more.yaml"];
+    assert_eq!(of(&[], OwnFolder::Write), paths(&own));
+    assert_eq!(of(&["/srv/out"], OwnFolder::Write), paths(&[own[0], own[1], "/srv/out/other.yaml"]));
+    assert_eq!(of(&[], OwnFolder::Read), paths(&[]));
+    assert_eq!(of(&["/srv/agent/agent.yaml"], OwnFolder::Write), paths(&[own[1]]), "its owner says so");
 }

@@ -5,8 +5,9 @@ use althing_protocol::group::{Author, Command, Fire, Overlap, WorkId};
 use super::super::outcome::Refusal;
 use super::super::shares::Moment;
 use super::super::work::{Asker, Work};
+use super::run::{Run, RunState, StepState};
 use super::runs::Runs;
-use super::schedules::Schedules;
+use super::schedules::{Scheduled, Schedules};
 
 /// The runs and the schedules of a group.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -26,6 +27,23 @@ impl Flows {
     #[must_use]
     pub fn schedules(&self) -> &Schedules {
         &self.schedules
+    }
+
+    /// The oldest run of a schedule that waits for somebody's approval, and the id of the step that asks. It has not ended, so with
+    /// [`Overlap::Skip`] times pass until somebody answers.
+    #[must_use]
+    pub fn asking(&self, scheduled: &Scheduled) -> Option<(&Run, &str)> {
+        let is_of = |run: &&Run| {
+            let of = run.schedule.as_ref();
+            of.is_some_and(|(name, since_ms)| *name == scheduled.schedule.name && *since_ms == scheduled.since_ms)
+        };
+        let running = self.runs.iter().filter(|run| run.state == RunState::Running).filter(is_of);
+        let asking = running.filter_map(|run| {
+            let mut steps = run.workflow.steps.iter().zip(&run.steps);
+            let (step, _) = steps.find(|(_, now)| now.state == StepState::Asking)?;
+            Some((run, step.id.as_str()))
+        });
+        asking.min_by_key(|(run, _)| run.number)
     }
 
     /// When time changes something next, in the tasks or the runs, Unix milliseconds.

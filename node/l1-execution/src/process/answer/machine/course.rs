@@ -9,8 +9,8 @@ use crate::agent::AgentError;
 
 /// Before the task is asked for: at first, and at most.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
-/// Requests for the task in a row that lead to nothing.
-const MISSES_MAX: u32 = 8;
+/// How long requests for the task may lead to nothing, where the turn has no end of its own.
+const SILENT_MAX: Duration = Duration::from_secs(600);
 /// How long a task may change nothing while it is asked for.
 const STILL_MAX: Duration = Duration::from_secs(3_600);
 /// Before the end of the turn's time, the task is asked for the last time.
@@ -31,8 +31,11 @@ pub struct Course {
     odd: u32,
     /// The first thing that was not A2A.
     first_odd: Option<String>,
-    misses: u32,
+    /// Requests for the task in a row that led to nothing, and why the last one did.
+    missed: Option<(u32, String)>,
     pause: Duration,
+    /// When the agent told something last, since the turn began.
+    heard: Duration,
     /// When the task changed last, since the turn began.
     changed: Duration,
     /// The time that the turn has.
@@ -100,8 +103,9 @@ impl Course {
             is_over: false,
             odd: 0,
             first_odd: None,
-            misses: 0,
+            missed: None,
             pause: PAUSE.0,
+            heard: Duration::ZERO,
             changed: Duration::ZERO,
             within,
         }
@@ -159,27 +163,36 @@ impl Course {
         };
         match after {
             After::Answer | After::Told { changed: true } => {
-                (self.pause, self.changed, self.misses) = (PAUSE.0, now, 0);
+                (self.pause, self.changed, self.heard, self.missed) = (PAUSE.0, now, now, None);
             }
-            After::Told { changed: false } => self.misses = 0,
+            After::Told { changed: false } => (self.heard, self.missed) = (now, None),
             After::Missed(Miss::Ever(why)) => return Next::Fail(failed(&why)),
             After::Missed(Miss::Now(why)) => {
-                self.misses += 1;
-                if self.misses == MISSES_MAX {
-                    return Next::Fail(failed(&format!("its task was asked for {MISSES_MAX} times in vain: {why}")));
-                }
+                let times = self.missed.take().map_or(0, |(times, _)| times);
+                self.missed = Some((times + 1, why));
             }
         }
+        if self.within.is_none() && now.saturating_sub(self.heard) >= SILENT_MAX {
+            return self.give_up("nothing was told of its task for ten minutes");
+        }
         if now.saturating_sub(self.changed) >= STILL_MAX {
-            return Next::GiveUp(failed("nothing of its task changed for an hour"));
+            return self.give_up("nothing of its task changed for an hour");
         }
         let pause = self.pause;
         self.pause = (pause * 2).min(PAUSE.1);
         let Some(left) = self.within.map(|within| within.saturating_sub(now)) else { return Next::Ask { task, pause } };
         match left.checked_sub(LAST) {
             Some(left) if !left.is_zero() => Next::Ask { task, pause: pause.min(left) },
-            _ => Next::GiveUp(failed("the time that its caller gave it is over")),
+            _ => self.give_up("the time that its caller gave it is over"),
         }
+    }
+
+    /// Gives the task up, with what asking for it led to last.
+    fn give_up(&self, why: &str) -> Next {
+        Next::GiveUp(failed(&match &self.missed {
+            None => why.to_owned(),
+            Some((times, last)) => format!("{why}; its task was asked for {times} times in vain: {last}"),
+        }))
     }
 }
 
@@ -275,19 +288,37 @@ mod tests {
         let missed = || After::Missed(Miss::Now("it does not answer".to_owned()));
         let mut course = Course::new(Some("t".to_owned()), None);
         course.next(After::Answer, NOW);
-        for _ in 1..MISSES_MAX {
-            assert!(matches!(course.next(missed(), NOW), Next::Ask { .. }));
+        let almost = NOW + SILENT_MAX - Duration::from_secs(1);
+        for _ in 0..100 {
+            assert!(matches!(course.next(missed(), almost), Next::Ask { pause, .. } if pause <= PAUSE.1));
         }
-        let told = course.next(After::Told { changed: false }, NOW);
+        let told = course.next(After::Told { changed: false }, almost);
         assert!(matches!(told, Next::Ask { .. }), "it is back: {told:?}");
-        let mut last = Next::Done;
-        for _ in 0..MISSES_MAX {
-            last = course.next(missed(), NOW);
-        }
-        let told = why(last);
-        assert!(told.starts_with(ENDED) && told.ends_with("it does not answer"), "{told}");
+        assert!(matches!(course.next(missed(), almost), Next::Ask { .. }));
+        let told = why(course.next(missed(), almost + SILENT_MAX));
+        assert!(told.starts_with(ENDED) && told.ends_with("asked for 2 times in vain: it does not answer"), "{told}");
         let ever = course.next(After::Missed(Miss::Ever("it does not know the task any more".to_owned())), NOW);
         assert!(matches!(&ever, Next::Fail(_)), "{ever:?}");
+    }
+
+    #[test]
+    fn a_turn_with_an_end_asks_until_then_however_often_that_leads_to_nothing() {
+        let within = SILENT_MAX * 3;
+        let mut course = Course::new(Some("t".to_owned()), Some(within));
+        course.next(After::Answer, NOW);
+        let missed = || After::Missed(Miss::Now("it does not answer".to_owned()));
+        let (mut now, mut times) = (NOW, 0);
+        let last = loop {
+            match course.next(missed(), now) {
+                Next::Ask { pause, .. } => now += pause,
+                other => break other,
+            }
+            times += 1;
+            assert!(times < 1_000, "it does not end");
+        };
+        assert!(matches!(&last, Next::GiveUp(_)) && now + LAST >= within, "{last:?} after {now:?}");
+        let told = why(last);
+        assert!(told.contains("its caller gave it is over") && told.ends_with("it does not answer"), "{told}");
     }
 
     #[test]

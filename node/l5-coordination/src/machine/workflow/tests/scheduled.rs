@@ -211,3 +211,34 @@ fn a_run_of_the_schedule_that_was_replaced_is_in_nobodys_way() {
     group.advance(4_000);
     assert_eq!(group.execute(member(1), &fire(3_000, 2_000)), Ok(Some(2)));
 }
+
+/// It has not ended, and does not look as if it worked.
+#[test]
+fn a_run_that_waits_for_approval_lets_times_pass_and_is_named() {
+    let mut group = group();
+    let Command::Schedule(mut asks) = overlapping("hourly", Some(Overlap::Skip)) else { panic!("a schedule") };
+    let ask = Step::new("ask", &["one"], Action::Approval("?".to_owned()));
+    asks.workflow = workflow([Step::new("one", &[], task("{{input}}")), ask]);
+    assert_eq!(group.execute(member(1), &Command::Schedule(asks)), Ok(None));
+    group.advance(5_000);
+    assert_eq!(group.execute(member(1), &fire(2_000, 1_000)), Ok(Some(1)));
+    let asking = |group: &Group| {
+        let known = group.flows.schedules().get("hourly").expect("it is there");
+        group.flows.asking(known).map(|(run, step)| (run.number, step.to_owned()))
+    };
+    assert_eq!(asking(&group), None, "it works");
+    end(&mut group, true);
+    restart(&mut group);
+    assert_eq!(asking(&group), Some((1, "ask".to_owned())));
+    assert_eq!(group.execute(member(2), &fire(3_000, 1_000)), Ok(None));
+    let known = group.flows.schedules().get("hourly").expect("it is there");
+    assert_eq!(known.omissions.map(|omissions| omissions.count), Some(1));
+    let run = known.last_run.expect("it ran");
+    let yes = Approve { run, step: "ask".to_owned(), round: 0, approved: true, note: String::new() };
+    assert_eq!(group.execute(owner(), &Command::Approve(yes)), Ok(None));
+    assert_eq!(asking(&group), None);
+    assert_eq!(group.execute(member(2), &fire(4_000, 1_000)), Ok(Some(2)));
+    // Of a schedule that was replaced, no run is named.
+    assert_eq!(group.execute(member(1), &overlapping("hourly", Some(Overlap::Skip))), Ok(None));
+    assert_eq!(asking(&group), None);
+}

@@ -1,0 +1,117 @@
+//! Servers that ask over two pipes, on which no question says to which call it belongs: whom they reach.
+
+use super::*;
+
+/// A question, of this id.
+fn asks(id: &str, message: &Value) -> Does {
+    let schema = json!({ "type": "object", "properties": { "name": { "type": "string" } } });
+    let params = json!({ "message": message, "requestedSchema": schema });
+    line(&json!({ "jsonrpc": "2.0", "id": id, "method": "elicitation/create", "params": params }))
+}
+
+fn said(result: &Value) -> &str {
+    result["content"][0]["text"].as_str().unwrap_or_default()
+}
+
+/// A server that asks for its first call while it works on the second. It may answer the first after that, or never.
+async fn late(answers_first: bool) -> (Tools, Arc<Server>) {
+    let mut calls: Vec<Value> = Vec::new();
+    scene(move |asked| {
+        if asked["method"] == "tools/call" {
+            calls.push(asked.clone());
+            let question = asks(&format!("q{}", calls.len()), &json!("Name?"));
+            return if calls.len() == 1 { Vec::new() } else { vec![question] };
+        }
+        let mut all = vec![answers(&calls[calls.len() - 1], text(&asked["result"].to_string()))];
+        if answers_first {
+            all.push(answers(&calls[0], text("late")));
+        }
+        all
+    })
+    .await
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_asked_for_a_caller_who_hung_up_is_shown_to_nobody_else() {
+    let (tools, _) = late(true).await;
+    let first = timeout(Duration::from_secs(1), asking(&tools, "{}", Relayed::default())).await;
+    assert!(first.is_err(), "it hung up");
+    let second = asking(&tools, "{}", Relayed::default()).await;
+    assert!(said(&second).contains("cancel"), "the question may be about the first call: {second}");
+    let third = asking(&tools, "{}", Relayed::default()).await;
+    assert_eq!(third["resultType"], "input_required", "the first is answered by then: {third}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_program_that_never_answers_who_hung_up_is_started_anew_once_nobody_needs_it() {
+    let (tools, server) = late(false).await;
+    let first = timeout(Duration::from_secs(1), asking(&tools, "{}", Relayed::default())).await;
+    assert!(first.is_err(), "it hung up");
+    let second = asking(&tools, "{}", Relayed::default()).await;
+    assert!(said(&second).contains("cancel"), "{second}");
+    assert!(server.client().await.is_ok(), "it may answer yet");
+    sleep(Duration::from_secs(121)).await;
+    let runs = server.running.begin();
+    assert!(server.client().await.is_ok(), "a call runs on it");
+    drop(runs);
+    // Where a script plays the program, there is none to start.
+    assert!(server.client().await.is_err());
+}
+
+/// Calls, and answers what is asked with its own name.
+async fn answering(tools: &Tools, name: &str) -> String {
+    let arguments = json!({ "name": name }).to_string();
+    let required = asking(tools, &arguments, Relayed::default()).await;
+    assert_eq!(required["inputRequests"]["elicitation"]["params"]["message"], name, "another's question: {required}");
+    let answer = json!({ "elicitation": { "action": "accept", "content": { "name": name } } });
+    let again = Relayed {
+        input_responses: answer.as_object().cloned(),
+        request_state: required["requestState"].as_str().map(str::to_owned),
+        ..Relayed::default()
+    };
+    said(&asking(tools, &arguments, again).await).to_owned()
+}
+
+#[tokio::test(start_paused = true)]
+async fn several_callers_at_once_are_asked_one_after_the_other_by_a_server_that_is_known_to_ask() {
+    let mut waiting = BTreeMap::new();
+    let (tools, _) = scene(move |asked| {
+        if asked["method"] == "tools/call" {
+            let id = format!("q{}", asked["id"]);
+            waiting.insert(id.clone(), asked.clone());
+            return vec![asks(&id, &asked["params"]["arguments"]["name"])];
+        }
+        let call = waiting.remove(asked["id"].as_str().unwrap_or_default()).expect("it was asked for");
+        vec![answers(&call, text(&asked["result"].to_string()))]
+    })
+    .await;
+    assert!(answering(&tools, "Ada").await.contains("Ada"));
+    let (ben, cleo, dora) =
+        tokio::join!(answering(&tools, "Ben"), answering(&tools, "Cleo"), answering(&tools, "Dora"));
+    assert!(ben.contains("Ben") && cleo.contains("Cleo") && dora.contains("Dora"), "{ben} {cleo} {dora}");
+    // Who is asked and says nothing has the others wait, for a while.
+    let silent = asking(&tools, r#"{"name":"Ed"}"#, Relayed::default()).await;
+    assert_eq!(silent["resultType"], "input_required");
+    let refused = asking(&tools, r#"{"name":"Fay"}"#, Relayed::default()).await;
+    assert!(refused["failed"].as_str().is_some_and(|why| why.contains("one caller at a time")), "{refused}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_that_nobody_can_read_is_cancelled_and_no_error() {
+    let listed = json!({ "message": "Name?", "requestedSchema": [] });
+    for params in [json!({}), json!({ "message": 7 }), listed, json!(null)] {
+        let mut waits = Value::Null;
+        let (tools, _) = scene(move |asked| {
+            if asked["method"] == "tools/call" {
+                waits = asked.clone();
+                let question = json!({ "jsonrpc": "2.0", "id": 1, "method": "elicitation/create", "params": params });
+                return vec![line(&question)];
+            }
+            vec![answers(&waits, text(&asked.to_string()))]
+        })
+        .await;
+        let told = asking(&tools, "{}", Relayed::default()).await;
+        let told: Value = serde_json::from_str(said(&told)).expect("the message of the node");
+        assert_eq!(told["result"], json!({ "action": "cancel" }), "{told}");
+    }
+}
