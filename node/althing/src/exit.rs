@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use althing_client::{ClientError, InputError, NodeProcessError, plain};
 use althing_contract_bench::BenchError;
-use althing_control::{Doubt, Kind, Problem};
+use althing_control::{Doubt, Problem};
 use althing_demo::DemoError;
 use althing_node::network_key::NetworkKeyFileError;
 use althing_node::{NodeError, OwnerError, SecretError};
@@ -13,20 +13,22 @@ use serde_json::{Value, json};
 
 /// Exit codes; they do not change.
 pub mod code {
+    use althing_control::Kind;
+
     /// The operation failed.
-    pub const FAILED: u8 = 1;
+    pub const FAILED: u8 = Kind::Failed.exit_code();
     /// The command line or a file is wrong (clap's own code too).
-    pub const USAGE: u8 = 2;
+    pub const USAGE: u8 = Kind::Invalid.exit_code();
     /// No node of that name runs.
     pub const NO_NODE: u8 = 3;
     /// No such agent, task or peer.
-    pub const NOT_FOUND: u8 = 4;
+    pub const NOT_FOUND: u8 = Kind::NotFound.exit_code();
     /// The other side refused.
-    pub const REFUSED: u8 = 5;
+    pub const REFUSED: u8 = Kind::Refused.exit_code();
     /// The other side cannot be reached, or did not answer in time.
-    pub const UNREACHABLE: u8 = 6;
+    pub const UNREACHABLE: u8 = Kind::Unreachable.exit_code();
     /// It is not known yet; the node tries again.
-    pub const LATER: u8 = 7;
+    pub const LATER: u8 = Kind::NotYet.exit_code();
     /// A measured goal was missed.
     pub const GOAL_MISSED: u8 = 8;
     /// Interrupted with Ctrl-C.
@@ -44,21 +46,9 @@ pub struct Failure {
     pub doubt: Option<Doubt>,
 }
 
-/// The exit code of a failure of that kind.
-fn code_of(kind: Kind) -> u8 {
-    match kind {
-        Kind::Invalid => code::USAGE,
-        Kind::NotFound => code::NOT_FOUND,
-        Kind::Refused => code::REFUSED,
-        Kind::Unreachable => code::UNREACHABLE,
-        Kind::NotYet => code::LATER,
-        Kind::Failed => code::FAILED,
-    }
-}
-
 impl From<Problem> for Failure {
     fn from(problem: Problem) -> Failure {
-        Failure { doubt: problem.doubt, ..Failure::new(code_of(problem.kind), problem.message) }
+        Failure { doubt: problem.doubt, ..Failure::new(problem.kind.exit_code(), problem.message) }
     }
 }
 
@@ -119,25 +109,25 @@ impl From<BenchError> for Failure {
 
 impl From<NodeError> for Failure {
     fn from(error: NodeError) -> Failure {
-        Failure::new(code_of(error.kind().into()), error.to_string())
+        Failure::new(error.kind().exit_code(), error.to_string())
     }
 }
 
 impl From<OwnerError> for Failure {
     fn from(error: OwnerError) -> Failure {
-        Failure::new(code_of(error.kind().into()), error.to_string())
+        Failure::new(error.kind().exit_code(), error.to_string())
     }
 }
 
 impl From<SecretError> for Failure {
     fn from(error: SecretError) -> Failure {
-        Failure::new(code_of(error.kind().into()), error.to_string())
+        Failure::new(error.kind().exit_code(), error.to_string())
     }
 }
 
 impl From<NetworkKeyFileError> for Failure {
     fn from(error: NetworkKeyFileError) -> Failure {
-        Failure::new(code_of(error.kind().into()), error.to_string())
+        Failure::new(error.kind().exit_code(), error.to_string())
     }
 }
 
@@ -210,7 +200,26 @@ pub fn misread(error: &clap::Error, as_json: bool) -> ExitCode {
 
 #[cfg(test)]
 mod tests {
+    use althing_control::Kind;
+
     use super::*;
+
+    #[test]
+    fn exit_codes_are_those_that_they_always_were() {
+        let table = [
+            (Kind::Failed, code::FAILED, 1),
+            (Kind::Invalid, code::USAGE, 2),
+            (Kind::NotFound, code::NOT_FOUND, 4),
+            (Kind::Refused, code::REFUSED, 5),
+            (Kind::Unreachable, code::UNREACHABLE, 6),
+            (Kind::NotYet, code::LATER, 7),
+        ];
+        for (kind, named, wanted) in table {
+            let problem = Problem { kind, message: "no".to_owned(), doubt: None };
+            assert_eq!((Failure::from(problem).code, named), (wanted, wanted), "{kind:?}");
+        }
+        assert_eq!((code::NO_NODE, code::GOAL_MISSED, code::INTERRUPTED), (3, 8, 130));
+    }
 
     #[test]
     fn errors_of_leaves_have_their_exit_codes() {

@@ -3,6 +3,7 @@
 use std::sync::OnceLock;
 
 use a2a::{Artifact, Message, Part, PartContent, Role, SendMessageRequest, StreamResponse, TaskState};
+use althing_call::{CallRequest, Operation, OperationRequest, Reply, Trace, chain};
 use althing_communication::Priority;
 use althing_discovery::{Among, TrustRelation};
 use althing_execution::agents::{AgentCalls, AgentReply, Question};
@@ -16,12 +17,8 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
 use crate::finding;
-use crate::machine::chain;
 use crate::machine::task::is_idle;
-use crate::operation::Operation;
 use crate::outgoing::{Calls, WeakCalls};
-use crate::request::{CallRequest, OperationRequest, Reply};
-use crate::trace::Trace;
 
 /// Bytes of an answer; a longer one is an error.
 const TEXT_BYTES_MAX: usize = 1 << 20;

@@ -1,8 +1,7 @@
 //! The port by which a host of an agent learns that another one does what it cannot.
 
+use althing_call::Redirect;
 use althing_protocol::AgentId;
-
-use crate::machine::redirects::Redirect;
 
 /// Which node does what this one cannot.
 pub trait Elsewhere: Send + Sync {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use althing_call::OperationError;
 use althing_discovery::{Among, Candidate, Found, Query, TrustRelation};
 use althing_execution::mesh::{LIMIT_DEFAULT, LIMIT_MAX};
 use althing_protocol::AgentId;
@@ -9,7 +10,6 @@ use althing_protocol::object::Health;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::error::OperationError;
 use crate::outgoing::Calls;
 
 pub use althing_execution::mesh::filter_schema;

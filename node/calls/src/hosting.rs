@@ -3,38 +3,20 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
-use a2a::{SendMessageResponse, StreamResponse, Task, TaskState};
+use althing_call::{CallMetadata, OperationError, OperationRequest, Params, Redirect, Reply, chain, relation};
 use althing_communication::{Caller, CallerRule, Entropy, Priority, Trust, WallClock};
 use althing_discovery::TrustRelation;
-use althing_execution::agent::{OwnCard, Parameters};
-use althing_execution::{AgentError, Host};
+use althing_execution::Host;
+use althing_execution::agent::OwnCard;
 use althing_protocol::{AgentId, CallerId, PublisherId};
 use althing_store::Store;
-use futures::StreamExt as _;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 
 use crate::elsewhere::Elsewhere;
-use crate::error::OperationError;
-use crate::machine::chain;
-use crate::machine::listing::{Filter, page_token};
-use crate::machine::record::{RECORD_BYTES_MAX, Scope};
-use crate::machine::redirects::{NO_REDIRECT, Redirect};
-use crate::machine::relation;
-use crate::machine::task::{self, ANSWER_BYTES_MAX, STATUS_MESSAGE_BYTES_MAX};
-use crate::params::Params;
+use crate::machine::record::Scope;
+use crate::machine::redirects::NO_REDIRECT;
 use crate::push::Postman;
-use crate::push_configs;
-use crate::request::{CallMetadata, OperationRequest, Reply};
-use crate::tasks::first_response::{FirstResponse, Outcome};
-use crate::tasks::live::{LiveTask, too_many_listeners};
-use crate::tasks::store::Encoded;
-use crate::tasks::{Accepted, HostedAgent, TaskRunner, TaskStoreError, internal};
-
-/// Bytes of an answer beside the task in it.
-const WRAPPING: usize = 4 << 10;
-/// Page size: the default and the maximum (A2A 1.0.1 §3.1.4).
-const PAGE_DEFAULT: i32 = 50;
-const PAGE_MAX: i32 = 100;
+use crate::tasks::{AgentFigures, HostedAgent, TaskService, TaskStoreError};
 
 /// The hosting side of calls.
 #[derive(Clone)]
@@ -43,7 +25,7 @@ pub struct Hosting {
 }
 
 struct Shared {
-    tasks: TaskRunner,
+    tasks: TaskService,
     trust: watch::Receiver<Trust>,
     agents: Mutex<BTreeMap<AgentId, HostedAgent>>,
     /// Who does what this node cannot.
@@ -64,7 +46,7 @@ impl Hosting {
         entropy: Entropy,
     ) -> Result<Hosting, TaskStoreError> {
         let owner = trust.borrow().owner;
-        let tasks = TaskRunner::open(store, host, Scope::of(CallerId::Publisher(owner)), clock, entropy).await?;
+        let tasks = TaskService::open(store, host, Scope::of(CallerId::Publisher(owner)), clock, entropy).await?;
         let shared = Shared { tasks, trust, agents: Mutex::default(), elsewhere: OnceLock::new() };
         Ok(Hosting { shared: Arc::new(shared) })
     }
@@ -83,7 +65,7 @@ impl Hosting {
     /// Removes an agent. Its tasks stay; running turns are cancelled.
     pub fn remove(&self, agent: &AgentId) {
         self.agents().remove(agent);
-        self.tasks().live().cancel(agent.name());
+        self.tasks().cancel_agent(agent);
     }
 
     /// Is the agent hosted here?
@@ -94,7 +76,7 @@ impl Hosting {
 
     /// The hash of the manifest that the agent is bound to, if it runs here.
     pub(crate) fn binding_hash(&self, agent: &AgentId) -> Option<Arc<str>> {
-        self.hosts(agent).then(|| self.tasks().host().binding(agent.name()))?.map(|binding| binding.hash.clone())
+        self.hosts(agent).then(|| self.tasks().binding_hash(agent)).flatten()
     }
 
     /// The priority of the agent's answers.
@@ -115,26 +97,30 @@ impl Hosting {
 
     /// Whether this node has that task of the agent.
     pub(crate) fn has_task(&self, agent: &AgentId, id: &str) -> bool {
-        let (tasks, name) = (self.tasks(), agent.name());
-        self.hosts(agent) && (tasks.live().is_of(id, name) || tasks.store().is_of(id, name))
+        self.hosts(agent) && self.tasks().is_of(id, agent)
     }
 
     /// The number of turns that run.
     #[must_use]
     pub fn live_tasks(&self) -> usize {
-        self.tasks().live().count()
+        self.tasks().count()
     }
 
     /// How many turns of each agent run, by its name, of those that have one.
     #[must_use]
     pub fn running_turns(&self) -> BTreeMap<String, usize> {
-        self.tasks().live().by_agent()
+        self.tasks().by_agent()
+    }
+
+    /// What is counted of the turns of each agent that runs here, or ran, by its name.
+    pub(crate) fn figures(&self) -> BTreeMap<String, AgentFigures> {
+        self.tasks().figures()
     }
 
     /// Ends the turns that run, and accepts no message any more: the node is being stopped. Callers are refused with `OVERLOADED`,
     /// or, where their task was shown to them already, it fails; both say why.
     pub fn end_turns(&self) {
-        self.tasks().ending().cancel();
+        self.tasks().end_turns();
     }
 
     /// Serves one operation of `caller`: the caller check, then the operation.
@@ -160,20 +146,17 @@ impl Hosting {
         if let (Params::Send(_), Some(elsewhere)) = (&request.params, self.shared.elsewhere.get()) {
             elsewhere.refused(agent).map_or(Ok(()), |why| Err(OperationError::busy(why)))?;
         }
+        let tasks = self.tasks();
         match request.params {
-            Params::Send(request) if streams => self.send_streaming(&hosted, scope, *request, metadata).await,
-            Params::Send(request) => self.send(&hosted, scope, *request, metadata).await,
-            Params::Get(request) => shown(self.tasks().read(&hosted, scope, &request.id)?.task, request.history_length),
-            Params::List(request) => {
-                // All tasks of a page are decoded, however little of them is shown.
-                let hosting = self.clone();
-                self.tasks().apart(move || hosting.list(&hosted, scope, &request)).await?
-            }
-            Params::Cancel(request) => self.cancel(&hosted, scope, &request, metadata).await,
-            Params::Subscribe(request) => self.subscribe(&hosted, scope, &request).await,
+            Params::Send(request) if streams => tasks.send_streaming(&hosted, scope, *request, metadata).await,
+            Params::Send(request) => tasks.send(&hosted, scope, *request, metadata).await,
+            Params::Get(request) => tasks.get(&hosted, scope, &request),
+            Params::List(request) => tasks.list(&hosted, scope, request).await,
+            Params::Cancel(request) => tasks.cancel(&hosted, scope, &request, metadata).await,
+            Params::Subscribe(request) => tasks.subscribe(&hosted, scope, &request).await,
             Params::Card => Err(OperationError::no_extended_card()),
             Params::CreatePush(_) | Params::GetPush(_) | Params::ListPush(_) | Params::DeletePush(_) => {
-                push_configs::handle(self.tasks(), &hosted, scope, request.params).await
+                tasks.push(&hosted, scope, request.params).await
             }
         }
     }
@@ -181,15 +164,11 @@ impl Hosting {
     /// Where a new message is sent instead. One that was taken here before is answered by its task.
     fn redirect(&self, agent: &HostedAgent, scope: Scope, params: &Params) -> Option<Redirect> {
         let Params::Send(request) = params else { return None };
-        let (name, message) = (agent.id.name(), &request.message);
-        if message.task_id.is_some() {
+        if request.message.task_id.is_some() {
             return None;
         }
         let redirect = self.shared.elsewhere.get()?.served_by(&agent.id)?;
-        let tasks = self.tasks();
-        let is_known = tasks.live().began_by(name, scope, &message.message_id).is_some()
-            || tasks.store().began_by(name, scope, &message.message_id).is_some();
-        (!is_known).then_some(redirect)
+        (!self.tasks().has_begun(agent, scope, &request.message.message_id)).then_some(redirect)
     }
 
     /// Whether only this node may call the agent.
@@ -213,7 +192,7 @@ impl Hosting {
 
     /// The latency class of an agent's contract, if it runs here.
     pub(crate) fn latency_class(&self, agent: &AgentId) -> Option<&'static str> {
-        Some(self.tasks().host().latency(agent.name())?.name())
+        self.tasks().latency_class(agent)
     }
 
     pub(crate) fn new_id(&self) -> String {
@@ -227,254 +206,14 @@ impl Hosting {
 
     /// Whether push notifications are sent.
     pub(crate) fn notifies(&self) -> bool {
-        self.tasks().store().push().is_served()
+        self.tasks().notifies()
     }
 
-    pub(crate) fn tasks(&self) -> &TaskRunner {
+    fn tasks(&self) -> &TaskService {
         &self.shared.tasks
     }
 
     fn agents(&self) -> MutexGuard<'_, BTreeMap<AgentId, HostedAgent>> {
         self.shared.agents.lock().expect("no holder of the agents panics")
     }
-
-    async fn send(
-        &self,
-        agent: &HostedAgent,
-        scope: Scope,
-        request: a2a::SendMessageRequest,
-        metadata: &CallMetadata,
-    ) -> Result<Reply, OperationError> {
-        let configuration = request.configuration.clone();
-        let at_once = configuration.as_ref().and_then(|c| c.return_immediately).unwrap_or(false);
-        let history_length = configuration.and_then(|c| c.history_length);
-        // Once the task's id is disclosed, clients that hang up no longer cancel the turn.
-        let before = move |live: &Arc<LiveTask>| {
-            live.keep_alive();
-            (at_once && live.disclose(), live.state.subscribe())
-        };
-        let (live, (named, mut state)) =
-            match self.tasks().begin(agent, scope, request, metadata, at_once, before).await? {
-                Accepted::New(live, prepared) => (live, prepared),
-                Accepted::DuplicateRunning(live) => {
-                    let prepared = before(&live);
-                    (live, prepared)
-                }
-                Accepted::Duplicate(id) => {
-                    if let Some(live) = self.tasks().live().running(&id).filter(|_| !at_once) {
-                        let _ = live.state.subscribe().wait_for(task::is_idle).await;
-                    }
-                    return sent(self.tasks().read(agent, scope, &id)?.task, history_length);
-                }
-            };
-        let is_told = named && self.tasks().keep_shown(&live).await.map_err(internal)?;
-        if !is_told {
-            // The sender lives in `live`, which is held here: waiting cannot fail.
-            let _ = state.wait_for(task::is_idle).await;
-            match live.answer.outcome() {
-                Some(Outcome::Reply(message)) => return Reply::json(&SendMessageResponse::Message(message)),
-                Some(Outcome::Refused(error)) => return Err(error),
-                None => {}
-            }
-        }
-        sent(live.record().task, history_length)
-    }
-
-    async fn send_streaming(
-        &self,
-        agent: &HostedAgent,
-        scope: Scope,
-        request: a2a::SendMessageRequest,
-        metadata: &CallMetadata,
-    ) -> Result<Reply, OperationError> {
-        let history_length = request.configuration.as_ref().and_then(|c| c.history_length);
-        let shown = !self.tasks().may_reply(agent);
-        let begun = self.tasks().begin(agent, scope, request, metadata, shown, LiveTask::open).await?;
-        let (live, waiting) = match begun {
-            Accepted::New(live, waiting) => (live, waiting),
-            Accepted::DuplicateRunning(live) => {
-                if live.shows() {
-                    // Whether there is a task to tell of, its first response says.
-                    let _ = self.tasks().keep_shown(&live).await.map_err(internal)?;
-                }
-                let waiting = live.open();
-                (live, waiting)
-            }
-            Accepted::Duplicate(id) => {
-                let Some(live) = self.tasks().live().running(&id) else {
-                    // It is idle: there are no further events.
-                    let task = self.tasks().read(agent, scope, &id)?.task;
-                    return Ok(stream(task::view(task, history_length, true), mpsc::channel(1).1, Ok));
-                };
-                let (task, events) = live.listen(false).ok_or_else(|| too_many_listeners(&id))?;
-                return Ok(stream(task::view(task, history_length, true), events, Ok));
-            }
-        };
-        let first = waiting.first_response().await;
-        match first.ok_or_else(|| OperationError::internal("the turn ended without a response"))? {
-            FirstResponse::Task(task, events) => {
-                Ok(stream(task::view(task, history_length, true), events, move |event| live.for_sender(event)))
-            }
-            FirstResponse::Reply(message) => {
-                let event = serde_json::to_vec(&StreamResponse::Message(message));
-                let event = event.map_err(|error| OperationError::internal(error.to_string()));
-                Ok(Reply::Events(futures::stream::iter([event]).boxed()))
-            }
-            FirstResponse::Refused(error) => Err(error),
-        }
-    }
-
-    async fn subscribe(
-        &self,
-        agent: &HostedAgent,
-        scope: Scope,
-        request: &a2a::SubscribeToTaskRequest,
-    ) -> Result<Reply, OperationError> {
-        let (task, events) = self.tasks().subscribe(agent, scope, &request.id).await?;
-        Ok(stream(task, events, Ok))
-    }
-
-    async fn cancel(
-        &self,
-        agent: &HostedAgent,
-        scope: Scope,
-        request: &a2a::CancelTaskRequest,
-        metadata: &CallMetadata,
-    ) -> Result<Reply, OperationError> {
-        let said = self.cancel_waiting(agent, scope, request, metadata).await?;
-        let lock = self.tasks().live().write_lock(&request.id).await;
-        let mut record = self.tasks().read(agent, scope, &request.id)?;
-        if record.task.status.state.is_terminal() {
-            return Err(OperationError::task_not_cancelable(&request.id));
-        }
-        if let Some(live) = self.tasks().live().running(&request.id) {
-            drop(lock);
-            let mut state = live.state.subscribe();
-            live.cancel.cancel();
-            let _ = state.wait_for(task::is_idle).await;
-            let task = live.record().task;
-            if task.status.state != TaskState::Canceled {
-                return Err(OperationError::task_not_cancelable(&request.id));
-            }
-            return shown(task, None);
-        }
-        let mut cancelled = record.clone();
-        let mut event = task::set_status(&mut cancelled.task, TaskState::Canceled, said, self.tasks().now());
-        let mut encoded = Encoded::of(&cancelled).map_err(internal)?;
-        if encoded.len() > RECORD_BYTES_MAX {
-            // The task is full: the agent's message on the cancellation is dropped.
-            event = task::set_status(&mut record.task, TaskState::Canceled, None, self.tasks().now());
-            encoded = Encoded::of(&record).map_err(internal)?;
-            cancelled = record;
-        }
-        let notes = self.tasks().store().push().plan(&request.id, Some(&event), self.tasks().now_ms());
-        self.tasks().store().write_telling(encoded, notes).await.map_err(internal)?;
-        let waiting = self.tasks().live().take_waiting(&request.id);
-        futures::future::join_all(waiting.iter().map(|listener| listener.tell(event.clone()))).await;
-        shown(cancelled.task, None)
-    }
-
-    /// Tells the agent that an idle task is cancelled, without holding the task's lock; gives the agent's message.
-    async fn cancel_waiting(
-        &self,
-        agent: &HostedAgent,
-        scope: Scope,
-        request: &a2a::CancelTaskRequest,
-        metadata: &CallMetadata,
-    ) -> Result<Option<a2a::Message>, OperationError> {
-        let record = self.tasks().read(agent, scope, &request.id)?;
-        let waits = !record.task.status.state.is_terminal() && self.tasks().live().running(&request.id).is_none();
-        let Some(remembered) = record.remembered.filter(|_| waits) else { return Ok(None) };
-        let parameters = Parameters {
-            extensions: metadata.extensions.clone(),
-            principals: chain::written(&metadata.principals),
-            metadata: request.metadata.clone(),
-            ..Parameters::default()
-        };
-        let Some(running) = self.tasks().host().agent(agent.id.name()) else { return Ok(None) };
-        match running.cancel(&remembered, &parameters).await {
-            Ok(said) => Ok(said.filter(|said| task::bytes(said) <= STATUS_MESSAGE_BYTES_MAX)),
-            Err(AgentError::Refused { code, message, details }) => {
-                Err(OperationError::of_agent(code, message, details))
-            }
-            Err(_) => Ok(None),
-        }
-    }
-
-    fn list(
-        &self,
-        agent: &HostedAgent,
-        scope: Scope,
-        request: &a2a::ListTasksRequest,
-    ) -> Result<Reply, OperationError> {
-        let size = request.page_size.unwrap_or(PAGE_DEFAULT);
-        if !(1..=PAGE_MAX).contains(&size) {
-            return Err(OperationError::invalid_params(format!("`pageSize` is {size}, and may be 1 to {PAGE_MAX}")));
-        }
-        let filter = Filter {
-            agent: agent.id.name(),
-            scope,
-            context_id: request.context_id.as_deref().filter(|id| !id.is_empty()),
-            state: request.status.as_ref().filter(|state| **state != TaskState::Unspecified),
-            after_ms: request.status_timestamp_after.map(|at| at.timestamp_millis()),
-        };
-        let token = request.page_token.as_deref().filter(|token| !token.is_empty());
-        let page = self.tasks().store().page(&filter, token, usize::try_from(size).unwrap_or(1));
-        let page =
-            page.ok_or_else(|| OperationError::invalid_params("`pageToken` is not one that this node gave out"))?;
-        let with_artifacts = request.include_artifacts.unwrap_or(false);
-        let mut tasks = Vec::with_capacity(page.ids.len());
-        let (mut next_page_token, mut room, mut last) = (page.next, ANSWER_BYTES_MAX - WRAPPING, None);
-        for id in &page.ids {
-            // It may just have been evicted.
-            let Ok(record) = self.tasks().read(agent, scope, id) else { continue };
-            let place = crate::listing::place(&record.task);
-            let task = task::view(record.task, request.history_length, with_artifacts);
-            // One task, with its comma, always fits a page.
-            let task = task::fit(task, ANSWER_BYTES_MAX - WRAPPING - 1);
-            let size = serde_json::to_vec(&task).map_or(usize::MAX, |json| json.len()).saturating_add(1);
-            if size > room {
-                // The page ends early; the rest comes with the next.
-                next_page_token = last.as_ref().map_or(next_page_token, page_token);
-                break;
-            }
-            room -= size;
-            tasks.push(task);
-            last = Some(place);
-        }
-        let total_size = i32::try_from(page.total).unwrap_or(i32::MAX);
-        Reply::json(&a2a::ListTasksResponse { tasks, next_page_token, page_size: size, total_size })
-    }
 }
-
-/// An answer to SendMessage that is a task.
-fn sent(task: Task, history_length: Option<i32>) -> Result<Reply, OperationError> {
-    let task = task::view(task, history_length, true);
-    Reply::json(&SendMessageResponse::Task(task::fit(task, ANSWER_BYTES_MAX - WRAPPING)))
-}
-
-/// A task with as much of its history as was requested and fits.
-fn shown(task: Task, history_length: Option<i32>) -> Result<Reply, OperationError> {
-    Reply::json(&task::fit(task::view(task, history_length, true), ANSWER_BYTES_MAX))
-}
-
-/// A stream of the task as it is, then its events.
-fn stream(
-    task: Task,
-    events: mpsc::Receiver<StreamResponse>,
-    told: impl Fn(StreamResponse) -> Result<StreamResponse, OperationError> + Send + 'static,
-) -> Reply {
-    let later =
-        futures::stream::unfold(events, |mut events| async { events.recv().await.map(|event| (event, events)) });
-    let task = task::fit(task, ANSWER_BYTES_MAX - WRAPPING);
-    let all = futures::stream::iter([StreamResponse::Task(task)]).chain(later);
-    Reply::Events(
-        all.map(move |event| {
-            serde_json::to_vec(&told(event)?).map_err(|error| OperationError::internal(error.to_string()))
-        })
-        .boxed(),
-    )
-}
-
-#[cfg(test)]
-mod tests;

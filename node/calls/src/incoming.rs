@@ -1,28 +1,24 @@
 //! The incoming path of a call: L2 has verified it; the caller check follows, then the agent's turn.
 
+use althing_call::{CallMetadata, Operation, OperationError, OperationRequest, Reply, Trace, chain, traced};
 use althing_communication::{Answer, Caller, Inbound, Priority, Request};
 use futures::future::BoxFuture;
 use futures::{FutureExt as _, StreamExt as _};
 use tracing::{Instrument as _, Span};
 
-use crate::error::OperationError;
 use crate::hosting::Hosting;
-use crate::machine::chain;
-use crate::operation::Operation;
-use crate::request::{CallMetadata, OperationRequest, Reply};
-use crate::trace::Trace;
-use crate::traced;
 
 /// Serves `/althing/call/1`.
 pub struct Incoming(pub Hosting);
 
 impl Inbound for Incoming {
     fn call(&self, caller: Caller, request: Request) -> BoxFuture<'static, Answer> {
+        let operation = Operation::parse(&request.operation);
         let span = tracing::info_span!(
             "a2a.server",
             otel.kind = "server",
             // Not what a peer wrote, which may be anything.
-            rpc.method = Operation::parse(&request.operation).map_or("_OTHER", Operation::name),
+            rpc.method = operation.as_ref().map_or("_OTHER", |operation| operation.name()),
             agent = request.agent.as_ref().map(tracing::field::display),
             caller = %caller.node,
             althing.binding.hash = tracing::field::Empty,
@@ -34,7 +30,7 @@ impl Inbound for Incoming {
         }
         let trace = Trace { traceparent: request.traceparent.clone(), tracestate: request.tracestate.clone() };
         trace.continue_in(&span);
-        walk(self.0.clone(), caller, request, span.clone()).instrument(span).boxed()
+        walk(self.0.clone(), caller, operation, request, span.clone()).instrument(span).boxed()
     }
 
     fn priority(&self, request: &Request) -> Priority {
@@ -45,10 +41,16 @@ impl Inbound for Incoming {
     }
 }
 
-async fn walk(hosting: Hosting, caller: Caller, request: Request, span: Span) -> Answer {
-    let is_message = Operation::parse(&request.operation).is_ok_and(Operation::is_message);
+async fn walk(
+    hosting: Hosting,
+    caller: Caller,
+    operation: Result<Operation, OperationError>,
+    request: Request,
+    span: Span,
+) -> Answer {
+    let is_message = operation.as_ref().is_ok_and(|operation| operation.is_message());
     let handled = async {
-        let operation = Operation::parse(&request.operation)?;
+        let operation = operation?;
         let agent = request.agent.ok_or_else(|| OperationError::invalid_request("the call names no agent"))?;
         let principals = chain::received(&request.principals, &caller);
         let metadata = CallMetadata {

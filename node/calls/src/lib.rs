@@ -10,47 +10,36 @@
 
 mod agent_caller;
 mod elsewhere;
-mod error;
 pub mod finding;
 mod hosting;
 mod incoming;
 mod listing;
 pub mod machine;
-mod operation;
 mod outgoing;
-mod params;
 mod push;
-mod push_configs;
 mod remote;
-mod request;
 pub mod reserve;
-mod rpc_code;
 pub mod spans;
 mod tasks;
-mod trace;
-mod traced;
 
 pub use agent_caller::AgentCaller;
+pub use althing_call::{
+    CallMetadata, CallRequest, Callee, Operation, OperationError, OperationRequest, Principal, Redirect, Refusal,
+    Reply, RpcCode, Trace, is_user_name,
+};
 pub use althing_communication::Priority;
 pub use althing_discovery::Among;
 pub use althing_discovery::{Candidate, TrustRelation};
 pub use althing_execution::agent::OwnCard;
 pub use elsewhere::Elsewhere;
-pub use error::{OperationError, Refusal};
 pub use hosting::Hosting;
 pub use incoming::Incoming;
-pub use machine::chain::{Principal, is_user_name};
-pub use machine::redirects::Redirect;
 pub use machine::time_limit::LATENCY;
-pub use operation::Operation;
 pub use outgoing::{Calls, Figures, KnownAgent, TakenBack};
 pub use push::{Notification, PUSH_CONFIGS, PUSH_OUTBOX, PostError, Postman};
 pub use remote::{REMOTE_TASKS, STALE};
-pub use request::{CallMetadata, CallRequest, Callee, OperationRequest, Reply};
 pub use reserve::{RESERVE, Reservation, ReservationError, ReservationService};
-pub use rpc_code::RpcCode;
 pub use tasks::{AgentFigures, DURATION_BOUNDS_S, HostedAgent, TASK_SUMMARIES, TASKS, TaskStoreError};
-pub use trace::Trace;
 
 /// Stream protocol of the A2A operations.
 pub const CALL: &str = "/althing/call/1";

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
+use althing_call::{CallRequest, Callee, Operation, OperationError, Params, Reply, Trace, chain, traced};
 use althing_communication::{CallError, Caller, Communication, OpenError, Request, WallClock};
 use althing_discovery::{Among, Discovery, FindError, TrustRelation};
 use althing_execution::agent::OwnCard;
@@ -20,18 +21,11 @@ use asking::{Asking, Unanswered};
 
 use crate::CALL;
 use crate::elsewhere::Elsewhere;
-use crate::error::OperationError;
 use crate::hosting::Hosting;
 use crate::listing;
-use crate::machine::chain;
 use crate::machine::redirects::Redirects;
-use crate::operation::Operation;
-use crate::params::Params;
 use crate::remote::{Follower, Remote};
-use crate::request::{CallRequest, Callee, Reply};
 use crate::tasks::AgentFigures;
-use crate::trace::Trace;
-use crate::traced;
 
 /// Timeout of the answer to a message: agents may work for a while. A node that has gone is noticed within seconds by its
 /// connection.
@@ -253,7 +247,7 @@ impl Calls {
             peers: communication.network().peers().len(),
             streams_refused: communication.refused(),
             live_tasks: hosting.live_tasks(),
-            agents: hosting.tasks().figures().all(),
+            agents: hosting.figures(),
         }
     }
 

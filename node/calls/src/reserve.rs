@@ -9,6 +9,7 @@ use std::time::Duration;
 use althing_communication::{Answer, CallError, Caller, CallerRule, Communication, Entropy, Inbound, Request, Trust};
 use althing_execution::kernel::reservations::{CONFIRMED_MAX, PREPARED_MAX};
 use althing_execution::kernel::{Promises, ReserveError};
+use althing_failure::Kind;
 use althing_protocol::{Contract, PublicKey, hex};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -59,6 +60,20 @@ pub enum ReservationError {
     /// The node's answer has another form than expected.
     #[error("the node's answer cannot be read: {0}")]
     Malformed(String),
+}
+
+impl ReservationError {
+    /// What kind of failure it is.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        match self {
+            ReservationError::Refused { reason, .. } if reason == "INVALID" => Kind::Invalid,
+            ReservationError::Refused { reason, .. } if reason == "NO_RESERVATION" => Kind::NotFound,
+            ReservationError::Refused { .. } => Kind::Refused,
+            ReservationError::Unreachable(_) => Kind::Unreachable,
+            ReservationError::Malformed(_) => Kind::Failed,
+        }
+    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -227,5 +242,28 @@ async fn ask(
             Err(ReservationError::Refused { reason: member("reason"), message: member("message") })
         }
         Err(error) => Err(ReservationError::Unreachable(error.to_string())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_of_reservations_have_the_kinds_that_they_always_had() {
+        let refused = |reason: &str| ReservationError::Refused { reason: reason.to_owned(), message: "no".to_owned() };
+        let table = [
+            (refused("INVALID"), Kind::Invalid),
+            (refused("NO_RESERVATION"), Kind::NotFound),
+            (refused("NOT_ALLOWED"), Kind::Refused),
+            (refused("NOT_ADMITTED"), Kind::Refused),
+            (refused("TOO_MANY"), Kind::Refused),
+            (refused("of a newer node"), Kind::Refused),
+            (ReservationError::Unreachable("gone".to_owned()), Kind::Unreachable),
+            (ReservationError::Malformed("no JSON".to_owned()), Kind::Failed),
+        ];
+        for (error, kind) in table {
+            assert_eq!(error.kind(), kind, "{error}");
+        }
     }
 }

@@ -13,6 +13,7 @@ use althing_discovery::{Discovery, LocalAgent};
 use althing_execution::definition::Pins;
 use althing_execution::kernel::{Kernel, LeaseError};
 use althing_execution::{AgentState, AgentStatus, BoundTool, Host, containment_of, enclosed};
+use althing_failure::Kind;
 use althing_protocol::contract::Class;
 use althing_protocol::{AgentId, Contract};
 use althing_store::Store;
@@ -20,7 +21,7 @@ use althing_td::{AgentFile, RuntimeSpec};
 
 use crate::bindings::Bindings;
 use crate::blocking::run_blocking;
-use crate::error::{Kind, NodeError};
+use crate::error::NodeError;
 use crate::identity::Identity;
 use crate::owner::Owner;
 use crate::programs::{ProgramChanges, Programs};

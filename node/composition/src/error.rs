@@ -7,6 +7,7 @@ use althing_communication::AcceptError;
 use althing_coordination::GroupError;
 use althing_execution::StartError;
 use althing_execution::kernel::LeaseError;
+use althing_failure::Kind;
 use althing_protocol::IdentityError;
 use althing_protocol::object::ObjectError;
 use althing_store::file::FileError;
@@ -151,21 +152,6 @@ pub enum PolicyError {
     /// What it holds.
     #[error(transparent)]
     Contract(#[from] AgentFileError),
-}
-
-/// The kind of a failure; each face has codes of its own for these.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// The input is invalid.
-    Invalid,
-    /// There is no such thing.
-    NotFound,
-    /// It is not allowed.
-    Refused,
-    /// It is not known yet; it is tried again.
-    NotYet,
-    /// It failed.
-    Failed,
 }
 
 impl NodeError {

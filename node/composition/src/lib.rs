@@ -48,7 +48,7 @@ pub use assemble::{Execution, LanPort, Ports};
 pub use bindings::Bindings;
 pub use collector::{Collector, CollectorNews, CollectorTrouble};
 pub use config::{Adopted, Embeddings, NodeConfig, Policies, Things};
-pub use error::{Kind, NodeError, PolicyError};
+pub use error::{NodeError, PolicyError};
 pub use group_orders::GroupOrders;
 pub use group_work::words;
 pub use identity::Identity;

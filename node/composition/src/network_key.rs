@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use althing_communication::Entropy;
+use althing_failure::Kind;
 use althing_protocol::NetworkKey;
 use althing_protocol::network_key::NetworkKeyError;
 use althing_store::keyfile::{self, KeyFileError};
 
-use crate::error::Kind;
 use crate::owner::{OwnerError, check_folder};
 
 /// Why a network's key cannot be made or read.

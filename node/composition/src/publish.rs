@@ -336,7 +336,10 @@ pub(crate) async fn remove(store: &dyn Store, added: &StoredAgent) -> Result<(),
     }
     match store.write(batch, Durability::Synced).await {
         Err(WriteError::Full { .. }) => {
-            tracing::warn!(agent = added.file.name, "no room to note what its programs might do: `agent add` will not compare");
+            tracing::warn!(
+                agent = added.file.name,
+                "no room to note what its programs might do: `agent add` will not compare"
+            );
             delete(store, &added.file.name).await
         }
         written => Ok(written?),

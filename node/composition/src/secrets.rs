@@ -3,9 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use althing_failure::Kind;
 use althing_store::keyfile::{self, KeyFileError};
-
-use crate::error::Kind;
 
 /// The longest secret, bytes.
 pub const SECRET_BYTES_MAX: u64 = 16 << 10;

@@ -1,5 +1,6 @@
 //! Why something about groups fails.
 
+use althing_failure::Kind;
 use althing_protocol::group::{EndorsementError, GroupId};
 use althing_protocol::{ObjectError, PublicKey};
 use althing_store::{ReadError, WriteError};
@@ -170,6 +171,43 @@ pub enum GroupError {
     TooMany(usize),
 }
 
+impl GroupError {
+    /// What kind of failure it is.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        match self {
+            GroupError::NoSuchGroup(_)
+            | GroupError::NotFound(_)
+            | GroupError::Proposal(..)
+            | GroupError::Refused(Refusal::NotAMember(_)) => Kind::NotFound,
+            GroupError::Ticket(_) | GroupError::Ambiguous { .. } | GroupError::Object(_) | GroupError::Charter(_) => {
+                Kind::Invalid
+            }
+            GroupError::NoAnswer { .. }
+            | GroupError::NoMajority { .. }
+            | GroupError::InDoubt
+            | GroupError::Content { .. } => Kind::Unreachable,
+            GroupError::Refused(_)
+            | GroupError::AlreadyHere(_)
+            | GroupError::NameTaken(..)
+            | GroupError::Dissolved(_)
+            | GroupError::Endorsement(_)
+            | GroupError::ForAnother { .. }
+            | GroupError::Network { .. }
+            | GroupError::NoOwner(_)
+            | GroupError::Alone { .. }
+            | GroupError::NotLeading(_)
+            | GroupError::OnlyOwnersRead(_)
+            | GroupError::TooMany(_) => Kind::Refused,
+            GroupError::Stopped { .. }
+            | GroupError::Replica(_)
+            | GroupError::Read(_)
+            | GroupError::Write(_)
+            | GroupError::Damaged { .. } => Kind::Failed,
+        }
+    }
+}
+
 fn ids(groups: &[(GroupId, &'static str)]) -> String {
     groups.iter().map(|(id, standing)| format!("{id} ({standing})")).collect::<Vec<_>>().join(", ")
 }
@@ -195,6 +233,37 @@ mod tests {
     use althing_protocol::SecretKey;
 
     use super::*;
+
+    #[test]
+    fn failures_of_groups_have_the_kinds_that_they_always_had() {
+        let node = SecretKey::from_seed(&[1; 32]).public();
+        let without_majority = GroupError::NoMajority {
+            name: "team".to_owned(),
+            voters: 3,
+            missing: vec![node],
+            silent_s: 24,
+            begun: false,
+        };
+        let table = [
+            (GroupError::NotFound("team".to_owned()), Kind::NotFound),
+            (GroupError::Proposal("a1".to_owned(), 2), Kind::NotFound),
+            (GroupError::Refused(Refusal::NotAMember(node)), Kind::NotFound),
+            (GroupError::Ticket("short".to_owned()), Kind::Invalid),
+            (GroupError::Ambiguous { name: "team".to_owned(), groups: Vec::new() }, Kind::Invalid),
+            (GroupError::Charter("no owner".to_owned()), Kind::Invalid),
+            (GroupError::InDoubt, Kind::Unreachable),
+            (without_majority, Kind::Unreachable),
+            (GroupError::Content { holder: node, why: "gone".to_owned() }, Kind::Unreachable),
+            (GroupError::NotLeading(None), Kind::Refused),
+            (GroupError::Alone { threshold: 2 }, Kind::Refused),
+            (GroupError::NoOwner("none"), Kind::Refused),
+            (GroupError::OnlyOwnersRead("team".to_owned()), Kind::Refused),
+            (GroupError::TooMany(9), Kind::Refused),
+        ];
+        for (error, kind) in table {
+            assert_eq!(error.kind(), kind, "{error}");
+        }
+    }
 
     #[test]
     fn who_lacks_a_majority_is_told_who_is_missing_and_how_to_read() {

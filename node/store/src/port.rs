@@ -1,8 +1,7 @@
 //! The port: what every store promises, whatever lies below it.
 
-use crate::{ReadError, WriteError};
+use crate::{Family, ReadError, WriteError};
 use futures::future::BoxFuture;
-use std::fmt;
 
 /// The largest batch, in bytes of keys and values: several times the largest message of the protocol (1 MiB), and
 /// small enough that a few of them fit into the write buffers.
@@ -10,16 +9,6 @@ pub const BATCH_BYTES_MAX: usize = 4 << 20;
 /// The largest batch that is made for one large row ([`Batch::large`]), in bytes of keys and values: the longest answer of the
 /// protocol (4 MiB), stored as what takes most room, and what belongs to it.
 pub const LARGE_BATCH_BYTES_MAX: usize = 16 << 20;
-
-/// A column family: one per concern, owned by the layer that names it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Family(pub &'static str);
-
-impl fmt::Display for Family {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0)
-    }
-}
 
 /// When a write counts as done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@
 use serde_json::{Map, Value, json};
 
 use super::pattern::is_portable;
-use super::references;
+use super::references::{self, LISTS, MAPS, SINGLES, escaped};
 use super::schema::TYPES;
 
 /// What is told of one schema.
@@ -16,23 +16,6 @@ const NOTES_MAX: usize = 8;
 /// Characters of a place in a schema, where one is told.
 const PLACE_CHARS_MAX: usize = 120;
 
-/// Members with schemas under names.
-pub(super) const MAPS: [&str; 5] = ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"];
-/// Members with lists of schemas.
-pub(super) const LISTS: [&str; 4] = ["prefixItems", "anyOf", "oneOf", "allOf"];
-/// Members with one schema.
-pub(super) const SINGLES: [&str; 10] = [
-    "items",
-    "additionalProperties",
-    "unevaluatedItems",
-    "unevaluatedProperties",
-    "propertyNames",
-    "contains",
-    "not",
-    "if",
-    "then",
-    "else",
-];
 const TEXTS: [&str; 5] = ["title", "description", "$comment", "contentEncoding", "contentMediaType"];
 const NUMBERS: [&str; 4] = ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"];
 const COUNTS: [&str; 8] =
@@ -81,7 +64,7 @@ pub fn listed_schema(schema: &Value) -> Result<ListedSchema, String> {
     if schema["type"] != "object" {
         return Err("it is not the schema of an object (`type`)".to_owned());
     }
-    let mut reader = Reader { names: references::Names::of(schema), notes: Vec::new(), is_looser: false };
+    let mut reader = Rewriter { names: references::Names::of(schema), notes: Vec::new(), is_looser: false };
     let mut listed = reader.schema(schema, "", false);
     loop {
         if reader.is_looser {
@@ -109,20 +92,15 @@ fn compiles(schema: &Value) -> Result<(), String> {
     })
 }
 
-/// A name as a part of a JSON Pointer.
-pub(super) fn escaped(name: &str) -> String {
-    name.replace('~', "~0").replace('/', "~1")
-}
-
-/// Reads a schema member by member.
-struct Reader<'a> {
+/// Reads a schema member by member, and writes what is listed of it.
+struct Rewriter<'a> {
     names: references::Names<'a>,
     notes: Vec<String>,
     /// Whether something was left out that said what is permitted.
     is_looser: bool,
 }
 
-impl Reader<'_> {
+impl Rewriter<'_> {
     /// Notes that a member was left out, by which less was permitted.
     fn without(&mut self, name: &str, at: &str) {
         self.is_looser = true;

@@ -15,7 +15,7 @@ const DIGITS_MAX: usize = 4;
 
 /// Whether every client reads that pattern, and reads the same in it.
 pub(super) fn is_portable(pattern: &str) -> bool {
-    let mut reader = Reader { rest: pattern.chars().peekable() };
+    let mut reader = PatternReader { rest: pattern.chars().peekable() };
     pattern.len() <= PATTERN_BYTES_MAX && reader.alternatives(0) && reader.rest.peek().is_none()
 }
 
@@ -28,11 +28,11 @@ enum Escape {
     Edge,
 }
 
-struct Reader<'a> {
+struct PatternReader<'a> {
     rest: Peekable<Chars<'a>>,
 }
 
-impl Reader<'_> {
+impl PatternReader<'_> {
     fn peek(&mut self) -> Option<char> {
         self.rest.peek().copied()
     }

@@ -4,14 +4,34 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::listed::{LISTS, MAPS, SINGLES, escaped};
-
+/// Members with schemas under names.
+pub(super) const MAPS: [&str; 5] = ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"];
+/// Members with lists of schemas.
+pub(super) const LISTS: [&str; 4] = ["prefixItems", "anyOf", "oneOf", "allOf"];
+/// Members with one schema.
+pub(super) const SINGLES: [&str; 10] = [
+    "items",
+    "additionalProperties",
+    "unevaluatedItems",
+    "unevaluatedProperties",
+    "propertyNames",
+    "contains",
+    "not",
+    "if",
+    "then",
+    "else",
+];
 /// References of one schema. Clients follow a chain of them on their stack, and put what they lead to in their place.
 const REFERENCES_MAX: usize = 256;
 /// Schemas that they lead to: a chain has as many at most.
 const TARGETS_MAX: usize = 100;
 /// Members whose schemas are about the same value as the schema that they stand in.
 const IN_PLACE: [&str; 8] = ["anyOf", "oneOf", "allOf", "dependentSchemas", "not", "if", "then", "else"];
+
+/// A name as a part of a JSON Pointer.
+pub(super) fn escaped(name: &str) -> String {
+    name.replace('~', "~0").replace('/', "~1")
+}
 
 /// The schemas right below one, each at its JSON Pointer, with the keyword under which it stands.
 fn below<'a>(schema: &'a Value, at: &str) -> Vec<(String, &'a Value, &'a str)> {

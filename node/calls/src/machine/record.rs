@@ -1,13 +1,13 @@
 //! A task as it is stored, and its size limits.
 
 use a2a::Task;
+use althing_call::Principal;
 use althing_protocol::{CallerId, Digest, digest};
 use althing_store::LARGE_BATCH_BYTES_MAX;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
 
-use super::chain::Principal;
 use super::task;
 
 /// Bytes of a stored task: what a batch holds beside the summary (2 KiB at most) and the keys of the tasks that are

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use althing_call::Redirect;
 use althing_protocol::{AgentId, PublicKey};
 
 /// The extension by which a caller asks a host not to redirect the call.
@@ -13,15 +14,6 @@ pub(crate) const NO_REDIRECT: &str = "https://althing.dev/ext/no-redirect/v1";
 const FOLLOWED_MAX: usize = 2;
 /// Agents of which the last redirect is remembered.
 const AGENTS_MAX: usize = 1_024;
-
-/// A host of an agent names another one, which does what it cannot do itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Redirect {
-    /// The host that does it.
-    pub member: PublicKey,
-    /// How far the log that the hosts share had come at the one that redirects: of two redirects the lower one is older.
-    pub fence: u64,
-}
 
 /// Why a redirect is not followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

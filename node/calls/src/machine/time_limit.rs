@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
+use althing_call::OperationError;
 use serde_json::Value;
-
-use crate::error::OperationError;
 
 /// The extension: how long the sender of a message waits for the turn's end, and in a card how an agent of this node runs.
 pub const LATENCY: &str = "https://althing.dev/ext/latency/v1";

@@ -4,14 +4,12 @@
 use std::collections::VecDeque;
 use std::sync::MutexGuard;
 
+use althing_call::{CallRequest, OperationError, Redirect, Refusal, Reply, traced};
 use althing_communication::CallError;
 use althing_protocol::PublicKey;
 
 use super::{Call, Calls, SendError};
-use crate::error::{OperationError, Refusal};
-use crate::machine::redirects::{Astray, Journey, NO_REDIRECT, Redirect, Redirects};
-use crate::request::{CallRequest, Reply};
-use crate::traced;
+use crate::machine::redirects::{Astray, Journey, NO_REDIRECT, Redirects};
 
 /// Why no host answered.
 pub(super) enum Unanswered {

@@ -283,7 +283,7 @@ mod tests {
     use althing_protocol::{CallerId, SecretKey};
 
     use super::*;
-    use crate::machine::chain::Principal;
+    use althing_call::Principal;
 
     fn scope(node: u8, user: &str) -> Scope {
         Scope::of_call(CallerId::Node(SecretKey::from_seed(&[node; 32]).public()), &[Principal::parse(user)])

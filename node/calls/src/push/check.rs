@@ -1,8 +1,7 @@
 //! What a client may ask for in a configuration.
 
 use a2a::TaskPushNotificationConfig;
-
-use crate::error::OperationError;
+use althing_call::OperationError;
 
 /// What a client is told about an address that is refused. Why is not said: it would tell what is in this node's nets.
 pub(super) const REFUSED_ADDRESS: &str = "no notification is sent to `url`: it must be http or https, without a password, and lead to an \

@@ -141,9 +141,9 @@ mod tests {
     use tokio::sync::mpsc;
 
     use super::*;
-    use crate::machine::chain::Principal;
     use crate::machine::record::Scope;
     use crate::push::{PUSH_CONFIGS, Postman, Push};
+    use althing_call::Principal;
 
     /// A receiver that answers each in turn, and takes all others.
     struct Receiver {

@@ -12,12 +12,12 @@ mod port;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use a2a::{StreamResponse, Task, TaskPushNotificationConfig};
+use althing_call::OperationError;
 use althing_store::{Batch, Durability, Family, Range, ReadError, Store, WriteError};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::error::OperationError;
 use crate::machine::record::Scope;
 use book::{Book, Entry, Full, Planned};
 

@@ -3,25 +3,23 @@
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
+use althing_call::{CallMetadata, OperationError, traced};
 use althing_communication::{Holder, TrustLevel};
 use althing_execution::agent::OwnCard;
 use althing_store::Durability;
 use futures::FutureExt as _;
 use tokio::time::Instant;
 
-use crate::error::OperationError;
 use crate::machine::record::{Record, Scope, WORKING_BYTES_MAX};
 use crate::machine::shares::{Claim, ShareOwner};
 use crate::machine::size::stored_bytes;
 use crate::machine::task::{self, HISTORY_BYTES_MAX};
 use crate::machine::time_limit::time_limit;
-use crate::request::CallMetadata;
 use crate::tasks::keeping::Kept;
 use crate::tasks::live::{LiveTask, TurnRequest};
 use crate::tasks::runner::{HostedAgent, STOPPING, TaskRunner, internal, unkept};
 use crate::tasks::store::{Encoded, TaskStoreError};
 use crate::tasks::turn;
-use crate::traced;
 
 /// The result of accepting a message.
 pub(crate) enum Accepted<T> {

@@ -4,9 +4,8 @@
 use std::sync::OnceLock;
 
 use a2a::{Message, StreamResponse, Task};
+use althing_call::OperationError;
 use tokio::sync::{mpsc, oneshot};
-
-use crate::error::OperationError;
 
 /// The first response to a streaming message.
 pub(crate) enum FirstResponse {

@@ -5,14 +5,13 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use a2a::{Message, StreamResponse, Task, TaskState, TaskStatus};
+use althing_call::{CallMetadata, OperationError};
 use althing_execution::agent::Metadata;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::error::OperationError;
 use crate::machine::record::Record;
 use crate::machine::task;
-use crate::request::CallMetadata;
 use crate::tasks::first_response::{Answer, FirstResponse, FirstResponseReceiver, Outcome};
 use crate::tasks::in_flight::MessageKey;
 use crate::tasks::keeping::Kept;

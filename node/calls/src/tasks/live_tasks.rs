@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use a2a::{StreamResponse, Task};
+use althing_call::OperationError;
 use tokio::sync::mpsc;
 
-use crate::error::OperationError;
 use crate::machine::record::{Record, Scope};
 use crate::machine::shares::{Claim, Load, OverCapacity, ShareOwner, Shares};
 use crate::tasks::in_flight::MessageKey;

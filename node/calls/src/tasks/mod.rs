@@ -1,19 +1,24 @@
-//! The lifecycle of tasks on the hosting node.
+//! The lifecycle of tasks on the hosting node. [`TaskService`] is what others do with them.
 
 mod accept;
+mod cancelling;
 mod figures;
-pub(crate) mod first_response;
+mod first_response;
 mod in_flight;
 mod keeping;
-pub(crate) mod live;
+mod listing;
+mod live;
 mod live_tasks;
+mod push_configs;
 mod reads;
-pub(crate) mod runner;
-pub(crate) mod store;
+mod replies;
+mod runner;
+mod sending;
+mod service;
+mod store;
 mod turn;
 
-pub(crate) use accept::Accepted;
 pub use figures::{AgentFigures, DURATION_BOUNDS_S};
 pub use runner::HostedAgent;
-pub(crate) use runner::{TaskRunner, internal, unkept};
+pub(crate) use service::TaskService;
 pub use store::{TASK_SUMMARIES, TASKS, TaskStoreError};

@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
+use althing_call::OperationError;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
-
-use crate::error::OperationError;
 
 /// Reads at once: each has its tasks in memory, and takes a core.
 const AT_ONCE: usize = 2;

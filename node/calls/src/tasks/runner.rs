@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use a2a::{StreamResponse, Task};
+use althing_call::OperationError;
 use althing_communication::{CallerRule, Entropy, Priority, WallClock};
 use althing_execution::Host;
 use althing_execution::agent::OwnCard;
@@ -13,7 +14,6 @@ use chrono::{DateTime, Utc};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::error::OperationError;
 use crate::machine::record::{Record, Scope};
 use crate::push::{KeepError, Postman};
 use crate::tasks::figures::TurnFigures;

@@ -4,12 +4,11 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use a2a::{Message, Part, Role, StreamResponse, TaskState};
+use althing_call::{OperationError, Trace, chain, traced};
 use althing_execution::agent::{Made, Parameters};
 use althing_execution::tools::RESULT_TOO_LONG;
 use althing_execution::{AgentError, Output, Turn};
 
-use crate::error::OperationError;
-use crate::machine::chain;
 use crate::machine::listing::NotedFailure;
 use crate::machine::record::{Record, WORKING_BYTES_MAX};
 use crate::machine::task;
@@ -19,8 +18,6 @@ use crate::tasks::keeping::{KEPT_AFTER, Kept};
 use crate::tasks::live::{Ending, LiveState, LiveTask, TurnRequest};
 use crate::tasks::runner::{STOPPING, TaskRunner, internal};
 use crate::tasks::store::{self, Encoded, TaskStoreError};
-use crate::trace::Trace;
-use crate::traced;
 
 /// Runs one turn to its end; the task is then idle and on disk.
 pub(crate) async fn run(runner: &TaskRunner, live: &LiveTask) {
@@ -382,7 +379,7 @@ async fn fail_unwritten(live: &LiveTask, runner: &TaskRunner) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::Refusal;
+    use althing_call::Refusal;
 
     #[test]
     fn an_agent_that_is_busy_refuses_as_an_overloaded_node_does() {

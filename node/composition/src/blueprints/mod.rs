@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use althing_execution::NodeModels;
 use althing_execution::model::MeasuredAnswer;
+use althing_failure::Kind;
 use althing_protocol::registry::{Blueprint, Subject};
 use althing_protocol::{CallerId, PublisherId};
 use althing_td::ModelEndpoint;
@@ -73,6 +74,21 @@ pub enum BlueprintError {
     /// The registry cannot be used, or is not believed.
     #[error(transparent)]
     Registry(Box<RegistriesError>),
+}
+
+impl BlueprintError {
+    /// What kind of failure it is.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        match self {
+            BlueprintError::Registry(error) => error.kind(),
+            BlueprintError::NoModels
+            | BlueprintError::Several(_)
+            | BlueprintError::Unknown { .. }
+            | BlueprintError::Elsewhere { .. } => Kind::Invalid,
+            BlueprintError::Model { .. } | BlueprintError::Short { .. } => Kind::Failed,
+        }
+    }
 }
 
 /// What is to be measured.

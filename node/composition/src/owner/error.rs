@@ -2,12 +2,11 @@
 
 use std::path::PathBuf;
 
+use althing_failure::Kind;
 use althing_protocol::object::ObjectError;
 use althing_protocol::{KeyLogError, PublicKey, PublisherId};
 use althing_store::file::FileError;
 use althing_store::keyfile::KeyFileError;
-
-use crate::error::Kind;
 
 /// Why the owner's keys cannot be read or changed.
 #[derive(Debug, thiserror::Error)]

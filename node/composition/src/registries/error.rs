@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use althing_failure::Kind;
 use althing_protocol::object::ObjectError;
 use althing_protocol::registry::{BundleError, Version, VersionError};
 use althing_protocol::tlog::NoteKeyError;
@@ -13,7 +14,7 @@ use althing_td::{SharedFileError, WorkflowFileError};
 
 use super::holder::HolderError;
 use super::requirement::Lack;
-use crate::error::{Kind, NodeError};
+use crate::error::NodeError;
 
 /// Why something with registries failed.
 #[derive(Debug, thiserror::Error)]
@@ -467,6 +468,7 @@ impl RegistriesError {
                 | RegistryError::Receipt { .. }
                 | RegistryError::Bundle,
             ) => Kind::Refused,
+            RegistriesError::Registry(RegistryError::Unreachable { .. }) => Kind::Unreachable,
             _ => Kind::Failed,
         }
     }

@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use crate::error::{Kind, NodeError};
+use althing_failure::Kind;
+
+use crate::error::NodeError;
 
 /// Capabilities of one channel.
 pub(super) const NEEDS_MAX: usize = 64;

@@ -16,14 +16,7 @@ type Answer = Result<Json<Value>, Problem>;
 
 impl From<BlueprintError> for Problem {
     fn from(error: BlueprintError) -> Problem {
-        match error {
-            BlueprintError::Registry(error) => (*error).into(),
-            BlueprintError::Model { .. } | BlueprintError::Short { .. } => Problem::failed(error.to_string()),
-            BlueprintError::NoModels
-            | BlueprintError::Several(_)
-            | BlueprintError::Unknown { .. }
-            | BlueprintError::Elsewhere { .. } => Problem::invalid(error.to_string()),
-        }
+        Problem::new(error.kind(), error.to_string())
     }
 }
 

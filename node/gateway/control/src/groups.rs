@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use althing_coordination::machine::group::Group;
-use althing_coordination::machine::outcome::Refusal;
 use althing_coordination::machine::sight::Sight;
 use althing_coordination::machine::work::{State as TaskState, Task};
 use althing_coordination::machine::workflow::{RunState, StepState};
@@ -30,36 +29,7 @@ const LEADER_SILENT: Duration = Duration::from_secs(2);
 
 impl From<GroupError> for Problem {
     fn from(error: GroupError) -> Problem {
-        let kind = match &error {
-            GroupError::NoSuchGroup(_) | GroupError::NotFound(_) => Kind::NotFound,
-            GroupError::Ticket(_) | GroupError::Ambiguous { .. } | GroupError::Object(_) | GroupError::Charter(_) => {
-                Kind::Invalid
-            }
-            GroupError::Proposal(..) => Kind::NotFound,
-            GroupError::NoAnswer { .. }
-            | GroupError::NoMajority { .. }
-            | GroupError::InDoubt
-            | GroupError::Content { .. } => Kind::Unreachable,
-            GroupError::Refused(Refusal::NotAMember(_)) => Kind::NotFound,
-            GroupError::Refused(_)
-            | GroupError::AlreadyHere(_)
-            | GroupError::NameTaken(..)
-            | GroupError::Dissolved(_)
-            | GroupError::Endorsement(_)
-            | GroupError::ForAnother { .. }
-            | GroupError::Network { .. }
-            | GroupError::NoOwner(_)
-            | GroupError::Alone { .. }
-            | GroupError::NotLeading(_)
-            | GroupError::OnlyOwnersRead(_)
-            | GroupError::TooMany(_) => Kind::Refused,
-            GroupError::Stopped { .. }
-            | GroupError::Replica(_)
-            | GroupError::Read(_)
-            | GroupError::Write(_)
-            | GroupError::Damaged { .. } => Kind::Failed,
-        };
-        Problem::new(kind, error.to_string())
+        Problem::new(error.kind(), error.to_string())
     }
 }
 

@@ -47,12 +47,13 @@ use futures::{Stream, StreamExt as _};
 use serde_json::{Value, json};
 
 pub use agents::machine;
+pub use althing_failure::Kind;
 pub use requests::{
     AcceptRequest, AddRegistry, AddRequest, AdoptRequest, AmendGroup, AppRequest, ApproveRequest, CallLine,
-    CallRequest, CreateGroup, Doubt, GroupRequest, InstallRequest, JoinGroup, Kind, LogsRequest, MarkRequest,
-    MemberRequest, MemoryRequest, Offers, OrganiseRequest, OverlapRule, Problem, ProveRequest, PublishRequest,
-    PurgeRequest, RejectRequest, ReserveRequest, RouteEvaluation, RouteFile, RouteRequest, RunLine, ScheduleRequest,
-    ScheduledWork, ServeGroup, SubmitTask, TapRequest, TaskRequest, TrustRequest, UpdateRequest, WorkflowRequest,
+    CallRequest, CreateGroup, Doubt, GroupRequest, InstallRequest, JoinGroup, LogsRequest, MarkRequest, MemberRequest,
+    MemoryRequest, Offers, OrganiseRequest, OverlapRule, Problem, ProveRequest, PublishRequest, PurgeRequest,
+    RejectRequest, ReserveRequest, RouteEvaluation, RouteFile, RouteRequest, RunLine, ScheduleRequest, ScheduledWork,
+    ServeGroup, SubmitTask, TapRequest, TaskRequest, TrustRequest, UpdateRequest, WorkflowRequest,
 };
 
 pub use requests::RouteChannel;

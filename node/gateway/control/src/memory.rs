@@ -13,20 +13,7 @@ use crate::{Kind, MemoryRequest, Problem};
 type Answer = Result<Json<Value>, Problem>;
 
 fn failed(error: &MemoryError) -> Problem {
-    let kind = match error {
-        MemoryError::Unknown(_) => Kind::NotFound,
-        MemoryError::NotShared { .. } | MemoryError::WrongKey { .. } | MemoryError::Quota { .. } => Kind::Refused,
-        // The API's own calls are no attempts at tasks.
-        MemoryError::Superseded(_) => Kind::Refused,
-        MemoryError::Collision { .. }
-        | MemoryError::Length { .. }
-        | MemoryError::Secret(_)
-        | MemoryError::Terms { .. } => Kind::Invalid,
-        MemoryError::Embedding(_) | MemoryError::Damaged(_) | MemoryError::Read(_) | MemoryError::Write(_) => {
-            Kind::Failed
-        }
-    };
-    Problem::new(kind, error.to_string())
+    Problem::new(error.kind(), error.to_string())
 }
 
 /// Lists all namespaces.

@@ -15,16 +15,13 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::attesting::ids;
-use crate::{AddRegistry, InstallRequest, Kind, MarkRequest, Problem, PublishRequest, UpdateRequest, shared};
+use crate::{AddRegistry, InstallRequest, MarkRequest, Problem, PublishRequest, UpdateRequest, shared};
 
 type Answer = Result<Json<Value>, Problem>;
 
 impl From<RegistriesError> for Problem {
     fn from(error: RegistriesError) -> Problem {
-        let unreachable =
-            matches!(&error, RegistriesError::Registry(althing_node::registries::RegistryError::Unreachable { .. }));
-        let kind = if unreachable { Kind::Unreachable } else { error.kind().into() };
-        Problem::new(kind, error.to_string())
+        Problem::new(error.kind(), error.to_string())
     }
 }
 

@@ -1,6 +1,7 @@
 //! The requests and errors of the control API.
 
-use althing_calls::{OperationError, Refusal};
+use althing_calls::OperationError;
+use althing_failure::Kind;
 use althing_node::{NodeError, SecretError};
 use axum::Json;
 use axum::http::StatusCode;
@@ -217,24 +218,6 @@ pub struct TrustRequest {
     pub trusted: bool,
 }
 
-/// The kind of a failure; the command line has an exit code for each.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum Kind {
-    /// The request is invalid.
-    Invalid,
-    /// There is no such thing.
-    NotFound,
-    /// It is not allowed.
-    Refused,
-    /// Another node cannot be reached, or did not answer in time.
-    Unreachable,
-    /// It is not known yet; the node tries again.
-    NotYet,
-    /// It failed.
-    Failed,
-}
-
 /// What a group may have accepted all the same, though nobody knows: the answer was lost.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -300,47 +283,50 @@ impl Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        (StatusCode::UNPROCESSABLE_ENTITY, Json(self)).into_response()
-    }
-}
-
-impl From<althing_node::Kind> for Kind {
-    fn from(kind: althing_node::Kind) -> Kind {
-        match kind {
-            althing_node::Kind::Invalid => Kind::Invalid,
-            althing_node::Kind::NotFound => Kind::NotFound,
-            althing_node::Kind::Refused => Kind::Refused,
-            althing_node::Kind::NotYet => Kind::NotYet,
-            althing_node::Kind::Failed => Kind::Failed,
-        }
+        let status = StatusCode::from_u16(self.kind.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        (status, Json(self)).into_response()
     }
 }
 
 impl From<NodeError> for Problem {
     fn from(error: NodeError) -> Problem {
-        Problem::new(error.kind().into(), error.to_string())
+        Problem::new(error.kind(), error.to_string())
     }
 }
 
 impl From<SecretError> for Problem {
     fn from(error: SecretError) -> Problem {
-        Problem::new(error.kind().into(), error.to_string())
+        Problem::new(error.kind(), error.to_string())
     }
 }
 
 impl From<OperationError> for Problem {
     fn from(error: OperationError) -> Problem {
-        let kind = match error.refusal {
-            Refusal::AgentUnknown | Refusal::AgentNotHere | Refusal::TaskNotFound | Refusal::MethodNotFound => {
-                Kind::NotFound
-            }
-            Refusal::CallerNotAllowed | Refusal::AgentRevoked => Kind::Refused,
-            // Whoever has too much to do, is being stopped, or lacks a majority may answer in a moment.
-            Refusal::AgentUnreachable | Refusal::DeadlineExceeded | Refusal::Overloaded | Refusal::OfNewerNode(_) => {
-                Kind::Unreachable
-            }
-            _ => Kind::Failed,
-        };
-        Problem::new(kind, error.message)
+        Problem::new(error.kind(), error.message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_problem_has_the_status_and_the_json_that_it_always_had() {
+        let table = [
+            (Kind::Invalid, "invalid"),
+            (Kind::NotFound, "notFound"),
+            (Kind::Refused, "refused"),
+            (Kind::Unreachable, "unreachable"),
+            (Kind::NotYet, "notYet"),
+            (Kind::Failed, "failed"),
+        ];
+        for (kind, name) in table {
+            let response = Problem::new(kind, "no").into_response();
+            assert_eq!(response.status(), StatusCode::UNPROCESSABLE_ENTITY, "{name}");
+            let body = axum::body::to_bytes(response.into_body(), 1_024).await.expect("a short body");
+            assert_eq!(String::from_utf8_lossy(&body), json!({ "kind": name, "message": "no" }).to_string());
+        }
     }
 }

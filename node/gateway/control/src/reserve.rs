@@ -10,20 +10,13 @@ use axum::Json;
 use axum::extract::State;
 use serde_json::{Value, json};
 
-use crate::{Kind, Problem, ReserveRequest};
+use crate::{Problem, ReserveRequest};
 
 /// Lease of the first phase.
 const PREPARED: Duration = Duration::from_secs(10);
 
 fn failed(error: &ReservationError) -> Problem {
-    let kind = match error {
-        ReservationError::Refused { reason, .. } if reason == "INVALID" => Kind::Invalid,
-        ReservationError::Refused { reason, .. } if reason == "NO_RESERVATION" => Kind::NotFound,
-        ReservationError::Refused { .. } => Kind::Refused,
-        ReservationError::Unreachable(_) => Kind::Unreachable,
-        ReservationError::Malformed(_) => Kind::Failed,
-    };
-    Problem::new(kind, error.to_string())
+    Problem::new(error.kind(), error.to_string())
 }
 
 /// Reserves what an agent file's contract needs on another node, or releases it.

@@ -13,7 +13,7 @@ type Answer = Result<Json<Value>, Problem>;
 
 impl From<RoutingError> for Problem {
     fn from(error: RoutingError) -> Problem {
-        Problem::new(error.kind().into(), error.to_string())
+        Problem::new(error.kind(), error.to_string())
     }
 }
 

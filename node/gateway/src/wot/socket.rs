@@ -28,13 +28,12 @@ use tokio::time::Instant;
 
 use super::chat::Chat;
 use super::invocation::{self, Failed, Invocation};
+use super::td::SUBPROTOCOL;
 use super::{actions, problem, properties, thing};
 use crate::client::Client;
 use crate::kept::Full;
 use crate::{BODY_BYTES_MAX, Gateway};
 
-/// The name of the sub-protocol.
-pub(super) const SUBPROTOCOL: &str = "lmosprotocol";
 /// WebSockets that are open at one time.
 const SOCKETS_MAX: usize = 128;
 /// Requests of one WebSocket that are worked on at one time, subscriptions among them.

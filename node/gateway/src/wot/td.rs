@@ -18,6 +18,9 @@ use crate::JSON;
 const KEPT: [&str; 9] =
     ["id", "title", "titles", "description", "descriptions", "version", "created", "modified", "lmos:capabilities"];
 
+/// The name of the sub-protocol of its WebSocket, as a description states it and as the two sides agree on it.
+pub(super) const SUBPROTOCOL: &str = "lmosprotocol";
+
 /// What a served description says.
 pub(super) struct Served<'a> {
     pub agent: &'a AgentId,
@@ -127,7 +130,7 @@ impl Served<'_> {
     /// A form of the LMOS sub-protocol of WebSocket.
     fn socket(&self, op: &[&str]) -> Value {
         let mut form = form(op, &format!("{}{}ws", self.base.socket(), path(self.agent)));
-        form["subprotocol"] = json!(super::socket::SUBPROTOCOL);
+        form["subprotocol"] = json!(SUBPROTOCOL);
         form
     }
 

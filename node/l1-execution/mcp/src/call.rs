@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::{Instant, sleep};
 
-use crate::connection::Exchange;
+use crate::exchange::Exchange;
 use crate::handler::capabilities;
 use crate::lines::TOO_LONG;
 use crate::machine::answer::{self, Answer, Task};

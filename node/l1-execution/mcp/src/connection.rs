@@ -17,9 +17,9 @@ use rmcp::{ClientLifecycleMode, ClientServiceExt as _};
 use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::task::spawn_blocking;
 
+use crate::exchange::Exchange;
 use crate::handler::Handler;
 use crate::lines::{Lines, MESSAGE_BYTES_MAX};
-use crate::news::News;
 use crate::program::{Program, ServerOwner};
 use crate::questions::Questions;
 use crate::requests::{Behaviour, Requests, why};
@@ -30,13 +30,6 @@ const TCP_CONNECT: Duration = Duration::from_secs(5);
 
 /// The MCP client.
 pub type Client = RunningService<RoleClient, Handler>;
-
-/// What the calls on one connection share with its transport.
-#[derive(Debug, Clone)]
-pub struct Exchange {
-    pub questions: Arc<Questions>,
-    pub news: Arc<News>,
-}
 
 /// A connection.
 pub struct Connection {

@@ -13,6 +13,7 @@
 mod bodies;
 mod call;
 mod connection;
+mod exchange;
 mod handler;
 mod health;
 mod lines;
@@ -40,7 +41,8 @@ use althing_execution::tools::{Definition, Fault, ToolServer};
 use althing_execution::{AgentState, Containment, Refusals, ServerOf, current_principals};
 use althing_td::ToolServerSpec;
 use call::{Call, Line, Running, Step, failed, written};
-use connection::{Client, Connection, Exchange, Speech, Target};
+use connection::{Client, Connection, Speech, Target};
+use exchange::Exchange;
 use futures::future::BoxFuture;
 use health::Health;
 use machine::listing::{Listing, Next};

@@ -8,7 +8,8 @@ use althing_execution::tools::{Definition, Fault};
 use althing_td::ToolServerSpec;
 use tokio::time::{Instant, timeout};
 
-use crate::connection::{Client, Exchange, Speech};
+use crate::connection::{Client, Speech};
+use crate::exchange::Exchange;
 use crate::{CONNECT, Server};
 
 /// How long a server that had no session is not asked for one again.

@@ -9,7 +9,7 @@ use rmcp::model::{JsonRpcMessage, ServerNotification};
 use rmcp::service::{RoleClient, RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 
-use crate::connection::Exchange;
+use crate::exchange::Exchange;
 
 /// Counts notifications of changed tools, passes on those of progress, and notes to which calls answers and questions belong,
 /// before the messages after them are delivered.

@@ -1,5 +1,6 @@
 //! The errors of memory.
 
+use althing_failure::Kind;
 use althing_store::{ReadError, WriteError};
 
 use crate::lease::Superseded;
@@ -97,4 +98,49 @@ pub enum MemoryError {
     /// The store cannot be written.
     #[error(transparent)]
     Write(#[from] WriteError),
+}
+
+impl MemoryError {
+    /// What kind of failure it is.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        match self {
+            MemoryError::Unknown(_) => Kind::NotFound,
+            MemoryError::NotShared { .. }
+            | MemoryError::WrongKey { .. }
+            | MemoryError::Quota { .. }
+            | MemoryError::Superseded(_) => Kind::Refused,
+            MemoryError::Collision { .. }
+            | MemoryError::Length { .. }
+            | MemoryError::Secret(_)
+            | MemoryError::Terms { .. } => Kind::Invalid,
+            MemoryError::Embedding(_) | MemoryError::Damaged(_) | MemoryError::Read(_) | MemoryError::Write(_) => {
+                Kind::Failed
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_of_memory_have_the_kinds_that_they_always_had() {
+        let word = || "notes".to_owned();
+        let table = [
+            (MemoryError::Unknown(word()), Kind::NotFound),
+            (MemoryError::NotShared { namespace: word(), owner: word(), agent: word() }, Kind::Refused),
+            (MemoryError::WrongKey { namespace: word(), secret: word() }, Kind::Refused),
+            (MemoryError::Quota { namespace: word(), used: 1, quota: 2, more: 3 }, Kind::Refused),
+            (MemoryError::Terms { namespace: word(), was: word(), wants: word() }, Kind::Invalid),
+            (MemoryError::Collision { source_name: word(), other: word() }, Kind::Invalid),
+            (MemoryError::Length { what: "a key", bytes: 0, most: 1 }, Kind::Invalid),
+            (MemoryError::Embedding(word()), Kind::Failed),
+            (MemoryError::Damaged(word()), Kind::Failed),
+        ];
+        for (error, kind) in table {
+            assert_eq!(error.kind(), kind, "{error}");
+        }
+    }
 }

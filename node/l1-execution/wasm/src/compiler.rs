@@ -388,11 +388,11 @@ fn work(job: &str) -> Result<(), String> {
     let made = match kind {
         Kind::Text => wat::parse_bytes(&code).map_err(|error| error.to_string())?.into_owned(),
         Kind::Module => {
-            let engine = Engine::new(&crate::hrt::config()).map_err(failed)?;
+            let engine = Engine::new(&crate::engines::of_modules()).map_err(failed)?;
             engine.precompile_module(&code).map_err(failed)?
         }
         Kind::Component => {
-            let engine = Engine::new(&crate::component::config()).map_err(failed)?;
+            let engine = Engine::new(&crate::engines::of_components()).map_err(failed)?;
             engine.precompile_component(&code).map_err(failed)?
         }
     };

@@ -12,19 +12,16 @@ use std::time::Duration;
 
 use crate::compiled::Compiled;
 use crate::compiler::{CompileError, Compiler};
+use crate::engines;
 use althing_execution::hrt::{Fiber, Interrupt, Progress, SIGNALS_MAX, Template, Values};
 use althing_execution::kernel::HardRuntime;
 use wasmtime::{
-    Caller, Config, Engine, EngineWeak, Instance, InstancePre, Linker, Memory, Module, ResourceLimiter, Store,
-    TypedFunc, UpdateDeadline,
+    Caller, Engine, EngineWeak, Instance, InstancePre, Linker, Memory, Module, ResourceLimiter, Store, TypedFunc,
+    UpdateDeadline,
 };
 
 /// The longest module, bytes; components have limits of their own.
 pub const MODULE_BYTES_MAX: usize = 1024 * 1024;
-/// The stack of a guest, bytes.
-const STACK_BYTES: usize = 128 * 1024;
-/// The additional stack of the host's functions.
-const STACK_SPARE_BYTES: usize = 128 * 1024;
 /// Checks, 100 ms apart, after which a module that is still starting is aborted.
 const START_LOOKS: u64 = 10;
 const LOOK: Duration = Duration::from_millis(100);
@@ -77,16 +74,6 @@ pub struct Hard {
     compiled: Arc<Compiled<Module>>,
 }
 
-/// The configuration of engines of hard real-time guests, for compiling and for running.
-pub(crate) fn config() -> Config {
-    let mut config = Config::new();
-    config.epoch_interruption(true);
-    // Traps must be fast, and copy-on-write causes page faults within jobs.
-    config.wasm_backtrace_max_frames(None).memory_init_cow(false);
-    config.max_wasm_stack(STACK_BYTES).async_stack_size(STACK_BYTES + STACK_SPARE_BYTES);
-    config
-}
-
 impl Hard {
     /// An engine of its own, which compiles in this process.
     ///
@@ -101,7 +88,7 @@ impl Hard {
     /// # Errors
     /// When this machine cannot run WebAssembly.
     pub fn compiled_by(compiler: Compiler) -> Result<Hard, ModuleError> {
-        let engine = Engine::new(&config()).map_err(|error| ModuleError::Compile(error.to_string()))?;
+        let engine = Engine::new(&engines::of_modules()).map_err(|error| ModuleError::Compile(error.to_string()))?;
         Ok(Hard { engine, compiler, compiled: Arc::default() })
     }
 

@@ -10,6 +10,7 @@
 mod compiled;
 mod compiler;
 mod component;
+mod engines;
 mod epochs;
 mod hrt;
 mod soft;

@@ -36,7 +36,7 @@ fn cited(line: &str) -> Vec<u32> {
 fn citations() -> BTreeMap<u32, Vec<String>> {
     let (production, tests) = crate::support::rust_files();
     let mut found = BTreeMap::new();
-    let rooms = ["protocol", "node", "registry"];
+    let rooms = ["protocol", "edge", "node", "registry"];
     let production = production.iter().filter(|file| rooms.iter().any(|room| file.starts_with(room)));
     for file in tests.iter().filter(|file| is_proof(file)).chain(production) {
         let text = crate::support::text(file);
@@ -54,7 +54,7 @@ fn citations() -> BTreeMap<u32, Vec<String>> {
 
 /// This crate's own examples prove nothing.
 fn is_proof(file: &Path) -> bool {
-    let is_ours = ["protocol", "node", "registry", "tests"].iter().any(|room| file.starts_with(room));
+    let is_ours = ["protocol", "edge", "node", "registry", "tests"].iter().any(|room| file.starts_with(room));
     is_ours && !file.starts_with("tests/tidy")
 }
 
@@ -78,7 +78,7 @@ fn every_rule_is_cited_by_a_test_that_can_fail() {
     assert!(
         missing.is_empty(),
         "no test function that asserts something cites {}. Cite each rule, by its own number, in the test function \
-         that proves it or in its doc comment (protocol/, node/, registry/ or tests/)",
+         that proves it or in its doc comment (protocol/, edge/, node/, registry/ or tests/)",
         missing.join(", ")
     );
 }

@@ -4,9 +4,9 @@ use cargo_metadata::{DependencyKind, MetadataCommand};
 use std::collections::BTreeSet;
 
 const RULE: &str = "ARCHITECTURE.md: a layer may import the layers below it, and nothing above: l1 and l2 (not each other), l3, \
-then `calls`, `composition`, `gateway` with its leaves, then `althing` with its leaves. `protocol`, `store` and `fetch` import no \
-other crate of the workspace, `thing-descriptions` imports `protocol` (an agent file contains a contract). A new edge is a \
-decision: record it there, then list it in tests/tidy/tests/suite/edges.rs";
+then `call`, `calls`, `composition`, `gateway` with its leaves, then `althing` with its leaves. `protocol`, `store`, `fetch` and \
+`failure` import no other crate of the workspace, `thing-descriptions` imports `protocol` (an agent file contains a contract), \
+and so does `edge`. A new edge is a decision: record it there, then list it in tests/tidy/tests/suite/edges.rs";
 
 /// What production code imports: all of these, and no others.
 const EDGES: &[(&str, &[&str])] = &[
@@ -15,7 +15,10 @@ const EDGES: &[(&str, &[&str])] = &[
     ("althing-store", &[]),
     ("althing-log", &["althing-protocol", "althing-store"]),
     ("althing-keeper", &[]),
-    ("althing-execution", &["althing-fetch", "althing-keeper", "althing-protocol", "althing-store", "althing-td"]),
+    (
+        "althing-execution",
+        &["althing-failure", "althing-fetch", "althing-keeper", "althing-protocol", "althing-store", "althing-td"],
+    ),
     ("althing-things", &["althing-execution", "althing-fetch", "althing-protocol", "althing-td"]),
     ("althing-egress", &["althing-fetch"]),
     ("althing-knowledge", &["althing-execution", "althing-store"]),
@@ -26,7 +29,8 @@ const EDGES: &[(&str, &[&str])] = &[
     ("althing-communication", &["althing-protocol"]),
     ("althing-libp2p", &["althing-communication", "althing-protocol"]),
     ("althing-simnet", &["althing-communication", "althing-protocol"]),
-    ("althing-coordination", &["althing-communication", "althing-protocol", "althing-store"]),
+    ("althing-coordination", &["althing-communication", "althing-failure", "althing-protocol", "althing-store"]),
+    ("althing-failure", &[]),
     ("althing-fetch", &[]),
     (
         "althing-registry",
@@ -45,8 +49,20 @@ const EDGES: &[(&str, &[&str])] = &[
     ("althing-discovery", &["althing-communication", "althing-fetch", "althing-protocol", "althing-td"]),
     ("althing-routing", &[]),
     (
+        "althing-call",
+        &["althing-communication", "althing-discovery", "althing-execution", "althing-failure", "althing-protocol"],
+    ),
+    (
         "althing-calls",
-        &["althing-communication", "althing-discovery", "althing-execution", "althing-protocol", "althing-store"],
+        &[
+            "althing-call",
+            "althing-communication",
+            "althing-discovery",
+            "althing-execution",
+            "althing-failure",
+            "althing-protocol",
+            "althing-store",
+        ],
     ),
     (
         "althing-simulations",
@@ -91,6 +107,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "althing-coordination",
             "althing-discovery",
             "althing-execution",
+            "althing-failure",
             "althing-protocol",
             "althing-registry-client",
             "althing-routing",
@@ -106,6 +123,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "althing-coordination",
             "althing-discovery",
             "althing-execution",
+            "althing-failure",
             "althing-node",
             "althing-protocol",
             "althing-td",

@@ -13,7 +13,10 @@ const SHELLS: &[(&str, &str)] = &[
 /// Pure modules beside those in a folder or file named `machine`: paths, each with all that lies below it. They decide or
 /// compute, and are handed time, randomness and what the outside said.
 const PURE: &[&str] = &[
-    "node/calls/src/operation.rs",
+    "node/call/src/chain.rs",
+    "node/call/src/operation.rs",
+    "node/call/src/redirect.rs",
+    "node/call/src/relation.rs",
     "node/composition/src/owner/change.rs",
     "node/fetch/src/nets.rs",
     "node/l1-execution/src/admission",

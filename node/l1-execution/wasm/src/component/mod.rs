@@ -20,12 +20,13 @@ use futures::future::BoxFuture;
 use serde_json::json;
 use tokio::sync::Semaphore;
 use wasmtime::component::{HasSelf, Linker, ResourceTable};
-use wasmtime::{Config, Engine, PoolingAllocationConfig, ResourceLimiter, Store, UpdateDeadline};
+use wasmtime::{Engine, PoolingAllocationConfig, ResourceLimiter, Store, UpdateDeadline};
 use wasmtime_wasi::p2::pipe::SinkOutputStream;
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 
 use crate::compiled::Compiled;
 use crate::compiler::Compiler;
+use crate::engines;
 use crate::epochs::Epochs;
 use bindings::AgentPre;
 use bindings::althing::agent::kernel::Said;
@@ -42,10 +43,6 @@ mod bindings {
     });
 }
 
-/// The stack of a guest, bytes: interpreters need some.
-const STACK_BYTES: usize = 2 * 1024 * 1024;
-/// The additional stack of the host's functions.
-const STACK_SPARE_BYTES: usize = 512 * 1024;
 /// The state of a guest for its next turn, bytes; in Base64 it must fit into a task.
 const STATE_BYTES_MAX: usize = 45 * 1024;
 /// Log output of one turn, bytes.
@@ -86,17 +83,9 @@ pub(crate) struct Components {
     compiled: Compiled<AgentPre<Data>>,
 }
 
-/// The configuration of engines of components, for compiling and for running.
-pub(crate) fn config() -> Config {
-    let mut config = Config::new();
-    config.epoch_interruption(true).wasm_component_model(true).wasm_backtrace_max_frames(None);
-    config.max_wasm_stack(STACK_BYTES).async_stack_size(STACK_BYTES + STACK_SPARE_BYTES);
-    config
-}
-
 impl Components {
     pub fn new(compiler: Compiler) -> Result<Components, String> {
-        let config = config();
+        let config = engines::of_components();
         // A pool recycles instances in microseconds; where the address space does not suffice, instances are allocated on
         // demand.
         let engine = Engine::new(config.clone().allocation_strategy(pool()));

@@ -95,7 +95,8 @@ impl Principal {
     }
 
     /// The name of the user that it is.
-    pub(crate) fn user(&self) -> Option<&str> {
+    #[must_use]
+    pub fn user(&self) -> Option<&str> {
         if let Principal::User(name) = self { Some(name) } else { None }
     }
 

@@ -9,8 +9,8 @@ use althing_protocol::{Activated, AgentId};
 use futures::stream::BoxStream;
 use serde::Serialize;
 
+use crate::chain::Principal;
 use crate::error::OperationError;
-use crate::machine::chain::Principal;
 use crate::operation::Operation;
 use crate::params::Params;
 use crate::trace::Trace;
@@ -20,7 +20,8 @@ use crate::trace::Trace;
 pub struct OperationRequest {
     operation: Operation,
     bytes: Vec<u8>,
-    pub(crate) params: Params,
+    /// Its parameters, parsed.
+    pub params: Params,
 }
 
 impl OperationRequest {
@@ -64,13 +65,18 @@ impl From<AgentId> for Callee {
 /// A call of one operation of one agent.
 #[derive(Debug, Clone)]
 pub struct CallRequest {
-    pub(crate) callee: Callee,
-    pub(crate) request: OperationRequest,
-    pub(crate) metadata: CallMetadata,
-    pub(crate) trace: Trace,
-    pub(crate) priority: Priority,
+    /// The agent that it calls.
+    pub callee: Callee,
+    /// The operation with its parameters.
+    pub request: OperationRequest,
+    /// What travels beside the parameters.
+    pub metadata: CallMetadata,
+    /// The trace that it is part of.
+    pub trace: Trace,
+    /// How urgent it is.
+    pub priority: Priority,
     /// The hash of the manifest of the agent in whose turn it is made; empty outside turns.
-    pub(crate) binding_hash: Arc<str>,
+    pub binding_hash: Arc<str>,
 }
 
 impl CallRequest {
@@ -164,7 +170,10 @@ pub enum Reply {
 
 impl Reply {
     /// A result as JSON.
-    pub(crate) fn json(value: &impl Serialize) -> Result<Reply, OperationError> {
+    ///
+    /// # Errors
+    /// `Internal`, where the value has no JSON.
+    pub fn json(value: &impl Serialize) -> Result<Reply, OperationError> {
         serde_json::to_vec(value).map(Reply::One).map_err(|error| OperationError::internal(error.to_string()))
     }
 }

@@ -12,24 +12,24 @@ use crate::error::{OperationError, Refusal};
 use crate::request::Reply;
 
 /// What a span of a failed task says in `error.type`.
-pub(crate) const FAILED: &str = "TASK_STATE_FAILED";
+pub const FAILED: &str = "TASK_STATE_FAILED";
 
 /// Records the manifest of the turn that a span is part of; nothing outside turns, where there is none.
-pub(crate) fn bound(span: &Span, binding_hash: &str) {
+pub fn bound(span: &Span, binding_hash: &str) {
     if !binding_hash.is_empty() {
         span.record("althing.binding.hash", binding_hash);
     }
 }
 
 /// Records on a span why what it is of failed: a reason of few values, never text of an agent.
-pub(crate) fn fail(span: &Span, why: &str) {
+pub fn fail(span: &Span, why: &str) {
     span.record("error.type", why);
     // This sets the status to an error too.
     span.record("otel.status_description", why);
 }
 
 /// Records that an operation was refused.
-pub(crate) fn refused(span: &Span, error: &OperationError) {
+pub fn refused(span: &Span, error: &OperationError) {
     let why = match &error.refusal {
         // Any text of a peer.
         Refusal::OfNewerNode(_) => "_OTHER",
@@ -39,11 +39,7 @@ pub(crate) fn refused(span: &Span, error: &OperationError) {
 }
 
 /// Records how a call ends, which may be later: with its stream. `is_message`: its answer tells how a task went.
-pub(crate) fn ended(
-    span: &Span,
-    answered: Result<Reply, OperationError>,
-    is_message: bool,
-) -> Result<Reply, OperationError> {
+pub fn ended(span: &Span, answered: Result<Reply, OperationError>, is_message: bool) -> Result<Reply, OperationError> {
     match answered {
         Err(error) => {
             refused(span, &error);

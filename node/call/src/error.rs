@@ -3,10 +3,11 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use a2a::error_code;
+use althing_failure::Kind;
 use althing_protocol::PublicKey;
 use serde_json::{Value, json};
 
-use crate::machine::redirects::Redirect;
+use crate::redirect::Redirect;
 
 /// Why an operation failed. Each face maps it to the codes of its own protocol; [`Refusal::code`] and
 /// [`Refusal::reason`] are those of A2A's error object, which JSON-RPC and the binding over libp2p share.
@@ -158,6 +159,22 @@ impl Refusal {
         }
     }
 
+    /// What kind of failure it is.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        match self {
+            Refusal::AgentUnknown | Refusal::AgentNotHere | Refusal::TaskNotFound | Refusal::MethodNotFound => {
+                Kind::NotFound
+            }
+            Refusal::CallerNotAllowed | Refusal::AgentRevoked => Kind::Refused,
+            // Whoever has too much to do, is being stopped, or lacks a majority may answer in a moment.
+            Refusal::AgentUnreachable | Refusal::DeadlineExceeded | Refusal::Overloaded | Refusal::OfNewerNode(_) => {
+                Kind::Unreachable
+            }
+            _ => Kind::Failed,
+        }
+    }
+
     /// The domain that defines the reason.
     fn domain(&self) -> &'static str {
         match self {
@@ -220,6 +237,12 @@ impl OperationError {
     #[must_use]
     pub fn reason(&self) -> &str {
         self.refusal.reason()
+    }
+
+    /// What kind of failure it is.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        self.refusal.kind()
     }
 
     /// No such task, or none that the caller may see.
@@ -482,6 +505,28 @@ mod tests {
 
     fn member() -> PublicKey {
         SecretKey::from_seed(&[7; 32]).public()
+    }
+
+    #[test]
+    fn owners_are_told_refusals_by_the_kinds_that_they_always_had() {
+        let redirected = Refusal::Redirected { member: member(), fence: 1 };
+        let table = [
+            (Kind::NotFound, vec![Refusal::TaskNotFound, Refusal::MethodNotFound]),
+            (Kind::NotFound, vec![Refusal::AgentUnknown, Refusal::AgentNotHere]),
+            (Kind::Refused, vec![Refusal::CallerNotAllowed, Refusal::AgentRevoked]),
+            (Kind::Unreachable, vec![Refusal::AgentUnreachable, Refusal::DeadlineExceeded, Refusal::Overloaded]),
+            (Kind::Unreachable, vec![Refusal::OfNewerNode("NEW".to_owned())]),
+            (Kind::Failed, vec![Refusal::TaskNotCancelable, Refusal::PushNotSupported, Refusal::Unsupported]),
+            (Kind::Failed, vec![Refusal::ContentType, Refusal::InvalidAgentResponse, Refusal::VersionNotSupported]),
+            (Kind::Failed, vec![Refusal::Parse, Refusal::InvalidRequest, Refusal::InvalidParams, Refusal::Internal]),
+            (Kind::Failed, vec![Refusal::MessageIdReused, Refusal::DiskFull, Refusal::StoreStopped]),
+            (Kind::Failed, vec![redirected, Refusal::OfAgent(-32_050)]),
+        ];
+        for (kind, refusals) in table {
+            for refusal in refusals {
+                assert_eq!(OperationError::new(refusal, "no").kind(), kind);
+            }
+        }
     }
 
     #[test]

@@ -1,17 +1,15 @@
 //! The operations on push notification configurations.
 
 use a2a::{ListTaskPushNotificationConfigsResponse, TaskPushNotificationConfig};
+use althing_call::{OperationError, Params, Reply};
 use althing_store::Durability;
 use serde_json::json;
 
-use crate::error::OperationError;
 use crate::machine::record::Scope;
-use crate::params::Params;
-use crate::request::Reply;
-use crate::tasks::{HostedAgent, TaskRunner, unkept};
+use crate::tasks::runner::{HostedAgent, TaskRunner, unkept};
 
 /// Answers one of them. Each names a task, which the caller must be able to see.
-pub(crate) async fn handle(
+pub(super) async fn handle(
     tasks: &TaskRunner,
     agent: &HostedAgent,
     scope: Scope,

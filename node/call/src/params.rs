@@ -51,7 +51,7 @@ fn wrong(message: impl Into<String>) -> OperationError {
 
 /// The parameters of an operation.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Params {
+pub enum Params {
     /// Of SendMessage and SendStreamingMessage.
     Send(Box<a2a::SendMessageRequest>),
     /// Of GetTask.
@@ -75,6 +75,10 @@ pub(crate) enum Params {
 }
 
 impl Params {
+    /// Reads the parameters of an operation.
+    ///
+    /// # Errors
+    /// `InvalidParams` with the member that breaks a rule.
     pub fn parse(operation: Operation, bytes: &[u8]) -> Result<Params, OperationError> {
         match operation {
             Operation::SendMessage | Operation::SendStreamingMessage => {
@@ -93,6 +97,7 @@ impl Params {
     }
 
     /// The task that it names, or that its message continues.
+    #[must_use]
     pub fn task_id(&self) -> Option<&str> {
         match self {
             Params::Send(request) => request.message.task_id.as_deref(),

@@ -1,0 +1,146 @@
+//! What can be done with the tasks of this node: an agent, whose task it is and a request come in, a reply goes out. The caller
+//! check was made before. Nothing else of a task leaves this room.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use althing_call::{OperationError, Params, Reply};
+use althing_communication::{Entropy, WallClock};
+use althing_execution::Host;
+use althing_execution::agent::OwnCard;
+use althing_protocol::AgentId;
+use althing_store::Store;
+
+use crate::machine::record::Scope;
+use crate::push::Postman;
+use crate::tasks::figures::AgentFigures;
+use crate::tasks::push_configs;
+use crate::tasks::replies::{shown, stream};
+use crate::tasks::runner::{HostedAgent, TaskRunner};
+use crate::tasks::store::TaskStoreError;
+
+/// The tasks of this node.
+#[derive(Clone)]
+pub(crate) struct TaskService {
+    pub(super) runner: TaskRunner,
+}
+
+impl TaskService {
+    /// Opens the task store, as [`crate::Hosting::open`] says.
+    pub async fn open(
+        store: Arc<dyn Store>,
+        host: Arc<Host>,
+        owner: Scope,
+        clock: WallClock,
+        entropy: Entropy,
+    ) -> Result<TaskService, TaskStoreError> {
+        Ok(TaskService { runner: TaskRunner::open(store, host, owner, clock, entropy).await? })
+    }
+
+    /// A task as it is.
+    ///
+    /// # Errors
+    /// `TaskNotFound`.
+    pub fn get(
+        &self,
+        agent: &HostedAgent,
+        scope: Scope,
+        request: &a2a::GetTaskRequest,
+    ) -> Result<Reply, OperationError> {
+        shown(self.runner.read(agent, scope, &request.id)?.task, request.history_length)
+    }
+
+    /// The further events of a task, after the task as it is.
+    ///
+    /// # Errors
+    /// `TaskNotFound`, `Unsupported` if it is over, `OVERLOADED` if too many listen.
+    pub async fn subscribe(
+        &self,
+        agent: &HostedAgent,
+        scope: Scope,
+        request: &a2a::SubscribeToTaskRequest,
+    ) -> Result<Reply, OperationError> {
+        let (task, events) = self.runner.subscribe(agent, scope, &request.id).await?;
+        Ok(stream(task, events, Ok))
+    }
+
+    /// Answers one of the operations on push notification configurations.
+    ///
+    /// # Errors
+    /// `PushNotSupported`, `TaskNotFound`, and why a configuration is refused.
+    pub async fn push(&self, agent: &HostedAgent, scope: Scope, params: Params) -> Result<Reply, OperationError> {
+        push_configs::handle(&self.runner, agent, scope, params).await
+    }
+
+    /// Whether a message of that id began a task here.
+    pub fn has_begun(&self, agent: &HostedAgent, scope: Scope, message_id: &str) -> bool {
+        let (runner, name) = (&self.runner, agent.id.name());
+        // In this order: a turn that ends is in the store before it is live no more.
+        runner.live().began_by(name, scope, message_id).is_some()
+            || runner.store().began_by(name, scope, message_id).is_some()
+    }
+
+    /// Whether this is a task of that agent.
+    pub fn is_of(&self, id: &str, agent: &AgentId) -> bool {
+        let (runner, name) = (&self.runner, agent.name());
+        runner.live().is_of(id, name) || runner.store().is_of(id, name)
+    }
+
+    /// The number of turns that run.
+    pub fn count(&self) -> usize {
+        self.runner.live().count()
+    }
+
+    /// How many turns of each agent run, by its name, of those that have one.
+    pub fn by_agent(&self) -> BTreeMap<String, usize> {
+        self.runner.live().by_agent()
+    }
+
+    /// What is counted of the turns of each agent, by its name.
+    pub fn figures(&self) -> BTreeMap<String, AgentFigures> {
+        self.runner.figures().all()
+    }
+
+    /// Ends the turns that run, and accepts no message any more.
+    pub fn end_turns(&self) {
+        self.runner.ending().cancel();
+    }
+
+    /// Cancels every turn of an agent.
+    pub fn cancel_agent(&self, agent: &AgentId) {
+        self.runner.live().cancel(agent.name());
+    }
+
+    /// The hash of the manifest that a running agent is bound to.
+    pub fn binding_hash(&self, agent: &AgentId) -> Option<Arc<str>> {
+        self.runner.host().binding(agent.name()).map(|binding| binding.hash)
+    }
+
+    /// The latency class of a running agent's contract.
+    pub fn latency_class(&self, agent: &AgentId) -> Option<&'static str> {
+        Some(self.runner.host().latency(agent.name())?.name())
+    }
+
+    /// The agent card that a running agent serves itself, if any.
+    pub fn own_card(&self, agent: &AgentId) -> Option<OwnCard> {
+        self.runner.own_card(agent)
+    }
+
+    /// A new id, by the node's clock and randomness.
+    pub fn new_id(&self) -> String {
+        self.runner.new_id()
+    }
+
+    /// Sends push notifications through `postman`.
+    pub fn notify_through(&self, postman: Arc<dyn Postman>) {
+        self.runner.notify_through(postman);
+    }
+
+    /// Whether push notifications are sent.
+    pub fn notifies(&self) -> bool {
+        self.runner.store().push().is_served()
+    }
+}
+
+#[cfg(test)]
+mod tests;

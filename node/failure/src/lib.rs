@@ -1,0 +1,78 @@
+//! What kind a failure is: once for all rooms, with what the faces answer for each kind.
+//!
+//! The text of an error says what failed, where and why; its kind says what can be done about it: mend the request, name
+//! something else, try again, or read the text. The crate of an error gives it its kind, and the faces take that over.
+//!
+//! **Inputs**: kinds. **Outputs**: statuses of HTTP, exit codes.
+//!
+//! **Never knows**: what failed.
+
+use serde::{Deserialize, Serialize};
+
+/// The kind of a failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Kind {
+    /// The request is invalid.
+    Invalid,
+    /// There is no such thing.
+    NotFound,
+    /// It is not allowed.
+    Refused,
+    /// Another node cannot be reached, or did not answer in time.
+    Unreachable,
+    /// It is not known yet; the node tries again.
+    NotYet,
+    /// It failed.
+    Failed,
+}
+
+impl Kind {
+    /// What the faces answer: the status in the owner's API, and the exit code of a command. Scripts go by both, so neither
+    /// changes.
+    const fn answers(self) -> (u16, u8) {
+        // The owner's API has one status for all kinds, since its body names the kind.
+        match self {
+            Kind::Invalid => (422, 2),
+            Kind::NotFound => (422, 4),
+            Kind::Refused => (422, 5),
+            Kind::Unreachable => (422, 6),
+            Kind::NotYet => (422, 7),
+            Kind::Failed => (422, 1),
+        }
+    }
+
+    /// The status of HTTP with which the owner's API answers.
+    #[must_use]
+    pub const fn status(self) -> u16 {
+        self.answers().0
+    }
+
+    /// The exit code of a command.
+    #[must_use]
+    pub const fn exit_code(self) -> u8 {
+        self.answers().1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_is_told_as_it_always_was() {
+        let table = [
+            (Kind::Failed, "failed", 422, 1),
+            (Kind::Invalid, "invalid", 422, 2),
+            (Kind::NotFound, "notFound", 422, 4),
+            (Kind::Refused, "refused", 422, 5),
+            (Kind::Unreachable, "unreachable", 422, 6),
+            (Kind::NotYet, "notYet", 422, 7),
+        ];
+        for (kind, name, status, exit_code) in table {
+            assert_eq!((kind.status(), kind.exit_code()), (status, exit_code), "{name}");
+            assert_eq!(serde_json::to_value(kind).expect("it is a word"), name);
+            assert_eq!(serde_json::from_value::<Kind>(name.into()).expect("the word of a kind"), kind);
+        }
+    }
+}
