@@ -140,14 +140,13 @@ def frame(data, stream, by_opener, counter):
     want(payload[1] == receiver and payload[2] == sha(b"".join(challenges))[:8])
     check(["althing/frame/1", stream["network"], stream["protocol"], sender, receiver, *challenges])
     want(payload[0] == counter)
+    label, delegation = lambda it: bool(shape(it, {0: upto(3), 1: bool})), lambda it: type(it) is bytes and 0 < len(it) <= 4096
     of_request = {4: text(64), 5: is_agent, 6: uint, 7: text(512), 8: text(512), 9: texts(8)}
-    body = shape(payload[3], {0: uint, 11: bytes}, {**(of_request if payload[3].get(0) == 1 else {}), 10: texts(16)})
-    want(body[0] in ((1, 6) if by_opener else (2, 3, 4, 5)) and (body[0] != 1 or 4 in body))
-    want(len(body[11]) <= 1 << 20)
-    names = "operation agent deadline_ms traceparent tracestate principals extensions".split()
-    shown = {name: body.get(at) for at, name in enumerate(names, 4)}
-    kind = ["request", "response", "event", "end", "error", "cancel"][body[0] - 1]
-    return {"kind": kind, **shown, "body": body[11].hex()}
+    of_data, kind = {12: label, 13: b32, 14: delegation}, payload[3].get(0)
+    optional = {**(of_request if kind == 1 else {}), 10: texts(16), **(of_data if kind in (1, 2, 3) else {})}
+    body = shape(payload[3], {0: uint, 11: bytes}, optional)
+    want(kind in ((1, 6) if by_opener else (2, 3, 4, 5)) and (kind != 1 or 4 in body) and len(body[11]) <= 1 << 20)
+    return body
 
 # -- authored objects (P-35 to P-41, P-43 to P-58)
 def authored(data, kind, network, scope=""):

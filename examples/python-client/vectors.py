@@ -34,7 +34,16 @@ def frames(given):
     by_opener = given["receiver"] == "acceptor"
     for counter, earlier in enumerate(given["accepted_before"]):
         frame(bytes.fromhex(earlier), given["stream"], by_opener, counter)
-    return frame(bytes.fromhex(given["frame"]), given["stream"], by_opener, len(given["accepted_before"]))
+    it = frame(bytes.fromhex(given["frame"]), given["stream"], by_opener, len(given["accepted_before"]))
+    names = "operation agent deadline_ms traceparent tracestate principals extensions".split()
+    out = {name: it.get(at) for at, name in enumerate(names, 4)}
+    if 12 in it:
+        level = ("public", "internal", "confidential", "restricted")[it[12][0]]
+        out["label"] = {"level": level, "trusted": it[12][1]}
+    if 13 in it: out["session"] = it[13].hex()
+    if 14 in it: out["delegation"] = it[14].hex()
+    kind = ("request", "response", "event", "end", "error", "cancel")[it[0] - 1]
+    return {"kind": kind, **out, "body": it[11].hex()}
 
 def objects(given):
     kind, now, data = given["kind"], given["now_ms"], bytes.fromhex(given["object"])

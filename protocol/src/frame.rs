@@ -2,10 +2,13 @@
 
 use minicbor::{Decode, Encode};
 
+use crate::Digest;
+use crate::attributes::Attributes;
 use crate::identity::{AgentId, PublicKey, SecretKey};
+use crate::label::Label;
 use crate::limits::{
-    ANSWER_BYTES_MAX, ANSWER_FRAME_BYTES_MAX, BODY_BYTES_MAX, EXTENSIONS_MAX, FRAME_BYTES_MAX, OPERATION_BYTES_MAX,
-    PRINCIPAL_BYTES_MAX, PRINCIPALS_MAX, TRACE_BYTES_MAX,
+    ANSWER_BYTES_MAX, ANSWER_FRAME_BYTES_MAX, BODY_BYTES_MAX, DELEGATION_BYTES_MAX, EXTENSIONS_MAX, FRAME_BYTES_MAX,
+    OPERATION_BYTES_MAX, PRINCIPAL_BYTES_MAX, PRINCIPALS_MAX, TRACE_BYTES_MAX,
 };
 use crate::sign1::{self, Sign1Error};
 use crate::stream::StreamBinding;
@@ -65,6 +68,15 @@ pub struct Frame {
     /// The operation's JSON as received, or another protocol's CBOR.
     #[cbor(n(11), with = "minicbor::bytes")]
     pub body: Vec<u8>,
+    /// Request, response, event: the label of the data in it.
+    #[n(12)]
+    pub label: Option<Label>,
+    /// Request, response, event: the session that it belongs to.
+    #[cbor(n(13), with = "minicbor::bytes")]
+    pub session: Option<Digest>,
+    /// Request, response, event: by whose authority the caller acts.
+    #[cbor(n(14), with = "minicbor::bytes")]
+    pub delegation: Option<Vec<u8>>,
 }
 
 impl Frame {
@@ -81,7 +93,27 @@ impl Frame {
             principals: None,
             extensions: None,
             body,
+            label: None,
+            session: None,
+            delegation: None,
         }
+    }
+
+    /// This frame with these attributes in place of its own.
+    #[must_use]
+    pub fn with(self, attributes: Attributes) -> Frame {
+        let Attributes { label, session, delegation } = attributes;
+        Frame { label, session, delegation, ..self }
+    }
+
+    /// A copy of its attributes.
+    #[must_use]
+    pub fn attributes(&self) -> Attributes {
+        Attributes { label: self.label, session: self.session, delegation: self.delegation.clone() }
+    }
+
+    fn has_attributes(&self) -> bool {
+        self.label.is_some() || self.session.is_some() || self.delegation.is_some()
     }
 
     fn has_request_members(&self) -> bool {
@@ -119,10 +151,16 @@ impl Frame {
             "principals"
         } else if many(&self.extensions, EXTENSIONS_MAX) {
             "extensions"
+        } else if self.delegation.as_ref().is_some_and(|bytes| bytes.len() > DELEGATION_BYTES_MAX) {
+            "delegation"
         } else if (self.kind == FrameKind::Request) != self.operation.is_some() {
             return Err(FrameError::Shape("a request, and only a request, names an operation".to_owned()));
         } else if self.kind != FrameKind::Request && self.has_request_members() {
             return Err(FrameError::Shape("members 5 to 9 belong to a request".to_owned()));
+        } else if !is_answer && self.kind != FrameKind::Request && self.has_attributes() {
+            return Err(FrameError::Shape("members 12 to 14 belong to a request, a response or an event".to_owned()));
+        } else if self.delegation.as_ref().is_some_and(Vec::is_empty) {
+            return Err(FrameError::Shape("it has a delegation that holds nothing".to_owned()));
         } else {
             return Ok(());
         };

@@ -9,6 +9,8 @@
 //! **Never knows**: sockets, clocks, disks, tasks, A2A's data model (a call's body is one byte string here).
 
 mod activated;
+mod agent_ref;
+mod attributes;
 mod base58;
 pub mod binding;
 pub mod cbor;
@@ -22,6 +24,7 @@ pub mod identity;
 pub mod inquiry;
 pub mod keylog;
 pub mod keyring;
+mod label;
 pub mod limits;
 pub mod near;
 pub mod network_key;
@@ -34,6 +37,8 @@ pub mod stream;
 pub mod tlog;
 
 pub use activated::Activated;
+pub use agent_ref::AgentRef;
+pub use attributes::{AnswerAttributes, Attributes};
 pub use contract::Contract;
 pub use evidence::{Evidence, EvidenceError, VerifiedAgent};
 pub use frame::{Frame, FrameError, FrameKind, FrameOpener, FrameSealer};
@@ -42,6 +47,7 @@ pub use hidden::{hidden_in, is_hidden, marked, visible};
 pub use identity::{AgentId, CallerId, IdentityError, PublicKey, PublisherId, SecretKey};
 pub use keylog::{KeyLog, KeyLogError};
 pub use keyring::{Keyring, KeyringError};
+pub use label::Label;
 pub use network_key::{NetworkKey, NetworkKeyError};
 pub use object::{Authored, Kind, ObjectError};
 pub use stream::{Challenge, Hello, OwnerProof, StreamBinding, VerifiedOwner};

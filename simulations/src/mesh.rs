@@ -22,7 +22,7 @@ use althing_node::publish;
 use althing_node::{Execution, Introductions, LanPort, NodeConfig, Ports, TRUSTED};
 use althing_protocol::contract::Grade;
 use althing_protocol::object::{self, Grant, Membership};
-use althing_protocol::{AgentId, CallerId, OwnerProof, PublicKey, SecretKey, VerifiedAgent};
+use althing_protocol::{AgentId, CallerId, OwnerProof, PublicKey, PublisherId, SecretKey, VerifiedAgent};
 use althing_simnet::SimNet;
 use althing_store::{Batch, Durability, MemoryStore, Store};
 use althing_td::{AgentFile, Description, Exposure};
@@ -230,7 +230,7 @@ impl Node {
             clock: clock.clone(),
             entropy: entropy(u64::from(number)),
             lan: LanPort::Off,
-            execution: Execution { promises, ..execution(number, &clock, store, load_permille) },
+            execution: Execution { promises, ..execution(number, owner.id(), &clock, store, load_permille) },
             owner: owners,
             answers: serves,
             gateway: None,
@@ -348,7 +348,13 @@ impl Node {
 }
 
 /// The execution layer of a node, without the scheduler, whose threads do not follow virtual time.
-fn execution(number: u32, clock: &WallClock, store: Arc<dyn Store>, busy_permille: Arc<AtomicU16>) -> Execution {
+fn execution(
+    number: u32,
+    owner: PublisherId,
+    clock: &WallClock,
+    store: Arc<dyn Store>,
+    busy_permille: Arc<AtomicU16>,
+) -> Execution {
     let mut builtins = Builtins::new();
     builtins.insert("actor", |_, _, calls| Ok(Arc::new(Actor::new(calls.clone()))));
     builtins.insert("program", |_, _, _| Ok(Arc::new(crate::program::Program)));
@@ -358,6 +364,7 @@ fn execution(number: u32, clock: &WallClock, store: Arc<dyn Store>, busy_permill
     let memories = Arc::new(Memories::new(store, now, Arc::new(move |bytes| random.fill(bytes)), none));
     let agent_caller = Arc::<AgentCaller>::default();
     let ports = althing_execution::Ports {
+        owner,
         memories: Some(memories.clone()),
         agents: Some(agent_caller.clone()),
         ..althing_execution::Ports::none()

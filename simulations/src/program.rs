@@ -7,6 +7,8 @@ use std::sync::{Mutex, MutexGuard};
 use a2a::{Message, Part, Role, TaskState};
 use althing_execution::agent::{Agent, Made, Metadata, Parameters};
 use althing_execution::{AgentError, Output, Turn};
+use althing_protocol::contract::DataLabel;
+use althing_protocol::{Attributes, Label};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
@@ -26,6 +28,13 @@ pub fn heard_beside(text: &str) -> Vec<Parameters> {
 
 /// Acts on the first word of its message.
 pub struct Program;
+
+/// What the program says of its answer to `label …`.
+#[must_use]
+pub fn answer_attributes() -> Attributes {
+    let label = Some(Label { level: DataLabel::Restricted, trusted: false });
+    Attributes { label, session: Some([9; 32]), delegation: None }
+}
 
 /// Metadata of one member.
 #[must_use]
@@ -53,6 +62,10 @@ impl Agent for Program {
             let begun = || Made::Begun { state: TaskState::Submitted, metadata: Some(about("task")) };
             match verb {
                 "message" => out.put(Made::Reply(said(rest))).await,
+                "label" => {
+                    turn.parameters.answer.add(&answer_attributes());
+                    out.put(Made::Reply(said(rest))).await
+                }
                 "late" => {
                     tokio::time::sleep(std::time::Duration::from_secs(90)).await;
                     out.put(Made::Reply(said(rest))).await

@@ -406,7 +406,8 @@ pub enum Agent {
         /// What was reserved for it on this node.
         #[arg(long, value_name = "ID")]
         reservation: Option<String>,
-        /// Agree to what its programs may do more than when an agent of that name was removed here, without being asked.
+        /// Agree to what it may do more than was agreed to here for that name or that file, and to programs without a sandbox, without being
+        /// asked.
         #[arg(long)]
         yes: bool,
     },
@@ -613,6 +614,10 @@ pub struct Run {
     // An id of its own: the global `--name` would take the value.
     #[arg(long = "as", id = "as", value_name = "NAME")]
     pub agent: Option<String>,
+    /// Agree to what it may do more than was agreed to here for that name or that file, and to programs without a sandbox, without
+    /// being asked.
+    #[arg(long)]
+    pub yes: bool,
 }
 
 /// `althing find`

@@ -1,16 +1,19 @@
 //! What programs ask of hosts, served by the proxy of `althing_egress`.
 
-use std::net::{IpAddr, TcpListener};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use althing_calls::Trace;
 use althing_egress::{
-    Bounds, Egress, Event, NoHeaderValue, Outcome, Rules, Scheme, SecretValue, Target, Traces, place,
+    Bounds, Egress, Event, Login, NoHeaderValue, Outcome, Rules, Scheme, SecretValue, Target, Traces, place,
 };
-use althing_execution::process::{AskedHost, Asker, EgressRules, ServeEgress};
+use althing_execution::memory::Entropy;
+use althing_execution::process::{AskedHost, Asker, EgressRules, Entrance, ServeEgress};
 use althing_execution::{Access, Lack, Refusal};
 use althing_fetch::header::HeaderName;
 use althing_fetch::{Fetch, FetchError, Net, SystemResolver};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use futures::future::BoxFuture;
 use tracing::Span;
 
@@ -19,18 +22,19 @@ const HTTPS: u16 = 443;
 /// The port of one that is asked in the clear.
 const HTTP: u16 = 80;
 
-/// Serves what programs ask of hosts, which may also lead into these nets.
+/// Serves what programs ask of hosts, which may also lead into these nets. Their passwords are made by `entropy`.
 ///
 /// # Errors
 /// When no HTTP client can be made.
-pub fn serve(nets: Vec<Net>) -> Result<ServeEgress, FetchError> {
+pub fn serve(nets: Vec<Net>, entropy: Entropy) -> Result<ServeEgress, FetchError> {
     let fetch = Fetch::new(nets, Arc::new(SystemResolver))?;
-    Ok(ServeEgress(Arc::new(move |listeners, rules, asker| serve_one(&fetch, listeners, &rules, asker))))
+    let serve = Arc::new(move |entrance, rules: EgressRules, asker| serve_one(&fetch, entrance, &rules, asker));
+    Ok(ServeEgress { serve, entropy })
 }
 
 fn serve_one(
     fetch: &Fetch,
-    listeners: Vec<TcpListener>,
+    Entrance { listeners, login }: Entrance,
     rules: &EgressRules,
     asker: Asker,
 ) -> Result<BoxFuture<'static, ()>, String> {
@@ -54,7 +58,8 @@ fn serve_one(
         let listener = listeners.next().ok_or_else(|| "a socket of its loopback is missing".to_owned())?;
         listener.map_err(|error| error.to_string())
     };
-    let proxy = egress.clone().serve(next()?, hosts);
+    let login = login.map(|login| Login::new(STANDARD.encode(login)));
+    let proxy = egress.clone().serve(next()?, hosts, login);
     let mut served = Vec::new();
     for target in targets {
         served.push(egress.clone().serve_host(next()?, target));

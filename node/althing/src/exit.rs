@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::process::ExitCode;
 
+use althing_api::{Doubt, Kind, Problem};
 use althing_client::{ClientError, InputError, NodeProcessError, plain};
 use althing_contract_bench::BenchError;
-use althing_control::{Doubt, Problem};
 use althing_demo::DemoError;
 use althing_node::network_key::NetworkKeyFileError;
 use althing_node::{NodeError, OwnerError, SecretError};
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 /// Exit codes; they do not change.
 pub mod code {
-    use althing_control::Kind;
+    use althing_api::Kind;
 
     /// The operation failed.
     pub const FAILED: u8 = Kind::Failed.exit_code();
@@ -27,8 +27,6 @@ pub mod code {
     pub const REFUSED: u8 = Kind::Refused.exit_code();
     /// The other side cannot be reached, or did not answer in time.
     pub const UNREACHABLE: u8 = Kind::Unreachable.exit_code();
-    /// It is not known yet; the node tries again.
-    pub const LATER: u8 = Kind::NotYet.exit_code();
     /// A measured goal was missed.
     pub const GOAL_MISSED: u8 = 8;
     /// Interrupted with Ctrl-C.
@@ -200,7 +198,7 @@ pub fn misread(error: &clap::Error, as_json: bool) -> ExitCode {
 
 #[cfg(test)]
 mod tests {
-    use althing_control::Kind;
+    use althing_api::Kind;
 
     use super::*;
 
@@ -212,7 +210,7 @@ mod tests {
             (Kind::NotFound, code::NOT_FOUND, 4),
             (Kind::Refused, code::REFUSED, 5),
             (Kind::Unreachable, code::UNREACHABLE, 6),
-            (Kind::NotYet, code::LATER, 7),
+            (Kind::NotYet, 7, 7),
         ];
         for (kind, named, wanted) in table {
             let problem = Problem { kind, message: "no".to_owned(), doubt: None };

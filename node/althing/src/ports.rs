@@ -17,7 +17,7 @@ use althing_execution::kernel::Kernel;
 use althing_execution::memory::{self, Memories};
 use althing_execution::process::{Accounts, Guarded, ProcessConfig, ServeCalls, remove_left};
 use althing_execution::tools::contract_gates;
-use althing_execution::{Builtins, Connect, Echo, Host, Scheduling};
+use althing_execution::{Builtins, Connect, Echo, Host, Scheduling, contract_output_gates};
 use althing_knowledge::Knowledge;
 use althing_libp2p::{Libp2pConfig, Libp2pNetwork};
 use althing_node::doctor::{loose_mode, loose_note};
@@ -25,7 +25,7 @@ use althing_node::{
     Adopted, Execution, FAMILIES, GroupOrders, LanPort, Node, NodeConfig, Owner, Policies, Ports, RouterAgent, Secrets,
     Things, owner,
 };
-use althing_protocol::SecretKey;
+use althing_protocol::{PublisherId, SecretKey};
 use althing_store::{OpenError, RocksStore, Store, StoreConfig, keyfile};
 use althing_td::ToolServerSpec;
 use althing_things::{Terms, ThingServer, Web};
@@ -73,7 +73,8 @@ pub async fn open(at: &Paths, config: &Config, spans: Arc<SpanRing>) -> Result<O
     let mut notes: Vec<String> = loose_mode(&at.data).map(loose_note).into_iter().collect();
     let mut faces = Faces::bind(config, &at.data, &mut notes).await?;
     let network = listen(&key, config, &clock, &mut notes).await?;
-    let execution = execute(at, config, &store, &clock, &entropy)?;
+    let publisher = owner.borrow().id();
+    let execution = execute(at, config, publisher, &store, &clock, &entropy)?;
     let lan = join_lan(&key, network.as_ref(), config);
     // After the network's ports, which other nodes know: on a conflict this takes a free one.
     faces.bind_introductions(config, &mut notes).await;
@@ -134,7 +135,7 @@ fn connect(processes: ProcessConfig) -> Connect {
 
 /// The configuration of agents that are programs, or servers elsewhere. The sockets of programs are in the data folder,
 /// which no other user can enter.
-fn processes(at: &Paths, config: &Config) -> ProcessConfig {
+fn processes(at: &Paths, config: &Config, entropy: memory::Entropy) -> ProcessConfig {
     let sockets = at.data.join("run");
     // What a killed node left, of which programs wrote a part; an error would show when the first socket is made.
     let _ = remove_left(&sockets);
@@ -142,7 +143,7 @@ fn processes(at: &Paths, config: &Config) -> ProcessConfig {
     let keys = [&config.gateway.tls.key, &config.network_key].into_iter().filter(|key| !key.as_os_str().is_empty());
     let hidden = [&at.data, &at.nodes, &at.owner, &at.config].into_iter().chain(keys);
     let guarded = Guarded { hidden: hidden.map(|path| absolute(path)).collect() };
-    let egress = egress::serve(config.sandbox.nets());
+    let egress = egress::serve(config.sandbox.nets(), entropy);
     if let Err(error) = &egress {
         tracing::error!(%error, "no program reaches a host");
     }
@@ -192,6 +193,7 @@ fn secrets(at: &Paths) -> althing_execution::secrets::SecretLookup {
 fn execute(
     at: &Paths,
     config: &Config,
+    owner: PublisherId,
     store: &Arc<dyn Store>,
     clock: &WallClock,
     entropy: &Entropy,
@@ -203,8 +205,9 @@ fn execute(
         Arc::new(Memories::new(store.clone(), Arc::new(move || now.now_ms()), random.clone(), secrets.clone()));
     let agent_caller = Arc::<AgentCaller>::default();
     let group_orders = Arc::<GroupOrders>::default();
-    let processes = processes(at, config);
+    let processes = processes(at, config, random.clone());
     let ports = althing_execution::Ports {
+        owner,
         secrets,
         connect: connect(processes.clone()),
         memories: Some(memories.clone()),
@@ -213,6 +216,7 @@ fn execute(
         agents: Some(agent_caller.clone()),
         groups: Some(group_orders.clone()),
         gate: contract_gates(),
+        output_gates: contract_output_gates(),
         serve_calls: Some(ServeCalls { serve: Arc::new(althing_mcp::serve), entropy: random }),
     };
     let compiler = compiler(at, entropy)?;
@@ -311,8 +315,8 @@ mod tests {
     use althing_execution::ServerOf;
     use althing_execution::secrets::ServerSecrets;
     use althing_execution::tools::Fault;
-    use althing_node::{Adoption, Environment, adopted};
-    use althing_td::{Callers, Place};
+    use althing_node::{Adoption, adopted};
+    use althing_td::{Callers, Environment, Place};
     use serde_json::json;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::TcpListener;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use althing_communication::{Holder, Priority};
 use althing_discovery::Among;
 use althing_execution::lease::Lease;
-use althing_protocol::{Activated, AgentId};
+use althing_protocol::{Activated, AgentId, AnswerAttributes, Attributes};
 use futures::stream::BoxStream;
 use serde::Serialize;
 
@@ -131,6 +131,20 @@ impl CallRequest {
         self
     }
 
+    /// Sets label, session and delegation of the call.
+    #[must_use]
+    pub fn with_attributes(mut self, attributes: Attributes) -> CallRequest {
+        self.metadata.attributes = attributes;
+        self
+    }
+
+    /// Has those of the answer added there.
+    #[must_use]
+    pub fn adding_to(mut self, answer: AnswerAttributes) -> CallRequest {
+        self.metadata.answer = answer;
+        self
+    }
+
     /// Makes it work on a task of a group. Nothing of that is sent to another node.
     #[must_use]
     pub fn under(mut self, lease: Lease) -> CallRequest {
@@ -152,6 +166,10 @@ pub struct CallMetadata {
     pub extensions: Vec<String>,
     /// Those of them that the agent activates, wherever it is: named with its first answer.
     pub activated: Activated,
+    /// Label, session and delegation of the call.
+    pub attributes: Attributes,
+    /// Those of the answer, wherever the agent is: each reply may add to them.
+    pub answer: AnswerAttributes,
     /// The principal chain, the origin first: the last is the authenticated caller, those before it are what its node claims.
     pub principals: Vec<Principal>,
     /// Trust level and origin of the calling node; none if the call comes from this node.

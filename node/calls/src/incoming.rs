@@ -56,6 +56,8 @@ async fn walk(
         let metadata = CallMetadata {
             extensions: request.extensions,
             activated: request.activated,
+            attributes: request.attributes,
+            answer: request.answer,
             principals,
             holder: request.holder,
             lease: None,

@@ -375,6 +375,8 @@ impl Calls {
             principals: chain::written(&metadata.principals),
             extensions: metadata.extensions.clone(),
             activated: metadata.activated.clone(),
+            attributes: metadata.attributes.clone(),
+            answer: metadata.answer.clone(),
             priority: asked.priority,
             body: asked.request.bytes().to_vec(),
             holder: None,

@@ -5,7 +5,7 @@ mod environment;
 mod things;
 
 pub use changes::{Change, changes};
-pub use environment::{Environment, kept_environment};
+pub use environment::{drop_environment, keep_environment, kept_environment};
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -15,9 +15,9 @@ use althing_execution::definition::{Definition, Pins};
 use althing_execution::{Host, Lacks, Needs, agreed_digest, http};
 use althing_protocol::{Contract, digest, hex};
 use althing_td::{
-    AgentFile, Callers, DESCRIPTION_CHARS_MAX, Demand, EXAMPLE_CHARS_MAX, EXAMPLES_MAX, MODES_MAX, NAME_CHARS_MAX,
-    Place, RuntimeSpec, SKILL_ID_CHARS_MAX, SKILLS_MAX, Sandbox, Skill, TAG_CHARS_MAX, TAGS_MAX, TITLE_CHARS_MAX,
-    ToolServerSpec, VERSION_DEFAULT, visible,
+    AgentFile, Callers, DESCRIPTION_CHARS_MAX, Demand, EXAMPLE_CHARS_MAX, EXAMPLES_MAX, Environment, MODES_MAX,
+    NAME_CHARS_MAX, Place, RuntimeSpec, SKILL_ID_CHARS_MAX, SKILLS_MAX, Sandbox, Skill, TAG_CHARS_MAX, TAGS_MAX,
+    TITLE_CHARS_MAX, ToolServerSpec, VERSION_DEFAULT, visible,
 };
 use althing_things::{CardSignature, Entry, Found, Unrecognised, recognise};
 use serde_json::{Map, Value, json};
@@ -184,7 +184,7 @@ impl Adoption {
     /// # Errors
     /// See [`AdoptError`].
     pub async fn look(&self, host: &Host, folder: &Path) -> Result<Offer, AdoptError> {
-        self.environment.check(&self.at).map_err(AdoptError::Environment)?;
+        environment::check(&self.environment, &self.at).map_err(AdoptError::Environment)?;
         let mut at = self.at.clone();
         if let ToolServerSpec::Url { url, .. } = &mut at {
             *url = url.trim_end_matches("/.well-known/agent-card.json").to_owned();
@@ -199,7 +199,8 @@ impl Adoption {
                 Err(why) => unplaced = Some((url.clone(), why)),
             }
         }
-        let (found, lacks) = recognise(host, &self.environment.given_to(&at), &self.allow, folder).await?;
+        let server = environment::with_values(&self.environment, &at);
+        let (found, lacks) = recognise(host, &server, &self.allow, folder).await?;
         if let Some((url, why)) = unplaced {
             return Err(AdoptError::Nowhere { url, why });
         }
@@ -288,7 +289,8 @@ impl Adoption {
         let description = format!("The tools of an MCP server: {}", names.join(", "));
         let runtime = RuntimeSpec::Native { builtin: "tools".to_owned(), config: Value::Null };
         let title = source(at);
-        let at = self.environment.named_for(&self.named(&title), at).map_err(AdoptError::Environment)?;
+        let at = environment::with_secrets(&self.environment, &self.named(&title), at);
+        let at = at.map_err(AdoptError::Environment)?;
         let contract = contract(&at.secrets(), &capabilities)?;
         let mut file = self.file(&title, &description, skills, runtime, contract);
         file.tools.insert(SERVER.to_owned(), at);

@@ -19,14 +19,15 @@ use althing_protocol::{AgentId, Contract};
 use althing_store::Store;
 use althing_td::{AgentFile, RuntimeSpec};
 
+use crate::agreements::Agreements;
 use crate::bindings::Bindings;
 use crate::blocking::run_blocking;
 use crate::error::NodeError;
 use crate::identity::Identity;
 use crate::owner::Owner;
-use crate::programs::{ProgramChanges, Programs};
 use crate::publish::{self, Stay, StoredAgent};
 use crate::registries::{Revocations, remove_folder};
+use crate::rights::RightsChanges;
 
 pub(crate) use tools::follow_tools;
 
@@ -170,8 +171,9 @@ impl Agents {
         self.add_as(file, folder, reservation, (stay, None, &[])).await
     }
 
-    /// Adds an agent to stay, of a file that was read from these files (absolute), which no program writes from now on. Where its
-    /// programs reach more than when an agent of that name was removed here, `agreed` is the digest of what was shown.
+    /// Adds an agent of a file that was read from these files (absolute, the agent's own first and without links), which no program
+    /// writes from now on. Where it may do more than was agreed to for that name, or for that file, `agreed` is the digest of what was
+    /// shown.
     ///
     /// # Errors
     /// [`NodeError::Wider`]; see [`NodeError`].
@@ -180,25 +182,28 @@ impl Agents {
         file: AgentFile,
         (folder, sources): (&Path, &[PathBuf]),
         reservation: Option<&str>,
-        agreed: Option<&str>,
+        (stay, agreed): (Stay<'_>, Option<&str>),
     ) -> Result<AgentId, NodeError> {
-        let changes = self.changes(&file)?;
+        let file = self.normal(file)?;
+        let changes = self.changes(&file, sources)?;
         if changes.wider && agreed != Some(changes.digest.as_str()) {
             return Err(NodeError::Wider(file.name));
         }
-        self.add_as(file, folder, reservation, (Stay::UntilRemoved, None, sources)).await
+        let id = self.add_as(file.clone(), folder, reservation, (stay, None, sources)).await?;
+        Agreements(self.store.as_ref()).note(&file, sources.first()).await;
+        Ok(id)
     }
 
-    /// What the programs of an agent file change since an agent of that name was removed here; nothing where none was.
+    /// What an agent file that was read from these files changes of what was agreed to, for its name and for the first of them; where
+    /// nothing was, only programs without a sandbox.
     ///
     /// # Errors
-    /// [`NodeError::AgentExists`], and those of the store.
-    pub fn changes(&self, file: &AgentFile) -> Result<ProgramChanges, NodeError> {
+    /// [`NodeError::AgentExists`], those of the contract, and those of the store.
+    pub fn changes(&self, file: &AgentFile, sources: &[PathBuf]) -> Result<RightsChanges, NodeError> {
         if publish::named(self.store.as_ref(), &file.name)?.is_some_and(|added| !added.once) {
             return Err(NodeError::AgentExists(file.name.clone()));
         }
-        let before = publish::agreed(self.store.as_ref(), &file.name)?;
-        Ok(before.map(|before| before.changes_to(&Programs::of(file))).unwrap_or_default())
+        Agreements(self.store.as_ref()).changes(&self.normal(file.clone())?, sources.first())
     }
 
     /// Adds an agent whose tools are those that were looked at, if that is known.
@@ -319,11 +324,15 @@ impl Agents {
         }
     }
 
+    /// The file with its contract as it holds here, with its role and this node's policy.
+    fn normal(&self, file: AgentFile) -> Result<AgentFile, NodeError> {
+        let contract = self.bindings.normalise(&file)?.map(|normalised| normalised.contract);
+        Ok(AgentFile { contract: contract.or(file.contract), ..file })
+    }
+
     /// What is stored of an agent that is added now.
-    fn signed(&self, mut file: AgentFile, folder: &Path, stay: Stay<'_>) -> Result<StoredAgent, NodeError> {
-        if let Some(normalised) = self.bindings.normalise(&file)? {
-            file.contract = Some(normalised.contract);
-        }
+    fn signed(&self, file: AgentFile, folder: &Path, stay: Stay<'_>) -> Result<StoredAgent, NodeError> {
+        let file = self.normal(file)?;
         // The same check as `althing contract lint`, with the role and the policy filled in.
         file.check()?;
         let (owner, network) = (self.identity.owner(), self.identity.network());
@@ -341,7 +350,7 @@ impl Agents {
     /// Starts an agent with these tool definitions, or else with those that its servers list now.
     async fn start(&self, added: &StoredAgent, pins: Option<Pins>) -> Result<(), NodeError> {
         self.identity.check_authority()?;
-        self.check_standing(added)?;
+        check_standing(self, added)?;
         let rule = added.rule()?;
         self.host.process.agent_files.set(&added.file.name, &added.sources);
         let (host, file, folder) = (self.host.clone(), added.file.clone(), added.folder.clone());
@@ -419,7 +428,7 @@ impl Agents {
 
     async fn forget(&self, name: &str) -> Result<(), NodeError> {
         match publish::named(self.store.as_ref(), name)? {
-            Some(added) => publish::remove(self.store.as_ref(), &added).await?,
+            Some(added) => Agreements(self.store.as_ref()).remove(&added).await?,
             None => publish::delete(self.store.as_ref(), name).await?,
         }
         note(self, name, None);
@@ -440,61 +449,11 @@ impl Agents {
         Ok(())
     }
 
-    /// Refuses an agent whose release its publisher revoked.
-    fn check_standing(&self, added: &StoredAgent) -> Result<(), NodeError> {
-        let id = publish::agent_id(&self.identity.owner(), &added.file)?;
-        match self.revocations.here(&id, &added.file.version) {
-            Some(why) => Err(NodeError::Revoked(why)),
-            None => Ok(()),
-        }
-    }
-
-    /// Stops the agents whose releases their publishers revoked; they stay added, and say why they do not run.
-    pub(crate) async fn end_revoked(&self) {
-        let _changing = self.changing.lock().await;
-        let known = match publish::all(self.store.as_ref()) {
-            Ok(known) => known,
-            Err(error) => return tracing::error!(%error, "agents whose releases are revoked could not be stopped"),
-        };
-        for added in known {
-            let Err(why) = self.check_standing(&added) else { continue };
-            let name = added.file.name;
-            match self.stop(&name).await {
-                Ok(()) => note(self, &name, Some(&why)),
-                Err(error) => tracing::error!(agent = name, %error, "an agent whose release is revoked does not stop"),
-            }
-        }
-    }
-
     /// Waits until the machine was probed, where agents are scheduled.
     pub(crate) async fn probed(&self) {
         if let Some(kernel) = &self.kernel {
             kernel.promises.probed().await;
         }
-    }
-
-    /// Renews the grants of the agents that run, as many as can be; gives the first failure.
-    pub(crate) fn renew_grants(&self) -> Result<(), NodeError> {
-        let running: BTreeSet<String> = self.host.status().into_iter().map(|status| status.name).collect();
-        let known = publish::all(self.store.as_ref())?;
-        let renewed = known.iter().filter(|added| running.contains(&added.file.name)).map(|added| self.publish(added));
-        // Every one is tried, whatever becomes of the others.
-        let outcomes: Vec<Result<(), NodeError>> = renewed.collect();
-        outcomes.into_iter().collect()
-    }
-
-    /// Signs all descriptions with the owner's key of now: those by an old key end when its overlap ends.
-    pub(crate) async fn sign_anew(&self, owner: &Owner, now_ms: u64) -> Result<(), NodeError> {
-        let _changing = self.changing.lock().await;
-        let mut outcome = Ok(());
-        for added in publish::all(self.store.as_ref())? {
-            let kept = match added.signed_anew(owner, self.identity.network(), now_ms) {
-                Ok(anew) => publish::write(self.store.as_ref(), &anew).await,
-                Err(failure) => Err(failure),
-            };
-            outcome = outcome.and(kept);
-        }
-        outcome
     }
 
     async fn stop(&self, name: &str) -> Result<(), NodeError> {
@@ -507,16 +466,66 @@ impl Agents {
     }
 }
 
+/// Refuses an agent whose release its publisher revoked.
+fn check_standing(agents: &Agents, added: &StoredAgent) -> Result<(), NodeError> {
+    let id = publish::agent_id(&agents.identity.owner(), &added.file)?;
+    match agents.revocations.here(&id, &added.file.version) {
+        Some(why) => Err(NodeError::Revoked(why)),
+        None => Ok(()),
+    }
+}
+
 /// Whether an agent was installed from a release that its publisher revoked.
 pub(crate) fn is_revoked_install(agents: &Agents, added: &StoredAgent) -> bool {
-    agents.revocations.installed().contains_key(&added.file.name) && agents.check_standing(added).is_err()
+    agents.revocations.installed().contains_key(&added.file.name) && check_standing(agents, added).is_err()
+}
+
+/// Stops the agents whose releases their publishers revoked; they stay added, and say why they do not run.
+pub(crate) async fn end_revoked(agents: &Agents) {
+    let _changing = agents.changing.lock().await;
+    let known = match publish::all(agents.store.as_ref()) {
+        Ok(known) => known,
+        Err(error) => return tracing::error!(%error, "agents whose releases are revoked could not be stopped"),
+    };
+    for added in known {
+        let Err(why) = check_standing(agents, &added) else { continue };
+        let name = added.file.name;
+        match agents.stop(&name).await {
+            Ok(()) => note(agents, &name, Some(&why)),
+            Err(error) => tracing::error!(agent = name, %error, "an agent whose release is revoked does not stop"),
+        }
+    }
+}
+
+/// Renews the grants of the agents that run, as many as can be; gives the first failure.
+pub(crate) fn renew_grants(agents: &Agents) -> Result<(), NodeError> {
+    let running: BTreeSet<String> = agents.host.status().into_iter().map(|status| status.name).collect();
+    let known = publish::all(agents.store.as_ref())?;
+    let renewed = known.iter().filter(|added| running.contains(&added.file.name)).map(|added| agents.publish(added));
+    // Every one is tried, whatever becomes of the others.
+    let outcomes: Vec<Result<(), NodeError>> = renewed.collect();
+    outcomes.into_iter().collect()
+}
+
+/// Signs all descriptions with the owner's key of now: those by an old key end when its overlap ends.
+pub(crate) async fn sign_anew(agents: &Agents, owner: &Owner, now_ms: u64) -> Result<(), NodeError> {
+    let _changing = agents.changing.lock().await;
+    let mut outcome = Ok(());
+    for added in publish::all(agents.store.as_ref())? {
+        let kept = match added.signed_anew(owner, agents.identity.network(), now_ms) {
+            Ok(anew) => publish::write(agents.store.as_ref(), &anew).await,
+            Err(failure) => Err(failure),
+        };
+        outcome = outcome.and(kept);
+    }
+    outcome
 }
 
 /// Signs all descriptions anew, those of tools that agents expose too, and shows them to peers.
 pub(crate) async fn show_anew(agents: &Agents, owner: &Owner, now_ms: u64) -> Result<(), NodeError> {
-    let signed = agents.sign_anew(owner, now_ms).await;
+    let signed = sign_anew(agents, owner, now_ms).await;
     agents.exposing.forget_all();
-    agents.renew_grants()?;
+    renew_grants(agents)?;
     signed
 }
 

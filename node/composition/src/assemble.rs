@@ -125,9 +125,7 @@ impl Node {
         let (trust, trusting) = watch::channel(whom_to_trust(key.public(), &now, store.as_ref(), config.private)?);
         let l2 = config.communication.clone();
         let communication = Communication::start(network, key.clone(), shown, l2, clock.clone(), entropy.clone());
-        let near = trust.borrow().publishers().chain([now.id()]).collect();
-        keys::load(store.as_ref(), communication.keys(), &now, near, clock.now_ms())?;
-        exempt_trusted(&communication, trust.subscribe());
+        recall_keys(&communication, store.as_ref(), &now, &trust, clock.now_ms())?;
         let (lan, sightings) = lan.into_presence(introductions);
         let discovery = Discovery::start(
             communication.clone(),
@@ -198,6 +196,20 @@ impl Node {
         self.notes.extend(self.agents.start_stored().await?);
         Ok(self)
     }
+}
+
+/// Loads the keys of those whom this node trusts, and exempts these from the limit of requests.
+fn recall_keys(
+    communication: &Communication,
+    store: &dyn Store,
+    owner: &Owner,
+    trust: &watch::Sender<Trust>,
+    now_ms: u64,
+) -> Result<(), NodeError> {
+    let near = trust.borrow().publishers().chain([owner.id()]).collect();
+    keys::load(store, communication.keys(), owner, near, now_ms)?;
+    exempt_trusted(communication, trust.subscribe());
+    Ok(())
 }
 
 /// This node, its owner, and whom its store says that it trusts.

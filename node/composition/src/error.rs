@@ -52,10 +52,10 @@ pub enum NodeError {
     /// The node has an agent of that name.
     #[error("this node has an agent {0:?} already; remove it first (`althing agent remove {0}`)")]
     AgentExists(String),
-    /// Nobody agreed to what the programs of an agent would reach more than when it was removed.
+    /// Nobody agreed to what an agent would be given more than was agreed to here, or to a program of it without a sandbox.
     #[error(
-        "a program of {0:?} would reach more than when that agent was last here, and nobody agreed to that: `althing agent add FILE` \
-         shows it and asks, and --yes agrees where nobody can be asked"
+        "{0:?} would reach more than was agreed to here for that name or that file, and nobody agreed to that: `althing agent add FILE` and \
+         `althing run FILE` show it and ask, and --yes agrees where nobody can be asked"
     )]
     Wider(String),
     /// An agent of that name runs for `althing run`.

@@ -12,6 +12,7 @@
 
 mod adopt;
 mod agents;
+mod agreements;
 mod assemble;
 mod bindings;
 mod blocking;
@@ -36,13 +37,16 @@ pub mod publish;
 mod push;
 mod reach;
 pub mod registries;
+mod rights;
 mod routing;
 mod secrets;
 mod trust;
 
 pub use althing_communication::{Passed, Tapped, Taps};
 
-pub use adopt::{AdoptError, Adoption, Change, Draft, Environment, Offer, adopted, changes, kept_environment};
+pub use adopt::{
+    AdoptError, Adoption, Change, Draft, Offer, adopted, changes, drop_environment, keep_environment, kept_environment,
+};
 pub use agents::{Agents, agent_statuses};
 pub use assemble::{Execution, LanPort, Ports};
 pub use bindings::Bindings;
@@ -55,8 +59,8 @@ pub use identity::Identity;
 pub use lan::{IntroductionPaths, Introductions, LanPresence};
 pub use node::{FAMILIES, Node};
 pub use owner::{Owner, OwnerError};
-pub use programs::{ProgramChange, ProgramChanges, Programs};
 pub use reach::{FileFolder, reach};
+pub use rights::{Rights, RightsChange, RightsChanges};
 pub use routing::{
     ChannelNeed, Choice, Embedded, EmbeddingsError, EvalReport, NodeRouter, Resolved, RouteMode, Routed, RouterAgent,
     Routing, RoutingError,

@@ -18,6 +18,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::agents::{self, Agents};
+use crate::agreements::AGREED;
 use crate::bindings::{BINDINGS, Bindings};
 use crate::collector::Collector;
 use crate::config::NodeConfig;
@@ -29,7 +30,7 @@ use crate::keys::{self, HEARD_KEYS};
 use crate::known_peers::{self, KNOWN_PEERS};
 use crate::lan::LanPresence;
 use crate::owner::Owner;
-use crate::publish::{self, AGENTS, AGREED};
+use crate::publish::{self, AGENTS};
 use crate::registries::{INSTALLED, ORGANISATIONS, RECEIPTS, REGISTRIES, REVOKED, Registries, WORKFLOWS};
 use crate::routing::{ROUTES, Routing, VECTORS};
 use crate::trust::{TRUSTED, TrustedPeers};
@@ -246,7 +247,7 @@ impl Node {
         if owner.log.revoked() || !self.show_membership(&owner, now_ms)? {
             return Ok(());
         }
-        self.agents.renew_grants()
+        agents::renew_grants(&self.agents)
     }
 
     /// Shows a fresh membership from now on; false where the owner lets this node have none.
@@ -303,9 +304,9 @@ impl Node {
         // At once: whoever has heard of the new keys refuses this node's calls until it shows what they signed.
         let is_member = self.show_membership(&owner, now_ms)?;
         // Every one is tried, whatever becomes of the others.
-        let signed = self.agents.sign_anew(&owner, now_ms).await;
+        let signed = agents::sign_anew(&self.agents, &owner, now_ms).await;
         if is_member {
-            self.agents.renew_grants()?;
+            agents::renew_grants(&self.agents)?;
         }
         signed
     }

@@ -1,20 +1,16 @@
-//! What the programs of an agent file may do, as its owner agreed to it, and what another file of that name changes. Pure.
-//!
-//! A program that may write where its agent file lies could change that file, and would have what it wrote there once its owner adds the
-//! agent again: so it is asked where that is more than it had.
+//! The programs of an agent file, and what of them another file changes. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use althing_protocol::{digest, hex};
-use althing_td::{AgentFile, Demand, Egress, OwnFolder, RuntimeSpec, Sandbox, ToolServerSpec, visible};
+use althing_td::{AgentFile, Demand, Egress, OwnFolder, RuntimeSpec, Sandbox, ToolServerSpec};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 
-/// Characters that are shown of a command, or of a list.
-const SHOWN_CHARS_MAX: usize = 160;
-/// Changes that are shown.
-const SHOWN_MAX: usize = 64;
+use crate::rights::{RightsChange, change, line};
+
+/// What is said of a program without a sandbox.
+pub(crate) const UNBOUNDED: &str = "none: it reaches whatever your account does";
 /// How the agent's own program is called; a server of tools is `tools.NAME`.
 const OWN: &str = "runtime";
 /// Variables whose values say where code, certificates or the home of a program are, which it then reads.
@@ -34,7 +30,7 @@ const PLACES: [&str; 10] = [
 /// The programs of an agent file, by what they are called. No value of a variable is in it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Programs(BTreeMap<String, Program>);
+pub(crate) struct Programs(BTreeMap<String, Program>);
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Program {
@@ -49,34 +45,9 @@ struct Program {
     sandbox: Sandbox,
 }
 
-/// What the programs of an agent file change of what their owner agreed to.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
-pub struct ProgramChanges {
-    /// Each of them; what widens comes first.
-    pub changes: Vec<ProgramChange>,
-    /// Whether a program reaches more by one of them.
-    pub wider: bool,
-    /// The digest of all of it: whoever agrees to it agrees to exactly that.
-    pub digest: String,
-}
-
-/// One change of a program.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct ProgramChange {
-    /// What: `runtime: command`, `tools.maps: sandbox`.
-    pub what: String,
-    /// What it was, on one line; empty if there was none.
-    pub old: String,
-    /// What it is; empty if there is none.
-    pub new: String,
-    /// Whether the program reaches more by it.
-    pub wider: bool,
-}
-
 impl Programs {
     /// Those of an agent file.
-    #[must_use]
-    pub fn of(file: &AgentFile) -> Programs {
+    pub(crate) fn of(file: &AgentFile) -> Programs {
         let mut all = BTreeMap::new();
         if let RuntimeSpec::Process { command, cwd, env, port, sandbox, .. } = &file.runtime {
             let program = Program {
@@ -105,21 +76,14 @@ impl Programs {
         Programs(all)
     }
 
-    /// Whether there is none.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+    /// What those without a sandbox are called.
+    pub(crate) fn unbounded(&self) -> BTreeSet<&str> {
+        let all = self.0.iter().filter(|(_, program)| program.sandbox.demand == Demand::None);
+        all.map(|(name, _)| name.as_str()).collect()
     }
 
     /// What is another in those programs.
-    #[must_use]
-    pub fn changes_to(&self, now: &Programs) -> ProgramChanges {
-        let changes = self.each_to(now);
-        let wider = changes.iter().any(|change| change.wider);
-        let digest = hex(&digest(json!({ "before": self, "now": now }).to_string().as_bytes()));
-        ProgramChanges { changes, wider, digest }
-    }
-
-    fn each_to(&self, now: &Programs) -> Vec<ProgramChange> {
+    pub(crate) fn changes_to(&self, now: &Programs) -> Vec<RightsChange> {
         let names: BTreeSet<&String> = self.0.keys().chain(now.0.keys()).collect();
         let of = |name: &String| match (self.0.get(name), now.0.get(name)) {
             (Some(before), Some(now)) => before.changes_to(now),
@@ -133,17 +97,9 @@ impl Programs {
         let named = |name: &String| {
             let all = of(name).into_iter();
             let name = line(name);
-            all.map(move |one| ProgramChange { what: format!("{name}: {}", one.what), ..one }).collect::<Vec<_>>()
+            all.map(move |one| RightsChange { what: format!("{name}: {}", one.what), ..one }).collect::<Vec<_>>()
         };
-        let mut all: Vec<ProgramChange> = names.into_iter().flat_map(named).collect();
-        all.sort_by_key(|change| !change.wider);
-        let more = all.len().saturating_sub(SHOWN_MAX);
-        let wider = all.iter().skip(SHOWN_MAX).any(|change| change.wider);
-        all.truncate(SHOWN_MAX);
-        if more > 0 {
-            all.push(change(&format!("{more} changes more"), "", "not shown", wider));
-        }
-        all
+        names.into_iter().flat_map(named).collect()
     }
 }
 
@@ -160,22 +116,17 @@ impl Program {
         }
     }
 
-    fn changes_to(&self, now: &Program) -> Vec<ProgramChange> {
+    fn changes_to(&self, now: &Program) -> Vec<RightsChange> {
         let mut all = sandbox(&self.sandbox, &now.sandbox);
         if self.command != now.command {
-            // What it is told by its path it may read, of a file with what lies beside it; and so the program itself.
-            let told = |command: &[String]| -> BTreeSet<String> {
-                command.iter().filter(|word| word.contains('/') || word.starts_with('.')).cloned().collect()
-            };
-            let wider = !told(&now.command).is_subset(&told(&self.command));
-            all.push(change("command", &words(&self.command), &words(&now.command), wider));
+            // Any word may name what it reads or runs then, and one that is gone may have kept it from something.
+            all.push(change("command", &words(&self.command), &words(&now.command), true));
         }
         if self.cwd != now.cwd {
             let shown = |cwd: Option<&Path>| cwd.map(|cwd| cwd.display().to_string()).unwrap_or_default();
-            // Where it starts it reads.
+            // Where it starts it reads, and what lies below where it started may be a link to anywhere.
             let before = self.cwd.as_deref();
-            let is_known = |cwd: &Path| cwd == Path::new(".") || before.is_some_and(|before| cwd.starts_with(before));
-            let wider = now.cwd.as_deref().is_some_and(|cwd| !is_known(cwd));
+            let wider = now.cwd.as_deref().is_some_and(|cwd| cwd != Path::new("."));
             all.push(change("cwd", &shown(before), &shown(now.cwd.as_deref()), wider));
         }
         let names: BTreeSet<&String> = self.env.keys().chain(now.env.keys()).collect();
@@ -185,7 +136,9 @@ impl Program {
                 (true, false) => ("a value", ""),
                 (false, _) => ("", "a value"),
             };
-            let wider = PLACES.contains(&name.as_str()) && !new.is_empty();
+            // Of one without a sandbox any value may say what it runs.
+            let is_place = PLACES.contains(&name.as_str()) || now.sandbox.demand == Demand::None;
+            let wider = !new.is_empty() && (old.is_empty() || is_place);
             all.push(change(&format!("env {}", line(name)), old, new, wider));
         }
         let names: BTreeSet<&String> = self.env_secrets.keys().chain(now.env_secrets.keys()).collect();
@@ -206,16 +159,17 @@ impl Program {
 }
 
 /// What is another in a sandbox, a change for each kind.
-fn sandbox(before: &Sandbox, now: &Sandbox) -> Vec<ProgramChange> {
+fn sandbox(before: &Sandbox, now: &Sandbox) -> Vec<RightsChange> {
     if now.demand == Demand::None || before.demand == Demand::None {
         let said = |sandbox: &Sandbox| match sandbox.demand {
-            Demand::None => "none: it reaches whatever your account does",
+            Demand::None => UNBOUNDED,
             Demand::Best => "as well as this machine can",
             Demand::Required => "required",
         };
-        // Of one without a sandbox nothing else matters.
+        // Of one without a sandbox nothing else matters; but no secret was added to what it asks.
         let is_same = now.demand == before.demand;
-        let one = || change("sandbox", said(before), said(now), now.demand == Demand::None);
+        let wider = now.demand == Demand::None || !now.secrets().is_empty();
+        let one = || change("sandbox", said(before), said(now), wider);
         return if is_same { Vec::new() } else { vec![one()] };
     }
     let mut all = Vec::new();
@@ -227,8 +181,9 @@ fn sandbox(before: &Sandbox, now: &Sandbox) -> Vec<ProgramChange> {
         let said = |sandbox: &Sandbox| if sandbox.folder == OwnFolder::Write { "write" } else { "read" };
         all.push(change("sandbox folder", said(before), said(now), now.folder == OwnFolder::Write));
     }
-    let writes = |path: &Path| before.write.iter().any(|at| path.starts_with(at));
-    let reads = |path: &Path| writes(path) || before.read.iter().any(|at| path.starts_with(at));
+    // As they are written: what lies below a folder that is known may be a link to anywhere.
+    let writes = |path: &PathBuf| before.write.contains(path);
+    let reads = |path: &PathBuf| writes(path) || before.read.contains(path);
     if before.read != now.read {
         let wider = now.read.iter().any(|path| !reads(path));
         all.push(change("sandbox read", &paths(&before.read), &paths(&now.read), wider));
@@ -246,7 +201,8 @@ fn sandbox(before: &Sandbox, now: &Sandbox) -> Vec<ProgramChange> {
 
 /// Whether whoever may reach the first reaches the second by that, as it is written.
 fn covers(known: &Egress, egress: &Egress) -> bool {
-    let below = known.host.strip_prefix('*').filter(|_| known.variable.is_none() && egress.variable.is_none());
+    let is_plain = |egress: &Egress| egress.variable.is_none() && egress.headers.is_empty();
+    let below = known.host.strip_prefix('*').filter(|_| is_plain(known) && is_plain(egress));
     known == egress || below.is_some_and(|below| egress.host.len() > below.len() && egress.host.ends_with(below))
 }
 
@@ -271,18 +227,6 @@ fn hosts(all: &[Egress]) -> String {
         format!("{}{}{by}{with}", egress.host, egress.path.as_deref().unwrap_or_default())
     };
     all.iter().map(one).collect::<Vec<_>>().join(", ")
-}
-
-fn change(what: &str, old: &str, new: &str, wider: bool) -> ProgramChange {
-    ProgramChange { what: what.to_owned(), old: line(old), new: line(new), wider }
-}
-
-/// A text on one line, in which nothing is invisible, cut where it is long.
-fn line(text: &str) -> String {
-    let mut rest = visible(text).map(|c| if c.is_whitespace() { ' ' } else { c });
-    let shown: String = rest.by_ref().take(SHOWN_CHARS_MAX).collect();
-    let end = if rest.next().is_some() { "…" } else { "" };
-    format!("{shown}{end}")
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Tables of what another agent file changes of what its programs may do.
+//! Tables of what another agent file changes of its programs.
 
 use super::*;
 
@@ -20,13 +20,13 @@ fn changes(before: &str, now: &str) -> Vec<String> {
 }
 
 fn told(before: &AgentFile, now: &AgentFile) -> Vec<String> {
-    let all = Programs::of(before).changes_to(&Programs::of(now));
-    assert_eq!(all.wider, all.changes.iter().any(|change| change.wider));
-    let line = |change: &ProgramChange| {
+    let mut all = Programs::of(before).changes_to(&Programs::of(now));
+    all.sort_by_key(|change| !change.wider);
+    let line = |change: &RightsChange| {
         let mark = if change.wider { "!" } else { "" };
         format!("{mark}{}: {} > {}", change.what, change.old, change.new)
     };
-    all.changes.iter().map(line).collect()
+    all.iter().map(line).collect()
 }
 
 #[test]
@@ -44,14 +44,17 @@ fn a_sandbox_is_wider_where_a_program_reaches_more() {
         ("none", "required", &["runtime: sandbox: none: it reaches whatever your account does > required"]),
         ("{ folder: read }", "{}", &["!runtime: sandbox folder: read > write"]),
         ("{}", "{ folder: read }", &["runtime: sandbox folder: write > read"]),
-        ("{ read: [/srv] }", "{ read: [/srv/a, /srv/b] }", &["runtime: sandbox read: /srv > /srv/a, /srv/b"]),
+        ("{ read: [maps] }", "{ read: [maps, maps/more] }", &["!runtime: sandbox read: maps > maps, maps/more"]),
+        ("{ write: [/srv] }", "{ write: [/srv/a] }", &["!runtime: sandbox write: /srv > /srv/a"]),
+        ("{ read: [/srv, /var/x] }", "{ read: [/var/x] }", &["runtime: sandbox read: /srv, /var/x > /var/x"]),
+        (
+            "none",
+            "{ egress: [{ host: a.b, variable: URL, headers: { Authorization: '{KEY}' } }] }",
+            &["!runtime: sandbox: none: it reaches whatever your account does > as well as this machine can"],
+        ),
         ("{ read: [/srv/a] }", "{ read: [/srv] }", &["!runtime: sandbox read: /srv/a > /srv"]),
         ("{ read: [/srv/a] }", "{ read: [/srv/ab] }", &["!runtime: sandbox read: /srv/a > /srv/ab"]),
-        (
-            "{ write: [~/x] }",
-            "{ read: [~/x/y] }",
-            &["runtime: sandbox read:  > ~/x/y", "runtime: sandbox write: ~/x > "],
-        ),
+        ("{ write: [~/x] }", "{ read: [~/x] }", &["runtime: sandbox read:  > ~/x", "runtime: sandbox write: ~/x > "]),
         ("{ read: [~/x] }", "{ write: [~/x] }", &["!runtime: sandbox write:  > ~/x", "runtime: sandbox read: ~/x > "]),
         ("{ egress: [a.b, c.d] }", "{ egress: [c.d] }", &["runtime: sandbox egress: a.b, c.d > c.d"]),
         ("{ egress: ['*.c.d'] }", "{ egress: [x.c.d] }", &["runtime: sandbox egress: *.c.d > x.c.d"]),
@@ -66,17 +69,24 @@ fn a_sandbox_is_wider_where_a_program_reaches_more() {
 #[test]
 fn a_command_a_folder_and_variables_are_shown_and_widen_by_what_they_name() {
     let cases: &[Case] = &[
-        ("command: [a, b]", "command: [a, c]", &["runtime: command: a b > a c"]),
+        ("command: [a, b]", "command: [a, c]", &["!runtime: command: a b > a c"]),
+        ("command: [a, b, c]", "command: [a, c, b]", &["!runtime: command: a b c > a c b"]),
+        ("command: [hold, a]", "command: [a]", &["!runtime: command: hold a > a"]),
         ("command: [a]", "command: [a, /home/me/.ssh]", &["!runtime: command: a > a /home/me/.ssh"]),
-        ("command: [a, /srv/x]", "command: [b, /srv/x]", &["runtime: command: a /srv/x > b /srv/x"]),
         ("command: [a]", "command: [a, .ssh]", &["!runtime: command: a > a .ssh"]),
         ("command: [a]", "command: [a], cwd: /srv", &["!runtime: cwd:  > /srv"]),
-        ("command: [a], cwd: /srv", "command: [a], cwd: /srv/x", &["runtime: cwd: /srv > /srv/x"]),
+        ("command: [a], cwd: /srv", "command: [a], cwd: /srv/x", &["!runtime: cwd: /srv > /srv/x"]),
         ("command: [a], cwd: /srv", "command: [a]", &["runtime: cwd: /srv > "]),
         (
             "command: [a], env: { X: hush }",
             "command: [a], env: { X: loud }",
             &["runtime: env X: a value > another value"],
+        ),
+        ("command: [a]", "command: [a], env: { X: hush }", &["!runtime: env X:  > a value"]),
+        (
+            "command: [a], sandbox: none, env: { X: hush }",
+            "command: [a], sandbox: none, env: { X: loud }",
+            &["!runtime: env X: a value > another value"],
         ),
         ("command: [a]", "command: [a], env: { PYTHONPATH: /x }", &["!runtime: env PYTHONPATH:  > a value"]),
         ("command: [a], env: { PATH: /x }", "command: [a]", &["runtime: env PATH: a value > "]),
@@ -97,20 +107,7 @@ fn a_program_where_there_was_none_widens_and_one_that_is_gone_does_not() {
     let expected = ["!tools.x: program:  > a b".to_owned(), format!("!tools.x: sandbox: {none}")];
     assert_eq!(told(&without, &with), expected);
     assert_eq!(told(&with, &without), ["tools.x: program: a b > "]);
-    assert!(Programs::of(&without).is_empty() && !Programs::of(&with).is_empty());
-}
-
-#[test]
-fn who_agrees_agrees_to_exactly_that() {
-    let of = |text: &str| Programs::of(&process(text));
-    let (one, two, three) = (of("command: [a]"), of("command: [b]"), of("command: [b], sandbox: none"));
-    assert_eq!(one.changes_to(&two).digest, one.clone().changes_to(&two).digest);
-    assert_ne!(one.changes_to(&two).digest, one.changes_to(&three).digest);
-    assert_ne!(one.changes_to(&three).digest, two.changes_to(&three).digest);
-    let stored = serde_json::to_vec(&three).expect("JSON");
-    assert_eq!(serde_json::from_slice::<Programs>(&stored).expect("it is read again"), three);
-    // What a file says stays on one line, and nothing in it is invisible.
-    let hostile = of("command: [\"a\\nwider  b\", \"c\\u202ed\"]");
-    let new = one.changes_to(&hostile).changes[0].new.clone();
-    assert_eq!(new, "a wider  b cd");
+    let unbounded =
+        |file: &AgentFile| Programs::of(file).unbounded().into_iter().map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!((unbounded(&without), unbounded(&with)), (Vec::new(), vec!["tools.x".to_owned()]));
 }

@@ -7,7 +7,7 @@ use althing_communication::CallerRule;
 use althing_execution::definition::Pins;
 use althing_protocol::object::{self, Grant, Membership};
 use althing_protocol::{AgentId, Authored, IdentityError, OwnerProof, PublicKey, VerifiedAgent};
-use althing_store::{Batch, Durability, Family, Range, Store, WriteError};
+use althing_store::{Batch, Durability, Family, Range, Store};
 use althing_td::{AgentFile, Callers, ContainmentClaim, Description, ExposedTool};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -15,14 +15,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::NodeError;
 use crate::owner::Owner;
-use crate::programs::Programs;
 
 /// Agents that were added to this node, by name.
 pub const AGENTS: Family = Family("althing.agents");
-/// What the programs of agents that were removed might do, by the agents' names: whoever adds one again is asked about more.
-pub const AGREED: Family = Family("althing.agreed-programs");
-/// Removed agents of which that is known.
-const AGREED_MAX: usize = 1_024;
 /// Agents that one node may have.
 pub const AGENTS_MAX: usize = althing_protocol::limits::PLACEMENT_AGENTS_MAX;
 /// Lifetime of grants and memberships. They are renewed at half of it.
@@ -311,49 +306,6 @@ pub async fn signed_now(
     let anew = added.signed_anew(owner, network, now_ms)?;
     write(store, &anew).await?;
     Ok(anew)
-}
-
-/// Deletes an agent that its owner removes, and notes what its programs might do; where there is no room for the note, without it.
-///
-/// # Errors
-/// See [`NodeError`].
-pub(crate) async fn remove(store: &dyn Store, added: &StoredAgent) -> Result<(), NodeError> {
-    let (name, programs) = (added.file.name.as_bytes(), Programs::of(&added.file));
-    let mut batch = Batch::new();
-    batch.delete(AGENTS, name);
-    if programs.is_empty() {
-        batch.delete(AGREED, name);
-    } else {
-        let known = store.keys(AGREED, Range::all(AGREED_MAX))?;
-        // Any other makes room: of that agent it is not known then, and nobody is asked.
-        if known.len() >= AGREED_MAX
-            && !known.iter().any(|key| key == name)
-            && let Some(key) = known.first()
-        {
-            batch.delete(AGREED, key.as_slice());
-        }
-        batch.put(AGREED, name, serde_json::to_vec(&programs)?);
-    }
-    match store.write(batch, Durability::Synced).await {
-        Err(WriteError::Full { .. }) => {
-            tracing::warn!(
-                agent = added.file.name,
-                "no room to note what its programs might do: `agent add` will not compare"
-            );
-            delete(store, &added.file.name).await
-        }
-        written => Ok(written?),
-    }
-}
-
-/// What the programs of an agent of that name might do when it was removed; none if none was that had any.
-///
-/// # Errors
-/// See [`NodeError`].
-pub(crate) fn agreed(store: &dyn Store, name: &str) -> Result<Option<Programs>, NodeError> {
-    let row = store.read(AGREED, name.as_bytes())?;
-    // Of what cannot be read, nothing was agreed to.
-    Ok(row.map(|row| serde_json::from_slice(&row).unwrap_or_default()))
 }
 
 /// Deletes an agent.

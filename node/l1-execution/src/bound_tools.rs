@@ -111,7 +111,7 @@ impl Tools {
         let answered = futures::future::join_all(asked).await;
         for (server, answer) in names.into_iter().zip(answered) {
             if let Err(fault) = answer {
-                tracing::debug!(agent = self.agent, server, %fault, "a tool server does not answer");
+                tracing::debug!(agent = self.agent.name(), server, %fault, "a tool server does not answer");
             }
         }
     }

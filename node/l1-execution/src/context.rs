@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use althing_protocol::contract::Observability;
+use althing_protocol::contract::{DataLabel, Observability};
 use tokio::task_local;
 use tracing::Span;
 
@@ -13,6 +13,12 @@ use crate::lease::{Lease, Superseded};
 pub(crate) struct CallContext {
     /// The hash of the manifest that the agent was bound to; every span of the turn carries it.
     pub binding_hash: Arc<str>,
+    /// The task that it works on.
+    pub task: Arc<str>,
+    /// W3C `traceparent` of the turn, when it is traced.
+    pub trace: Option<Arc<str>>,
+    /// The label of the data that the agent works with, by its contract.
+    pub label: DataLabel,
     /// On whose behalf the turn runs, the origin first.
     pub principals: Arc<[String]>,
     /// What traces may record of it.

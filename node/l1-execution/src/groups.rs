@@ -221,6 +221,7 @@ mod tests {
 
     use super::*;
     use crate::agent::Parameters;
+    use crate::ports::Ports;
     use crate::tools::ContractGate;
 
     /// A group that never has a result.
@@ -242,7 +243,8 @@ mod tests {
         };
         let servers = BTreeMap::from([(SERVER.to_owned(), Arc::new(server) as Arc<dyn ToolServer>)]);
         let gate = ContractGate::new(vec!["groups/team".to_owned()]);
-        let tools = Arc::new(Tools::new("desk", servers, Arc::new(gate)));
+        let desk = Ports::none().agent_ref("desk", "1.0.0").expect("a name");
+        let tools = Arc::new(Tools::new(desk, servers, Arc::new(gate)));
         let served = ServedGroup { group: "team".to_owned(), target: Target::Capability("echo".to_owned()) };
         let agent = GroupAgent { tools, tool: "groups/team".to_owned(), served };
         let turn = Turn {

@@ -34,6 +34,7 @@ pub mod memory;
 pub mod mesh;
 pub mod model;
 mod needs;
+mod output_gates;
 mod patience;
 mod ports;
 pub mod process;
@@ -45,6 +46,7 @@ mod sse;
 mod start_error;
 mod syscalls;
 mod tool_agent;
+mod tool_call;
 mod tool_server;
 pub mod tools;
 
@@ -61,6 +63,7 @@ pub use host::{
     StartError, TurnStatus, answered, containment_of, enclosed,
 };
 pub use needs::{Advice, Needs};
+pub use output_gates::{GatedTurn, MakeOutputGates, contract_output_gates};
 pub use process::remote::{agreed_digest, card as remote_card};
 pub use process::{CardFault, ShownCard};
 pub use syscalls::SystemCalls;

@@ -116,6 +116,7 @@ mod tests {
 
     use super::*;
     use crate::agents::{AgentReply, Question};
+    use crate::ports::Ports;
     use crate::tools::{ContractGate, ToolError, Tools};
 
     struct Table;
@@ -143,7 +144,8 @@ mod tests {
         let contract = Contract::from_value(&contract).expect("a contract");
         let calls: Arc<dyn AgentCalls> = Arc::new(Table);
         let server = MeshServer::of(&contract, Some(&calls)).map(|server| (SERVER.to_owned(), Arc::new(server) as _));
-        Tools::new("helper", server.into_iter().collect::<BTreeMap<_, _>>(), Arc::new(ContractGate::of(&contract)))
+        let agent = Ports::none().agent_ref("helper", "1.0.0").expect("a name");
+        Tools::new(agent, server.into_iter().collect::<BTreeMap<_, _>>(), Arc::new(ContractGate::of(&contract)))
     }
 
     #[tokio::test]

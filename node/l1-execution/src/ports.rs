@@ -1,9 +1,10 @@
 //! The ports of a host: compilers of guests, connections to tools, other agents and models.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use althing_protocol::Contract;
+use althing_protocol::{AgentRef, Contract, IdentityError, PublisherId};
 use althing_td::{AgentFile, ModelEndpoint, ToolServerSpec};
 use futures::future::BoxFuture;
 
@@ -14,8 +15,10 @@ use crate::hrt::Template;
 use crate::kernel::Kernel;
 use crate::memory::Memories;
 use crate::mesh::{self, MeshServer};
+use crate::output_gates::{MakeOutputGates, contract_output_gates};
 use crate::process::{ProgramCalls, ServeCalls};
 use crate::secrets::{SecretLookup, ServerSecrets};
+use crate::start_error::StartError;
 use crate::syscalls::SystemCalls;
 use crate::tools::{Definition, Fault, MakeGate, ToolServer, Tools, contract_gates};
 
@@ -93,6 +96,8 @@ impl Scheduling {
 /// The ports of a host.
 #[derive(Clone)]
 pub struct Ports {
+    /// The owner of the node, who publishes its agents.
+    pub owner: PublisherId,
     /// The node's secrets.
     pub secrets: SecretLookup,
     /// Connects to tool servers.
@@ -109,15 +114,18 @@ pub struct Ports {
     pub groups: Option<Arc<dyn GroupTasks>>,
     /// Makes the gate of system calls.
     pub gate: MakeGate,
+    /// Makes the gates of a turn's outputs.
+    pub output_gates: MakeOutputGates,
     /// Serves system calls to programs.
     pub serve_calls: Option<ServeCalls>,
 }
 
 impl Ports {
-    /// No secrets, no tool servers, no memory; the gate is the contract.
+    /// No owner, no secrets, no tool servers, no memory; the gates are those of the contract.
     #[must_use]
     pub fn none() -> Ports {
         Ports {
+            owner: PublisherId::from_digest([0; 32]),
             secrets: Arc::new(|_| Ok(None)),
             connect: Arc::new(|_, _, _| Arc::new(Nowhere)),
             memories: None,
@@ -126,8 +134,31 @@ impl Ports {
             agents: None,
             groups: None,
             gate: contract_gates(),
+            output_gates: contract_output_gates(),
             serve_calls: None,
         }
+    }
+
+    /// That version of the owner's agent of that name.
+    ///
+    /// # Errors
+    /// [`IdentityError::AgentName`].
+    pub fn agent_ref(&self, name: &str, version: &str) -> Result<AgentRef, IdentityError> {
+        AgentRef::new(self.owner, name, version)
+    }
+
+    /// The tools of these servers, behind the gate of an agent.
+    pub(crate) fn tools(
+        &self,
+        file: &AgentFile,
+        contract: &Contract,
+        servers: BTreeMap<String, Arc<dyn ToolServer>>,
+    ) -> Result<Tools, StartError> {
+        let agent = self.agent_ref(&file.name, &file.version);
+        let agent =
+            agent.map_err(|reason| StartError::Config { name: file.name.clone(), reason: reason.to_string() })?;
+        let gate = (self.gate)(&agent, contract);
+        Ok(Tools::new(agent, servers, gate))
     }
 
     /// The system calls of a program, where the contract of its agent permits any.

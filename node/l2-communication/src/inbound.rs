@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use althing_protocol::{Activated, Frame, FrameKind, PublicKey};
+use althing_protocol::{Activated, AnswerAttributes, Attributes, Frame, FrameKind, PublicKey};
 use futures::StreamExt as _;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
@@ -108,10 +108,11 @@ async fn serve(
         let holder = Holder { peer, trust, origin: shared.network.origin(peer) };
         let signed = stream.take_kept();
         let request = Request { holder: Some(holder), frame: signed, ..Request::from_frame(frame) };
-        let (priority, activated) = (to.priority(&request), request.activated.clone());
+        let priority = to.priority(&request);
+        let head = AnswerHead::of(&request);
         let answering = to.call(caller, request);
         drop(reserved);
-        if !answer(&mut stream, answering, priority, &activated).await? {
+        if !answer(&mut stream, answering, priority, head).await? {
             return Ok(());
         }
         slot.idle();
@@ -123,7 +124,7 @@ async fn answer(
     stream: &mut SignedStream,
     answering: BoxFuture<'static, Answer>,
     priority: Priority,
-    activated: &Activated,
+    mut head: AnswerHead,
 ) -> Result<bool, StreamError> {
     let answer = tokio::select! {
         biased;
@@ -131,34 +132,49 @@ async fn answer(
         interrupted = stream.receive_meanwhile() => return cancelled(interrupted),
     };
     match answer {
-        Answer::Response(body) => stream.send(naming(FrameKind::Response, body, Some(activated)), priority).await?,
+        Answer::Response(body) => stream.send(head.put_on(Frame::new(FrameKind::Response, body)), priority).await?,
         Answer::Error(body) => stream.send(Frame::new(FrameKind::Error, body), priority).await?,
-        Answer::Events(mut events) => {
-            // The first event says what is activated.
-            let mut activated = Some(activated);
-            loop {
-                let event = tokio::select! {
-                    biased;
-                    event = events.next() => event,
-                    interrupted = stream.receive_meanwhile() => return cancelled(interrupted),
-                };
-                match event {
-                    Some(Ok(body)) => {
-                        stream.send(naming(FrameKind::Event, body, activated.take()), priority).await?;
-                    }
-                    Some(Err(body)) => break stream.send(Frame::new(FrameKind::Error, body), priority).await?,
-                    None => break stream.send(Frame::new(FrameKind::End, Vec::new()), priority).await?,
-                }
+        Answer::Events(mut events) => loop {
+            let event = tokio::select! {
+                biased;
+                event = events.next() => event,
+                interrupted = stream.receive_meanwhile() => return cancelled(interrupted),
+            };
+            match event {
+                Some(Ok(body)) => stream.send(head.put_on(Frame::new(FrameKind::Event, body)), priority).await?,
+                Some(Err(body)) => break stream.send(Frame::new(FrameKind::Error, body), priority).await?,
+                None => break stream.send(Frame::new(FrameKind::End, Vec::new()), priority).await?,
             }
-        }
+        },
     }
     Ok(true)
 }
 
-/// A frame of an answer, with the extensions that were activated.
-fn naming(kind: FrameKind, body: Vec<u8>, activated: Option<&Activated>) -> Frame {
-    let named = activated.map(Activated::get).filter(|named| !named.is_empty());
-    Frame { extensions: named.map(<[String]>::to_vec), ..Frame::new(kind, body) }
+/// What the frames of an answer say beside their bodies, as whoever answers makes it known.
+struct AnswerHead {
+    /// The extensions that were activated; none once the first frame has named them.
+    activated: Option<Activated>,
+    attributes: AnswerAttributes,
+    /// What the frames so far said.
+    before: Attributes,
+}
+
+impl AnswerHead {
+    fn of(request: &Request) -> AnswerHead {
+        AnswerHead {
+            activated: Some(request.activated.clone()),
+            attributes: request.answer.clone(),
+            before: Attributes::default(),
+        }
+    }
+
+    /// The next frame of the answer, with what it says.
+    fn put_on(&mut self, frame: Frame) -> Frame {
+        let named = self.activated.take().map(|activated| activated.get().to_vec());
+        let attributes = self.attributes.get().after(&self.before);
+        self.before.join(&attributes);
+        Frame { extensions: named.filter(|named| !named.is_empty()), ..frame.with(attributes) }
+    }
 }
 
 /// The caller sent a frame, or closed the stream, while its call was being answered.

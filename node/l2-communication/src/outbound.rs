@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use althing_protocol::{Activated, Frame, FrameKind, PublicKey};
+use althing_protocol::{Activated, AnswerAttributes, Frame, FrameKind, PublicKey};
 use futures::Stream;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
@@ -108,20 +108,26 @@ fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// The extensions that a call asks for, and what the peer says of them.
+/// The extensions that a call asks for, and what the peer says of them, and of its answer, beside the content.
 struct Activation {
     asked: Vec<String>,
     activated: Activated,
+    attributes: AnswerAttributes,
 }
 
 impl Activation {
     fn of(request: &Request) -> Activation {
-        Activation { asked: request.extensions.clone(), activated: request.activated.clone() }
+        Activation {
+            asked: request.extensions.clone(),
+            activated: request.activated.clone(),
+            attributes: request.answer.clone(),
+        }
     }
 
-    /// Reads what an answer says of them. A refusal says nothing: another host may be asked then.
+    /// Reads what a frame of an answer says. A refusal says nothing: another host may be asked then.
     fn hear(&self, answer: &Frame) {
         self.activated.name(answer.extensions.iter().flatten().map(String::as_str), &self.asked);
+        self.attributes.add(&answer.attributes());
     }
 }
 

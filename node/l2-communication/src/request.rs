@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use althing_protocol::{Activated, AgentId, Frame, FrameKind, StreamBinding};
+use althing_protocol::{Activated, AgentId, AnswerAttributes, Attributes, Frame, FrameKind, StreamBinding};
 use bytes::Bytes;
 
 use crate::lanes::Priority;
@@ -37,6 +37,10 @@ pub struct Request {
     pub extensions: Vec<String>,
     /// Those of them that the other side activated, as soon as it answers; of an incoming request, what its answer is to say.
     pub activated: Activated,
+    /// Label, session and delegation of the call.
+    pub attributes: Attributes,
+    /// Those of the answer, as far as it has come; of an incoming request, what its answer is to say.
+    pub answer: AnswerAttributes,
     /// The priority of sending it; not sent to the peer, which assigns its own.
     pub priority: Priority,
     /// Of an incoming request: its caller's trust level and origin, as this node determined them.
@@ -55,6 +59,7 @@ impl Request {
     }
 
     pub(crate) fn from_frame(frame: Frame) -> Request {
+        let attributes = Attributes { label: frame.label, session: frame.session, delegation: frame.delegation };
         Request {
             operation: frame.operation.unwrap_or_default(),
             agent: frame.agent,
@@ -64,6 +69,8 @@ impl Request {
             principals: frame.principals.unwrap_or_default(),
             extensions: frame.extensions.unwrap_or_default(),
             activated: Activated::default(),
+            attributes,
+            answer: AnswerAttributes::default(),
             priority: Priority::default(),
             holder: None,
             frame: None,
@@ -81,7 +88,7 @@ impl Request {
             tracestate: self.tracestate,
             principals: some(self.principals),
             extensions: some(self.extensions),
-            ..Frame::new(FrameKind::Request, self.body)
+            ..Frame::new(FrameKind::Request, self.body).with(self.attributes)
         }
     }
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use althing_protocol::{AgentId, Frame, FrameKind, PublicKey};
+use althing_protocol::{AgentId, Attributes, Frame, FrameKind, PublicKey};
 use tokio::sync::broadcast;
 
 /// Messages that wait for whoever looks; the oldest make room.
@@ -35,6 +35,8 @@ pub struct Tapped {
     pub deadline_ms: Option<u64>,
     /// W3C `traceparent`.
     pub traceparent: Option<String>,
+    /// Label, session and delegation.
+    pub attributes: Attributes,
     /// Bytes of the body.
     pub bytes: usize,
     /// Its beginning.
@@ -96,6 +98,7 @@ impl Tap {
             principals,
             deadline_ms: frame.deadline_ms,
             traceparent: frame.traceparent.clone(),
+            attributes: frame.attributes(),
             bytes: frame.body.len(),
             body: frame.body[..frame.body.len().min(BODY_BYTES_MAX)].to_vec(),
         };

@@ -74,17 +74,22 @@ pub struct Contract {
 }
 
 /// The label of data; later ones are stricter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize, Encode, Decode)]
 #[serde(rename_all = "lowercase")]
+#[cbor(index_only)]
 pub enum DataLabel {
     /// May go anywhere.
+    #[n(0)]
     Public,
     /// May go to any service that the owner's nodes are configured to use.
     #[default]
+    #[n(1)]
     Internal,
     /// May go only to services that are cleared for it.
+    #[n(2)]
     Confidential,
     /// May go only to services that are cleared for this strictest label.
+    #[n(3)]
     Restricted,
 }
 

@@ -1,9 +1,11 @@
 //! Frames: each reason to refuse, replay, and what may stand in which kind.
 
+use althing_protocol::contract::DataLabel;
 use althing_protocol::limits::*;
-use althing_protocol::{Frame, FrameError, FrameKind, FrameOpener, FrameSealer, StreamBinding};
+use althing_protocol::{Frame, FrameError, FrameKind, FrameOpener, FrameSealer, Label, StreamBinding};
 use proptest::prelude::*;
 
+use crate::attributes::any_attributes;
 use crate::names::reason;
 use crate::support::*;
 
@@ -182,6 +184,7 @@ fn unknown_null_missing_and_misshapen_members_are_refused() {
     let cases = [
         ("unknown member 1", with(1, uint(0))),
         ("unknown member 12", with(12, uint(0))),
+        ("unknown member 15", with(15, uint(0))),
         ("null agent", with(5, vec![0xf6])),
         ("null deadline", with(6, vec![0xf6])),
         ("agent that is no id", with(5, tstr("urn:althing:echo"))),
@@ -209,7 +212,7 @@ fn members_at_their_limit_are_accepted_and_one_byte_more_is_refused_on_both_side
     type Grow = fn(&mut Frame, usize);
     let text = |len: usize| "x".repeat(len);
     assert_eq!(text(2), "xx");
-    let cases: [(&str, usize, Grow); 8] = [
+    let cases: [(&str, usize, Grow); 9] = [
         ("body", BODY_BYTES_MAX, |frame, len| frame.body = vec![b' '; len]),
         ("operation", OPERATION_BYTES_MAX, |frame, len| frame.operation = Some("x".repeat(len))),
         ("traceparent", TRACE_BYTES_MAX, |frame, len| frame.traceparent = Some("x".repeat(len))),
@@ -218,6 +221,7 @@ fn members_at_their_limit_are_accepted_and_one_byte_more_is_refused_on_both_side
         ("principal", PRINCIPAL_BYTES_MAX, |frame, len| frame.principals = Some(vec!["x".repeat(len)])),
         ("extensions", EXTENSIONS_MAX, |frame, len| frame.extensions = Some(vec!["x".repeat(256); len])),
         ("extension", PRINCIPAL_BYTES_MAX, |frame, len| frame.extensions = Some(vec!["x".repeat(len)])),
+        ("delegation", DELEGATION_BYTES_MAX, |frame, len| frame.delegation = Some(vec![7; len])),
     ];
     for (name, max, grow) in cases {
         let (mut sealer, mut opener) = towards_acceptor(&binding());
@@ -241,6 +245,7 @@ fn raw_members(frame: &Frame) -> Vec<(u64, Vec<u8>)> {
     members.extend(frame.principals.iter().map(|it| (9, texts(it))));
     members.extend(frame.extensions.iter().map(|it| (10, texts(it))));
     members.push((11, bstr(&frame.body)));
+    members.extend(frame.delegation.iter().map(|it| (14, bstr(it))));
     members
 }
 
@@ -251,6 +256,9 @@ fn the_largest_frame_fits_and_a_longer_one_is_refused_unread() {
     frame.principals = Some(vec!["x".repeat(PRINCIPAL_BYTES_MAX); PRINCIPALS_MAX]);
     frame.extensions = Some(vec!["x".repeat(PRINCIPAL_BYTES_MAX); EXTENSIONS_MAX]);
     frame.tracestate = Some("x".repeat(TRACE_BYTES_MAX));
+    frame.label = Some(Label { level: DataLabel::Restricted, trusted: false });
+    frame.session = Some([7; 32]);
+    frame.delegation = Some(vec![7; DELEGATION_BYTES_MAX]);
     let (mut sealer, mut opener) = towards_acceptor(&binding());
     let sealed = sealer.seal(frame.clone()).expect("a good frame");
     assert!(sealed.len() <= FRAME_BYTES_MAX);
@@ -323,8 +331,8 @@ fn any_frame() -> impl Strategy<Value = Frame> {
     let texts = || prop::option::of(prop::collection::vec("\\PC{0,20}", 0..4));
     let body = prop::collection::vec(any::<u8>(), 0..64);
     let request = ("[A-Za-z]{0,20}", any::<bool>(), any::<Option<u64>>(), any::<Option<bool>>(), texts());
-    (0..6u8, request, texts(), body).prop_map(
-        |(kind, (operation, to_agent, deadline_ms, trace, principals), extensions, body)| {
+    (0..6u8, request, texts(), body, any_attributes()).prop_map(
+        |(kind, (operation, to_agent, deadline_ms, trace, principals), extensions, body, attributes)| {
             let kinds = [
                 FrameKind::Request,
                 FrameKind::Response,
@@ -334,6 +342,8 @@ fn any_frame() -> impl Strategy<Value = Frame> {
                 FrameKind::Cancel,
             ];
             let frame = Frame { extensions, ..Frame::new(kinds[usize::from(kind)], body) };
+            let takes = matches!(frame.kind, FrameKind::Request | FrameKind::Response | FrameKind::Event);
+            let frame = if takes { frame.with(attributes) } else { frame };
             if frame.kind != FrameKind::Request {
                 return frame;
             }

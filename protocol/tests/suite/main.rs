@@ -1,5 +1,6 @@
 //! What proves the protocol: each rule of `SPEC.md` is cited (`P-17`) where a test would fail without it.
 
+mod attributes;
 mod cbor_strict;
 mod envelopes;
 mod evidence;

@@ -88,6 +88,7 @@ fn every_domain_string_and_limit_in_the_specification_is_the_one_in_the_source()
         PRINCIPALS_MAX,
         PRINCIPAL_BYTES_MAX,
         EXTENSIONS_MAX,
+        DELEGATION_BYTES_MAX,
         NETWORK_BYTES_MAX,
         AGENT_NAME_MAX,
         PLACEMENT_AGENTS_MAX,

@@ -195,7 +195,13 @@ fn stream_json(binding: &StreamBinding) -> Value {
     })
 }
 
-fn frame_case(name: &str, to_acceptor: bool, before: &[Vec<u8>], frame: &[u8], error: Option<&'static str>) -> Case {
+pub fn frame_case(
+    name: &str,
+    to_acceptor: bool,
+    before: &[Vec<u8>],
+    frame: &[u8],
+    error: Option<&'static str>,
+) -> Case {
     let binding = binding();
     let sender = if to_acceptor { binding.opener } else { binding.acceptor };
     let input = json!({
@@ -233,6 +239,7 @@ fn frames() -> Vec<Case> {
     }
     cases.extend(refused_frames());
     cases.extend(leniently_signed_frames());
+    cases.extend(crate::attributes::vectors());
     cases
 }
 
@@ -275,6 +282,7 @@ fn refused_frames() -> Vec<Case> {
     );
     refuse("alg missing", headed(&[0xa1, 0x04], &payload, &aad), "FrameError::Envelope(Sign1Error::Algorithm)");
     let framed = |members: &[(u64, Vec<u8>)]| from_opener(&bound(&binding(), 0, public(ACCEPTOR), members));
+    // Of before member 12 was a label: neither then nor now is it this number.
     refuse("an unknown member", framed(&[members.clone(), vec![(12, uint(0))]].concat()), "FrameError::Shape");
     refuse(
         "an absent member as null",

@@ -149,7 +149,7 @@ fn shown(frame: &Frame) -> Value {
         FrameKind::Error => "error",
         FrameKind::Cancel => "cancel",
     };
-    json!({
+    let mut shown = json!({
         "kind": kind,
         "operation": frame.operation,
         "agent": frame.agent.as_ref().map(ToString::to_string),
@@ -159,7 +159,20 @@ fn shown(frame: &Frame) -> Value {
         "principals": frame.principals,
         "extensions": frame.extensions,
         "body": hex(&frame.body),
-    })
+    });
+    // Only those that are there, as the vectors of before they were have none.
+    let hexed = |bytes: &[u8]| json!(hex(bytes));
+    let attributes = [
+        ("label", frame.label.map(|label| json!(label))),
+        ("session", frame.session.map(|session| hexed(&session))),
+        ("delegation", frame.delegation.as_deref().map(hexed)),
+    ];
+    for (name, value) in attributes {
+        if let Some(value) = value {
+            shown[name] = value;
+        }
+    }
+    shown
 }
 
 fn objects(input: &Value) -> Outcome {

@@ -166,8 +166,9 @@ pub async fn run() -> bool {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("echo.wat"), ECHO).expect("a file");
     let contract = Contract::from_value(&json!({ "class": { "latency": "srt" } })).expect("a contract");
+    let echo = Ports::none().agent_ref("echo", "1.0.0").expect("a name");
     let calls = SystemCalls {
-        tools: Arc::new(Tools::new("echo", BTreeMap::new(), Arc::new(ContractGate::of(&contract)))),
+        tools: Arc::new(Tools::new(echo, BTreeMap::new(), Arc::new(ContractGate::of(&contract)))),
         memory: None,
         budget: Arc::default(),
     };

@@ -24,14 +24,18 @@ ATTEMPTS = {}
 # Whoever outlives its agent is seen, but does not stay for ever.
 OUTLIVES_SECONDS = 120
 FORKS = 64
+# More watchers of files than one program is given, and fewer than an account has.
+WATCHERS = 33
 
 libc = ctypes.CDLL(None, use_errno=True)
 # Numbers of system calls that the C library does not offer.
 NUMBERS = {
     "x86_64": {"clone": 56, "keyctl": 250, "bpf": 321, "perf_event_open": 298, "userfaultfd": 323,
-               "fanotify_init": 300, "finit_module": 313},
+               "fanotify_init": 300, "finit_module": 313, "ioprio_set": 251, "ioprio_get": 252, "sched_setattr": 314,
+               "sched_getattr": 315},
     "aarch64": {"clone": 220, "keyctl": 219, "bpf": 280, "perf_event_open": 241, "userfaultfd": 282,
-                "fanotify_init": 262, "finit_module": 273},
+                "fanotify_init": 262, "finit_module": 273, "ioprio_set": 30, "ioprio_get": 31, "sched_setattr": 274,
+                "sched_getattr": 275},
 }.get(platform.machine(), {}) | {"io_uring_setup": 425, "clone3": 435, "pidfd_getfd": 438}
 
 
@@ -194,6 +198,13 @@ def changes_mode():
     return "changed"
 
 
+@attempt("the mode of the machine's /dev/null")
+def changes_device():
+    """To what it is. Whoever makes it another one takes it from every account."""
+    os.chmod("/dev/null", stat.S_IMODE(os.stat("/dev/null").st_mode))
+    return "changed"
+
+
 ATTEMPTS["the machine's /var/tmp"] = lambda: reads(AIMS["temporary"])
 ATTEMPTS["the machine's /var/tmp, to write"] = lambda: appends(AIMS["temporary"])
 ATTEMPTS["the machine's shared memory"] = lambda: reads(AIMS["shared"])
@@ -279,7 +290,51 @@ def read_memory():
 
 ATTEMPTS["a descriptor of the node"] = lambda: f"{system('pidfd_getfd', os.pidfd_open(node()), 0, 0)}"
 ATTEMPTS["the limits of the node"] = lambda: f"{resource.prlimit(node(), resource.RLIMIT_NOFILE)}"
-ATTEMPTS["the processors of the node"] = lambda: f"{len(os.sched_getaffinity(node()))}"
+
+
+@attempt("the processors of the node")
+def gives_processors():
+    """Those that it has."""
+    os.sched_setaffinity(node(), os.sched_getaffinity(node()))
+    return "given"
+
+
+@attempt("the priority of the node")
+def gives_priority():
+    """That which it has."""
+    os.setpriority(os.PRIO_PROCESS, node(), os.getpriority(os.PRIO_PROCESS, node()))
+    return "given"
+
+
+@attempt("the scheduling of the node")
+def schedules():
+    """As it is scheduled."""
+    def by_attributes(pid):
+        attributes = ctypes.create_string_buffer(48)
+        system("sched_getattr", pid, attributes, len(attributes), 0)
+        system("sched_setattr", pid, attributes, 0)
+
+    ways = {
+        "its policy": lambda pid: os.sched_setscheduler(pid, os.sched_getscheduler(pid), os.sched_getparam(pid)),
+        "its parameters": lambda pid: os.sched_setparam(pid, os.sched_getparam(pid)),
+        "its attributes": by_attributes,
+        "its disk": lambda pid: system("ioprio_set", 1, pid, system("ioprio_get", 1, pid)),
+    }
+    return any_of(lambda way: [ways[way](node()), f"{way} were set"][1], ways)
+
+
+@attempt("the account's watches of files")
+def watches():
+    """Some; they are gone with this process."""
+    for _ in range(WATCHERS):
+        call(libc.inotify_init1, 0)
+    return f"{WATCHERS} watch"
+
+
+@attempt("the machine's shared memory, by its number")
+def shared_by_number():
+    call(libc.shmctl, AIMS["outside"]["segment"], 2, ctypes.create_string_buffer(256))
+    return "it says what it is"
 
 
 @attempt("inherited descriptors")

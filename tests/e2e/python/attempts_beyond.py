@@ -1,5 +1,6 @@
 """What a program tries to get out of its sandbox, as in attempts.py: sockets, networks, privileges, the kernel, devices."""
 
+import base64
 import ctypes
 import errno
 import fcntl
@@ -98,6 +99,8 @@ def by_proxy():
     def asked(of):
         proxy, question = of
         url = urllib.parse.urlsplit(proxy)
+        login = base64.b64encode(f"{url.username}:{url.password}".encode()).decode()
+        question = question.replace("\r\n\r\n", f"\r\nProxy-Authorization: Basic {login}\r\n\r\n")
         with socket.create_connection((url.hostname, url.port), timeout=1) as connection:
             connection.sendall(question.encode())
             return says_its_word(connection) or says_its_word(connection)

@@ -5,6 +5,7 @@
 attempt. `escape.py outside FOLDER` runs outside of any sandbox, and listens where the others try to connect to; it prints
 where. MARK is on the command line of every process of a program."""
 
+import ctypes
 import json
 import os
 import pathlib
@@ -138,6 +139,15 @@ def outside(folder):
         except OSError:
             return None
 
+    def segment():
+        """Shared memory that has no name, and is gone with this process."""
+        libc = ctypes.CDLL(None, use_errno=True)
+        libc.shmat.restype, libc.shmat.argtypes = ctypes.c_void_p, [ctypes.c_int, ctypes.c_void_p, ctypes.c_int]
+        number = attempts.call(libc.shmget, 0, 4096, 0o1600)
+        libc.shmat(number, None, 0)
+        attempts.call(libc.shmctl, number, 0, None)
+        return number
+
     abstract = f"althing-escape-{token[:8]}"
     at(socket.AF_UNIX, socket.SOCK_STREAM, "\0" + abstract, tells)
     print(json.dumps({
@@ -147,6 +157,7 @@ def outside(folder):
         "udp": at(socket.AF_INET, socket.SOCK_DGRAM, ("127.0.0.1", 0), answers)[1],
         "ipv6": on_ipv6(),
         "abstract": abstract,
+        "segment": segment(),
         "bus": at(socket.AF_UNIX, socket.SOCK_STREAM, os.path.join(folder, "bus"), tells),
     }), flush=True)
     threading.Event().wait()

@@ -3,6 +3,7 @@ any library.
 
 It is told of the secret how long it is, its SHA-256, and its first four bytes under a mask: with more it would have it."""
 
+import base64
 import contextlib
 import hashlib
 import http.client
@@ -67,8 +68,12 @@ def all_of(connection):
 def tunnel(host, port):
     """By CONNECT, without a library that would go round the proxy for names of this machine."""
     proxy = urllib.parse.urlsplit(os.environ["HTTPS_PROXY"])
+    login = ""
+    if proxy.password:
+        login = base64.b64encode(f"{proxy.username}:{proxy.password}".encode()).decode()
+        login = f"Proxy-Authorization: Basic {login}\r\n"
     with socket.create_connection((proxy.hostname, proxy.port), timeout=LIMIT_SECONDS) as connection:
-        connection.sendall(f"CONNECT {host}:{port} HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n".encode())
+        connection.sendall(f"CONNECT {host}:{port} HTTP/1.1\r\nHost: {host}:{port}\r\n{login}\r\n".encode())
         head = b""
         while b"\r\n\r\n" not in head:
             piece = connection.recv(CHUNK)
@@ -80,6 +85,11 @@ def tunnel(host, port):
         if status == 200:
             connection.sendall(f"GET /by-tunnel HTTP/1.0\r\nHost: {host}\r\n\r\n".encode())
         return {"status": status, "body": (rest + all_of(connection)).decode(errors="replace")}
+
+
+def proxy():
+    """Where it asks, with its password if it has one."""
+    return {"status": 200, "body": os.environ["HTTPS_PROXY"]}
 
 
 class Secret:
@@ -161,7 +171,7 @@ def holds(length, digest, mask, masked):
 
 
 TOOLS = {"get": (get, {"url": "string"}), "asks": (asks, {"variable": "string", "path": "string", "times": "integer"}),
-         "tunnel": (tunnel, {"host": "string", "port": "integer"}),
+         "tunnel": (tunnel, {"host": "string", "port": "integer"}), "proxy": (proxy, {}),
          "holds": (holds, {"length": "integer", "digest": "string", "mask": "string", "masked": "string"})}
 
 

@@ -1,4 +1,5 @@
-"""A server of tools that tries to change a file beside it, and to put another in its place: without any library."""
+"""A server of tools that tries to change a file beside it, and to put another in its place, by itself or with a folder
+above it: without any library."""
 
 import os
 
@@ -18,8 +19,20 @@ def append(path):
         file.write("# changed\n")
 
 
+def rename(path):
+    outcome = tried(lambda: os.rename(path, path + "-before"))
+    os.makedirs(path, exist_ok=True)
+    return {
+        "rename": outcome,
+        "remove": tried(lambda: os.rmdir(path)),
+        "make": tried(lambda: open(path + "/new", "w").close()),
+    }
+
+
 def call(tool, arguments):
     path = arguments["path"]
+    if tool == "rename":
+        return rename(path)
     with open("beside", "w") as file:
         file.write("name: other\n")
     return {
@@ -30,4 +43,5 @@ def call(tool, arguments):
 
 
 PATH = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
-plain_mcp.serve("rewriting", [{"name": "rewrite", "description": "Changes a file", "inputSchema": PATH}], call)
+TOOLS = [{"name": name, "description": "Changes a path", "inputSchema": PATH} for name in ("rewrite", "rename")]
+plain_mcp.serve("rewriting", TOOLS, call)

@@ -257,10 +257,11 @@ impl Machine {
         self.found().iter().any(|(found, _)| found == name)
     }
 
-    /// Adds an agent from the text of its file.
+    /// Adds an agent from the text of its file, whatever that lets it do.
     pub fn add(&self, name: &str, file: &str) {
         let path = self.write(&format!("{name}.yaml"), file);
-        let adding = Running::start(&mut self.althing(&["agent".as_ref(), "add".as_ref(), path.as_os_str()]));
+        let mut adding = self.althing(&["agent", "add", "--yes"]);
+        let adding = Running::start(adding.arg(&path));
         let outcome = adding.end(ADD_MAX);
         assert_eq!(outcome.code, 0, "{outcome:?}");
     }

@@ -4,6 +4,7 @@
 //! and who may see it stay on this machine.
 
 mod check;
+mod environment;
 mod place;
 mod read;
 mod sandbox;
@@ -27,6 +28,7 @@ pub use check::{
     EXAMPLE_CHARS_MAX, EXAMPLES_MAX, MODES_MAX, NAME_CHARS_MAX, SKILL_ID_CHARS_MAX, SKILLS_MAX, STARTUP_TIMEOUT_MS_MAX,
     STARTUP_TIMEOUT_MS_MIN, TAG_CHARS_MAX, TAGS_MAX, TEXT_BYTES_MAX, TITLE_CHARS_MAX,
 };
+pub use environment::Environment;
 pub use place::Place;
 pub use sandbox::{Demand, Egress, NoHost, OwnFolder, Sandbox};
 

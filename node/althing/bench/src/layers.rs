@@ -180,8 +180,8 @@ impl ToolServer for Nothing {
 async fn gate(rounds: usize) -> Result<Row, BenchError> {
     let contract = contract(&json!({ "capabilities": ["none/*"] }))?;
     let server: Arc<dyn ToolServer> = Arc::new(Nothing);
-    let tools =
-        Tools::new("bench", BTreeMap::from([("none".to_owned(), server)]), Arc::new(ContractGate::of(&contract)));
+    let agent = Ports::none().agent_ref("bench", "1.0.0").map_err(BenchError::not_measured)?;
+    let tools = Tools::new(agent, BTreeMap::from([("none".to_owned(), server)]), Arc::new(ContractGate::of(&contract)));
     tools.listed().await;
     let mut took = Vec::with_capacity(rounds);
     for _ in 0..rounds {

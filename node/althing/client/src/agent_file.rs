@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use althing_control::AddRequest;
+use althing_api::AddRequest;
 use althing_protocol::Contract;
 use althing_store::file::read_text;
 use althing_td::{AgentFile, parse_contract, parse_partial_contract};

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use althing_control::Problem;
+use althing_api::Problem;
 use bytes::Bytes;
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
@@ -44,28 +44,52 @@ impl Client {
         Ok(Client { http, flags })
     }
 
-    /// `GET path`.
+    /// `GET path`, whose reply has a type.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn read<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
+        self.finish(self.http.get(url(path)).timeout(READ_TIMEOUT).send().await).await
+    }
+
+    /// `POST path` with a JSON body, whose reply has a type.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn ask<B: Serialize, T: DeserializeOwned>(&self, path: &str, body: &B) -> Result<T, ClientError> {
+        self.finish(self.http.post(url(path)).json(body).send().await).await
+    }
+
+    /// `DELETE path`, whose reply has a type.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn remove<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
+        self.finish(self.http.delete(url(path)).send().await).await
+    }
+
+    /// `GET path`, whose reply has no type.
     ///
     /// # Errors
     /// See [`ClientError`].
     pub async fn get(&self, path: &str) -> Result<Value, ClientError> {
-        self.finish(self.http.get(url(path)).timeout(READ_TIMEOUT).send().await).await
+        self.read(path).await
     }
 
-    /// `POST path` with a JSON body.
+    /// `POST path` with a JSON body, whose reply has no type.
     ///
     /// # Errors
     /// See [`ClientError`].
     pub async fn post<T: Serialize>(&self, path: &str, body: &T) -> Result<Value, ClientError> {
-        self.finish(self.http.post(url(path)).json(body).send().await).await
+        self.ask(path, body).await
     }
 
-    /// `DELETE path`.
+    /// `DELETE path`, whose reply has no type.
     ///
     /// # Errors
     /// See [`ClientError`].
     pub async fn delete(&self, path: &str) -> Result<Value, ClientError> {
-        self.finish(self.http.delete(url(path)).send().await).await
+        self.remove(path).await
     }
 
     /// `POST path`, answered by lines.

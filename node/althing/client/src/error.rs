@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use althing_control::{Kind, Problem};
+use althing_api::{Kind, Problem};
 use althing_store::file::FileError;
 use althing_td::AgentFileError;
 

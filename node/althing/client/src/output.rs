@@ -1,7 +1,11 @@
 //! Printed results: JSON for programs, text and tables for people.
 
 use althing_td::marked;
+use serde::Serialize;
 use serde_json::Value;
+
+/// Why a reply can be written: the names of its members are texts, and nothing in it refuses to be written.
+const IS_JSON: &str = "a reply is JSON";
 
 /// How results are printed.
 pub struct Out {
@@ -11,9 +15,23 @@ pub struct Out {
 
 impl Out {
     /// Prints `value` as JSON, or what `people` makes of it.
-    pub fn show(&self, value: &Value, people: impl FnOnce(&Value) -> String) {
-        let text = if self.json { format!("{value:#}") } else { plain(&people(value), &std::io::stdout()) };
+    pub fn show<T: Serialize>(&self, value: &T, people: impl FnOnce(&T) -> String) {
+        let text = if self.json {
+            serde_json::to_string_pretty(value).expect(IS_JSON)
+        } else {
+            plain(&people(value), &std::io::stdout())
+        };
         print_line(text.trim_end());
+    }
+
+    /// Prints a line of many as JSON, or what `people` makes of it.
+    pub fn line<T: Serialize>(&self, value: &T, people: impl FnOnce(&T) -> String) {
+        let text = if self.json {
+            serde_json::to_string(value).expect(IS_JSON)
+        } else {
+            plain(&people(value), &std::io::stdout())
+        };
+        print_line(&text);
     }
 }
 

@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use althing_api::{CallLine, CallRequest};
 use althing_client::{ClientError, NodeProcess, agent_file, print_line, rows, text};
-use althing_control::{CallLine, CallRequest};
 use althing_discovery::Query;
 use althing_node::doctor::short;
 use althing_protocol::{AgentId, PublicKey};

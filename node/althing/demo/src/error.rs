@@ -3,8 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use althing_api::Problem;
 use althing_client::{ClientError, InputError, NodeProcessError};
-use althing_control::Problem;
 
 /// Why the demo failed.
 #[derive(Debug, thiserror::Error)]

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
+use althing_api::AdoptRequest;
 use althing_client::{NodeProcess, agent_file, rows, text};
-use althing_control::AdoptRequest;
 use althing_discovery::Query;
 use althing_td::{Callers, Demand, Sandbox, ToolServerSpec};
 use serde_json::{Value, json};

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use althing_api::{AppRequest, CreateGroup, GroupRequest, JoinGroup, SubmitTask, TaskRequest, WorkflowRequest};
 use althing_client::{Client, NodeProcess, rows, text};
-use althing_control::{AppRequest, CreateGroup, GroupRequest, JoinGroup, SubmitTask, TaskRequest, WorkflowRequest};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 

@@ -4,8 +4,8 @@
 use std::path::Path;
 use std::time::Duration;
 
+use althing_api::{CallLine, CallRequest};
 use althing_client::{NodeProcess, agent_file, rows, text};
-use althing_control::{CallLine, CallRequest};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
+use althing_api::{AddRegistry, CallLine, CallRequest, InstallRequest, MarkRequest, PublishRequest};
 use althing_client::{NodeProcess, agent_file, rows, text};
-use althing_control::{AddRegistry, CallLine, CallRequest, InstallRequest, MarkRequest, PublishRequest};
 use althing_td::Callers;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};

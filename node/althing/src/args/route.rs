@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use althing_node::RouteMode;
+use althing_api::RouteMode;
 use clap::{Subcommand, ValueEnum};
 
 /// `althing route`

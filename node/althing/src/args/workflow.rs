@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use althing_control::OverlapRule;
+use althing_api::OverlapRule;
 use clap::{Subcommand, ValueEnum};
 
 /// `althing workflow`
@@ -155,7 +155,8 @@ pub enum App {
         /// Only say what would change.
         #[arg(long)]
         dry_run: bool,
-        /// Form the group that the file names, if this node has none of that name, without being asked.
+        /// Form the group that the file names, if this node has none of that name, and agree to programs without a sandbox, without being
+        /// asked.
         #[arg(long)]
         yes: bool,
     },

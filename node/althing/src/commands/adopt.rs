@@ -4,9 +4,8 @@ use std::env::VarError;
 use std::io::IsTerminal as _;
 use std::path::{Component, Path, PathBuf};
 
-use althing_control::{AcceptRequest, AdoptRequest, Offers};
-use althing_node::Environment;
-use althing_td::{Callers, Demand, OwnFolder, Sandbox, ToolServerSpec};
+use althing_api::{AcceptRequest, AdoptRequest, Offers};
+use althing_td::{Callers, Demand, Environment, OwnFolder, Sandbox, ToolServerSpec};
 use serde_json::Value;
 
 use crate::args::{Adopt, is_address};

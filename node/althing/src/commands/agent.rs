@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use althing_client::agent_file;
-use althing_control::{AddRequest, RunLine};
+use althing_api::{AddRequest, RunLine};
+use althing_client::{Client, agent_file};
 use althing_td::AgentFile;
 use serde_json::{Value, json};
 
@@ -20,12 +20,8 @@ pub async fn run(at: &Paths, agent: &Agent, out: &Out) -> Result<(), Failure> {
         Agent::Add { file, reservation, yes } => {
             let mut request = AddRequest { reservation: reservation.clone(), ..agent_file::read(file)? };
             let (client, escaped) = (at.connect().await?, escape(&request.file.name));
-            let changes = client.post("/adding", &request).await?;
+            let changes = compared(&client, &mut request, (*yes, "add"), out).await?;
             let changed = changed(&changes);
-            if changes["wider"] == true {
-                let shown = format!("{} would reach more than when it was last here\n{changed}", request.file.name);
-                request.agreed = Some(agree(&changes, &shown, *yes, "add", out)?);
-            }
             let look = async || waiting::of_call(&client, &escaped, false).await;
             let mut added = waiting::telling(client.post("/agents", &request), look, out).await?;
             if !changed.is_empty() {
@@ -75,7 +71,23 @@ pub async fn run(at: &Paths, agent: &Agent, out: &Out) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What of its programs changed since an agent was last here, a line or more for each; empty if that is nothing.
+/// What an agent file changes of what was agreed to here; the request has the agreement to it, where one is needed.
+async fn compared(
+    client: &Client,
+    request: &mut AddRequest,
+    (yes, verb): (bool, &str),
+    out: &Out,
+) -> Result<Value, Failure> {
+    let changes = client.post("/adding", &*request).await?;
+    if changes["wider"] == true {
+        let name = &request.file.name;
+        let shown = format!("{name} would reach more than was agreed to here\n{}", changed(&changes));
+        request.agreed = Some(agree(&changes, &shown, yes, verb, out)?);
+    }
+    Ok(changes)
+}
+
+/// What changed of what an agent may do, a line or more for each; empty if that is nothing.
 fn changed(changes: &Value) -> String {
     let line = |change: &Value| {
         let or_none = |key: &str| Some(text(change, key)).filter(|it| !it.is_empty()).unwrap_or("none".to_owned());
@@ -120,7 +132,7 @@ fn promised(status: &Value) -> String {
 
 /// `althing run`: runs an agent for as long as this command runs.
 pub async fn hold(at: &Paths, run: &Run, out: &Out) -> Result<(), Failure> {
-    let request = match run.file.extension().and_then(|ending| ending.to_str()) {
+    let mut request = match run.file.extension().and_then(|ending| ending.to_str()) {
         Some("wasm" | "wat") => module(run)?,
         _ => {
             let mut request = agent_file::read(&run.file)?;
@@ -132,7 +144,10 @@ pub async fn hold(at: &Paths, run: &Run, out: &Out) -> Result<(), Failure> {
             request
         }
     };
-    let mut lines = at.connect().await?.lines("/run", &request).await?;
+    let client = at.connect().await?;
+    let changed = changed(&compared(&client, &mut request, (run.yes, "run"), out).await?);
+    let changed = if changed.is_empty() { changed } else { format!("{changed}\n") };
+    let mut lines = client.lines("/run", &request).await?;
     let mut interrupted = std::pin::pin!(tokio::signal::ctrl_c());
     loop {
         let line = tokio::select! {
@@ -144,7 +159,7 @@ pub async fn hold(at: &Paths, run: &Run, out: &Out) -> Result<(), Failure> {
             Some(RunLine::Runs(added)) => out.show(&added, |added| {
                 let promise = promised(&added["status"]);
                 let promise = promise + &exposed(&added["status"]);
-                format!("{}\n{promise}Ctrl-C stops it", standing(&text(added, "name"), added))
+                format!("{}\n{changed}{promise}Ctrl-C stops it", standing(&text(added, "name"), added))
             }),
             Some(RunLine::Status(status)) if out.json => print_line(&status.to_string()),
             Some(RunLine::Status(status)) if status["state"] == "suspended" => {

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use althing_control::AppRequest;
+use althing_api::AppRequest;
 use althing_store::file::read_text;
-use althing_td::{AGENT_FILE_BYTES_MAX, APP_FILE_BYTES_MAX, parse_app};
+use althing_td::{
+    AGENT_FILE_BYTES_MAX, APP_FILE_BYTES_MAX, AgentFile, AppAgent, Demand, RuntimeSpec, ToolServerSpec, parse_app,
+};
 use serde_json::Value;
 
 use crate::args::App;
@@ -18,8 +20,8 @@ use crate::paths::Paths;
 pub async fn run(at: &Paths, app: &App, out: &Out) -> Result<(), Failure> {
     let request = match app {
         App::Apply { file, dry_run, yes } => {
-            let request = read(file, *dry_run)?;
-            if *dry_run { request } else { formed(at, file, request, *yes, out).await? }
+            let (request, agents) = read(file, *dry_run)?;
+            if *dry_run { request } else { formed(at, file, (request, agents.as_slice()), *yes, out).await? }
         }
         App::List { group } => AppRequest::List { group: group.clone() },
         App::Show { group, app } => AppRequest::Show { group: group.clone(), app: app.clone() },
@@ -53,16 +55,25 @@ pub async fn run(at: &Paths, app: &App, out: &Out) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The request, with the agreement to form the group where there is none of that name: it may be mistyped.
-async fn formed(at: &Paths, file: &Path, mut request: AppRequest, yes: bool, out: &Out) -> Result<AppRequest, Failure> {
+/// The request, with the agreement to form the group where there is none of that name, which may be mistyped, and to the programs
+/// without a sandbox of agents that the group does not run already as they are.
+async fn formed(
+    at: &Paths,
+    file: &Path,
+    (mut request, agents): (AppRequest, &[AppAgent]),
+    yes: bool,
+    out: &Out,
+) -> Result<AppRequest, Failure> {
     if let AppRequest::Apply { dry_run, .. } = &mut request {
         *dry_run = true;
     }
     let planned = at.connect().await?.post("/apps", &request).await;
     let planned = planned.map_err(|error| Failure::from(error).in_file(file))?;
     let forms = planned["forms"] == true;
-    if forms {
-        agree(&planned, &described(&planned), yes, "bring up", out)?;
+    let open = unbounded(&planned, agents);
+    if forms || !open.is_empty() {
+        let described = if forms { described(&planned) } else { changes(&planned, "would be") };
+        agree(&planned, &format!("{described}{open}"), yes, "bring up", out)?;
     }
     if let AppRequest::Apply { dry_run, form, .. } = &mut request {
         (*dry_run, *form) = (false, forms);
@@ -81,8 +92,38 @@ fn described(planned: &Value) -> String {
     )
 }
 
-/// An app file, with the files that it names.
-fn read(file: &Path, dry_run: bool) -> Result<AppRequest, Failure> {
+/// The programs without a sandbox of agents that would be added or changed, two lines for each.
+fn unbounded(planned: &Value, agents: &[AppAgent]) -> String {
+    let is_same = |name: &str| {
+        let mut rows = rows(planned, "changes").iter();
+        rows.any(|row| row["what"] == "agent" && row["name"] == name && row["change"] == "same")
+    };
+    let of = |agent: &AppAgent| {
+        let line = |program: String| {
+            let reaches = "none: it reaches whatever the account of each node that runs it does";
+            format!("\nwider    {}: {program}: sandbox\n  is   {reaches}", agent.name)
+        };
+        without_sandbox(&agent.file).into_iter().map(line).collect::<String>()
+    };
+    agents.iter().filter(|agent| !is_same(&agent.name)).map(of).collect()
+}
+
+/// What the programs of an agent file without a sandbox are called.
+fn without_sandbox(file: &AgentFile) -> Vec<String> {
+    let own = match &file.runtime {
+        RuntimeSpec::Process { sandbox, .. } => Some(("runtime".to_owned(), sandbox)),
+        _ => None,
+    };
+    let tools = file.tools.iter().filter_map(|(name, server)| match server {
+        ToolServerSpec::Command { sandbox, .. } => Some((format!("tools.{name}"), sandbox)),
+        _ => None,
+    });
+    let open = own.into_iter().chain(tools).filter(|(_, sandbox)| sandbox.demand == Demand::None);
+    open.map(|(name, _)| name).collect()
+}
+
+/// An app file with the files that it names, and its agents.
+fn read(file: &Path, dry_run: bool) -> Result<(AppRequest, Vec<AppAgent>), Failure> {
     let wrong = |why: String| Failure::usage(format!("{}: {why}", file.display()));
     let most = |bytes: usize| u64::try_from(bytes).unwrap_or(u64::MAX);
     let text = read_text(file, most(APP_FILE_BYTES_MAX)).map_err(|error| wrong(error.to_string()))?;
@@ -96,8 +137,8 @@ fn read(file: &Path, dry_run: bool) -> Result<AppRequest, Failure> {
         files.insert(path.to_owned(), text.clone());
         Ok(text)
     });
-    resolved.map_err(|error| wrong(error.to_string()))?;
-    Ok(AppRequest::Apply { file: text, files, folder, dry_run, form: false })
+    let agents = resolved.map_err(|error| wrong(error.to_string()))?.agents;
+    Ok((AppRequest::Apply { file: text, files, folder, dry_run, form: false }, agents))
 }
 
 fn changes(done: &Value, is: &str) -> String {
@@ -146,6 +187,26 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn who_brings_an_application_up_is_shown_its_programs_without_a_sandbox_that_are_new() {
+        let app = "app: desk\ngroup: team\nagents: [{ file: open.yaml }, { file: held.yaml }, { file: old.yaml }]\n";
+        let none = "{ command: [a], sandbox: none }";
+        let agent = |path: &str| {
+            let name = path.trim_end_matches(".yaml");
+            let process = if name == "held" { "{ command: [a] }" } else { none };
+            Ok(format!(
+                "name: {name}\ndescription: Works\ncontract: {{ class: {{ latency: srt }} }}\nruntime: {{ process: {process} }}\n\
+                 tools: {{ box: {process} }}\n"
+            ))
+        };
+        let agents = parse_app(app).and_then(|app| app.resolve(agent)).unwrap_or_else(|error| panic!("{error}")).agents;
+        let row = |name: &str, change: &str| json!({ "what": "agent", "name": name, "change": change });
+        let planned = json!({ "changes": [row("open", "changed"), row("held", "added"), row("old", "same")] });
+        let shown = unbounded(&planned, &agents);
+        let told: Vec<&str> = shown.lines().filter(|line| line.starts_with("wider")).collect();
+        assert_eq!(told, ["wider    open: runtime: sandbox", "wider    open: tools.box: sandbox"], "{shown}");
+    }
 
     #[test]
     fn a_group_that_would_be_formed_is_shown_beside_those_that_there_are() {

@@ -1,6 +1,6 @@
 //! `althing release show` and `althing release attest`.
 
-use althing_control::AttestRequest;
+use althing_api::AttestRequest;
 use serde_json::Value;
 
 use crate::args::{AttestArgs, ShowArgs};

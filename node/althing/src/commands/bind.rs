@@ -16,7 +16,7 @@ use crate::commands::agent::escape;
 use crate::commands::{Out, rows, short, table, text};
 use crate::exit::{Failure, code};
 use crate::paths::Paths;
-use althing_control::AddRequest;
+use althing_api::AddRequest;
 
 /// Bytes of a sealed manifest's file.
 const SEALED_BYTES_MAX: u64 = 4 << 20;

@@ -1,6 +1,6 @@
 //! `althing blueprint`.
 
-use althing_control::MeasureRequest;
+use althing_api::MeasureRequest;
 use serde_json::Value;
 
 use crate::args::Blueprint;

@@ -2,8 +2,8 @@
 
 use std::io::{Read as _, Write as _};
 
+use althing_api::{CallLine, CallRequest};
 use althing_client::Lines;
-use althing_control::{CallLine, CallRequest};
 use serde_json::Value;
 
 use crate::args::Call;

@@ -1,7 +1,7 @@
 //! `althing group`
 
+use althing_api::{AmendGroup, CreateGroup, GroupRequest, JoinGroup, ServeGroup};
 use althing_client::Client;
-use althing_control::{AmendGroup, CreateGroup, GroupRequest, JoinGroup, ServeGroup};
 use althing_td::AgentFile;
 use serde_json::{Value, json};
 

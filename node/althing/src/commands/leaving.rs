@@ -1,7 +1,7 @@
 //! What becomes of a group when this node leaves it, and whether somebody agrees to that.
 
+use althing_api::GroupRequest;
 use althing_client::Client;
-use althing_control::GroupRequest;
 use serde_json::Value;
 
 use crate::commands::agent::escape;

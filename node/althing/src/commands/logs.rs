@@ -1,11 +1,10 @@
 //! `althing logs`: what the programs of an agent said.
 
+use althing_api::{LogEntry, LogsRequest, ProgramLine};
 use althing_client::Lines;
-use althing_control::LogsRequest;
-use serde_json::Value;
 
 use crate::args::Logs;
-use crate::commands::{Out, plain, print_line, text};
+use crate::commands::{Out, moment};
 use crate::exit::Failure;
 use crate::paths::Paths;
 
@@ -26,38 +25,40 @@ pub async fn run(at: &Paths, logs: &Logs, out: &Out) -> Result<(), Failure> {
 /// How many lines there were.
 async fn print(lines: &mut Lines, out: &Out) -> Result<usize, Failure> {
     let mut printed = 0;
-    while let Some(line) = lines.next::<Value>().await? {
+    while let Some(line) = lines.next::<LogEntry>().await? {
         printed += 1;
-        let shown = if out.json { line.to_string() } else { plain(&shown(&line), &std::io::stdout()) };
-        print_line(&shown);
+        out.line(&line, shown);
     }
     Ok(printed)
 }
 
-fn shown(line: &Value) -> String {
-    if let Some(gone) = line["gone"].as_u64() {
-        return format!("({gone} older lines are not kept)");
-    }
-    let at = line["atMs"].as_i64().and_then(chrono::DateTime::from_timestamp_millis);
-    let at = at.map(|at| at.format("%H:%M:%S").to_string()).unwrap_or_default();
-    let program = match text(line, "program") {
-        own if own == "runtime" => String::new(),
+fn shown(entry: &LogEntry) -> String {
+    let ProgramLine { program, text, at_ms } = match entry {
+        LogEntry::Gap(gap) => return format!("({} older lines are not kept)", gap.gone),
+        LogEntry::Line(line) => line,
+    };
+    let at = moment(*at_ms).map(|at| at.format("%H:%M:%S").to_string()).unwrap_or_default();
+    let program = match program.as_str() {
+        "runtime" => String::new(),
         other => format!(" {other}:"),
     };
-    format!("{at}{program} {}", text(line, "text"))
+    format!("{at}{program} {text}")
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use althing_api::{LogEntry, LogGap, ProgramLine};
 
     use super::shown;
 
     #[test]
     fn a_line_says_when_and_which_program_but_the_agents_own_said_it() {
-        let line = |program: &str| json!({ "program": program, "text": "No module named a2a", "atMs": 3_661_000 });
+        let line = |program: &str| {
+            let text = "No module named a2a".to_owned();
+            LogEntry::Line(ProgramLine { program: program.to_owned(), text, at_ms: 3_661_000 })
+        };
         assert_eq!(shown(&line("runtime")), "01:01:01 No module named a2a");
         assert_eq!(shown(&line("tools.maps")), "01:01:01 tools.maps: No module named a2a");
-        assert_eq!(shown(&json!({ "gone": 7 })), "(7 older lines are not kept)");
+        assert_eq!(shown(&LogEntry::Gap(LogGap { gone: 7 })), "(7 older lines are not kept)");
     }
 }

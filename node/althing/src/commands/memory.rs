@@ -2,120 +2,171 @@
 
 use std::path::Path;
 
+use althing_api::{
+    MemoryContent, MemoryDeletion, MemoryEntry, MemoryNamespace, MemoryNamespaces, MemoryPassage, MemoryPassages,
+    MemoryRemoval, MemoryRequest, MemorySource,
+};
+use althing_client::{Client, ClientError};
 use althing_store::file::read_text;
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::args::Memory;
-use crate::commands::{Out, rows, table, text};
+use crate::commands::{Out, date_time, table};
 use crate::exit::Failure;
 use crate::paths::Paths;
-use althing_control::MemoryRequest;
 
 /// Bytes that the node accepts in one request.
 const FILE_BYTES_MAX: u64 = 2 << 20;
 
+/// Hex digits of a hash that are shown.
+const HASH_SHOWN: usize = 12;
+
+/// What was stored, as it is printed.
+#[derive(Serialize)]
+struct Additions {
+    added: Vec<MemorySource>,
+}
+
 /// Lists what agents keep, adds to it, or deletes it.
 pub async fn run(at: &Paths, memory: &Memory, out: &Out) -> Result<(), Failure> {
     let client = at.connect().await?;
-    let ask = async |namespace: &str, request: MemoryRequest| {
-        client.post(&format!("/memory/{}", escape(namespace)), &request).await
-    };
     match memory {
-        Memory::List { namespace: None } => out.show(&client.get("/memory").await?, namespaces),
-        Memory::List { namespace: Some(namespace) } => out.show(&ask(namespace, MemoryRequest::List).await?, kept),
+        Memory::List { namespace: None } => {
+            let all: MemoryNamespaces = client.read("/memory").await?;
+            out.show(&all, namespaces);
+        }
+        Memory::List { namespace: Some(namespace) } => {
+            let held: MemoryContent = ask(&client, namespace, &MemoryRequest::List).await?;
+            out.show(&held, content);
+        }
         Memory::Add { namespace, files } => {
-            let mut added = Vec::new();
+            let mut added: Vec<MemorySource> = Vec::new();
             for file in files {
                 let request = MemoryRequest::Add { source: file.display().to_string(), text: read(file)? };
-                added.push(ask(namespace, request).await?);
+                added.push(ask(&client, namespace, &request).await?);
             }
-            out.show(&json!({ "added": added }), |all| {
-                let line = |one: &Value| format!("{}: {} passages\n", text(one, "source"), text(one, "passages"));
-                rows(all, "added").iter().map(line).collect()
+            out.show(&Additions { added }, |all| {
+                let line = |one: &MemorySource| format!("{}: {} passages\n", one.source, one.passages);
+                all.added.iter().map(line).collect()
             });
         }
         Memory::Search { namespace, question, limit } => {
             let most = usize::try_from(*limit).unwrap_or(usize::MAX);
             let request = MemoryRequest::Search { question: question.join(" "), most };
-            out.show(&ask(namespace, request).await?, |found| {
-                let passages = rows(found, "passages");
-                if passages.is_empty() {
+            let found: MemoryPassages = ask(&client, namespace, &request).await?;
+            out.show(&found, |found| {
+                if found.passages.is_empty() {
                     "no passage resembles it".to_owned()
                 } else {
-                    passages.iter().map(passage).collect()
+                    found.passages.iter().map(passage).collect()
                 }
             });
         }
         Memory::Show { namespace, what } => {
-            out.show(&ask(namespace, MemoryRequest::Show { what: what.clone() }).await?, shown);
+            let entry: MemoryEntry = ask(&client, namespace, &MemoryRequest::Show { what: what.clone() }).await?;
+            out.show(&entry, shown);
         }
         Memory::Forget { namespace, what } => {
-            out.show(&ask(namespace, MemoryRequest::Forget { what: what.clone() }).await?, |done| {
-                format!("{} is deleted", text(done, "forgotten"))
-            });
+            let done: MemoryDeletion = ask(&client, namespace, &MemoryRequest::Forget { what: what.clone() }).await?;
+            out.show(&done, |done| format!("{} is deleted", done.forgotten));
         }
         Memory::Remove { namespace } => {
-            let done = client.delete(&format!("/memory/{}", escape(namespace))).await?;
-            out.show(&done, |done| format!("{} is removed with all that was in it", text(done, "removed")));
+            let done: MemoryRemoval = client.remove(&path(namespace)).await?;
+            out.show(&done, |done| format!("{} is removed with all that was in it", done.removed));
         }
     }
     Ok(())
 }
 
-fn escape(namespace: &str) -> String {
-    crate::commands::agent::escape(namespace)
+/// Has the node carry out an operation on a namespace.
+async fn ask<T: DeserializeOwned>(client: &Client, namespace: &str, request: &MemoryRequest) -> Result<T, ClientError> {
+    client.ask(&path(namespace), request).await
+}
+
+fn path(namespace: &str) -> String {
+    format!("/memory/{}", crate::commands::agent::escape(namespace))
 }
 
 fn read(file: &Path) -> Result<String, Failure> {
     read_text(file, FILE_BYTES_MAX).map_err(|error| Failure::usage(format!("{}: {error}", file.display())))
 }
 
-fn namespaces(all: &Value) -> String {
-    let row = |one: &Value| {
-        let mut row = ["namespace", "owner"].map(|name| text(one, name)).to_vec();
-        let shared: Vec<&str> = rows(one, "shareWith").iter().filter_map(Value::as_str).collect();
-        let retention =
-            one["retentionS"].as_u64().map_or_else(|| "for ever".to_owned(), |seconds| format!("{seconds} s"));
-        row.extend([
-            shared.join(", "),
-            retention,
-            text(one, "quotaBytes"),
-            text(one, "encryptionSecret"),
-            text(one, "embedder"),
-        ]);
-        row
+fn namespaces(all: &MemoryNamespaces) -> String {
+    let row = |one: &MemoryNamespace| {
+        vec![
+            one.namespace.clone(),
+            one.owner.clone(),
+            one.share_with.join(", "),
+            one.retention_s.map_or_else(|| "for ever".to_owned(), |seconds| format!("{seconds} s")),
+            one.quota_bytes.to_string(),
+            one.encryption_secret.clone().unwrap_or_default(),
+            one.embedder.clone(),
+        ]
     };
-    let list: Vec<Vec<String>> = rows(all, "namespaces").iter().map(row).collect();
+    let list: Vec<Vec<String>> = all.namespaces.iter().map(row).collect();
     if list.is_empty() {
         return "no agent of this node keeps anything: no contract has `memory`".to_owned();
     }
     table(&["namespace", "owner", "shared with", "kept", "quota bytes", "encrypted by", "vectors by"], &list)
 }
 
-fn kept(all: &Value) -> String {
-    let mut lines = vec![format!("{} bytes", text(all, "bytes"))];
-    let sources = all["sources"].as_object().into_iter().flatten();
-    lines.extend(sources.map(|(source, passages)| format!("source  {source} ({passages} passages)")));
-    lines.extend(rows(all, "keys").iter().filter_map(Value::as_str).map(|key| format!("key     {key}")));
+fn content(all: &MemoryContent) -> String {
+    let mut lines = vec![format!("{} bytes", all.bytes)];
+    lines.extend(all.sources.iter().map(|(source, passages)| format!("source  {source} ({passages} passages)")));
+    lines.extend(all.keys.iter().map(|key| format!("key     {key}")));
     lines.join("\n")
 }
 
-fn passage(one: &Value) -> String {
-    let likeness = one["likeness"].as_f64().unwrap_or_default();
+fn passage(one: &MemoryPassage) -> String {
     format!(
-        "[#{}] {} (likeness {likeness:.2}, source hash {})\n{}\n\n",
-        text(one, "id"),
-        text(one, "source"),
-        text(one, "sourceHash").get(..12).unwrap_or_default(),
-        text(one, "text")
+        "[#{}] {} (likeness {:.2}, source hash {})\n{}\n\n",
+        one.id,
+        one.source,
+        one.likeness,
+        one.source_hash.get(..HASH_SHOWN).unwrap_or_default(),
+        one.text
     )
 }
 
-fn shown(one: &Value) -> String {
-    if one["gone"].is_string() {
-        let at_ms = one["atMs"].as_i64().and_then(chrono::DateTime::from_timestamp_millis);
-        let at = at_ms.map(|at| at.to_rfc3339_opts(chrono::SecondsFormat::Secs, true)).unwrap_or_default();
-        return format!("{} is gone: {} at {at}", text(one, "gone"), text(one, "why"));
+fn shown(entry: &MemoryEntry) -> String {
+    match entry {
+        MemoryEntry::Passage(one) => passage(one),
+        MemoryEntry::Value(one) => one.value.clone(),
+        MemoryEntry::Tombstone(one) => format!("{} is gone: {} at {}", one.gone, one.why.name(), date_time(one.at_ms)),
     }
-    if one["key"].is_string() { text(one, "value") } else { passage(one) }
+}
+
+#[cfg(test)]
+mod tests {
+    use althing_api::{MemoryLoss, MemoryTombstone, MemoryValue};
+
+    use super::*;
+
+    #[test]
+    fn what_is_under_a_name_is_shown_or_what_became_of_it() {
+        let found = MemoryPassage {
+            id: "3f2a".to_owned(),
+            source: "rules.txt".to_owned(),
+            source_hash: "0123456789abcdef".to_owned(),
+            place: 0,
+            kept_ms: 0,
+            likeness: 0.456,
+            text: "A cat pays nothing.".to_owned(),
+        };
+        let text = "[#3f2a] rules.txt (likeness 0.46, source hash 0123456789ab)\nA cat pays nothing.\n\n";
+        assert_eq!(shown(&MemoryEntry::Passage(found)), text);
+        let value = MemoryValue { key: "last".to_owned(), value: "7".to_owned() };
+        assert_eq!(shown(&MemoryEntry::Value(value)), "7");
+        let gone = MemoryTombstone { gone: "last".to_owned(), why: MemoryLoss::Expired, at_ms: 3_661_000 };
+        assert_eq!(shown(&MemoryEntry::Tombstone(gone)), "last is gone: expired at 1970-01-01T01:01:01Z");
+    }
+
+    #[test]
+    fn lists_say_what_there_is_or_why_there_is_nothing() {
+        assert!(namespaces(&MemoryNamespaces { namespaces: Vec::new() }).contains("no contract has `memory`"));
+        let sources = [("a.txt".to_owned(), 2)].into_iter().collect();
+        let held = MemoryContent { bytes: 12, sources, keys: vec!["last".to_owned()] };
+        assert_eq!(content(&held), "12 bytes\nsource  a.txt (2 passages)\nkey     last");
+    }
 }

@@ -49,6 +49,16 @@ use serde_json::Value;
 
 /// A time in milliseconds, for people.
 pub fn time(ms: &Value) -> String {
-    let at = ms.as_i64().and_then(chrono::DateTime::from_timestamp_millis);
-    at.map(|at| at.to_rfc3339_opts(chrono::SecondsFormat::Secs, true)).unwrap_or_default()
+    ms.as_u64().map(date_time).unwrap_or_default()
+}
+
+/// A time in milliseconds since 1970, for people: the date and the time of day, UTC.
+pub fn date_time(ms: u64) -> String {
+    let seconds = |at: chrono::DateTime<chrono::Utc>| at.to_rfc3339_opts(chrono::SecondsFormat::Secs, true);
+    moment(ms).map(seconds).unwrap_or_default()
+}
+
+/// A time in milliseconds since 1970; none if there is no such date.
+pub fn moment(ms: u64) -> Option<chrono::DateTime<chrono::Utc>> {
+    i64::try_from(ms).ok().and_then(chrono::DateTime::from_timestamp_millis)
 }

@@ -2,7 +2,7 @@
 
 use std::io::IsTerminal as _;
 
-use althing_control::Offers;
+use althing_api::Offers;
 use althing_td::{Demand, Sandbox};
 use serde_json::Value;
 

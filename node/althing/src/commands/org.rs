@@ -1,6 +1,6 @@
 //! `althing org`, and `althing release pending`, `approve` and `reject`.
 
-use althing_control::{ApproveRequest, MemberRequest, OrganiseRequest, ProveRequest, PurgeRequest, RejectRequest};
+use althing_api::{ApproveRequest, MemberRequest, OrganiseRequest, ProveRequest, PurgeRequest, RejectRequest};
 use serde_json::{Value, json};
 
 use crate::args::{ApproveArgs, Org, PurgeArgs, RejectArgs};

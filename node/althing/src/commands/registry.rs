@@ -1,6 +1,6 @@
 //! `althing registry`, `publish`, `release`, `install`, `outdated`, `update` and `uninstall`.
 
-use althing_control::{AddRegistry, InstallRequest, MarkRequest, PublishRequest, UpdateRequest};
+use althing_api::{AddRegistry, InstallRequest, MarkRequest, PublishRequest, UpdateRequest};
 use serde::Serialize;
 use serde_json::{Value, json};
 

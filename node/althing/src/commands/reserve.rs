@@ -1,7 +1,7 @@
 //! `althing reserve`
 
+use althing_api::ReserveRequest;
 use althing_client::agent_file;
-use althing_control::ReserveRequest;
 
 use crate::args::Reserve;
 use crate::commands::{Out, short, text};

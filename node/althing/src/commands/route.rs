@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use althing_control::{RouteChannel, RouteEvaluation, RouteFile, RouteRequest};
+use althing_api::{RouteChannel, RouteEvaluation, RouteFile, RouteRequest};
 use serde_json::{Value, json};
 
 use crate::args::{Call, Route, RouteWork};

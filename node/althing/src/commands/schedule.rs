@@ -1,6 +1,6 @@
 //! `althing schedule`
 
-use althing_control::{ScheduleRequest, ScheduledWork};
+use althing_api::{ScheduleRequest, ScheduledWork};
 use serde_json::Value;
 
 use crate::args::{AddSchedule, Schedule};

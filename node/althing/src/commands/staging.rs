@@ -1,6 +1,7 @@
 //! `althing release stage`: on a build machine, which has a token, and neither a key nor a running node.
 
-use althing_control::Problem;
+use althing_api::Problem;
+use althing_control::ApiError;
 use althing_node::registries::{BuildStage, BuiltStage};
 use althing_protocol::PublisherId;
 use althing_store::file::read_text;
@@ -23,7 +24,7 @@ pub async fn stage(args: &StageArgs, out: &Out) -> Result<(), Failure> {
     let cannot = |error: std::io::Error| Failure::usage(format!("{}: {error}", args.file.display()));
     let file = args.file.canonicalize().map_err(cannot)?;
     let stage = BuildStage { file, with: args.with.clone(), publisher, registry: args.registry.clone() };
-    let staged = stage.send(token(args)?).await.map_err(Problem::from)?;
+    let staged = stage.send(token(args)?).await.map_err(|error| Problem::from(ApiError::from(error)))?;
     let BuiltStage { id, agent, version, digest, bytes } = staged;
     let staged = json!({
         "id": id, "agent": agent.to_string(), "version": version.to_string(), "digest": digest, "bytes": bytes,

@@ -1,11 +1,10 @@
 //! `althing tap`: the signed messages that pass between this node and others.
 
+use althing_api::{TapBody, TapDirection, TapLine, TapRequest};
 use althing_client::Lines;
-use althing_control::TapRequest;
-use serde_json::Value;
 
 use crate::args::Tap;
-use crate::commands::{Out, plain, print_line, short, text};
+use crate::commands::{Out, moment, short};
 use crate::exit::Failure;
 use crate::paths::Paths;
 
@@ -25,37 +24,77 @@ pub async fn run(at: &Paths, tap: &Tap, out: &Out) -> Result<(), Failure> {
 async fn print(lines: &mut Lines, count: Option<u64>, out: &Out) -> Result<(), Failure> {
     let mut left = count;
     while left != Some(0) {
-        let Some(message) = lines.next::<Value>().await? else { return Ok(()) };
-        print_line(&if out.json { message.to_string() } else { plain(&shown(&message), &std::io::stdout()) });
+        let Some(line) = lines.next::<TapLine>().await? else { return Ok(()) };
+        out.line(&line, shown);
         left = left.map(|left| left - 1);
     }
     Ok(())
 }
 
-fn shown(message: &Value) -> String {
-    if let Some(missed) = message["missed"].as_u64() {
-        return format!("({missed} messages passed too fast to be shown)");
-    }
-    let arrow = if message["direction"] == "in" { "<-" } else { "->" };
-    let at = message["atMs"].as_i64().and_then(chrono::DateTime::from_timestamp_millis);
-    let at = at.map(|at| at.format("%H:%M:%S%.3f").to_string()).unwrap_or_default();
-    let agent = text(message, "agent");
-    let about: Vec<String> = [text(message, "operation"), agent.rsplit(':').next().unwrap_or_default().to_owned()]
-        .into_iter()
-        .filter(|word| !word.is_empty())
-        .collect();
-    let body = match (&message["body"], message["body"]["hex"].as_str()) {
-        (Value::String(body), _) => body.split_whitespace().collect::<Vec<_>>().join(" "),
-        (_, Some(hex)) => hex.to_owned(),
-        _ => String::new(),
+fn shown(line: &TapLine) -> String {
+    let message = match line {
+        TapLine::Gap(gap) => return format!("({} messages passed too fast to be shown)", gap.missed),
+        TapLine::Message(message) => message,
+    };
+    let arrow = match message.direction {
+        TapDirection::In => "<-",
+        TapDirection::Out => "->",
+    };
+    let at = moment(message.at_ms).map(|at| at.format("%H:%M:%S%.3f").to_string()).unwrap_or_default();
+    let agent = message.agent.as_deref().and_then(|agent| agent.rsplit(':').next());
+    let about: Vec<&str> =
+        message.operation.as_deref().into_iter().chain(agent).filter(|word| !word.is_empty()).collect();
+    let body = match &message.body {
+        TapBody::Text(body) => body.split_whitespace().collect::<Vec<_>>().join(" "),
+        TapBody::Bytes { hex } => hex.clone(),
     };
     let body: String = body.chars().take(BODY_CHARS_MAX).collect();
     format!(
         "{at} {arrow} {} {} {} {} {} B  {body}",
-        short(&text(message, "peer")),
-        text(message, "protocol").trim_start_matches("/althing/"),
-        text(message, "kind"),
+        short(&message.peer),
+        message.protocol.trim_start_matches("/althing/"),
+        message.kind,
         about.join(" "),
-        message["bytes"],
+        message.bytes,
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use althing_api::{TapGap, TapMessage};
+
+    use super::*;
+
+    #[test]
+    fn a_message_is_one_line() {
+        let message = TapMessage {
+            at_ms: 3_661_250,
+            direction: TapDirection::In,
+            peer: "did:key:z6Mk".to_owned(),
+            protocol: "/althing/call/1".to_owned(),
+            kind: "request".to_owned(),
+            operation: Some("SendMessage".to_owned()),
+            agent: Some("urn:althing:z6Mk:echo".to_owned()),
+            principals: Vec::new(),
+            deadline_ms: None,
+            traceparent: None,
+            label: None,
+            session: None,
+            delegation_bytes: None,
+            bytes: 9,
+            body: TapBody::Text("{\n  \"a\": 1 }".to_owned()),
+        };
+        let answer = TapMessage {
+            direction: TapDirection::Out,
+            kind: "response".to_owned(),
+            operation: None,
+            agent: None,
+            body: TapBody::Bytes { hex: "00ff".to_owned() },
+            ..message.clone()
+        };
+        let line = |message: TapMessage| shown(&TapLine::Message(Box::new(message)));
+        assert_eq!(line(message), "01:01:01.250 <- z6Mk call/1 request SendMessage echo 9 B  { \"a\": 1 }");
+        assert_eq!(line(answer), "01:01:01.250 -> z6Mk call/1 response  9 B  00ff");
+        assert_eq!(shown(&TapLine::Gap(TapGap { missed: 4 })), "(4 messages passed too fast to be shown)");
+    }
 }

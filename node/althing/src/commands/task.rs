@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use althing_api::{Doubt, SubmitTask, TaskRequest};
 use althing_client::ClientError;
-use althing_control::{Doubt, SubmitTask, TaskRequest};
 use althing_protocol::group::WorkId;
 use serde_json::{Value, json};
 use tokio::time::Instant;

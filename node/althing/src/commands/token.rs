@@ -1,7 +1,7 @@
 //! `althing token`; needs no running node. One that runs reads the file again by itself.
 
+use althing_api::Kind;
 use althing_client::ClientError;
-use althing_control::Kind;
 use serde_json::json;
 
 use crate::args::Token;

@@ -7,7 +7,7 @@ use crate::args::Trust;
 use crate::commands::{Out, rows, text};
 use crate::exit::Failure;
 use crate::paths::Paths;
-use althing_control::TrustRequest;
+use althing_api::TrustRequest;
 
 /// Trusts a node or an owner, stops to trust it, or lists who is trusted.
 pub async fn run(at: &Paths, trust: &Trust, out: &Out) -> Result<(), Failure> {

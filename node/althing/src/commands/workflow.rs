@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use althing_control::WorkflowRequest;
+use althing_api::WorkflowRequest;
 use althing_store::file::read_text;
 use althing_td::WORKFLOW_FILE_BYTES_MAX;
 use serde_json::Value;

@@ -104,6 +104,8 @@ fn turn_of(record: Record, asked: &TurnRequest) -> Turn {
     let parameters = Parameters {
         extensions: asked.call.extensions.clone(),
         activated: asked.call.activated.clone(),
+        attributes: asked.call.attributes.clone(),
+        answer: asked.call.answer.clone(),
         principals: chain::written(&asked.call.principals),
         traceparent,
         tracestate,

@@ -216,15 +216,18 @@ async fn who_adds_an_agent_again_agrees_to_what_its_programs_reach_more() {
     let (narrow, wide) = (program("guide", false), program("guide", true));
     let sources = [folder.path().join("guide.yaml")];
     let add = async |file: &AgentFile, agreed: Option<&str>| {
-        node.agents.add_read(file.clone(), (folder.path(), sources.as_slice()), None, agreed).await
+        let how = (Stay::UntilRemoved, agreed);
+        node.agents.add_read(file.clone(), (folder.path(), sources.as_slice()), None, how).await
     };
-    assert!(!node.agents.changes(&wide).expect("readable").wider, "none was here");
+    let changes = |file: &AgentFile| node.agents.changes(file, &sources);
+    assert!(!changes(&narrow).expect("readable").wider, "none was here");
+    assert!(changes(&wide).expect("readable").wider, "one without a sandbox is asked about the first time too");
     add(&narrow, None).await.expect("it is added");
     assert_eq!(known(&node, "guide").map(|added| added.sources), Some(sources.to_vec()));
-    assert!(matches!(node.agents.changes(&wide), Err(NodeError::AgentExists(_))));
+    assert!(matches!(changes(&wide), Err(NodeError::AgentExists(_))));
     node.agents.remove("guide").await.expect("it is removed");
 
-    let shown = node.agents.changes(&wide).expect("readable");
+    let shown = changes(&wide).expect("readable");
     assert!(shown.wider && shown.changes[0].what.starts_with("runtime: "), "{shown:?}");
     for agreed in [None, Some("another")] {
         assert!(matches!(add(&wide, agreed).await, Err(NodeError::Wider(name)) if name == "guide"));
@@ -232,9 +235,48 @@ async fn who_adds_an_agent_again_agrees_to_what_its_programs_reach_more() {
     assert!(known(&node, "guide").is_none(), "nothing is added");
     add(&wide, Some(&shown.digest)).await.expect("somebody agreed");
     node.agents.remove("guide").await.expect("it is removed");
-    assert!(node.agents.changes(&wide).expect("readable").changes.is_empty(), "that was agreed to");
-    assert!(!node.agents.changes(&narrow).expect("readable").wider);
+    assert!(changes(&wide).expect("readable").changes.is_empty(), "that was agreed to");
+    assert!(!changes(&narrow).expect("readable").wider);
     add(&narrow, None).await.expect("less needs nobody");
+    node.shut_down().await;
+}
+
+/// What a program writes into its file may be another name, too, and be run only.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_agreed_to_belongs_to_a_name_and_to_a_file() {
+    let folder = TempDir::new().expect("a folder");
+    let (node, _owner) = started(folder.path()).await;
+    let at = |name: &str| [folder.path().join(name)];
+    let reading = |name: &str, path: &str| {
+        let process = json!({ "command": ["/bin/sleep", "60"], "sandbox": { "read": [path] } });
+        agent(name, json!({ "runtime": { "process": process } }))
+    };
+    let add = async |file: &AgentFile, sources: &[PathBuf], stay: Stay<'_>| {
+        node.agents.add_read(file.clone(), (folder.path(), sources), None, (stay, None)).await
+    };
+    let is_wider = |file: &AgentFile, sources: &[PathBuf]| node.agents.changes(file, sources).expect("readable").wider;
+    let (here, there) = (at("guide.yaml"), at("other.yaml"));
+    add(&reading("guide", "/usr"), &here, Stay::UntilRemoved).await.expect("it is added");
+    // While it runs already: the file has another name now.
+    assert!(is_wider(&reading("scribe", "/etc"), &here));
+    assert!(!is_wider(&reading("scribe", "/etc"), &there), "another file of another name");
+    assert!(!is_wider(&reading("scribe", "/usr"), &here), "the same under another name");
+    node.agents.remove("guide").await.expect("it is removed");
+    for sources in [&here, &there] {
+        assert!(is_wider(&reading("guide", "/etc"), sources), "the same name");
+    }
+    // Nor does it start for as long as somebody watches.
+    let refused = add(&reading("scribe", "/etc"), &here, Stay::WhileConnected).await;
+    assert!(matches!(refused, Err(NodeError::Wider(name)) if name == "scribe"));
+
+    // One without a sandbox is known by both, or is asked about.
+    let open = program("open", true);
+    let digest = node.agents.changes(&open, &here).expect("readable").digest;
+    let how = (Stay::WhileConnected, Some(digest.as_str()));
+    node.agents.add_read(open.clone(), (folder.path(), here.as_slice()), None, how).await.expect("it is agreed to");
+    node.agents.end("open").await.expect("it ends");
+    assert!(!is_wider(&open, &here));
+    assert!(is_wider(&open, &there) && is_wider(&program("other", true), &here) && !is_wider(&open, &[]));
     node.shut_down().await;
 }
 

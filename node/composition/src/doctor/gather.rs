@@ -139,14 +139,7 @@ fn conflicts(group: &Group) -> Vec<String> {
 async fn gather(node: &Node, dialled_back: Vec<DialBack>) -> NodeStatus {
     let network = node.communication.network();
     let troubles = node.discovery.troubles();
-    let mut failed: Vec<(String, String)> =
-        node.agents.failed().iter().map(|(name, why)| (name.clone(), why.clone())).collect();
-    failed.extend(node.host.status().into_iter().filter_map(|agent| match agent.state {
-        AgentState::Restarting { why, .. } | AgentState::Suspended { why } | AgentState::Unreachable { why } => {
-            Some((agent.name, why))
-        }
-        AgentState::Ready | AgentState::Starting | AgentState::Degraded { .. } => None,
-    }));
+    let failed = failures(node);
     let refused =
         |agent: &AgentStatus| refused_tools(agent).into_iter().map(|why| (agent.name.clone(), why)).collect::<Vec<_>>();
     let running = node.host.status();
@@ -206,6 +199,19 @@ async fn gather(node: &Node, dialled_back: Vec<DialBack>) -> NodeStatus {
         collector: node.collector.get().map(|collector| collector.troubles()),
         faces: node.faces.get().cloned().unwrap_or_default(),
     }
+}
+
+/// The agents that do not run, and why.
+fn failures(node: &Node) -> Vec<(String, String)> {
+    let mut failed: Vec<(String, String)> =
+        node.agents.failed().iter().map(|(name, why)| (name.clone(), why.clone())).collect();
+    failed.extend(node.host.status().into_iter().filter_map(|agent| match agent.state {
+        AgentState::Restarting { why, .. } | AgentState::Suspended { why } | AgentState::Unreachable { why } => {
+            Some((agent.name, why))
+        }
+        AgentState::Ready | AgentState::Starting | AgentState::Degraded { .. } => None,
+    }));
+    failed
 }
 
 /// Where the node looks for others, whom it remembers, and who uses one key.

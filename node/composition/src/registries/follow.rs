@@ -11,7 +11,7 @@ use futures::stream::FuturesUnordered;
 
 use super::rows::RevokedRow;
 use super::{Registries, RegistriesError};
-use crate::agents::Agents;
+use crate::agents::{Agents, end_revoked};
 
 /// Between two questions to a registry: half of the 10 s within which a revocation is heard.
 const ASK: Duration = Duration::from_secs(5);
@@ -71,12 +71,12 @@ impl Following<'_> {
                 break;
             }
             if asked.is_multiple_of(LOOK_AGAIN) && matches!(self.look_again(&at).await, Ok(true)) {
-                agents.end_revoked().await;
+                end_revoked(agents).await;
             }
             let more = match self.ask(&at).await {
                 Ok(Heard { news, more }) => {
                     if news {
-                        agents.end_revoked().await;
+                        end_revoked(agents).await;
                     }
                     more
                 }

@@ -3,25 +3,27 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use althing_api::{AcceptRequest, AdoptRequest, Kind, Offers};
 use althing_execution::process::holds_more;
 use althing_execution::{Advice, Lacks};
 use althing_node::{
-    AdoptError, Adoption, Draft, Environment, FileFolder, Node, NodeError, Offer, adopted, changes, reach,
+    AdoptError, Adoption, Draft, FileFolder, Node, NodeError, Offer, adopted, changes, drop_environment,
+    keep_environment, reach,
 };
-use althing_td::ToolServerSpec;
+use althing_td::{Environment, ToolServerSpec};
 use althing_things::{Entry, Unrecognised};
 use axum::Json;
 use axum::extract::State;
 use serde_json::{Value, json};
 
 use crate::agents::added;
-use crate::{AcceptRequest, AdoptRequest, Kind, Offers, Problem, agent_problem};
+use crate::{Answer, ApiError, agent_problem};
 
 /// The most Things of a directory that are adopted at once.
 const THINGS_MAX: usize = 64;
 
 /// `POST /adopt`: shows what is at an address or behind a command, and adds it as an agent.
-pub async fn adopt(State(node): State<Arc<Node>>, Json(request): Json<AdoptRequest>) -> Result<Json<Value>, Problem> {
+pub async fn adopt(State(node): State<Arc<Node>>, Json(request): Json<AdoptRequest>) -> Answer {
     // In a task of its own: it is completed even if the command line hangs up.
     let adopting = tokio::spawn(async move {
         let AdoptRequest { at, folder, name, callers, allow, things, all, env, offers, dry_run } = request;
@@ -35,7 +37,7 @@ pub async fn adopt(State(node): State<Arc<Node>>, Json(request): Json<AdoptReque
         };
         match offer {
             Offer::One(_) if all || !things.is_empty() => {
-                Err(Problem::invalid("one agent or Thing is there, and no directory to choose from"))
+                Err(ApiError::invalid("one agent or Thing is there, and no directory to choose from"))
             }
             Offer::One(draft) => {
                 let (needs, lacks) = (offered(&adoption, &draft.lacks), draft.lacks.clone());
@@ -59,11 +61,11 @@ pub async fn adopt(State(node): State<Arc<Node>>, Json(request): Json<AdoptReque
             }
         }
     });
-    adopting.await.unwrap_or_else(|error| Err(Problem::failed(error.to_string())))
+    adopting.await.unwrap_or_else(|error| Err(ApiError::failed(error.to_string())))
 }
 
 /// What a program needs that does not answer, where that is offered; else why it does not.
-fn unanswered(adoption: &Adoption, error: AdoptError, offers: Offers) -> Result<Value, Problem> {
+fn unanswered(adoption: &Adoption, error: AdoptError, offers: Offers) -> Result<Value, ApiError> {
     let (why, needs) = match &error {
         AdoptError::Unrecognised(Unrecognised::Program { why, lacks, .. }) if offers != Offers::Never => {
             (why.clone(), offered(adoption, lacks))
@@ -115,7 +117,7 @@ async fn one(
     environment: &Environment,
     folder: &Path,
     is_only_shown: bool,
-) -> Result<Value, Problem> {
+) -> Result<Value, ApiError> {
     let mut answer = shown(node, &draft, folder);
     let name = draft.file.name.clone();
     let is_taken = node.agents.file(&name).is_ok();
@@ -127,11 +129,11 @@ async fn one(
         return Err(NodeError::AgentExists(name).into());
     }
     // The agent reads them when it starts.
-    environment.keep(&name, node.data())?;
+    keep_environment(environment, &name, node.data())?;
     match node.agents.adopt(draft.file, folder, draft.pins).await {
         Ok(id) => answer["added"] = added(node, &id).await,
         Err(error) => {
-            environment.drop_kept(&name, node.data());
+            drop_environment(environment, &name, node.data());
             return Err(error.into());
         }
     }
@@ -143,7 +145,7 @@ fn listed(entry: &Entry) -> Value {
 }
 
 /// The entries that were chosen; none where none was.
-fn chosen(entries: &[Entry], things: &[String], all: bool) -> Result<Vec<Entry>, Problem> {
+fn chosen(entries: &[Entry], things: &[String], all: bool) -> Result<Vec<Entry>, ApiError> {
     let chosen: Vec<Entry> = match all {
         true => entries.to_vec(),
         false => {
@@ -151,7 +153,7 @@ fn chosen(entries: &[Entry], things: &[String], all: bool) -> Result<Vec<Entry>,
                 let found = entries.iter().find(|entry| entry.id == *id).cloned();
                 found.ok_or_else(|| {
                     let known: Vec<String> = entries.iter().map(|entry| entry.id.clone()).collect();
-                    Problem::new(Kind::NotFound, format!("the directory has no Thing {id:?}")).or_meant(id, &known)
+                    ApiError::new(Kind::NotFound, format!("the directory has no Thing {id:?}")).or_meant(id, &known)
                 })
             };
             things.iter().map(find).collect::<Result<_, _>>()?
@@ -160,7 +162,7 @@ fn chosen(entries: &[Entry], things: &[String], all: bool) -> Result<Vec<Entry>,
     if chosen.len() > THINGS_MAX {
         let message =
             format!("{} Things are chosen, and {THINGS_MAX} are adopted at once: name them (--thing)", chosen.len());
-        return Err(Problem::invalid(message));
+        return Err(ApiError::invalid(message));
     }
     Ok(chosen)
 }
@@ -172,9 +174,9 @@ async fn each(
     chosen: &[Entry],
     folder: &Path,
     dry_run: bool,
-) -> Result<Value, Problem> {
+) -> Result<Value, ApiError> {
     if adoption.name.is_some() && chosen.len() > 1 {
-        return Err(Problem::invalid("--as names one agent, and several Things are chosen"));
+        return Err(ApiError::invalid("--as names one agent, and several Things are chosen"));
     }
     let mut answers = Vec::new();
     for entry in chosen {
@@ -186,19 +188,19 @@ async fn each(
             let draft = adoption.draft(&node.host, folder).await.map_err(problem)?;
             one(node, draft, &adoption.environment, folder, dry_run).await
         };
-        answers.push(adopting.await.unwrap_or_else(|problem| json!({ "id": entry.id, "failed": problem.message })));
+        answers.push(adopting.await.unwrap_or_else(|error| json!({ "id": entry.id, "failed": error.0.message })));
     }
     Ok(answers.into())
 }
 
 /// `POST /adopt/accept`: shows what an adopted agent is now, and adopts it again, under its name and with its callers, if the
 /// request has the digest of exactly that.
-pub async fn accept(State(node): State<Arc<Node>>, Json(request): Json<AcceptRequest>) -> Result<Json<Value>, Problem> {
+pub async fn accept(State(node): State<Arc<Node>>, Json(request): Json<AcceptRequest>) -> Answer {
     let accepting = tokio::spawn(async move {
         let AcceptRequest { name, digest, grants, offers } = request;
         let (file, folder) = node.agents.file(&name).map_err(|error| agent_problem(&node, &name, error))?;
         let mut adoption = adopted(&file).ok_or_else(|| {
-            Problem::invalid(format!("{name:?} was not adopted: change its agent file, remove it and add it again"))
+            ApiError::invalid(format!("{name:?} was not adopted: change its agent file, remove it and add it again"))
         })?;
         if !grants.is_default() {
             adoption.grant(&grants).map_err(problem)?;
@@ -217,20 +219,20 @@ pub async fn accept(State(node): State<Arc<Node>>, Json(request): Json<AcceptReq
         if draft.digest() != digest {
             let message =
                 format!("{name:?} is not what you looked at any more: look again (althing adopt --accept {name})");
-            return Err(Problem::new(Kind::Refused, message));
+            return Err(ApiError::new(Kind::Refused, message));
         }
         let id = node.agents.replace(draft.file, &folder, draft.pins).await?;
         answer["added"] = added(&node, &id).await;
         Ok(Json(answer))
     });
-    accepting.await.unwrap_or_else(|error| Err(Problem::failed(error.to_string())))
+    accepting.await.unwrap_or_else(|error| Err(ApiError::failed(error.to_string())))
 }
 
-fn problem(error: AdoptError) -> Problem {
+fn problem(error: AdoptError) -> ApiError {
     match error {
-        AdoptError::Unrecognised(_) | AdoptError::Nowhere { .. } => Problem::failed(error.to_string()),
+        AdoptError::Unrecognised(_) | AdoptError::Nowhere { .. } => ApiError::failed(error.to_string()),
         AdoptError::Unfit(_) | AdoptError::Environment(_) | AdoptError::NoProgram | AdoptError::Directory => {
-            Problem::invalid(error.to_string())
+            ApiError::invalid(error.to_string())
         }
     }
 }

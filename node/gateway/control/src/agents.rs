@@ -3,9 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use althing_api::{AddRequest, RunLine};
 use althing_execution::realtime::{HardwareProfile, Privilege};
 use althing_execution::{AgentState, AgentStatus, Level, answered};
 use althing_node::doctor::{refused_tools, tool_notes};
+use althing_node::publish::Stay;
 use althing_node::{Node, agent_statuses};
 use althing_protocol::AgentId;
 use axum::Json;
@@ -14,7 +16,7 @@ use axum::response::Response;
 use futures::stream;
 use serde_json::{Value, json};
 
-use crate::{AddRequest, Problem, RunLine, logs, ndjson};
+use crate::{ApiError, logs, ndjson};
 
 /// Between two status lines of `althing run`.
 const STATUS_INTERVAL: Duration = Duration::from_secs(1);
@@ -33,11 +35,11 @@ pub async fn added(node: &Node, id: &AgentId) -> Value {
 }
 
 /// That the program of an agent which was added ended before it answered, with what it said last; none if it did not.
-pub fn ended(node: &Node, name: &str) -> Option<Problem> {
+pub fn ended(node: &Node, name: &str) -> Option<ApiError> {
     let AgentState::Restarting { why, .. } = node.agents.status(name)?.state else { return None };
     let lines = node.host.process.logs.of(name).page(0).lines;
     let said: Vec<&str> = lines.iter().filter(|line| &*line.program == "runtime").map(|line| &*line.text).collect();
-    Some(Problem::failed(ended_words(name, &why, &said)))
+    Some(ApiError::failed(ended_words(name, &why, &said)))
 }
 
 fn ended_words(name: &str, why: &str, said: &[&str]) -> String {
@@ -173,7 +175,10 @@ impl Drop for EndOnDrop {
 pub async fn run(State(node): State<Arc<Node>>, Json(request): Json<AddRequest>) -> Response {
     // In a task of its own: if the client hangs up meanwhile, the agent is ended on drop.
     let adding = tokio::spawn(async move {
-        let id = node.agents.add(request.file, &request.folder, request.reservation.as_deref(), false).await?;
+        let AddRequest { file, folder, sources, reservation, agreed } = request;
+        let how = (Stay::WhileConnected, agreed.as_deref());
+        let id =
+            node.agents.add_read(file, (folder.as_path(), sources.as_slice()), reservation.as_deref(), how).await?;
         let name = id.name().to_owned();
         let held = EndOnDrop { node: node.clone(), name: name.clone() };
         let first = RunLine::Runs(added(&node, &id).await);
@@ -182,10 +187,10 @@ pub async fn run(State(node): State<Arc<Node>>, Json(request): Json<AddRequest>)
             None => Ok((held, first)),
         }
     });
-    let (held, first) = match adding.await.unwrap_or_else(|error| Err(Problem::failed(error.to_string()))) {
+    let (held, first) = match adding.await.unwrap_or_else(|error| Err(ApiError::failed(error.to_string()))) {
         Ok(running) => running,
-        Err(problem) => {
-            return ndjson(stream::iter([RunLine::Error(problem)]));
+        Err(error) => {
+            return ndjson(stream::iter([RunLine::Error(error.into())]));
         }
     };
     let lines = stream::unfold((held, Some(first)), |(held, first)| async move {

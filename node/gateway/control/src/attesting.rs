@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use althing_api::AttestRequest;
 use althing_node::Node;
 use althing_node::registries::{AttestedRow, Claim, PublishedThing};
 use althing_protocol::registry::Subject;
@@ -12,12 +13,10 @@ use axum::extract::{Query, State};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::{AttestRequest, Problem};
+use crate::{Answer, ApiError};
 
 /// Forms of one Thing that are shown.
 const FORMS_MAX: usize = 64;
-
-type Answer = Result<Json<Value>, Problem>;
 
 /// An attestation.
 pub fn row(row: &AttestedRow) -> Value {
@@ -51,7 +50,7 @@ pub async fn attest(State(node): State<Arc<Node>>, Json(request): Json<AttestReq
         shown["content"] = json!(attested.content.map(|content| hex(&content)));
         Ok(Json(shown))
     });
-    attesting.await.unwrap_or_else(|error| Err(Problem::failed(error.to_string())))
+    attesting.await.unwrap_or_else(|error| Err(ApiError::failed(error.to_string())))
 }
 
 /// Which release.

@@ -2,21 +2,20 @@
 
 use std::sync::Arc;
 
+use althing_api::MeasureRequest;
 use althing_node::Node;
 use althing_node::blueprints::{BlueprintError, Measured, Measuring, Suggestion};
 use althing_protocol::hex;
 use axum::Json;
 use axum::extract::{Query, State};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::{MeasureRequest, Problem};
+use crate::{Answer, ApiError};
 
-type Answer = Result<Json<Value>, Problem>;
-
-impl From<BlueprintError> for Problem {
-    fn from(error: BlueprintError) -> Problem {
-        Problem::new(error.kind(), error.to_string())
+impl From<BlueprintError> for ApiError {
+    fn from(error: BlueprintError) -> ApiError {
+        ApiError::new(error.kind(), error.to_string())
     }
 }
 

@@ -6,6 +6,7 @@ use std::path::Path as FilePath;
 use std::sync::Arc;
 use std::time::Duration;
 
+use althing_api::{AppRequest, Kind, ServeGroup};
 use althing_coordination::machine::group::Group;
 use althing_coordination::machine::placement::Placed;
 use althing_coordination::service::calendar::CalendarError;
@@ -22,9 +23,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::group_flows::{WORKFLOWS, times};
-use crate::{AppRequest, Kind, Problem, ServeGroup, near};
-
-type Answer = Result<Json<Value>, Problem>;
+use crate::{Answer, ApiError, near};
 
 /// Keys that begin so say what an application consists of.
 const APPS: &str = "app/";
@@ -62,10 +61,10 @@ impl Change {
 pub async fn apps(State(node): State<Arc<Node>>, Json(request): Json<AppRequest>) -> Answer {
     // In a task of its own: it is completed even if the command line hangs up.
     let working = tokio::spawn(async move { operate(&node, request).await.map(Json) });
-    working.await.unwrap_or_else(|error| Err(Problem::failed(error.to_string())))
+    working.await.unwrap_or_else(|error| Err(ApiError::failed(error.to_string())))
 }
 
-async fn operate(node: &Node, request: AppRequest) -> Result<Value, Problem> {
+async fn operate(node: &Node, request: AppRequest) -> Result<Value, ApiError> {
     match request {
         AppRequest::Apply { file, files, folder, dry_run, form } => {
             apply(node, &read(&file, &files)?, &folder, dry_run, form).await
@@ -119,7 +118,7 @@ async fn operate(node: &Node, request: AppRequest) -> Result<Value, Problem> {
 }
 
 /// The group of that name, as it is now. What an application consists of is in its values.
-async fn readable(node: &Node, group: &str) -> Result<GroupId, Problem> {
+async fn readable(node: &Node, group: &str) -> Result<GroupId, ApiError> {
     let id = near::group(node, group)?;
     promptly(&node.groups, id, node.groups.catch_up(id)).await?;
     Reader::of(&node.groups, id).check()?;
@@ -127,7 +126,7 @@ async fn readable(node: &Node, group: &str) -> Result<GroupId, Problem> {
 }
 
 /// Brings an application up, or changes what differs. A group that is not there is formed only if somebody said so.
-async fn apply(node: &Node, app: &App, folder: &FilePath, dry_run: bool, form: bool) -> Result<Value, Problem> {
+async fn apply(node: &Node, app: &App, folder: &FilePath, dry_run: bool, form: bool) -> Result<Value, ApiError> {
     check_times(node, app)?;
     let group = match node.groups.resolve_here(&app.group) {
         Err(GroupError::NotFound(_)) if dry_run || !form => {
@@ -158,18 +157,18 @@ async fn apply(node: &Node, app: &App, folder: &FilePath, dry_run: bool, form: b
 }
 
 /// Checks the times of all schedules before anything is done.
-fn check_times(node: &Node, app: &App) -> Result<(), Problem> {
+fn check_times(node: &Node, app: &App) -> Result<(), ApiError> {
     for (n, schedule) in app.schedules.iter().enumerate() {
         times(node, schedule).map_err(|error| {
             let field = if matches!(error, CalendarError::Zone(_)) { "zone" } else { "cron" };
-            Problem::invalid(format!("schedules[{n}].{field} of {:?}: {error}", schedule.name))
+            ApiError::invalid(format!("schedules[{n}].{field} of {:?}: {error}", schedule.name))
         })?;
     }
     Ok(())
 }
 
 /// Waits until the agents of an application run on as many members as they should; those that do not.
-async fn started(node: &Node, group: GroupId, app: &App) -> Result<Vec<String>, Problem> {
+async fn started(node: &Node, group: GroupId, app: &App) -> Result<Vec<String>, ApiError> {
     let until = tokio::time::Instant::now() + STARTED_MAX;
     loop {
         let agents = GroupAgents::of(&node.groups, group).list()?;
@@ -184,18 +183,18 @@ async fn started(node: &Node, group: GroupId, app: &App) -> Result<Vec<String>, 
     }
 }
 
-fn unknown(node: &Node, group: GroupId, app: &str) -> Problem {
+fn unknown(node: &Node, group: GroupId, app: &str) -> ApiError {
     let why = format!("the group has no application {app:?}; `althing app list GROUP` shows those it has");
-    Problem::new(Kind::NotFound, why).or_meant(app, &near::values(node, group, APPS))
+    ApiError::new(Kind::NotFound, why).or_meant(app, &near::values(node, group, APPS))
 }
 
 /// The application, with the files that it names.
-fn read(file: &str, files: &BTreeMap<String, String>) -> Result<App, Problem> {
+fn read(file: &str, files: &BTreeMap<String, String>) -> Result<App, ApiError> {
     let read = |path: &str| files.get(path).cloned().ok_or_else(|| "it was not sent".to_owned());
     let app = parse_app(file).and_then(|parsed| parsed.resolve(read));
-    let app = app.map_err(|error| Problem::invalid(error.to_string()))?;
+    let app = app.map_err(|error| ApiError::invalid(error.to_string()))?;
     match app.agents.iter().find(|agent| agent.file.contract_file.is_some() || agent.file.contract.is_none()) {
-        Some(agent) => Err(Problem::invalid(format!(
+        Some(agent) => Err(ApiError::invalid(format!(
             "the agent {:?} has its contract in another file or by a role, which other members do not have; write it into the \
              agent file",
             agent.name
@@ -215,7 +214,7 @@ struct Known {
     others: BTreeMap<(&'static str, String), String>,
 }
 
-fn known(node: &Node, group: GroupId, app: &str) -> Result<Known, Problem> {
+fn known(node: &Node, group: GroupId, app: &str) -> Result<Known, ApiError> {
     let agents = GroupAgents::of(&node.groups, group).list()?;
     let agents = agents.into_iter().map(|it| (it.placed.deployment.agent.clone(), it)).collect();
     Ok(node.groups.look(group, |state| looked(state, app, agents))?)
@@ -245,7 +244,7 @@ struct Plan {
 }
 
 impl Plan {
-    fn of(app: &App, folder: &FilePath, known: &Known) -> Result<Plan, Problem> {
+    fn of(app: &App, folder: &FilePath, known: &Known) -> Result<Plan, ApiError> {
         let mut plan = Plan { changes: Vec::new(), folders: BTreeMap::new() };
         for agent in &app.agents {
             let at = folder.join(&agent.path);
@@ -272,11 +271,11 @@ impl Plan {
         Ok(plan)
     }
 
-    fn add(&mut self, what: &'static str, name: &str, same: Option<bool>, known: &Known) -> Result<(), Problem> {
+    fn add(&mut self, what: &'static str, name: &str, same: Option<bool>, known: &Known) -> Result<(), ApiError> {
         if let Some(other) = known.others.get(&(what, name.to_owned())) {
             let why =
                 format!("the {what} {name:?} belongs to the application {other:?} of the group; choose another name");
-            return Err(Problem::new(Kind::Refused, why));
+            return Err(ApiError::new(Kind::Refused, why));
         }
         let change = match same {
             None => "added",
@@ -289,7 +288,7 @@ impl Plan {
 
     /// Does what is to be done. What it consists of is written down before anything is added and after everything was
     /// removed, so that a second attempt finds what the first one left.
-    async fn carry_out(&self, node: &Node, group: GroupId, app: &App) -> Result<(), Problem> {
+    async fn carry_out(&self, node: &Node, group: GroupId, app: &App) -> Result<(), ApiError> {
         let all = |what: &str, with_removed: bool| {
             let named = self.changes.iter().filter(|it| it.what == what && (with_removed || it.change != "removed"));
             named.map(|it| it.name.clone()).collect::<BTreeSet<String>>()
@@ -313,10 +312,10 @@ impl Plan {
         write(node, group, format!("{APPS}{}", app.name), &record(false)).await
     }
 
-    async fn bring(&self, node: &Node, group: GroupId, app: &App, change: &Change) -> Result<(), Problem> {
+    async fn bring(&self, node: &Node, group: GroupId, app: &App, change: &Change) -> Result<(), ApiError> {
         let name = change.name.as_str();
         if let Some(agent) = app.agents.iter().find(|agent| change.what == "agent" && agent.name == name) {
-            let file = serde_json::to_vec(&agent.file).map_err(|error| Problem::failed(error.to_string()))?;
+            let file = serde_json::to_vec(&agent.file).map_err(|error| ApiError::failed(error.to_string()))?;
             let folder = self.folders.get(name).cloned().unwrap_or_default();
             let describe = |mut made: Deployment| {
                 (made.instances, made.folder, made.app) = (agent.instances, folder, Some(app.name.clone()));
@@ -350,13 +349,13 @@ fn is_same(deployed: &Deployed, agent: &AppAgent, app: &str, folder: &str) -> bo
         && it.app.as_deref() == Some(app)
 }
 
-async fn write(node: &Node, group: GroupId, key: String, record: &Record) -> Result<(), Problem> {
-    let value = serde_json::to_vec(record).map_err(|error| Problem::failed(error.to_string()))?.into();
+async fn write(node: &Node, group: GroupId, key: String, record: &Record) -> Result<(), ApiError> {
+    let value = serde_json::to_vec(record).map_err(|error| ApiError::failed(error.to_string()))?.into();
     node.groups.command(group, Command::Set(Set { key, value, if_version: None })).await?;
     Ok(())
 }
 
-async fn remove(node: &Node, group: GroupId, key: String) -> Result<(), Problem> {
+async fn remove(node: &Node, group: GroupId, key: String) -> Result<(), ApiError> {
     node.groups.command(group, Command::Remove(Remove { key, if_version: None })).await?;
     Ok(())
 }
@@ -399,7 +398,7 @@ pub async fn serve(
             ServeGroup::Agent(file) => {
                 let (name, bytes) = (file.name.clone(), serde_json::to_vec(&file));
                 let asked = file.skills.first().map(|skill| skill.id.clone());
-                let bytes = bytes.map_err(|error| Problem::failed(error.to_string()))?;
+                let bytes = bytes.map_err(|error| ApiError::failed(error.to_string()))?;
                 let on_each = |mut made: Deployment| {
                     made.instances = 0;
                     made
@@ -424,18 +423,18 @@ pub async fn serve(
             }
         }
     });
-    working.await.unwrap_or_else(|error| Err(Problem::failed(error.to_string())))
+    working.await.unwrap_or_else(|error| Err(ApiError::failed(error.to_string())))
 }
 
 /// No agent of that name is hosted by the group's members; those that are shown here are named.
-fn unserved(group: &str, name: &str, known: &[Deployed]) -> Problem {
+fn unserved(group: &str, name: &str, known: &[Deployed]) -> ApiError {
     let names: Vec<&str> = known.iter().map(|it| it.placed.deployment.agent.as_str()).collect();
     let hint = if names.is_empty() { "none is known here".to_owned() } else { did_you_mean(name, &names) };
-    Problem::new(Kind::NotFound, format!("the group {group} has no agent {name:?}. {hint}"))
+    ApiError::new(Kind::NotFound, format!("the group {group} has no agent {name:?}. {hint}"))
 }
 
 /// How many members are known to host an agent with that capability, other than the group's own.
-fn able(node: &Node, group: GroupId, capability: &str, own: &str) -> Result<usize, Problem> {
+fn able(node: &Node, group: GroupId, capability: &str, own: &str) -> Result<usize, ApiError> {
     let query = Query { capability: Some(capability.to_owned()), limit: Some(1_000), ..Query::default() };
     let (found, _) = node.discovery.find(&query);
     let found = found.iter().filter(|found| found.candidate.verified.agent.name() != own);

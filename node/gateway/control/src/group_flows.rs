@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use althing_api::{Doubt, Kind, OverlapRule, ScheduleRequest, ScheduledWork, WorkflowRequest};
 use althing_coordination::machine::group::Group;
 use althing_coordination::machine::sight::Sight;
 use althing_coordination::machine::workflow::{Run, RunState, Scheduled, StepNow, StepState};
@@ -16,9 +17,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use serde_json::{Value, json};
 
-use crate::{Doubt, Kind, OverlapRule, Problem, ScheduleRequest, ScheduledWork, WorkflowRequest, groups, near};
-
-type Answer = Result<Json<Value>, Problem>;
+use crate::{Answer, ApiError, groups, near};
 
 /// Keys that begin so have workflows as values, which are run by name.
 pub(crate) const WORKFLOWS: &str = "workflow/";
@@ -40,11 +39,11 @@ pub async fn workflows(
         let done = if begins { work.await } else { promptly(&node.groups, id, work).await };
         done.map(Json)
     });
-    working.await.unwrap_or_else(|error| Err(Problem::failed(error.to_string())))
+    working.await.unwrap_or_else(|error| Err(ApiError::failed(error.to_string())))
 }
 
 /// `named` is the group's id or name, as it was given.
-async fn operate(node: &Node, group: GroupId, named: &str, request: WorkflowRequest) -> Result<Value, Problem> {
+async fn operate(node: &Node, group: GroupId, named: &str, request: WorkflowRequest) -> Result<Value, ApiError> {
     match request {
         WorkflowRequest::Run { file, input } => begin(node, group, named, workflow(&file)?, input).await,
         WorkflowRequest::RunNamed { name, input } => {
@@ -58,7 +57,7 @@ async fn operate(node: &Node, group: GroupId, named: &str, request: WorkflowRequ
             let workflow = match bytes {
                 Some(bytes) => {
                     Reader::of(&node.groups, group).check()?;
-                    Workflow::from_bytes(&bytes).map_err(|error| Problem::failed(error.to_string()))?
+                    Workflow::from_bytes(&bytes).map_err(|error| ApiError::failed(error.to_string()))?
                 }
                 None => node.registries.workflows().find(&name)?.ok_or_else(|| {
                     let why = format!(
@@ -67,7 +66,7 @@ async fn operate(node: &Node, group: GroupId, named: &str, request: WorkflowRequ
                     );
                     let mut known = near::values(node, group, WORKFLOWS);
                     known.extend(node.registries.workflows().names());
-                    Problem::new(Kind::NotFound, why).or_meant(&name, &known)
+                    ApiError::new(Kind::NotFound, why).or_meant(&name, &known)
                 })?,
             };
             begin(node, group, named, workflow, input).await
@@ -98,7 +97,7 @@ async fn operate(node: &Node, group: GroupId, named: &str, request: WorkflowRequ
     }
 }
 
-async fn begin(node: &Node, group: GroupId, named: &str, workflow: Workflow, input: String) -> Result<Value, Problem> {
+async fn begin(node: &Node, group: GroupId, named: &str, workflow: Workflow, input: String) -> Result<Value, ApiError> {
     let run = WorkId::from_bytes(node.entropy().bytes());
     let command = RunWorkflow { run, workflow, input };
     let beginning = node.groups.command(group, Command::RunWorkflow(Box::new(command)));
@@ -107,39 +106,39 @@ async fn begin(node: &Node, group: GroupId, named: &str, workflow: Workflow, inp
     Ok(json!({ "run": run.to_string(), "number": number }))
 }
 
-fn workflow(file: &str) -> Result<Workflow, Problem> {
-    parse_workflow(file).map_err(|error| Problem::invalid(error.to_string()))
+fn workflow(file: &str) -> Result<Workflow, ApiError> {
+    parse_workflow(file).map_err(|error| ApiError::invalid(error.to_string()))
 }
 
-fn run_id(node: &Node, group: GroupId, text: &str) -> Result<WorkId, Problem> {
+fn run_id(node: &Node, group: GroupId, text: &str) -> Result<WorkId, ApiError> {
     text.parse().map_err(|error| {
-        let problem = Problem::invalid(format!("{text:?} is no id of a run: {error}"));
+        let problem = ApiError::invalid(format!("{text:?} is no id of a run: {error}"));
         problem.or_meant(text, &near::runs(node, group))
     })
 }
 
 /// Looks at a run of the group that is shown here.
-fn looked<T>(node: &Node, group: GroupId, run: &str, look: impl FnOnce(&Run) -> T) -> Result<T, Problem> {
+fn looked<T>(node: &Node, group: GroupId, run: &str, look: impl FnOnce(&Run) -> T) -> Result<T, ApiError> {
     let id = run_id(node, group, run)?;
     let found = Reader::of(&node.groups, group).run(&id, look)?;
     found.ok_or_else(|| {
         let why = format!("the group has no run {run}; it forgets old ones that ended");
-        Problem::new(Kind::NotFound, why).or_meant(run, &near::runs(node, group))
+        ApiError::new(Kind::NotFound, why).or_meant(run, &near::runs(node, group))
     })
 }
 
 /// The step that is to be answered, and its round.
-fn asking(run: &Run, step: Option<&str>) -> Result<(String, u32), Problem> {
+fn asking(run: &Run, step: Option<&str>) -> Result<(String, u32), ApiError> {
     let asks = |(_, now): &(&Step, &StepNow)| now.state == StepState::Asking;
     let all: Vec<(&Step, &StepNow)> = run.workflow.steps.iter().zip(&run.steps).filter(asks).collect();
     let ids: Vec<&str> = all.iter().map(|(step, _)| step.id.as_str()).collect();
     let chosen = match step {
         Some(id) => all.iter().find(|(step, _)| step.id == id),
         None if all.len() < 2 => all.first(),
-        None => return Err(Problem::invalid(format!("these steps ask: {}; name one of them", ids.join(", ")))),
+        None => return Err(ApiError::invalid(format!("these steps ask: {}; name one of them", ids.join(", ")))),
     };
     let nothing = if ids.is_empty() { "no step of the run asks anything now".to_owned() } else { ids.join(", ") };
-    let refused = || Problem::new(Kind::Refused, format!("this step does not ask; what asks: {nothing}"));
+    let refused = || ApiError::new(Kind::Refused, format!("this step does not ask; what asks: {nothing}"));
     chosen.map(|(step, now)| (step.id.clone(), now.round)).ok_or_else(refused)
 }
 
@@ -199,10 +198,10 @@ pub async fn schedules(
 ) -> Answer {
     let id = near::group(&node, &group)?;
     let working = tokio::spawn(async move { promptly(&node.groups, id, plan(&node, id, request)).await.map(Json) });
-    working.await.unwrap_or_else(|error| Err(Problem::failed(error.to_string())))
+    working.await.unwrap_or_else(|error| Err(ApiError::failed(error.to_string())))
 }
 
-async fn plan(node: &Node, group: GroupId, request: ScheduleRequest) -> Result<Value, Problem> {
+async fn plan(node: &Node, group: GroupId, request: ScheduleRequest) -> Result<Value, ApiError> {
     match request {
         ScheduleRequest::Add { name, cron, zone, work, input, catch_up, overlap } => {
             let workflow = match work {
@@ -232,8 +231,8 @@ async fn plan(node: &Node, group: GroupId, request: ScheduleRequest) -> Result<V
     }
 }
 
-fn upcoming(node: &Node, schedule: &Schedule) -> Result<Vec<u64>, Problem> {
-    times(node, schedule).map_err(|error| Problem::invalid(error.to_string()))
+fn upcoming(node: &Node, schedule: &Schedule) -> Result<Vec<u64>, ApiError> {
+    times(node, schedule).map_err(|error| ApiError::invalid(error.to_string()))
 }
 
 /// The next times of a schedule.

@@ -1,33 +1,34 @@
 //! What the owners of groups decide, in the control API.
 
+use althing_api::{AmendGroup, CreateGroup};
 use althing_coordination::{Change, Invited, Owners, Signed, Waiting, owners};
 use althing_node::Node;
 use althing_protocol::group::{GroupId, Policy, Rule};
 use althing_protocol::{CallerId, IdentityError, PublicKey, PublisherId, hex};
 use serde_json::{Value, json};
 
-use crate::{AmendGroup, CreateGroup, Problem};
+use crate::ApiError;
 
 /// Who may do something, which is named for people.
-fn rule(what: &str, text: &str) -> Result<Rule, Problem> {
+fn rule(what: &str, text: &str) -> Result<Rule, ApiError> {
     let found = [Rule::Owners, Rule::Members].into_iter().find(|rule| rule.name() == text);
-    found.ok_or_else(|| Problem::invalid(format!("who may {what} is `owners` or `members`, not {text:?}")))
+    found.ok_or_else(|| ApiError::invalid(format!("who may {what} is `owners` or `members`, not {text:?}")))
 }
 
 /// The same, where it may be left open.
-fn some_rule(what: &str, text: Option<&str>) -> Result<Option<Rule>, Problem> {
+fn some_rule(what: &str, text: Option<&str>) -> Result<Option<Rule>, ApiError> {
     text.map(|text| rule(what, text)).transpose()
 }
 
 /// The owners that these texts name: publishers, or nodes whose owner is known here.
-fn publishers(node: &Node, group: Option<GroupId>, texts: &[String]) -> Result<Vec<PublisherId>, Problem> {
+fn publishers(node: &Node, group: Option<GroupId>, texts: &[String]) -> Result<Vec<PublisherId>, ApiError> {
     let of = |text: &String| {
-        let id: CallerId = text.parse().map_err(|error: IdentityError| Problem::invalid(error.to_string()))?;
+        let id: CallerId = text.parse().map_err(|error: IdentityError| ApiError::invalid(error.to_string()))?;
         match id {
             CallerId::Publisher(publisher) => Ok(publisher),
             CallerId::Node(key) => owner_of(node, group, key).ok_or_else(|| {
                 let why = format!("the owner of {text} is not known here: connect to that node, or name its owner");
-                Problem::invalid(why)
+                ApiError::invalid(why)
             }),
         }
     };
@@ -40,7 +41,7 @@ fn owner_of(node: &Node, group: Option<GroupId>, key: PublicKey) -> Option<Publi
 }
 
 /// Forms a group.
-pub async fn create(node: &Node, request: CreateGroup) -> Result<Value, Problem> {
+pub async fn create(node: &Node, request: CreateGroup) -> Result<Value, ApiError> {
     let replace_after_ms = request.replace_after_s.map(|seconds| seconds.saturating_mul(1_000));
     let policy = Policy {
         write: rule("write", &request.write)?,
@@ -55,7 +56,7 @@ pub async fn create(node: &Node, request: CreateGroup) -> Result<Value, Problem>
 }
 
 /// Changes the charter.
-pub async fn amend(node: &Node, id: GroupId, request: AmendGroup) -> Result<Value, Problem> {
+pub async fn amend(node: &Node, id: GroupId, request: AmendGroup) -> Result<Value, ApiError> {
     let change = Change {
         add: publishers(node, Some(id), &request.add)?,
         remove: publishers(node, Some(id), &request.remove)?,
@@ -71,7 +72,7 @@ pub async fn amend(node: &Node, id: GroupId, request: AmendGroup) -> Result<Valu
 }
 
 /// Makes a ticket for a node.
-pub async fn invite(node: &Node, id: GroupId, key: PublicKey, life_s: u64) -> Result<Value, Problem> {
+pub async fn invite(node: &Node, id: GroupId, key: PublicKey, life_s: u64) -> Result<Value, ApiError> {
     let invited = Owners::of(&node.groups, id).invite(key, life_s.saturating_mul(1_000)).await?;
     let (ticket, waits) = match invited {
         Invited::Ticket(ticket) => (ticket, None),
@@ -90,7 +91,7 @@ pub fn with(mut answer: Value, signed: Signed) -> Value {
 }
 
 /// What waits for signatures.
-pub async fn proposals(node: &Node, id: GroupId) -> Result<Value, Problem> {
+pub async fn proposals(node: &Node, id: GroupId) -> Result<Value, ApiError> {
     node.groups.catch_up(id).await?;
     let waiting = Owners::of(&node.groups, id).waiting()?;
     Ok(json!({ "proposals": waiting.iter().map(shown).collect::<Vec<_>>() }))
@@ -108,7 +109,7 @@ fn shown(waiting: &Waiting) -> Value {
 }
 
 /// Signs a proposal.
-pub async fn endorse(node: &Node, id: GroupId, name: &str) -> Result<Value, Problem> {
+pub async fn endorse(node: &Node, id: GroupId, name: &str) -> Result<Value, ApiError> {
     node.groups.catch_up(id).await?;
     let (signed, ticket) = Owners::of(&node.groups, id).endorse(name).await?;
     let answer = json!({ "endorsed": name, "ticket": ticket.map(|ticket| ticket.to_text()) });

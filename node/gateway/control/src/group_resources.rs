@@ -7,7 +7,7 @@ use althing_coordination::machine::work::{Conflict, Task};
 use althing_protocol::group::{ConflictRule, WorkId};
 use serde_json::{Value, json};
 
-use crate::Problem;
+use crate::ApiError;
 
 /// Resources that are listed at once.
 const LISTED_MAX: usize = 1_000;
@@ -17,10 +17,10 @@ const WAITING_MAX: usize = 100;
 const DECISIONS_MAX: usize = 50;
 
 /// The rule of that name.
-pub fn rule(name: &str) -> Result<ConflictRule, Problem> {
+pub fn rule(name: &str) -> Result<ConflictRule, ApiError> {
     let all = [ConflictRule::First, ConflictRule::Vote, ConflictRule::Priority, ConflictRule::Human];
     let found = all.into_iter().find(|rule| rule_name(*rule) == name);
-    found.ok_or_else(|| Problem::invalid(format!("{name:?} is no rule: first, vote, priority or human")))
+    found.ok_or_else(|| ApiError::invalid(format!("{name:?} is no rule: first, vote, priority or human")))
 }
 
 fn rule_name(rule: ConflictRule) -> &'static str {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use althing_api::{Doubt, Kind, SubmitTask, TaskRequest};
 use althing_coordination::machine::assignment::Verdict;
 use althing_coordination::machine::group::Group;
 use althing_coordination::machine::sight::Sight;
@@ -17,9 +18,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use serde_json::{Value, json};
 
-use crate::{Doubt, Kind, Problem, SubmitTask, TaskRequest, group_resources, groups, near};
-
-type Answer = Result<Json<Value>, Problem>;
+use crate::{Answer, ApiError, group_resources, groups, near};
 
 /// Tasks that are listed at once.
 const LISTED_MAX: usize = 1_000;
@@ -39,11 +38,11 @@ pub async fn work(
         let done = if submits { work.await } else { promptly(&node.groups, id, work).await };
         done.map(Json)
     });
-    working.await.unwrap_or_else(|error| Err(Problem::failed(error.to_string())))
+    working.await.unwrap_or_else(|error| Err(ApiError::failed(error.to_string())))
 }
 
 /// `named` is the group's id or name, as it was given.
-async fn operate(node: &Node, group: GroupId, named: &str, request: TaskRequest) -> Result<Value, Problem> {
+async fn operate(node: &Node, group: GroupId, named: &str, request: TaskRequest) -> Result<Value, ApiError> {
     match request {
         TaskRequest::Submit(submit) => submitted(node, group, named, *submit).await,
         TaskRequest::Cancel { task } => {
@@ -107,23 +106,23 @@ async fn operate(node: &Node, group: GroupId, named: &str, request: TaskRequest)
     }
 }
 
-fn work_id(node: &Node, group: GroupId, text: &str) -> Result<WorkId, Problem> {
+fn work_id(node: &Node, group: GroupId, text: &str) -> Result<WorkId, ApiError> {
     text.parse().map_err(|error| {
-        let problem = Problem::invalid(format!("{text:?} is no id of a task: {error}"));
+        let problem = ApiError::invalid(format!("{text:?} is no id of a task: {error}"));
         problem.or_meant(text, &near::tasks(node, group))
     })
 }
 
-fn unknown(node: &Node, group: GroupId, task: &str) -> Problem {
+fn unknown(node: &Node, group: GroupId, task: &str) -> ApiError {
     let why = format!("the group has no task {task}; it forgets those that ended long ago");
-    Problem::new(Kind::NotFound, why).or_meant(task, &near::tasks(node, group))
+    ApiError::new(Kind::NotFound, why).or_meant(task, &near::tasks(node, group))
 }
 
-async fn submitted(node: &Node, group: GroupId, named: &str, given: SubmitTask) -> Result<Value, Problem> {
+async fn submitted(node: &Node, group: GroupId, named: &str, given: SubmitTask) -> Result<Value, ApiError> {
     let target = match (given.capability, given.agent) {
         (Some(capability), None) => Target::Capability(capability),
         (None, Some(agent)) => Target::Agent(agent),
-        _ => return Err(Problem::invalid("name either a capability (--cap) or an agent (--agent)")),
+        _ => return Err(ApiError::invalid("name either a capability (--cap) or an agent (--agent)")),
     };
     let class = match given.class.as_deref() {
         None => None,
@@ -165,23 +164,23 @@ async fn submitted(node: &Node, group: GroupId, named: &str, given: SubmitTask) 
         let earlier = tasks.iter().find(|task| Some(task.number) == number).map(Task::id);
         if tasks.get(&id).is_some() { Some(id) } else { earlier }
     });
-    let stands = stands.map_err(|error| Problem::from(error).in_doubt(named, doubt()))?;
+    let stands = stands.map_err(|error| ApiError::from(error).in_doubt(named, doubt()))?;
     Ok(json!({ "task": stands.unwrap_or(id).to_string(), "number": number }))
 }
 
-fn latency(name: &str) -> Result<Latency, Problem> {
+fn latency(name: &str) -> Result<Latency, ApiError> {
     let all = [Latency::Hrt, Latency::Srt, Latency::Dt];
     let found = all.into_iter().find(|class| class.name() == name);
-    found.ok_or_else(|| Problem::invalid(format!("{name:?} is no latency class: hrt, srt or dt")))
+    found.ok_or_else(|| ApiError::invalid(format!("{name:?} is no latency class: hrt, srt or dt")))
 }
 
-fn priority(name: &str) -> Result<Priority, Problem> {
+fn priority(name: &str) -> Result<Priority, ApiError> {
     match name {
         "low" => Ok(Priority::Low),
         "normal" => Ok(Priority::Normal),
         "high" => Ok(Priority::High),
         "critical" => Ok(Priority::Critical),
-        other => Err(Problem::invalid(format!("{other:?} is no priority: low, normal, high or critical"))),
+        other => Err(ApiError::invalid(format!("{other:?} is no priority: low, normal, high or critical"))),
     }
 }
 
@@ -239,7 +238,7 @@ fn text_of(content: &Content) -> Value {
 }
 
 /// Shows a result that a member holds in the place of its reference; or why it cannot be had.
-async fn fetched(node: &Node, group: GroupId, task: WorkId, shown: &mut Value) -> Result<(), Problem> {
+async fn fetched(node: &Node, group: GroupId, task: WorkId, shown: &mut Value) -> Result<(), ApiError> {
     let result = node.groups.look(group, |state| state.work().tasks().get(&task)?.result.clone())?;
     let Some(result @ Content::Reference(_)) = result else { return Ok(()) };
     shown["resultReference"] = shown["result"].take();

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use althing_api::{CreateGroup, Doubt, GroupRequest, JoinGroup, Kind};
 use althing_coordination::machine::group::Group;
 use althing_coordination::machine::sight::Sight;
 use althing_coordination::machine::work::{State as TaskState, Task};
@@ -16,9 +17,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use serde_json::{Value, json};
 
-use crate::{CreateGroup, Doubt, GroupRequest, JoinGroup, Kind, Problem, group_owners, near};
-
-type Answer = Result<Json<Value>, Problem>;
+use crate::{Answer, ApiError, group_owners, near};
 
 /// Keys that are listed at once.
 const KEYS_MAX: usize = 10_000;
@@ -27,23 +26,23 @@ const NEAR_MAX: usize = 20;
 /// For how long a leader may be silent until nobody is named as leading.
 const LEADER_SILENT: Duration = Duration::from_secs(2);
 
-impl From<GroupError> for Problem {
-    fn from(error: GroupError) -> Problem {
-        Problem::new(error.kind(), error.to_string())
+impl From<GroupError> for ApiError {
+    fn from(error: GroupError) -> ApiError {
+        ApiError::new(error.kind(), error.to_string())
     }
 }
 
 /// Why a command failed that was to begin something in the group of that id or name; if its answer was lost, it may have begun.
-pub fn unsure(error: GroupError, group: &str, doubt: Doubt) -> Problem {
+pub fn unsure(error: GroupError, group: &str, doubt: Doubt) -> ApiError {
     let is_unsure =
         matches!(error, GroupError::InDoubt | GroupError::NoAnswer { .. } | GroupError::NoMajority { begun: true, .. });
-    let problem = Problem::from(error);
+    let problem = ApiError::from(error);
     if is_unsure { problem.in_doubt(group, doubt) } else { problem }
 }
 
-fn node_of(text: &str) -> Result<PublicKey, Problem> {
+fn node_of(text: &str) -> Result<PublicKey, ApiError> {
     let wrong = |error: althing_protocol::IdentityError| {
-        Problem::invalid(format!("{error}; a node is did:key:…, as `althing id` shows on it"))
+        ApiError::invalid(format!("{error}; a node is did:key:…, as `althing id` shows on it"))
     };
     PublicKey::from_did(text).map_err(wrong)
 }
@@ -82,7 +81,7 @@ pub fn totals(node: &Node) -> Value {
 pub async fn create(State(node): State<Arc<Node>>, Json(request): Json<CreateGroup>) -> Answer {
     // In a task of its own: it is completed even if the command line hangs up.
     let creating = tokio::spawn(async move { group_owners::create(&node, request).await.map(Json) });
-    creating.await.unwrap_or_else(|error| Err(Problem::failed(error.to_string())))
+    creating.await.unwrap_or_else(|error| Err(ApiError::failed(error.to_string())))
 }
 
 /// `POST /groups/join`
@@ -92,7 +91,7 @@ pub async fn join(State(node): State<Arc<Node>>, Json(request): Json<JoinGroup>)
         let id = node.groups.join(&ticket).await?;
         Ok(Json(json!({ "id": id.to_string(), "name": ticket.name })))
     });
-    joining.await.unwrap_or_else(|error| Err(Problem::failed(error.to_string())))
+    joining.await.unwrap_or_else(|error| Err(ApiError::failed(error.to_string())))
 }
 
 /// `POST /groups/{group}`
@@ -113,7 +112,7 @@ pub async fn work(
         let done = if is_local { work.await } else { promptly(&node.groups, id, work).await };
         done.map(Json)
     });
-    working.await.unwrap_or_else(|error| Err(Problem::failed(error.to_string())))
+    working.await.unwrap_or_else(|error| Err(ApiError::failed(error.to_string())))
 }
 
 /// Whether a request asks only this node.
@@ -127,7 +126,7 @@ fn is_local(request: &GroupRequest) -> bool {
     )
 }
 
-async fn operate(node: &Node, id: GroupId, request: GroupRequest) -> Result<Value, Problem> {
+async fn operate(node: &Node, id: GroupId, request: GroupRequest) -> Result<Value, ApiError> {
     let groups = &node.groups;
     Ok(match request {
         GroupRequest::Invite { node: invited, life_s } => {
@@ -191,9 +190,9 @@ async fn operate(node: &Node, id: GroupId, request: GroupRequest) -> Result<Valu
 }
 
 /// There is no such value; keys that look like it are named, where all are shown.
-fn no_value(node: &Node, id: GroupId, key: &str) -> Problem {
+fn no_value(node: &Node, id: GroupId, key: &str) -> ApiError {
     if Reader::of(&node.groups, id).check().is_err() {
-        return Problem::new(Kind::NotFound, format!("the group has no value {key:?}"));
+        return ApiError::new(Kind::NotFound, format!("the group has no value {key:?}"));
     }
     let some = |state: &Group| {
         let keys = state.values().keys("").take(NEAR_MAX);
@@ -202,12 +201,12 @@ fn no_value(node: &Node, id: GroupId, key: &str) -> Problem {
     let keys = node.groups.look(id, some).unwrap_or_default();
     let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
     let hint = if keys.is_empty() { "it has none yet".to_owned() } else { did_you_mean(key, &keys) };
-    Problem::new(Kind::NotFound, format!("the group has no value {key:?}. {hint}"))
+    ApiError::new(Kind::NotFound, format!("the group has no value {key:?}. {hint}"))
 }
 
 /// Makes the state here current; where stale data will do, for how many milliseconds no leader of a majority was heard, if one
 /// ever was.
-async fn fresh(node: &Node, id: GroupId, stale: bool) -> Result<Option<u64>, Problem> {
+async fn fresh(node: &Node, id: GroupId, stale: bool) -> Result<Option<u64>, ApiError> {
     if !stale {
         node.groups.catch_up(id).await?;
         return Ok(None);
@@ -254,7 +253,7 @@ fn role(role: Role) -> &'static str {
 }
 
 /// A member that equivocated when it led, and the proof, which anybody can verify (SPEC.md, P-193), in hexadecimal.
-fn equivocated(node: &Node, proven: &Equivocated) -> Result<Value, Problem> {
+fn equivocated(node: &Node, proven: &Equivocated) -> Result<Value, ApiError> {
     let proof = Proofs::of(&node.groups).get(proven.group, proven.leader)?;
     Ok(json!({
         "node": proven.leader.did(), "term": proven.term, "entry": proven.index,
@@ -262,7 +261,7 @@ fn equivocated(node: &Node, proven: &Equivocated) -> Result<Value, Problem> {
     }))
 }
 
-fn status(node: &Node, id: GroupId) -> Result<Value, Problem> {
+fn status(node: &Node, id: GroupId) -> Result<Value, ApiError> {
     let overview = node.groups.overview(id)?;
     let mut value = about(&overview);
     if let Some(replica) = &overview.replica {
@@ -274,7 +273,7 @@ fn status(node: &Node, id: GroupId) -> Result<Value, Problem> {
         value["lag"] = Value::Object(lags.collect());
     }
     let proofs = overview.equivocated.iter().map(|proven| equivocated(node, proven));
-    value["equivocated"] = proofs.collect::<Result<Vec<_>, Problem>>()?.into();
+    value["equivocated"] = proofs.collect::<Result<Vec<_>, ApiError>>()?.into();
     value["differing"] = json!(overview.differing.iter().map(PublicKey::did).collect::<Vec<_>>());
     let Ok((members, charter)) = node.groups.look(id, |state| (members(node, state), charter(state))) else {
         return Ok(value);
@@ -347,12 +346,12 @@ mod tests {
     fn a_lost_answer_names_what_may_have_begun() {
         let told = |error: GroupError, doubt: Doubt| unsure(error, "team", doubt);
         let lost = told(GroupError::InDoubt, Doubt::Task("0a".to_owned()));
-        assert!(lost.message.ends_with("`althing task show team 0a`"), "{}", lost.message);
-        assert_eq!(json!(lost)["doubt"], json!({ "task": "0a" }));
-        assert_eq!(lost.kind, Kind::Unreachable);
+        assert!(lost.0.message.ends_with("`althing task show team 0a`"), "{}", lost.0.message);
+        assert_eq!(json!(lost.0)["doubt"], json!({ "task": "0a" }));
+        assert_eq!(lost.0.kind, Kind::Unreachable);
         let run = told(GroupError::InDoubt, Doubt::Run("0b".to_owned()));
-        assert!(run.message.ends_with("`althing workflow show team 0b`"), "{}", run.message);
+        assert!(run.0.message.ends_with("`althing workflow show team 0b`"), "{}", run.0.message);
         let refused = told(GroupError::NotFound("team".to_owned()), Doubt::Task("0a".to_owned()));
-        assert_eq!((refused.doubt, refused.kind), (None, Kind::NotFound), "it was not begun");
+        assert_eq!((refused.0.doubt, refused.0.kind), (None, Kind::NotFound), "it was not begun");
     }
 }

@@ -1,7 +1,7 @@
 //! The control API, by which a node's owner manages it over a connection that only the owner can use. The command line uses
 //! a Unix socket (0600) in the data directory.
 //!
-//! **Inputs**: HTTP requests. **Outputs**: JSON, or lines of JSON while something goes on.
+//! **Inputs**: HTTP requests, whose types are in `node/api`. **Outputs**: JSON, or lines of JSON while something goes on.
 //!
 //! **Never knows**: access control (whoever serves it decides), exit codes, terminals.
 
@@ -9,6 +9,7 @@ mod adopt;
 mod agents;
 mod attesting;
 mod blueprints;
+mod error;
 mod finding;
 mod group_apps;
 mod group_flows;
@@ -22,7 +23,6 @@ mod near;
 mod org;
 mod receipts;
 mod registries;
-mod requests;
 mod reserve;
 mod routing;
 mod said;
@@ -34,6 +34,7 @@ mod waits;
 
 use std::sync::Arc;
 
+use althing_api::{AddRequest, CallLine, CallRequest, Kind, TrustRequest};
 use althing_calls::{Among, Callee, Operation, OperationError, OperationRequest, Principal, Refusal, Reply};
 use althing_discovery::{Found, Learned, Query};
 use althing_node::{Node, NodeError, doctor, kept_environment, publish};
@@ -47,20 +48,10 @@ use futures::{Stream, StreamExt as _};
 use serde_json::{Value, json};
 
 pub use agents::machine;
-pub use althing_failure::Kind;
-pub use requests::{
-    AcceptRequest, AddRegistry, AddRequest, AdoptRequest, AmendGroup, AppRequest, ApproveRequest, CallLine,
-    CallRequest, CreateGroup, Doubt, GroupRequest, InstallRequest, JoinGroup, LogsRequest, MarkRequest, MemberRequest,
-    MemoryRequest, Offers, OrganiseRequest, OverlapRule, Problem, ProveRequest, PublishRequest, PurgeRequest,
-    RejectRequest, ReserveRequest, RouteEvaluation, RouteFile, RouteRequest, RunLine, ScheduleRequest, ScheduledWork,
-    ServeGroup, SubmitTask, TapRequest, TaskRequest, TrustRequest, UpdateRequest, WorkflowRequest,
-};
+pub use error::ApiError;
 
-pub use requests::RouteChannel;
-
-pub use requests::{AttestRequest, MeasureRequest};
-
-type Answer = Result<Json<Value>, Problem>;
+/// A reply, or why there is none.
+type Answer<T = Value> = Result<Json<T>, ApiError>;
 
 /// All routes, for a node.
 pub fn router(node: Arc<Node>) -> Router {
@@ -206,8 +197,8 @@ async fn examine(State(node): State<Arc<Node>>, Json(request): Json<DoctorReques
 async fn overhead(State(node): State<Arc<Node>>) -> Answer {
     // In a task of its own: its agent is ended even if the command line hangs up.
     let measuring = tokio::spawn(async move { doctor::overhead(&node).await });
-    let measured = measuring.await.map_err(|error| Problem::failed(error.to_string()))?;
-    Ok(Json(measured.map_err(Problem::failed)?))
+    let measured = measuring.await.map_err(|error| ApiError::failed(error.to_string()))?;
+    Ok(Json(measured.map_err(ApiError::failed)?))
 }
 
 async fn peers(State(node): State<Arc<Node>>) -> Json<Value> {
@@ -348,8 +339,8 @@ async fn describe(
     State(node): State<Arc<Node>>,
     UrlPath(agent): UrlPath<String>,
     UrlQuery(query): UrlQuery<DescribeQuery>,
-) -> Result<Response, Problem> {
-    let unknown = |message: String| Problem::new(Kind::NotFound, message);
+) -> Result<Response, ApiError> {
+    let unknown = |message: String| ApiError::new(Kind::NotFound, message);
     if let Some((of, tool)) = agent.rsplit_once('/')
         && let Ok(id) = node.calls.resolve(of, among(query.anyone)).await
     {
@@ -396,9 +387,9 @@ async fn listed(State(node): State<Arc<Node>>) -> Answer {
     Ok(Json(json!({ "agents": list.collect::<Vec<_>>() })))
 }
 
-/// `POST /adding`: what of its programs an agent file changes since an agent of that name was removed here; adds nothing.
+/// `POST /adding`: what an agent file changes of what was agreed to for its name, and for that file; adds nothing.
 async fn adding(State(node): State<Arc<Node>>, Json(request): Json<AddRequest>) -> Answer {
-    Ok(Json(json!(node.agents.changes(&request.file)?)))
+    Ok(Json(json!(node.agents.changes(&request.file, &request.sources)?)))
 }
 
 async fn add(State(node): State<Arc<Node>>, Json(request): Json<AddRequest>) -> Answer {
@@ -406,11 +397,10 @@ async fn add(State(node): State<Arc<Node>>, Json(request): Json<AddRequest>) -> 
     let host = node.clone();
     // In a task of its own: it is completed even if the command line hangs up.
     let adding = tokio::spawn(async move {
-        host.agents
-            .add_read(file, (folder.as_path(), sources.as_slice()), reservation.as_deref(), agreed.as_deref())
-            .await
+        let how = (publish::Stay::UntilRemoved, agreed.as_deref());
+        host.agents.add_read(file, (folder.as_path(), sources.as_slice()), reservation.as_deref(), how).await
     });
-    let id = adding.await.map_err(|error| Problem::failed(error.to_string()))??;
+    let id = adding.await.map_err(|error| ApiError::failed(error.to_string()))??;
     // Whoever hangs up meanwhile does not wait for its answer, and it stays.
     let added = agents::added(&node, &id).await;
     if let Some(ended) = agents::ended(&node, id.name()) {
@@ -438,13 +428,13 @@ async fn remove(State(node): State<Arc<Node>>, UrlPath(name): UrlPath<String>) -
         // Whoever adds it again needs them, and another agent may use them.
         Ok(Json(json!({ "removed": name, "secretsKept": kept_environment(&file) })))
     });
-    removing.await.unwrap_or_else(|error| Err(Problem::failed(error.to_string())))
+    removing.await.unwrap_or_else(|error| Err(ApiError::failed(error.to_string())))
 }
 
 /// Why something with an agent of this node failed; if it has none of that name, with the name that may be meant.
-fn agent_problem(node: &Node, name: &str, error: NodeError) -> Problem {
+fn agent_problem(node: &Node, name: &str, error: NodeError) -> ApiError {
     let is_unknown = matches!(error, NodeError::NoAgent(_) | NodeError::NoBinding(_));
-    let problem = Problem::from(error);
+    let problem = ApiError::from(error);
     if is_unknown { problem.or_meant(name, &near::own_agents(node)) } else { problem }
 }
 
@@ -454,7 +444,7 @@ async fn trusted(State(node): State<Arc<Node>>) -> Json<Value> {
 }
 
 async fn trust(State(node): State<Arc<Node>>, Json(request): Json<TrustRequest>) -> Answer {
-    let id: CallerId = request.id.parse().map_err(|error: IdentityError| Problem::invalid(error.to_string()))?;
+    let id: CallerId = request.id.parse().map_err(|error: IdentityError| ApiError::invalid(error.to_string()))?;
     node.trust.set(id, request.trusted).await?;
     Ok(Json(json!({ "id": request.id, "trusted": request.trusted })))
 }
@@ -471,23 +461,23 @@ fn among(anyone: bool) -> Among {
 }
 
 /// Calls an agent on behalf of the local user.
-async fn ask(node: &Node, request: &CallRequest, operation: Operation, params: &Value) -> Result<Reply, Problem> {
+async fn ask(node: &Node, request: &CallRequest, operation: Operation, params: &Value) -> Result<Reply, ApiError> {
     let callee = Callee::Named(request.agent.clone(), among(request.anyone));
-    let asked = OperationRequest::parse(operation, params.to_string().into_bytes()).map_err(Problem::from)?;
+    let asked = OperationRequest::parse(operation, params.to_string().into_bytes()).map_err(ApiError::from)?;
     let asked = althing_calls::CallRequest::new(callee, asked, vec![Principal::Local]);
     let error = match node.calls.ask(asked).await {
         Err(error) if error.refusal == Refusal::AgentUnknown => error,
-        answered => return answered.map_err(Problem::from),
+        answered => return answered.map_err(ApiError::from),
     };
     if let Some(thing) = node.discovery.no_agent_but_thing(&request.agent) {
         let message = format!(
             "{:?} is a Thing that was read at {}, and no agent: use it by the forms of its description (`althing describe`)",
             request.agent, thing.from
         );
-        return Err(Problem::new(Kind::NotFound, message));
+        return Err(ApiError::new(Kind::NotFound, message));
     }
     let unknown =
-        |name: &str, error: OperationError| Problem::from(error).or_meant(name, &near::agents(node, request.anyone));
+        |name: &str, error: OperationError| ApiError::from(error).or_meant(name, &near::agents(node, request.anyone));
     let Some((name, tool)) = request.agent.split_once('/') else { return Err(unknown(&request.agent, error)) };
     if node.calls.resolve(name, among(request.anyone)).await.is_err() {
         return Err(unknown(name, error));
@@ -498,10 +488,10 @@ async fn ask(node: &Node, request: &CallRequest, operation: Operation, params: &
          \"arguments\": {{…}}}}'`",
         error.message
     );
-    Err(Problem::new(Kind::NotFound, message))
+    Err(ApiError::new(Kind::NotFound, message))
 }
 
-async fn call(State(node): State<Arc<Node>>, Json(request): Json<CallRequest>) -> Result<Response, Problem> {
+async fn call(State(node): State<Arc<Node>>, Json(request): Json<CallRequest>) -> Result<Response, ApiError> {
     let mut message = json!({
         "messageId": new_id(&node),
         "role": "ROLE_USER",
@@ -519,9 +509,9 @@ async fn call(State(node): State<Arc<Node>>, Json(request): Json<CallRequest>) -
     let lines = futures::stream::iter(explained.map(CallLine::Explain)).chain(events.map(|event| match event {
         Ok(body) => match serde_json::from_slice(&body) {
             Ok(event) => CallLine::Event(event),
-            Err(error) => CallLine::Error(Problem::failed(error.to_string())),
+            Err(error) => CallLine::Error(ApiError::failed(error.to_string()).into()),
         },
-        Err(error) => CallLine::Error(error.into()),
+        Err(error) => CallLine::Error(ApiError::from(error).into()),
     }));
     Ok(ndjson(lines))
 }

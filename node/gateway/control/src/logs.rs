@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
+use althing_api::{Kind, LogEntry, LogGap, LogsRequest, ProgramLine};
 use althing_execution::process::{LogLine, LogPage, ProgramLog};
 use althing_node::Node;
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
 use futures::{StreamExt as _, stream};
-use serde_json::{Value, json};
 
-use crate::{Kind, LogsRequest, Problem, ndjson, near};
+use crate::{ApiError, ndjson, near};
 
 /// Reads a log, from its beginning.
 struct Reader {
@@ -24,14 +24,14 @@ struct Reader {
 }
 
 /// Shows what is kept of a log, and what comes, until whoever asked hangs up.
-pub async fn logs(State(node): State<Arc<Node>>, Json(asked): Json<LogsRequest>) -> Result<Response, Problem> {
+pub async fn logs(State(node): State<Arc<Node>>, Json(asked): Json<LogsRequest>) -> Result<Response, ApiError> {
     let LogsRequest { agent, follow } = asked;
     let known = near::own_agents(&node);
     let is_known = known.contains(&agent) || node.agents.status(&agent).is_some();
     if !is_known {
         let message =
             format!("this node has no agent {agent:?}; what the programs of other nodes' agents say is shown there");
-        return Err(Problem::new(Kind::NotFound, message).or_meant(&agent, &known));
+        return Err(ApiError::new(Kind::NotFound, message).or_meant(&agent, &known));
     }
     let log = node.host.process.logs.of(&agent);
     let reader = Reader { node, log, from: 0, follow, has_begun: false };
@@ -62,19 +62,20 @@ impl Reader {
     }
 }
 
-fn lines(page: &LogPage, now_ms: u64) -> Vec<Value> {
-    let gone = (page.gone > 0).then(|| json!({ "gone": page.gone }));
-    gone.into_iter().chain(page.lines.iter().map(|line| said(line, now_ms))).collect()
+fn lines(page: &LogPage, now_ms: u64) -> Vec<LogEntry> {
+    let gone = (page.gone > 0).then_some(LogEntry::Gap(LogGap { gone: page.gone }));
+    gone.into_iter().chain(page.lines.iter().map(|line| LogEntry::Line(said(line, now_ms)))).collect()
 }
 
 /// One line.
-fn said(line: &LogLine, now_ms: u64) -> Value {
+fn said(line: &LogLine, now_ms: u64) -> ProgramLine {
     let ago_ms = u64::try_from(line.at.elapsed().as_millis()).unwrap_or(u64::MAX);
-    json!({ "program": &*line.program, "text": line.text, "atMs": now_ms.saturating_sub(ago_ms) })
+    let at_ms = now_ms.saturating_sub(ago_ms);
+    ProgramLine { program: line.program.to_string(), text: line.text.clone(), at_ms }
 }
 
 /// What a program of that agent said last, if one did.
-pub fn last(node: &Node, agent: &str) -> Option<Value> {
+pub fn last(node: &Node, agent: &str) -> Option<ProgramLine> {
     let line = node.host.process.logs.get(agent)?.last()?;
     Some(said(&line, node.clock().now_ms()))
 }
@@ -88,9 +89,10 @@ mod tests {
         let log = ProgramLog::default();
         log.writer("tools.maps").write("no map");
         tokio::time::advance(std::time::Duration::from_millis(1_500)).await;
-        let expected = json!({ "program": "tools.maps", "text": "no map", "atMs": 8_500 });
+        let line = ProgramLine { program: "tools.maps".to_owned(), text: "no map".to_owned(), at_ms: 8_500 };
+        let expected = LogEntry::Line(line);
         assert_eq!(lines(&log.page(0), 10_000), std::slice::from_ref(&expected));
         let page = LogPage { gone: 3, ..log.page(0) };
-        assert_eq!(lines(&page, 10_000), [json!({ "gone": 3 }), expected]);
+        assert_eq!(lines(&page, 10_000), [LogEntry::Gap(LogGap { gone: 3 }), expected]);
     }
 }

@@ -2,41 +2,36 @@
 
 use std::sync::Arc;
 
+use althing_api::{
+    Kind, MemoryContent, MemoryDeletion, MemoryEntry, MemoryLoss, MemoryNamespace, MemoryNamespaces, MemoryPassage,
+    MemoryPassages, MemoryRemoval, MemoryReply, MemoryRequest, MemorySource, MemoryTombstone, MemoryValue,
+};
 use althing_execution::memory::{Memory, MemoryError, Overview, Recalled, Removal};
 use althing_node::Node;
 use axum::Json;
 use axum::extract::{Path, State};
-use serde_json::{Value, json};
 
-use crate::{Kind, MemoryRequest, Problem};
+use crate::{Answer, ApiError};
 
-type Answer = Result<Json<Value>, Problem>;
-
-fn failed(error: &MemoryError) -> Problem {
-    Problem::new(error.kind(), error.to_string())
+fn failed(error: &MemoryError) -> ApiError {
+    ApiError::new(error.kind(), error.to_string())
 }
 
 /// Lists all namespaces.
-pub async fn list(State(node): State<Arc<Node>>) -> Answer {
-    let row = |overview: Overview| {
-        json!({
-            "namespace": overview.namespace,
-            "owner": overview.owner,
-            "shareWith": overview.share_with,
-            "retentionS": overview.retention_s,
-            "quotaBytes": overview.quota_bytes,
-            "encryptionSecret": overview.encryption_secret,
-            "embedder": overview.embedder,
-        })
-    };
+pub async fn list(State(node): State<Arc<Node>>) -> Answer<MemoryNamespaces> {
     let all = node.memories.list().map_err(|error| failed(&error))?;
-    Ok(Json(json!({ "namespaces": all.into_iter().map(row).collect::<Vec<_>>() })))
+    Ok(Json(MemoryNamespaces { namespaces: all.into_iter().map(row).collect() }))
+}
+
+fn row(known: Overview) -> MemoryNamespace {
+    let Overview { namespace, owner, share_with, retention_s, quota_bytes, encryption_secret, embedder } = known;
+    MemoryNamespace { namespace, owner, share_with, retention_s, quota_bytes, encryption_secret, embedder }
 }
 
 /// Removes a namespace.
-pub async fn remove(State(node): State<Arc<Node>>, Path(namespace): Path<String>) -> Answer {
+pub async fn remove(State(node): State<Arc<Node>>, Path(namespace): Path<String>) -> Answer<MemoryRemoval> {
     node.memories.remove(&namespace).await.map_err(|error| failed(&error))?;
-    Ok(Json(json!({ "removed": namespace })))
+    Ok(Json(MemoryRemoval { removed: namespace }))
 }
 
 /// Runs an operation on one namespace.
@@ -44,65 +39,84 @@ pub async fn work(
     State(node): State<Arc<Node>>,
     Path(namespace): Path<String>,
     Json(request): Json<MemoryRequest>,
-) -> Answer {
+) -> Answer<MemoryReply> {
     // The key derivation is slow on purpose.
     let (memories, name) = (node.memories.clone(), namespace.clone());
     let opened = tokio::task::spawn_blocking(move || memories.operate(&name)).await;
-    let memory = opened.map_err(|error| Problem::failed(error.to_string()))?.map_err(|error| failed(&error))?;
+    let memory = opened.map_err(|error| ApiError::failed(error.to_string()))?.map_err(|error| failed(&error))?;
     let done = answer(&memory, request).await.map_err(|error| failed(&error))?;
     done.map(Json)
-        .ok_or_else(|| Problem::new(Kind::NotFound, format!("the namespace {namespace:?} keeps no such thing")))
+        .ok_or_else(|| ApiError::new(Kind::NotFound, format!("the namespace {namespace:?} keeps no such thing")))
 }
 
-async fn answer(memory: &Memory, request: MemoryRequest) -> Result<Option<Value>, MemoryError> {
+async fn answer(memory: &Memory, request: MemoryRequest) -> Result<Option<MemoryReply>, MemoryError> {
     Ok(Some(match request {
         MemoryRequest::Add { source, text } => {
-            json!({ "source": source, "passages": memory.remember(&source, &text).await? })
+            let passages = memory.remember(&source, &text).await?;
+            MemoryReply::Source(MemorySource { source, passages })
         }
         MemoryRequest::Search { question, most } => {
             let recalled = memory.recall(&question, most).await?;
-            json!({ "passages": recalled.iter().map(passage).collect::<Vec<_>>() })
+            MemoryReply::Passages(MemoryPassages { passages: recalled.into_iter().map(passage).collect() })
         }
-        MemoryRequest::Show { what } => return show(memory, &what).await,
+        MemoryRequest::Show { what } => return Ok(show(memory, what).await?.map(MemoryReply::Entry)),
         MemoryRequest::Forget { what } => {
             let (passages, key) = (memory.forget(&what).await?, memory.delete(&what).await?);
             if passages == 0 && !key {
                 return Ok(None);
             }
-            json!({ "forgotten": what, "passages": passages })
+            MemoryReply::Deletion(MemoryDeletion { forgotten: what, passages })
         }
-        MemoryRequest::List => json!({
-            "bytes": memory.bytes().await?,
-            "sources": memory.sources().await?,
-            "keys": memory.keys("").await?,
+        MemoryRequest::List => MemoryReply::Content(MemoryContent {
+            bytes: memory.bytes().await?,
+            sources: memory.sources().await?,
+            keys: memory.keys("").await?,
         }),
     }))
 }
 
-async fn show(memory: &Memory, what: &str) -> Result<Option<Value>, MemoryError> {
-    if let Some(kept) = memory.passage(what).await? {
-        return Ok(Some(passage(&kept)));
+async fn show(memory: &Memory, what: String) -> Result<Option<MemoryEntry>, MemoryError> {
+    if let Some(found) = memory.passage(&what).await? {
+        return Ok(Some(MemoryEntry::Passage(passage(found))));
     }
-    if let Some(value) = memory.get(what).await? {
-        return Ok(Some(json!({ "key": what, "value": String::from_utf8_lossy(&value) })));
+    if let Some(value) = memory.get(&what).await? {
+        let value = String::from_utf8_lossy(&value).into_owned();
+        return Ok(Some(MemoryEntry::Value(MemoryValue { key: what, value })));
     }
-    Ok(memory.tombstone(what)?.map(|(at_ms, why)| {
+    Ok(memory.tombstone(&what)?.map(|(at_ms, why)| {
         let why = match why {
-            Removal::Forgotten => "forgotten",
-            Removal::Expired => "expired",
+            Removal::Forgotten => MemoryLoss::Forgotten,
+            Removal::Expired => MemoryLoss::Expired,
         };
-        json!({ "gone": what, "why": why, "atMs": at_ms })
+        MemoryEntry::Tombstone(MemoryTombstone { gone: what, why, at_ms })
     }))
 }
 
-fn passage(kept: &Recalled) -> Value {
-    json!({
-        "id": kept.id,
-        "source": kept.source,
-        "sourceHash": kept.source_hash,
-        "place": kept.place,
-        "keptMs": kept.kept_ms,
-        "likeness": kept.similarity,
-        "text": kept.text,
-    })
+fn passage(found: Recalled) -> MemoryPassage {
+    let Recalled { id, source, source_hash, place, text, by: _, kept_ms, similarity } = found;
+    MemoryPassage { id, source, source_hash, place, kept_ms, likeness: f64::from(similarity), text }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_passage_is_told_with_the_likeness_that_was_measured() {
+        let found = Recalled {
+            id: "3f2a".to_owned(),
+            source: "rules.txt".to_owned(),
+            source_hash: "9c0d".to_owned(),
+            place: 2,
+            text: "A cat pays nothing.".to_owned(),
+            by: "clerk".to_owned(),
+            kept_ms: 7,
+            similarity: 0.9,
+        };
+        let told = json!(passage(found));
+        assert_eq!((&told["likeness"], &told["keptMs"]), (&json!(0.9_f32), &json!(7)), "{told}");
+        assert!(told.get("by").is_none(), "who stored it is not told: {told}");
+    }
 }

@@ -10,15 +10,15 @@ use althing_node::{Node, publish};
 use althing_protocol::group::{Command, GroupId};
 use althing_protocol::near;
 
-use crate::Problem;
+use crate::ApiError;
 
 /// Agents whose names are compared, at most.
 const AGENTS_MAX: usize = 1_000;
 
-impl Problem {
+impl ApiError {
     /// The same, with the known name that may be meant by the one that was written.
-    pub(crate) fn or_meant(mut self, written: &str, known: &[String]) -> Problem {
-        self.message += &near::hint(written, known.iter().map(String::as_str));
+    pub(crate) fn or_meant(mut self, written: &str, known: &[String]) -> ApiError {
+        self.0.message += &near::hint(written, known.iter().map(String::as_str));
         self
     }
 }
@@ -42,14 +42,14 @@ pub fn agents(node: &Node, anyone: bool) -> Vec<String> {
 }
 
 /// The group of that id or name.
-pub fn group(node: &Node, written: &str) -> Result<GroupId, Problem> {
+pub fn group(node: &Node, written: &str) -> Result<GroupId, ApiError> {
     node.groups.resolve(written).map_err(|error| no_group(node, written, error))
 }
 
 /// Why no group is meant, with one that may be.
-pub fn no_group(node: &Node, written: &str, error: GroupError) -> Problem {
+pub fn no_group(node: &Node, written: &str, error: GroupError) -> ApiError {
     let is_unknown = matches!(error, GroupError::NotFound(_));
-    let problem = Problem::from(error);
+    let problem = ApiError::from(error);
     if !is_unknown {
         return problem;
     }
@@ -59,19 +59,19 @@ pub fn no_group(node: &Node, written: &str, error: GroupError) -> Problem {
 
 /// Has a group execute a command; if it does not have the task, the run or the schedule that it names, the refusal says what
 /// may be meant.
-pub async fn command(node: &Node, group: GroupId, command: Command) -> Result<(), Problem> {
+pub async fn command(node: &Node, group: GroupId, command: Command) -> Result<(), ApiError> {
     let done = node.groups.command(group, command).await;
     done.map(drop).map_err(|error| refused(node, group, error))
 }
 
-fn refused(node: &Node, group: GroupId, error: GroupError) -> Problem {
+fn refused(node: &Node, group: GroupId, error: GroupError) -> ApiError {
     let (written, known) = match &error {
         GroupError::Refused(Refusal::UnknownTask(task)) => (task.to_string(), tasks(node, group)),
         GroupError::Refused(Refusal::UnknownRun(run)) => (run.to_string(), runs(node, group)),
         GroupError::Refused(Refusal::UnknownSchedule(name)) => (name.clone(), schedules(node, group)),
         _ => return error.into(),
     };
-    Problem::from(error).or_meant(&written, &known)
+    ApiError::from(error).or_meant(&written, &known)
 }
 
 /// The ids of a group's tasks that are shown here.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use althing_api::{ApproveRequest, MemberRequest, OrganiseRequest, ProveRequest, PurgeRequest, RejectRequest};
 use althing_node::Node;
 use althing_node::registries::{
     Approvable, MemberRow, OrganisationRow, Pending, Published, Said, ShownDomain, Watched, WatchedLog, read_audience,
@@ -12,15 +13,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::said::words;
-use crate::{
-    ApproveRequest, MemberRequest, OrganiseRequest, Problem, ProveRequest, PurgeRequest, RejectRequest, receipts,
-    shared,
-};
+use crate::{Answer, ApiError, receipts, shared};
 
 /// What it can mean that an entry is not shown whose statement is not for some alone.
 const KEPT_BACK: &str = "its operator hides what it is of, it waits for approvals, or the registry keeps it back";
-
-type Answer = Result<Json<Value>, Problem>;
 
 /// Which registry.
 #[derive(Deserialize)]
@@ -155,7 +151,7 @@ pub async fn approve(State(node): State<Arc<Node>>, Json(request): Json<ApproveR
             "bytes": bytes,
         })))
     });
-    approving.await.unwrap_or_else(|error| Err(Problem::failed(error.to_string())))
+    approving.await.unwrap_or_else(|error| Err(ApiError::failed(error.to_string())))
 }
 
 /// `POST /releases/reject`

@@ -10,8 +10,8 @@ use axum::extract::{Query, State};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::Problem;
 use crate::said::words;
+use crate::{Answer, ApiError};
 
 /// Which receipts.
 #[derive(Deserialize)]
@@ -22,9 +22,9 @@ pub struct Asked {
 }
 
 /// `GET /releases/receipts?release=…&entry=…`: no registry is asked.
-pub async fn list(State(node): State<Arc<Node>>, Query(asked): Query<Asked>) -> Result<Json<Value>, Problem> {
+pub async fn list(State(node): State<Arc<Node>>, Query(asked): Query<Asked>) -> Answer {
     // Many rows may be read.
-    let reading = tokio::task::spawn_blocking(move || -> Result<Json<Value>, Problem> {
+    let reading = tokio::task::spawn_blocking(move || -> Answer {
         let Asked { release, entry, registry } = asked;
         let release = match release {
             Some(release) => Some(node.registries.attesting().release_named(&release)?),
@@ -35,7 +35,7 @@ pub async fn list(State(node): State<Arc<Node>>, Query(asked): Query<Asked>) -> 
         let found: Vec<Value> = found.iter().map(shown).collect();
         Ok(Json(json!({ "registry": registry, "key": key, "receipts": found })))
     });
-    reading.await.unwrap_or_else(|error| Err(Problem::failed(error.to_string())))
+    reading.await.unwrap_or_else(|error| Err(ApiError::failed(error.to_string())))
 }
 
 /// What is kept of an entry: a receipt with what anybody verifies it by, or why it is none.

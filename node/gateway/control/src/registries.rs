@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use althing_api::{AddRegistry, InstallRequest, MarkRequest, PublishRequest, UpdateRequest};
 use althing_node::Node;
 use althing_node::registries::{
     Installation, Mark, Offer, Outdated, Publication, Published, RegistriesError, RegistryRow, UpdateTerms, Witnesses,
@@ -15,13 +16,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::attesting::ids;
-use crate::{AddRegistry, InstallRequest, MarkRequest, Problem, PublishRequest, UpdateRequest, shared};
+use crate::{Answer, ApiError, shared};
 
-type Answer = Result<Json<Value>, Problem>;
-
-impl From<RegistriesError> for Problem {
-    fn from(error: RegistriesError) -> Problem {
-        Problem::new(error.kind(), error.to_string())
+impl From<RegistriesError> for ApiError {
+    fn from(error: RegistriesError) -> ApiError {
+        ApiError::new(error.kind(), error.to_string())
     }
 }
 
@@ -75,7 +74,7 @@ pub async fn publish(State(node): State<Arc<Node>>, Json(request): Json<PublishR
         let published = node.registries.publishing().publish(&Publication { file, with, audience, registry }).await?;
         Ok(Json(shown(&published)))
     });
-    publishing.await.unwrap_or_else(|error| Err(Problem::failed(error.to_string())))
+    publishing.await.unwrap_or_else(|error| Err(ApiError::failed(error.to_string())))
 }
 
 fn shown(published: &Published) -> Value {
@@ -117,7 +116,7 @@ pub async fn mark(State(node): State<Arc<Node>>, Json(request): Json<MarkRequest
     let MarkRequest { agent, version, standing, reason, registry } = request;
     let all = [Standing::Good, Standing::Deprecated, Standing::Yanked, Standing::Revoked];
     let meant = all.into_iter().find(|one| one.name() == standing);
-    let unknown = || Problem::invalid(format!("{standing:?} is no standing: good, deprecated, yanked or revoked"));
+    let unknown = || ApiError::invalid(format!("{standing:?} is no standing: good, deprecated, yanked or revoked"));
     let mark = Mark { agent, version, standing: meant.ok_or_else(unknown)?, reason, registry };
     let marking = tokio::spawn(async move {
         let published = node.registries.publishing().mark(&mark).await?;
@@ -125,7 +124,7 @@ pub async fn mark(State(node): State<Arc<Node>>, Json(request): Json<MarkRequest
         shown["standing"] = json!(mark.standing.name());
         Ok(Json(shown))
     });
-    marking.await.unwrap_or_else(|error| Err(Problem::failed(error.to_string())))
+    marking.await.unwrap_or_else(|error| Err(ApiError::failed(error.to_string())))
 }
 
 fn trusts(node: &Node) -> impl Fn(CallerId) -> bool + use<> {
@@ -164,13 +163,13 @@ async fn done(answer: &mut Value, node: &Node, offer: &Offer, id: Option<&AgentI
 }
 
 /// The publisher that is meant.
-fn meant(publisher: Option<String>) -> Result<Option<PublisherId>, Problem> {
+fn meant(publisher: Option<String>) -> Result<Option<PublisherId>, ApiError> {
     let parsed = publisher.map(|publisher| publisher.parse::<PublisherId>()).transpose();
     Ok(parsed.map_err(RegistriesError::from)?)
 }
 
 /// Refuses to install another release than the one that was agreed to.
-fn agreed(offer: &Offer, digest: &str) -> Result<(), Problem> {
+fn agreed(offer: &Offer, digest: &str) -> Result<(), ApiError> {
     if hex(&offer.digest) == digest { Ok(()) } else { Err(RegistriesError::Changed.into()) }
 }
 
@@ -191,7 +190,7 @@ pub async fn install(State(node): State<Arc<Node>>, Json(request): Json<InstallR
         done(&mut answer, &node, &offer, id.as_ref()).await;
         Ok(Json(answer))
     });
-    installing.await.unwrap_or_else(|error| Err(Problem::failed(error.to_string())))
+    installing.await.unwrap_or_else(|error| Err(ApiError::failed(error.to_string())))
 }
 
 /// `POST /update`: shows what an installed agent would be updated to; updates it when its digest is agreed to.
@@ -225,7 +224,7 @@ pub async fn update(State(node): State<Arc<Node>>, Json(request): Json<UpdateReq
         done(&mut answer, &node, &offer, id.as_ref()).await;
         Ok(Json(answer))
     });
-    updating.await.unwrap_or_else(|error| Err(Problem::failed(error.to_string())))
+    updating.await.unwrap_or_else(|error| Err(ApiError::failed(error.to_string())))
 }
 
 /// `DELETE /installed/{name}`: removes a workflow or an agent that was installed.
@@ -241,7 +240,7 @@ pub async fn uninstall(State(node): State<Arc<Node>>, Path(name): Path<String>) 
         }
         Ok(Json(json!({ "removed": name })))
     });
-    removing.await.unwrap_or_else(|error| Err(Problem::failed(error.to_string())))
+    removing.await.unwrap_or_else(|error| Err(ApiError::failed(error.to_string())))
 }
 
 /// `GET /outdated`

@@ -3,35 +3,33 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use althing_api::ReserveRequest;
 use althing_calls::{ReservationError, reserve};
 use althing_node::Node;
 use althing_protocol::PublicKey;
 use axum::Json;
 use axum::extract::State;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::{Problem, ReserveRequest};
+use crate::{Answer, ApiError};
 
 /// Lease of the first phase.
 const PREPARED: Duration = Duration::from_secs(10);
 
-fn failed(error: &ReservationError) -> Problem {
-    Problem::new(error.kind(), error.to_string())
+fn failed(error: &ReservationError) -> ApiError {
+    ApiError::new(error.kind(), error.to_string())
 }
 
 /// Reserves what an agent file's contract needs on another node, or releases it.
-pub async fn reserve(
-    State(node): State<Arc<Node>>,
-    Json(request): Json<ReserveRequest>,
-) -> Result<Json<Value>, Problem> {
-    let peer = PublicKey::from_did(&request.node).map_err(|error| Problem::invalid(error.to_string()))?;
+pub async fn reserve(State(node): State<Arc<Node>>, Json(request): Json<ReserveRequest>) -> Answer {
+    let peer = PublicKey::from_did(&request.node).map_err(|error| ApiError::invalid(error.to_string()))?;
     let communication = &node.communication;
     if let Some(id) = &request.cancel {
         reserve::cancel(communication, peer, id).await.map_err(|error| failed(&error))?;
         return Ok(Json(json!({ "cancelled": id })));
     }
-    let file = request.file.ok_or_else(|| Problem::invalid("name an agent file, or --cancel ID"))?;
-    let none = || Problem::invalid(format!("agent {:?} has no contract to reserve for", file.name));
+    let file = request.file.ok_or_else(|| ApiError::invalid("name an agent file, or --cancel ID"))?;
+    let none = || ApiError::invalid(format!("agent {:?} has no contract to reserve for", file.name));
     let contract = node.bindings.normalise(&file)?.ok_or_else(none)?.contract;
     let prepared = reserve::prepare(communication, peer, &contract, PREPARED).await.map_err(|error| failed(&error))?;
     let lease = Duration::from_secs(request.lease_s);

@@ -2,24 +2,33 @@
 
 use std::sync::Arc;
 
-use althing_node::{Node, NodeRouter, RouteMode, RoutingError};
+use althing_api::{RouteChannel, RouteEvaluation, RouteFile, RouteMode, RouteRequest};
+use althing_node::{Node, NodeRouter, RoutingError};
 use axum::Json;
 use axum::extract::State;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::{Problem, RouteChannel, RouteEvaluation, RouteFile, RouteRequest, among};
+use crate::{Answer, ApiError, among};
 
-type Answer = Result<Json<Value>, Problem>;
+impl From<RoutingError> for ApiError {
+    fn from(error: RoutingError) -> ApiError {
+        ApiError::new(error.kind(), error.to_string())
+    }
+}
 
-impl From<RoutingError> for Problem {
-    fn from(error: RoutingError) -> Problem {
-        Problem::new(error.kind(), error.to_string())
+/// The router's own word for a mode.
+fn mode(asked: RouteMode) -> althing_node::RouteMode {
+    match asked {
+        RouteMode::Keyword => althing_node::RouteMode::Keyword,
+        RouteMode::Vector => althing_node::RouteMode::Vector,
+        RouteMode::Hybrid => althing_node::RouteMode::Hybrid,
+        RouteMode::Model => althing_node::RouteMode::Model,
     }
 }
 
 /// `POST /route`
 pub async fn route(State(node): State<Arc<Node>>, Json(request): Json<RouteRequest>) -> Answer {
-    let routed = NodeRouter(&node).route(&request.text, request.mode, among(request.anyone)).await?;
+    let routed = NodeRouter(&node).route(&request.text, mode(request.mode), among(request.anyone)).await?;
     Ok(Json(json!(routed)))
 }
 
@@ -27,7 +36,7 @@ pub async fn route(State(node): State<Arc<Node>>, Json(request): Json<RouteReque
 pub async fn learn(State(node): State<Arc<Node>>, Json(request): Json<RouteFile>) -> Answer {
     // In a task of its own: it is completed even if the command line hangs up.
     let learning = tokio::spawn(async move { node.routing.learn(&request.file).await });
-    let (learned, known) = learning.await.map_err(|error| Problem::failed(error.to_string()))??;
+    let (learned, known) = learning.await.map_err(|error| ApiError::failed(error.to_string()))??;
     Ok(Json(json!({ "learned": learned, "known": known })))
 }
 
@@ -44,7 +53,7 @@ pub async fn channel(State(node): State<Arc<Node>>, Json(request): Json<RouteCha
 
 /// `POST /route/eval`
 pub async fn evaluate(State(node): State<Arc<Node>>, Json(request): Json<RouteEvaluation>) -> Answer {
-    let report = NodeRouter(&node).evaluate(&request.file, request.mode).await?;
+    let report = NodeRouter(&node).evaluate(&request.file, request.mode.map(mode)).await?;
     let mut shown = json!(report);
     for (shown, found) in shown["modes"].as_array_mut().into_iter().flatten().zip(&report.modes) {
         if found.by_model {

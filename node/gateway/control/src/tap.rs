@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
+use althing_api::{TapBody, TapDirection, TapGap, TapLine, TapMessage, TapRequest};
 use althing_node::{Node, Passed, Tapped, Taps};
 use althing_protocol::hex;
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
 use futures::stream;
-use serde_json::{Value, json};
 
-use crate::{TapRequest, ndjson};
+use crate::ndjson;
 
 /// By which nodes keep the mesh and its groups running; shown only where that is asked for.
 const MAINTENANCE: [&str; 5] =
@@ -32,11 +32,13 @@ pub async fn tap(State(node): State<Arc<Node>>, Json(asked): Json<TapRequest>) -
 }
 
 /// The next message that was asked for.
-async fn next(taps: &mut Taps, node: &Node, asked: &TapRequest) -> Option<Value> {
+async fn next(taps: &mut Taps, node: &Node, asked: &TapRequest) -> Option<TapLine> {
     loop {
         match taps.next().await? {
-            Passed::Missed(missed) => return Some(json!({ "missed": missed })),
-            Passed::Message(message) if is_wanted(&message, asked) => return Some(shown(&message, node)),
+            Passed::Missed(missed) => return Some(TapLine::Gap(TapGap { missed })),
+            Passed::Message(message) if is_wanted(&message, asked) => {
+                return Some(TapLine::Message(Box::new(shown(&message, node))));
+            }
             Passed::Message(_) => {}
         }
     }
@@ -59,25 +61,28 @@ fn is_shown(protocol: &str, wanted: Option<&str>) -> bool {
     }
 }
 
-fn shown(message: &Tapped, node: &Node) -> Value {
-    json!({
-        "atMs": node.clock().now_ms(),
-        "direction": if message.incoming { "in" } else { "out" },
-        "peer": message.peer.did(),
-        "protocol": message.protocol,
-        "kind": format!("{:?}", message.kind).to_lowercase(),
-        "operation": message.operation,
-        "agent": message.agent.as_ref().map(ToString::to_string),
-        "principals": message.principals,
-        "deadlineMs": message.deadline_ms,
-        "traceparent": message.traceparent,
-        "bytes": message.bytes,
-        "body": body(message),
-    })
+fn shown(message: &Tapped, node: &Node) -> TapMessage {
+    TapMessage {
+        at_ms: node.clock().now_ms(),
+        direction: if message.incoming { TapDirection::In } else { TapDirection::Out },
+        peer: message.peer.did(),
+        protocol: message.protocol.to_owned(),
+        kind: format!("{:?}", message.kind).to_lowercase(),
+        operation: message.operation.clone(),
+        agent: message.agent.as_ref().map(ToString::to_string),
+        principals: message.principals.clone(),
+        deadline_ms: message.deadline_ms,
+        traceparent: message.traceparent.clone(),
+        label: message.attributes.label,
+        session: message.attributes.session.map(|session| hex(&session)),
+        delegation_bytes: message.attributes.delegation.as_ref().map(Vec::len),
+        bytes: message.bytes,
+        body: body(message),
+    }
 }
 
 /// The beginning of a body: as text if it is some, else its bytes.
-fn body(message: &Tapped) -> Value {
+fn body(message: &Tapped) -> TapBody {
     // The cut may be within a character.
     let text = match std::str::from_utf8(&message.body) {
         Ok(text) => Some(text),
@@ -85,8 +90,8 @@ fn body(message: &Tapped) -> Value {
         Err(_) => None,
     };
     match text.filter(|text| !text.contains(|c: char| c.is_control() && !c.is_whitespace())) {
-        Some(text) => text.into(),
-        None => json!({ "hex": hex(&message.body[..message.body.len().min(OTHER_BYTES_MAX)]) }),
+        Some(text) => TapBody::Text(text.to_owned()),
+        None => TapBody::Bytes { hex: hex(&message.body[..message.body.len().min(OTHER_BYTES_MAX)]) },
     }
 }
 

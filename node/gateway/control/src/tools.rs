@@ -1,5 +1,6 @@
 //! The tools that agents expose, in the control API.
 
+use althing_api::Kind;
 use althing_discovery::{Found, Query};
 use althing_node::Node;
 use althing_protocol::AgentId;
@@ -7,7 +8,7 @@ use althing_td::Capability;
 use axum::response::{IntoResponse as _, Response};
 use serde_json::{Value, json};
 
-use crate::{Kind, Problem};
+use crate::ApiError;
 
 /// The tools of an agent that have what is looked for, as Things.
 pub fn of(query: &Query, found: &Found) -> Vec<Value> {
@@ -27,8 +28,8 @@ pub fn of(query: &Query, found: &Found) -> Vec<Value> {
 }
 
 /// The Thing Model of a tool that an agent exposes.
-pub async fn described(node: &Node, id: &AgentId, tool: &str) -> Result<Response, Problem> {
-    let unknown = |message: String| Problem::new(Kind::NotFound, message);
+pub async fn described(node: &Node, id: &AgentId, tool: &str) -> Result<Response, ApiError> {
+    let unknown = |message: String| ApiError::new(Kind::NotFound, message);
     node.calls.find_hosts(id).await;
     let known = node.discovery.describe(id).ok_or_else(|| unknown(format!("no node that hosts {id} is known")))?;
     if let Some(tool) = known.description.tool(tool) {

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use althing_api::Kind;
 use althing_calls::spans::Gathered;
 use althing_node::Node;
 use axum::Json;
 use axum::extract::{Path as UrlPath, Query as UrlQuery, State};
 use serde_json::{Value, json};
 
-use crate::{Answer, Kind, Problem};
+use crate::{Answer, ApiError};
 
 /// Traces that are listed at most.
 const LISTED_MAX: usize = 1_000;
@@ -30,14 +31,14 @@ pub async fn list(State(node): State<Arc<Node>>, UrlQuery(query): UrlQuery<ListQ
 
 /// A trace over all nodes that it passed.
 pub async fn show(State(node): State<Arc<Node>>, UrlPath(trace): UrlPath<String>) -> Answer {
-    let trace = node.traces.resolve(&trace).map_err(|why| Problem::new(Kind::NotFound, why))?;
+    let trace = node.traces.resolve(&trace).map_err(|why| ApiError::new(Kind::NotFound, why))?;
     let gathered = node.traces.gather(trace).await;
     if gathered.spans.is_empty() && gathered.untold.is_empty() {
         let why = format!(
             "neither this node nor a connected one of its owner keeps a span of {trace}; spans make room for newer ones, \
              and go when a node stops"
         );
-        return Err(Problem::new(Kind::NotFound, why));
+        return Err(ApiError::new(Kind::NotFound, why));
     }
     Ok(Json(shown(&trace.to_string(), &node, gathered)))
 }

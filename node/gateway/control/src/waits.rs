@@ -38,7 +38,7 @@ fn of_agent(node: &Node, id: &AgentId) -> String {
     if node.hosting.hosts(id)
         && let Some(status) = node.agents.status(id.name())
     {
-        let said = logs::last(node, id.name()).and_then(|line| line["text"].as_str().map(str::to_owned));
+        let said = logs::last(node, id.name()).map(|line| line.text);
         return of_status(&status, said);
     }
     match node.discovery.hosts(id).first() {

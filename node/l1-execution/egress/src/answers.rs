@@ -4,7 +4,7 @@ use std::convert::Infallible;
 
 use althing_fetch::FetchError;
 use bytes::Bytes;
-use http::header::{CONNECTION, CONTENT_TYPE, HeaderValue};
+use http::header::{CONNECTION, CONTENT_TYPE, HeaderValue, PROXY_AUTHENTICATE};
 use http::{Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full};
@@ -18,6 +18,11 @@ This is a proxy of an Althing node, for one program that it runs. It serves CONN
 GET http://HOST/PATH, to the hosts that the program's agent file names (sandbox: { egress: [HOST] }). Most HTTP clients
 use it once HTTP_PROXY and HTTPS_PROXY name it, as the node sets them.
 ";
+/// What a proxy says to whoever does not have its password.
+const UNKNOWN: &str = "\
+This is a proxy of an Althing node, for one program that it runs, and this request does not have the password of that program.
+The program has it in HTTP_PROXY and HTTPS_PROXY, as http://NAME:PASSWORD@HOST:PORT, and sends it as Proxy-Authorization.
+";
 /// What a local address says to whoever takes it for a proxy.
 const LOCAL: &str = "\
 This is the local address of one host, at which an Althing node has a program ask it: GET /PATH here is GET /PATH there,
@@ -30,6 +35,14 @@ pub(crate) fn empty() -> Answer {
 
 pub(crate) fn proxy() -> Answer {
     text(StatusCode::BAD_REQUEST, PROXY.to_owned())
+}
+
+/// Somebody who does not show that it is the program.
+pub(crate) fn unknown() -> Answer {
+    let mut answer = text(StatusCode::PROXY_AUTHENTICATION_REQUIRED, UNKNOWN.to_owned());
+    // Some clients send what is in the address of their proxy only once they were asked for it.
+    answer.headers_mut().insert(PROXY_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"althing\""));
+    answer
 }
 
 pub(crate) fn local() -> Answer {

@@ -1,14 +1,15 @@
 //! How a program that has no network of its own reaches the hosts that its agent file names, and asks them with secrets
 //! that it never has.
 //!
-//! **Input**: listeners that only the program reaches, what its agent file names, the guarded fetch. **Output**: what
-//! the hosts answer, and an [`Event`] and a span (`egress`) for each connection.
+//! **Input**: listeners that only the program reaches, or a login that only it has; what its agent file names, the guarded
+//! fetch. **Output**: what the hosts answer, and an [`Event`] and a span (`egress`) for each connection.
 //!
 //! A *proxy* ([`Egress::serve`]) serves `CONNECT` and requests of the form `GET http://HOST/PATH`, to the hosts of
 //! [`Rules`]. A *local address* ([`Egress::serve_host`]) is one host: what the program asks there by plain HTTP, the
 //! node asks the host by TLS, with headers that hold secrets ([`Target`]).
 //!
 //! **Invariants**
+//! - Whoever has no [`Login`] where one is asked for is answered nothing else, and reaches nothing.
 //! - A host that the agent file does not name is not even looked up.
 //! - A host leads where a stranger's URL may lead, by the guarded fetch: to what the internet routes and to the
 //!   operator's exceptions, on ports of no other protocol. The address that was checked is the one that is connected
@@ -37,6 +38,7 @@ mod traffic;
 mod tunnel;
 
 pub use egress::{Bounds, Egress};
+pub use machine::login::Login;
 pub use machine::rules::{RULES_MAX, RuleError, Rules, Verdict, place};
 pub use secret::{NoHeaderValue, SecretValue};
 pub use target::{Scheme, Target, TargetError};

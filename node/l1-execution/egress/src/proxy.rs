@@ -10,17 +10,29 @@ use tracing::Instrument as _;
 use crate::answers::{self, Answer};
 use crate::egress::Egress;
 use crate::forward::forward;
+use crate::machine::login::Login;
 use crate::machine::rules::{Rules, Verdict};
 use crate::told::Exchange;
 use crate::tunnel::Tunnel;
 
+/// What is served to whom.
+pub(crate) struct Proxy {
+    /// The hosts.
+    pub(crate) rules: Rules,
+    /// What whoever asks must have.
+    pub(crate) login: Option<Login>,
+}
+
 /// Answers a request of a program. A tunnel that begins with the answer is left in `tunnel`.
 pub(crate) async fn answer(
     egress: &Egress,
-    rules: &Rules,
+    Proxy { rules, login }: &Proxy,
     tunnel: &Mutex<Option<Tunnel>>,
     request: Request<Incoming>,
 ) -> Answer {
+    if login.as_ref().is_some_and(|login| !login.is_in(request.headers())) {
+        return answers::unknown();
+    }
     if request.method() == Method::CONNECT {
         return connect(egress, rules, tunnel, request).await;
     }

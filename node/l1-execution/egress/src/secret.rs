@@ -4,7 +4,7 @@ use std::fmt;
 
 use http::HeaderValue;
 
-/// The value of a header with secrets in it. Nothing shows it.
+/// The value of a header, with the secrets in it, if any. Nothing shows it.
 #[derive(Clone)]
 pub struct SecretValue {
     value: HeaderValue,
@@ -26,7 +26,7 @@ pub struct NoHeaderValue;
 
 impl SecretValue {
     /// The whole value, `Bearer sk-123`, with the secrets that stand in it, `sk-123`: these are what is taken out of
-    /// answers. If none is named, the whole value is one.
+    /// answers, and nothing else is. A value without one, `2`, stands in an answer as it came.
     ///
     /// # Errors
     /// [`NoHeaderValue`].
@@ -34,12 +34,8 @@ impl SecretValue {
         let mut header = HeaderValue::from_str(value).map_err(|_| NoHeaderValue)?;
         // Neither shown by what prints headers, nor kept in a table of HTTP/2.
         header.set_sensitive(true);
-        let mut secrets: Vec<Vec<u8>> =
-            secrets.iter().filter(|secret| !secret.is_empty()).map(|secret| secret.as_bytes().to_vec()).collect();
-        if secrets.is_empty() && !value.is_empty() {
-            secrets.push(value.as_bytes().to_vec());
-        }
-        Ok(SecretValue { value: header, secrets })
+        let secrets = secrets.iter().filter(|secret| !secret.is_empty());
+        Ok(SecretValue { value: header, secrets: secrets.map(|secret| secret.as_bytes().to_vec()).collect() })
     }
 
     /// What is sent.
@@ -64,7 +60,7 @@ mod tests {
         assert_eq!(value.secrets().collect::<Vec<_>>(), [b"hush"]);
         let shown = format!("{value:?} {:?}", value.header());
         assert!(!shown.contains("hush"), "{shown}");
-        assert_eq!(SecretValue::new("hush", &[]).expect("a value").secrets().collect::<Vec<_>>(), [b"hush"]);
+        assert_eq!(SecretValue::new("2", &[]).expect("a value").secrets().count(), 0, "none is named");
         for wrong in ["hu\nsh", "hu\r\nx: y", "hu\0sh"] {
             let error = SecretValue::new(wrong, &[]).expect_err("a control character");
             assert!(!format!("{error} {error:?}").contains("hu\\"), "{error}");

@@ -15,7 +15,9 @@ use tokio::task::JoinSet;
 use tracing::Instrument as _;
 
 use crate::egress::Egress;
+use crate::machine::login::Login;
 use crate::machine::rules::Rules;
+use crate::proxy::Proxy;
 use crate::target::Target;
 use crate::traffic::{Meter, Traffic};
 use crate::tunnel::Tunnel;
@@ -29,14 +31,15 @@ const HEAD_TIME: Duration = Duration::from_secs(30);
 /// What a listener is to the program.
 #[derive(Clone)]
 enum Face {
-    Proxy(Arc<Rules>),
+    Proxy(Arc<Proxy>),
     Host(Arc<Target>),
 }
 
 impl Egress {
-    /// Serves a proxy to these hosts. It does not end by itself; dropped, it ends all its connections.
-    pub async fn serve(self, listener: TcpListener, rules: Rules) {
-        self.accept(listener, Face::Proxy(Arc::new(rules))).await;
+    /// Serves a proxy to these hosts, to whoever has the login, if there is one: where others than the program reach the listener. It
+    /// does not end by itself; dropped, it ends all its connections.
+    pub async fn serve(self, listener: TcpListener, rules: Rules, login: Option<Login>) {
+        self.accept(listener, Face::Proxy(Arc::new(Proxy { rules, login }))).await;
     }
 
     /// Serves one host, as if it were there. It does not end by itself; dropped, it ends all its connections.
@@ -80,7 +83,7 @@ impl Egress {
             let (egress, face, begun) = (self.clone(), face.clone(), begun.clone());
             async move {
                 Ok::<_, Infallible>(match &face {
-                    Face::Proxy(rules) => proxy::answer(&egress, rules, &begun, request).await,
+                    Face::Proxy(proxy) => proxy::answer(&egress, proxy, &begun, request).await,
                     Face::Host(target) => local::answer(&egress, target, request).await,
                 })
             }

@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     fn target(scheme: Scheme, host: &str, path: &str, header: &'static str) -> Result<Target, TargetError> {
-        let value = SecretValue::new("hush", &[]).expect("a value");
+        let value = SecretValue::new("hush", &["hush"]).expect("a value");
         Target::new(scheme, host, 8443, path, vec![(HeaderName::from_static(header), value)])
     }
 

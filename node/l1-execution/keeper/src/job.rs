@@ -54,7 +54,8 @@ pub enum Descriptor {
 /// What a program may take of the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Limits {
-    /// KiB that each process may write to (`RLIMIT_DATA`), and all of them together where a control group bounds that; 0: any.
+    /// KiB that each process may write to of its private memory (`RLIMIT_DATA`); where a control group bounds that, KiB of memory of any
+    /// kind that all of them have together; 0: any. None of its private folders holds more either.
     pub memory_kib: u64,
     /// Processes and threads at once, with the first one of namespaces; 0: any. It is bounded by a control group, else in the
     /// program's own namespace of users, where the account is not the machine's root (`RLIMIT_NPROC`).
@@ -101,12 +102,13 @@ impl Bounds {
     #[must_use]
     pub fn missing(&self) -> Option<String> {
         let all = [
-            (self.processor, "its share of the processors"),
-            (self.memory, "its memory"),
-            (self.processes, "the number of its processes"),
+            (self.processor, Bound::Nothing, "its share of the processors"),
+            (self.memory, Bound::Nothing, "its memory"),
+            // The limit of a process knows nothing of memory that is shared, or lies in a file without a disk.
+            (self.memory, Bound::Limits, "its shared memory, while only private memory is bounded"),
+            (self.processes, Bound::Nothing, "the number of its processes"),
         ];
-        let names: Vec<&str> =
-            all.iter().filter(|(bound, _)| *bound == Bound::Nothing).map(|(_, name)| *name).collect();
+        let names: Vec<&str> = all.iter().filter(|(bound, open, _)| bound == open).map(|(.., name)| *name).collect();
         (!names.is_empty()).then(|| format!("{} ({})", names.join(" and "), self.why))
     }
 }
@@ -126,6 +128,9 @@ pub struct Enclosure {
     /// Ports of its own loopback, where it has one, at which the node listens: the sockets are handed to it by
     /// [`Descriptor::Listeners`], in this order.
     pub listen: Vec<u16>,
+    /// Variables in place of those of its environment where the loopback is the machine's, and others of the machine reach what it
+    /// reaches there.
+    pub shared_environment: BTreeMap<String, String>,
     /// Under what it runs where the machine can enclose it by nothing else, and the node may change its account.
     pub account: Option<Account>,
 }
@@ -294,8 +299,10 @@ mod tests {
     #[test]
     fn what_nothing_bounds_is_said_with_the_reason() {
         let bounds = |processor, memory, processes| Bounds { processor, memory, processes, why: "no group".to_owned() };
-        assert_eq!(bounds(Bound::Group, Bound::Limits, Bound::Unasked).missing(), None);
-        let missing = bounds(Bound::Nothing, Bound::Limits, Bound::Nothing).missing();
+        assert_eq!(bounds(Bound::Group, Bound::Group, Bound::Unasked).missing(), None);
+        let missing = bounds(Bound::Group, Bound::Limits, Bound::Limits).missing();
+        assert_eq!(missing.as_deref(), Some("its shared memory, while only private memory is bounded (no group)"));
+        let missing = bounds(Bound::Nothing, Bound::Unasked, Bound::Nothing).missing();
         assert_eq!(missing.as_deref(), Some("its share of the processors and the number of its processes (no group)"));
     }
 }

@@ -321,7 +321,7 @@ impl Keeper {
         if poll(&mut reader, PollTimeout::ZERO).map_err(step)? > 0 {
             sys::leave(1);
         }
-        enter(&enclosure.grants, account).map_err(Obstacle::Enclosure)?;
+        enter(&enclosure.grants, account, self.job.limits.memory_kib).map_err(Obstacle::Enclosure)?;
         // What this process has of the machine is not for the program to read; the program begins anew.
         set_dumpable(false).map_err(step)?;
         if let Some(stream) = self.descriptor(Descriptor::Listeners) {

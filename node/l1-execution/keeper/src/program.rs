@@ -1,5 +1,6 @@
 //! From a keeper's child to the program.
 
+use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::fs::OpenOptions;
 use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
@@ -72,12 +73,9 @@ fn prepare(
     let text = |text: &str| CString::new(text).map_err(|error| Failure::of("read its command", error));
     let arguments = job.command.iter().map(|word| text(word)).collect::<Result<Vec<_>, _>>()?;
     let is_handed = job.descriptors.contains(&Descriptor::Socket);
-    let mut variables = job.environment.clone();
+    let mut variables = environment(job, level, temporary);
     if is_handed {
         variables.insert(LISTEN_PID.to_owned(), getpid().to_string());
-    }
-    if let Some(temporary) = place_of_temporary(job, level, temporary) {
-        variables.insert("TMPDIR".to_owned(), temporary);
     }
     let variables = variables.iter().map(|(name, value)| text(&format!("{name}={value}")));
     let variables = variables.collect::<Result<Vec<_>, _>>()?;
@@ -139,6 +137,18 @@ pub(crate) fn ends_with(parent: Pid) -> Result<(), Failure> {
     set_pdeathsig(Signal::SIGKILL).map_err(|error| step(&error.desc()))?;
     // It may have ended before.
     if getppid() == parent { Ok(()) } else { Err(step(&"the keeper is gone")) }
+}
+
+/// What its environment is by a level.
+fn environment(job: &Job, level: Level, temporary: Option<&Path>) -> BTreeMap<String, String> {
+    let mut variables = job.environment.clone();
+    if let Some(enclosure) = job.enclosure.as_ref().filter(|_| level != Level::Namespaces) {
+        variables.extend(enclosure.shared_environment.clone());
+    }
+    if let Some(temporary) = place_of_temporary(job, level, temporary) {
+        variables.insert("TMPDIR".to_owned(), temporary);
+    }
+    variables
 }
 
 /// Where the program puts temporary files; none if it shares those of the account.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use althing_execution::process::{EgressRules, ProcessConfig};
 use althing_execution::relayed::{Progress, Relayed};
 use althing_execution::tools::{ContractGate, RESULT_TOO_LONG, ToolServer, Tools};
-use althing_execution::{Refusals, ServerOf};
+use althing_execution::{Ports, Refusals, ServerOf};
 use althing_td::ToolServerSpec;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, duplex};
@@ -104,7 +104,8 @@ async fn scene(mut called: impl FnMut(&Value) -> Vec<Does> + Send + 'static) -> 
     *server.connection.lock().await = Some(Connection { client, program: None, exchange, behaviour: None });
     let server = Arc::new(server);
     let servers = BTreeMap::from([("box".to_owned(), server.clone() as Arc<dyn ToolServer>)]);
-    let tools = Tools::new("agent", servers, Arc::new(ContractGate::new(vec!["box/*".to_owned()])));
+    let agent = Ports::none().agent_ref("agent", "1.0.0").expect("a name");
+    let tools = Tools::new(agent, servers, Arc::new(ContractGate::new(vec!["box/*".to_owned()])));
     assert_eq!(tools.listed().await.len(), 2);
     tools.pin(tools.pinnable(&tools.definitions()));
     (tools, server)

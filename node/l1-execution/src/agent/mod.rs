@@ -1,21 +1,23 @@
 //! The interface of an agent: it is given turns and emits outputs.
 
 mod error;
+mod gate;
+mod made;
 mod output;
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use a2a::{Artifact, Message, Part};
-use althing_protocol::Activated;
 use althing_protocol::group::Target;
+use althing_protocol::{Activated, AnswerAttributes, Attributes};
 use futures::future::BoxFuture;
 
 use crate::lease::Lease;
 
 pub use error::AgentError;
-pub(crate) use output::Withheld;
-pub use output::{Made, Output, Outputs};
+pub use gate::{Hold, OutputGate};
+pub use made::{Made, Metadata};
+pub use output::{Output, Outputs};
 
 /// An agent that runs in the node's own process.
 pub trait Agent: Send + Sync + 'static {
@@ -121,9 +123,6 @@ pub struct ServedGroup {
     pub target: Target,
 }
 
-/// A2A's `metadata`, in the type of a2a-lf.
-pub type Metadata = HashMap<String, serde_json::Value>;
-
 /// One message of a task, to be processed.
 #[derive(Debug, Clone)]
 pub struct Turn {
@@ -150,6 +149,10 @@ pub struct Parameters {
     pub extensions: Vec<String>,
     /// Where the agent names those of them that it activates, before its first answer.
     pub activated: Activated,
+    /// Label, session and delegation of the call.
+    pub attributes: Attributes,
+    /// Where those of the answer are added to; what is streamed already has been sent without what comes later.
+    pub answer: AnswerAttributes,
     /// The chain of principals, the origin first.
     pub principals: Vec<String>,
     /// W3C `traceparent` of the turn, when it is traced.

@@ -30,7 +30,7 @@ impl Host {
             servers.insert(memory::SERVER.to_owned(), Arc::new(memory::Offered));
         }
         servers.extend(self.ports.own_servers(file, contract));
-        let tools = Arc::new(Tools::new(&file.name, servers, (self.ports.gate)(contract)));
+        let tools = Arc::new(self.ports.tools(file, contract, servers)?);
         let bound = self.bound(file, folder, contract, &tools);
         if let Some(scheduling) = &self.scheduling {
             // Programs that were started for the listing end again.

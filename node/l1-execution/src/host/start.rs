@@ -21,7 +21,7 @@ use crate::process::remote::{Agreed, RemoteAgent};
 use crate::process::{ProcessAgent, asked_hosts, memory_kib};
 use crate::secrets::{granted, with_secrets};
 use crate::syscalls::SystemCalls;
-use crate::tools::{ToolServer, Tools};
+use crate::tools::ToolServer;
 
 impl Host {
     /// The tool servers that an agent file names.
@@ -57,7 +57,7 @@ impl Host {
         }
         servers.extend(self.ports.own_servers(file, contract));
         Ok(SystemCalls {
-            tools: Arc::new(Tools::new(&file.name, servers, (self.ports.gate)(contract))),
+            tools: Arc::new(self.ports.tools(file, contract, servers)?),
             memory,
             budget: Arc::new(CostBudget::of(contract)),
         })

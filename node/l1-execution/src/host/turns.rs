@@ -13,7 +13,7 @@ use super::*;
 use crate::context::{self, CALL_CONTEXT, CallContext};
 use crate::kernel::TurnRuntimes;
 use crate::kernel::slots::run_on_slots;
-use crate::memory::{Memory, Rule, release};
+use crate::output_gates::GatedTurn;
 use crate::tool_agent;
 
 /// Counts a turn for as long as it lasts.
@@ -54,21 +54,16 @@ impl Host {
         // Refused before the turn begins.
         agent.calls.budget.check().map_err(|exhausted| AgentError::Rejected(exhausted.to_string()))?;
         let (out, first) = out.timed();
-        let place = turn.history.len() + 1;
-        let Some(memory) = agent.grounded() else {
-            let ended = self.run(name, &agent, turn, out).await;
-            agent.note_first(first.after());
-            return ended;
+        let gates = (self.ports.output_gates)(&agent.gated(&turn));
+        let ended = if gates.is_empty() {
+            self.run(name, &agent, turn, out).await
+        } else {
+            let out = out.gated(gates);
+            let ended = self.run(name, &agent, turn, out.clone()).await;
+            out.release(ended).await
         };
-        let (gated, withheld) = out.clone().withholding();
-        let notes = matches!(agent.runtime, Runtime::Model(_) | Runtime::Wasm(_));
-        let rule = Rule { turn: place, begun_ms: memory.now_ms(), notes };
-        self.run(name, &agent, turn, gated).await.map_err(|error| withheld_failure(name, &agent.runtime, error))?;
-        for made in release(&withheld, memory, rule).await? {
-            out.send(made).await?;
-        }
         agent.note_first(first.after());
-        Ok(())
+        ended
     }
 
     /// What runs an agent's turns; none for hard real-time control loops.
@@ -92,6 +87,9 @@ impl Host {
         };
         let call_context = CallContext {
             binding_hash: agent.binding.hash.clone(),
+            task: turn.task_id.as_str().into(),
+            trace: turn.parameters.traceparent.as_deref().map(Arc::from),
+            label: agent.contract.data_label,
             principals: turn.parameters.principals.clone().into(),
             observability: agent.contract.observability,
             lease: turn.parameters.lease.clone(),
@@ -169,10 +167,17 @@ impl RunningAgent {
         enclosed && self.exposing.is_none() && contract.capabilities.is_empty() && contract.memory.is_none()
     }
 
-    /// The memory that every answer must cite, where the contract wants that.
-    fn grounded(&self) -> Option<&Memory> {
-        let wanted = self.contract.memory.as_ref().is_some_and(|memory| memory.require_grounding);
-        self.calls.memory.as_ref().filter(|_| wanted)
+    /// A turn of it, for the gates of its outputs.
+    fn gated<'a>(&'a self, turn: &'a Turn) -> GatedTurn<'a> {
+        GatedTurn {
+            agent: &self.calls.tools.agent,
+            contract: &self.contract,
+            memory: self.calls.memory.as_ref(),
+            task: &turn.task_id,
+            number: turn.history.len() + 1,
+            notes: matches!(self.runtime, Runtime::Model(_) | Runtime::Wasm(_)),
+            own_failures: matches!(self.runtime, Runtime::Wasm(_) | Runtime::Native(_)),
+        }
     }
 
     /// Records the time until a turn's first output, if it had one.
@@ -188,19 +193,6 @@ impl RunningAgent {
                 tracing::warn!(after_ms = after.as_millis(), aim_ms = srt.ttft_ms, "a first output came late");
             }
         }
-    }
-}
-
-/// The failure of a turn that must be grounded: its text carries no citations either, so it stays in the log.
-fn withheld_failure(name: &str, runtime: &Runtime, error: AgentError) -> AgentError {
-    match error {
-        AgentError::Failed(why) | AgentError::Rejected(why)
-            if matches!(runtime, Runtime::Wasm(_) | Runtime::Native(_)) =>
-        {
-            tracing::warn!(agent = name, why, "a turn that must be grounded failed");
-            AgentError::Failed("it failed; the node's log says why".to_owned())
-        }
-        error => error,
     }
 }
 

@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 
 use a2a::{Artifact, Part, PartContent, TaskState};
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
 use super::machine::citations;
 use super::{Memory, Recalled};
-use crate::agent::{AgentError, Made, Withheld};
+use crate::agent::{AgentError, Hold, Made, OutputGate};
 
 /// Citations of one turn.
 const CITATIONS_MAX: usize = 256;
@@ -23,44 +25,91 @@ pub(crate) struct Rule {
     pub begun_ms: u64,
     /// Whether the runtime is the node's own, which adds [`NOTES`] to the answer.
     pub notes: bool,
+    /// Whether the agent itself words its failures.
+    pub own_failures: bool,
 }
 
-/// Releases all withheld outputs with an artifact of their citations; an error where a part of an answer cites nothing that
-/// was kept before the turn.
-pub(crate) async fn release(withheld: &Withheld, memory: &Memory, rule: Rule) -> Result<Vec<Made>, AgentError> {
-    let mut outputs = withheld.take();
-    let refused = |what: String| {
-        AgentError::Failed(format!(
-            "the answer is not grounded and was held back: {what}, and every answer must cite what the namespace \
-             {:?} keeps",
-            memory.namespace()
-        ))
-    };
-    let mut cited: BTreeMap<String, Recalled> = BTreeMap::new();
-    for text in answer_texts(&outputs, rule.notes).map_err(|what| refused(what.to_owned()))? {
-        let ids = citations(&text);
-        if ids.is_empty() {
-            return Err(refused("a part of it cites nothing".to_owned()));
+/// The gate of an answer that must cite the memory: it holds the whole answer back, and drops what can carry no citation.
+pub(crate) struct GroundingGate {
+    memory: Memory,
+    rule: Rule,
+}
+
+impl GroundingGate {
+    /// The gate of one turn.
+    pub fn new(memory: Memory, rule: Rule) -> GroundingGate {
+        GroundingGate { memory, rule }
+    }
+
+    /// Adds an artifact of their citations to these outputs; an error where a part of an answer cites nothing that was kept
+    /// before the turn.
+    async fn checked(&self, mut outputs: Vec<Made>) -> Result<Vec<Made>, AgentError> {
+        let (memory, rule) = (&self.memory, self.rule);
+        let refused = |what: String| {
+            AgentError::Failed(format!(
+                "the answer is not grounded and was held back: {what}, and every answer must cite what the namespace \
+                 {:?} keeps",
+                memory.namespace()
+            ))
+        };
+        let mut cited: BTreeMap<String, Recalled> = BTreeMap::new();
+        for text in answer_texts(&outputs, rule.notes).map_err(|what| refused(what.to_owned()))? {
+            let ids = citations(&text);
+            if ids.is_empty() {
+                return Err(refused("a part of it cites nothing".to_owned()));
+            }
+            for id in ids {
+                if cited.len() >= CITATIONS_MAX {
+                    return Err(refused(format!("it cites more than {CITATIONS_MAX} passages")));
+                }
+                let passage = memory.passage(&id).await;
+                let passage =
+                    passage.map_err(|error| AgentError::internal("its citations cannot be looked up", error))?;
+                match passage {
+                    Some(passage) if passage.kept_ms < rule.begun_ms => drop(cited.insert(id, passage)),
+                    Some(_) => return Err(refused(format!("it cites {id}, which was kept in the same turn"))),
+                    None => return Err(refused(format!("it cites {id}, which is not kept"))),
+                }
+            }
         }
-        for id in ids {
-            if cited.len() >= CITATIONS_MAX {
-                return Err(refused(format!("it cites more than {CITATIONS_MAX} passages")));
-            }
-            let passage = memory.passage(&id).await;
-            let passage = passage.map_err(|error| AgentError::internal("its citations cannot be looked up", error))?;
-            match passage {
-                Some(passage) if passage.kept_ms < rule.begun_ms => drop(cited.insert(id, passage)),
-                Some(_) => return Err(refused(format!("it cites {id}, which was kept in the same turn"))),
-                None => return Err(refused(format!("it cites {id}, which is not kept"))),
-            }
+        if !cited.is_empty() {
+            let ending = outputs.iter().position(|made| matches!(made, Made::Status(..) | Made::Reply(_)));
+            let ending = ending.unwrap_or(outputs.len());
+            outputs.insert(ending, citations_artifact(&cited, rule.turn));
+        }
+        Ok(outputs)
+    }
+}
+
+impl OutputGate for GroundingGate {
+    fn hold(&self, made: Made) -> Hold {
+        // Metadata is content without a citation.
+        match made.bare() {
+            // State for the next turn is shown to nobody.
+            made @ Made::Remember(_) => Hold::Pass(made),
+            Made::Begun { state, .. } => Hold::Pass(Made::Begun { state, metadata: None }),
+            // A progress message could carry a part of an answer.
+            Made::Status(TaskState::Working, _) => Hold::Drop,
+            made => Hold::Keep(made),
         }
     }
-    if !cited.is_empty() {
-        let ending = outputs.iter().position(|made| matches!(made, Made::Status(..) | Made::Reply(_)));
-        let ending = ending.unwrap_or(outputs.len());
-        outputs.insert(ending, citations_artifact(&cited, rule.turn));
+
+    fn release(&self, held: Vec<Made>) -> BoxFuture<'_, Result<Vec<Made>, AgentError>> {
+        // What another gate added to it cites nothing either.
+        self.checked(held.into_iter().map(Made::bare).collect()).boxed()
     }
-    Ok(outputs)
+
+    /// The text of a failure carries no citations either, so what the agent says of it stays in the log.
+    fn failure(&self, error: AgentError) -> AgentError {
+        match error {
+            AgentError::Failed(why) | AgentError::Rejected(why) if self.rule.own_failures => {
+                let agent = self.memory.agent.as_deref().unwrap_or_default();
+                tracing::warn!(agent, why, "a turn that must be grounded failed");
+                AgentError::Failed("it failed; the node's log says why".to_owned())
+            }
+            error => error,
+        }
+    }
 }
 
 /// The citations of a turn, as an artifact.
@@ -133,7 +182,15 @@ fn add(text: &mut String, parts: &[Part], notes: bool) -> Result<(), &'static st
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use a2a::{Message, Role};
+    use althing_protocol::contract;
+    use althing_store::MemoryStore;
+
+    use super::super::{Embedder, MEMORY, Memories};
     use super::*;
+    use crate::agent::Metadata;
 
     fn artifact(id: &str, parts: Vec<Part>, append: bool) -> Made {
         let artifact = Artifact {
@@ -160,6 +217,53 @@ mod tests {
         assert!(answer_texts(&apart, true).expect("text").iter().all(|text| citations(text).is_empty()));
         let mixed = [text("a", "x [#0123", false), text("b", "other", false), text("a", "456789ab]", true)];
         assert_eq!(citations(&answer_texts(&mixed, true).expect("text")[0]), ["0123456789ab"]);
+    }
+
+    /// The gate of a clerk that keeps nothing, and began its turn at 1,000.
+    fn clerk(own_failures: bool) -> GroundingGate {
+        let memories = Memories::new(
+            Arc::new(MemoryStore::new(&[MEMORY])),
+            Arc::new(|| 1_000),
+            Arc::new(|bytes: &mut [u8]| bytes.fill(7)),
+            Arc::new(|_: &str| Ok(None)),
+        );
+        let memory = memories.open("clerk", &contract::Memory::default(), Arc::new(Embedder::Words)).expect("opened");
+        GroundingGate::new(memory, Rule { turn: 1, begun_ms: 1_000, notes: false, own_failures })
+    }
+
+    #[test]
+    fn what_can_carry_no_citation_is_not_shown() {
+        let (gate, message) = (clerk(false), Message::new(Role::Agent, vec![Part::text("ninety euro")]));
+        let metadata = Metadata::from([("answer".to_owned(), json!("ninety euro"))]);
+        let begun = |metadata| Made::Begun { state: TaskState::Working, metadata };
+        assert_eq!(gate.hold(begun(Some(metadata.clone()))), Hold::Pass(begun(None)));
+        let remembered = Made::Remember("the next turn needs it".to_owned());
+        assert_eq!(gate.hold(remembered.clone()), Hold::Pass(remembered));
+        let progress = Made::Status(TaskState::Working, Some(message.clone()));
+        assert_eq!(gate.hold(progress.clone()), Hold::Drop);
+        assert_eq!(gate.hold(progress.annotated(Some(metadata.clone()))), Hold::Drop);
+        let ending = Made::Status(TaskState::Completed, Some(message));
+        assert_eq!(gate.hold(ending.clone().annotated(Some(metadata))), Hold::Keep(ending));
+    }
+
+    #[tokio::test]
+    async fn what_an_earlier_gate_adds_must_cite_too() {
+        let metadata = Metadata::from([("answer".to_owned(), json!("ninety euro"))]);
+        let asks = Made::Status(TaskState::InputRequired, None);
+        let released = clerk(false).release(vec![asks.clone().annotated(Some(metadata.clone()))]).await;
+        assert_eq!(released, Ok(vec![asks]));
+        let uncited = text("a", "ninety euro", false).annotated(Some(metadata));
+        let refused = clerk(false).release(vec![uncited]).await.expect_err("it cites nothing");
+        assert!(matches!(&refused, AgentError::Failed(why) if why.contains("not grounded")), "{refused}");
+    }
+
+    #[test]
+    fn a_failure_in_the_agents_own_words_is_not_told() {
+        let failed = AgentError::Failed("a dog costs ninety euro".to_owned());
+        assert_eq!(clerk(false).failure(failed.clone()), failed, "the node's own words");
+        let told = clerk(true).failure(failed);
+        assert!(matches!(&told, AgentError::Failed(why) if why.contains("log")), "{told}");
+        assert_eq!(clerk(true).failure(AgentError::Cancelled), AgentError::Cancelled);
     }
 
     #[test]

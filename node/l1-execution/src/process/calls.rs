@@ -179,6 +179,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::ports::Ports;
     use crate::tools::{ContractGate, Fault, ToolServer};
 
     /// A server whose tool `who` says on whose behalf it is called, and whose tool `wait` never answers.
@@ -223,7 +224,8 @@ mod tests {
         let gate = Arc::new(ContractGate::of(&contract));
         let next = AtomicU8::new(1);
         let entropy: Entropy = Arc::new(move |bytes: &mut [u8]| bytes.fill(next.fetch_add(1, Ordering::Relaxed)));
-        Arc::new(ProgramCalls::of(Arc::new(Tools::new("helper", servers, gate)), &contract, entropy))
+        let helper = Ports::none().agent_ref("helper", "1.0.0").expect("a name");
+        Arc::new(ProgramCalls::of(Arc::new(Tools::new(helper, servers, gate)), &contract, entropy))
     }
 
     fn opened(calls: &Arc<ProgramCalls>, principal: &str) -> TurnGuard {

@@ -194,6 +194,7 @@ pub fn job(
                 temporary: own.temporary()?,
                 ports: Vec::new(),
                 listen: Vec::new(),
+                shared_environment: BTreeMap::new(),
                 account: Some(Account { id, needed, written: stated }),
             };
             (Some(enclosure), held.ok())

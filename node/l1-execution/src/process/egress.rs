@@ -11,14 +11,20 @@ use std::sync::Arc;
 use althing_keeper::Level;
 use althing_keeper::channel::take_listeners;
 use althing_keeper::job::{Descriptor, Job};
+use althing_protocol::hex;
 use althing_td::{Egress, Sandbox};
 use futures::future::BoxFuture;
 
 use super::work::Work;
 use crate::containment::Refusals;
+use crate::memory::Entropy;
 
 /// Variables by which programs find a proxy, in both spellings that are usual.
 const PROXY_VARIABLES: [&str; 6] = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"];
+/// The name before the password in the address of a proxy; whoever asks needs both.
+const LOGIN: &str = "althing";
+/// Bytes of the password of one program.
+const PASSWORD_BYTES: usize = 16;
 /// Those that say what is asked without it.
 const DIRECT_VARIABLES: [&str; 2] = ["NO_PROXY", "no_proxy"];
 /// What is asked without the proxy: the program's own loopback.
@@ -105,13 +111,25 @@ pub struct Asker {
     pub refusals: Refusals,
 }
 
-/// Serves what one program asks of hosts, until it is dropped: by the first listener as a proxy, by the others as the hosts that
-/// the node asks, in their order. The error is for the owner.
-pub type Serve = dyn Fn(Vec<TcpListener>, EgressRules, Asker) -> Result<BoxFuture<'static, ()>, String> + Send + Sync;
+/// Where the node listens for one program.
+pub struct Entrance {
+    /// A proxy, and after it the hosts that the node asks, in their order.
+    pub listeners: Vec<TcpListener>,
+    /// What the program says to the proxy, `NAME:PASSWORD`, where others reach that too; none where nobody else does.
+    pub login: Option<String>,
+}
+
+/// Serves what one program asks of hosts, until it is dropped. The error is for the owner.
+pub type Serve = dyn Fn(Entrance, EgressRules, Asker) -> Result<BoxFuture<'static, ()>, String> + Send + Sync;
 
 /// Who serves what programs ask of hosts.
 #[derive(Clone)]
-pub struct ServeEgress(pub Arc<Serve>);
+pub struct ServeEgress {
+    /// Serves it.
+    pub serve: Arc<Serve>,
+    /// Makes the passwords of programs.
+    pub entropy: Entropy,
+}
 
 impl fmt::Debug for ServeEgress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -126,6 +144,8 @@ pub struct Outlet {
     asker: Asker,
     /// On this machine's loopback, for a program that has none of its own.
     here: Vec<TcpListener>,
+    /// By this the proxy knows the program there.
+    login: String,
     /// By this the sockets of its own loopback come.
     stream: UnixStream,
     /// The keeper's end of it.
@@ -148,13 +168,18 @@ impl Outlet {
         let here = (0..=rules.asked.len()).map(listen).collect::<io::Result<Vec<_>>>()?;
         let ports = here.iter().map(|listener| Ok(listener.local_addr()?.port())).collect::<io::Result<Vec<_>>>()?;
         job.environment.extend(variables(&ports, &rules.asked));
+        let mut password = [0_u8; PASSWORD_BYTES];
+        (serve.entropy)(&mut password);
+        let login = format!("{LOGIN}:{}", hex(&password));
+        // Every account of the machine reaches that loopback. Its own nobody else does, and not each program knows of passwords.
+        enclosure.shared_environment = proxy_variables(&ports, Some(&login));
         enclosure.ports.extend(&ports);
         // Its own loopback has the same ports, which nobody else has there.
         enclosure.listen = ports;
         let (stream, theirs) = UnixStream::pair()?;
         job.descriptors.push(Descriptor::Listeners);
         let (serve, rules, asker) = (serve.clone(), rules.clone(), asker.clone());
-        Ok(Some(Outlet { serve, rules, asker, here, stream, theirs }))
+        Ok(Some(Outlet { serve, rules, asker, here, login, stream, theirs }))
     }
 
     /// Serves what the program asks, which runs enclosed by that level.
@@ -162,36 +187,46 @@ impl Outlet {
     /// # Errors
     /// Why it cannot be served, for the owner.
     pub fn open(self, level: Level) -> Result<BoxFuture<'static, ()>, String> {
-        let listeners = match level {
-            Level::Namespaces => take_listeners(&self.stream).map_err(|error| error.to_string())?,
+        let (listeners, login) = match level {
+            Level::Namespaces => (take_listeners(&self.stream).map_err(|error| error.to_string())?, None),
             _ if self.rules.has_secrets() => {
                 let why = "its file has the node add secrets to what it asks (sandbox: egress with headers), and where a \
                            program has no network of its own, every account of this machine could ask so";
                 return Err(why.to_owned());
             }
-            _ => self.here,
+            _ => (self.here, Some(self.login)),
         };
-        (self.serve.0)(listeners, self.rules, self.asker)
+        (self.serve.serve)(Entrance { listeners, login }, self.rules, self.asker)
     }
 }
 
 /// How a program is told where it asks: at the first port through the proxy, at the others the hosts.
 fn variables(ports: &[u16], asked: &[AskedHost]) -> BTreeMap<String, String> {
-    let at = |port: &u16| format!("http://127.0.0.1:{port}");
-    let mut all: BTreeMap<String, String> = BTreeMap::new();
-    if let Some(proxy) = ports.first() {
-        all.extend(PROXY_VARIABLES.map(|name| (name.to_owned(), at(proxy))));
+    let mut all = proxy_variables(ports, None);
+    if !all.is_empty() {
         all.extend(DIRECT_VARIABLES.map(|name| (name.to_owned(), DIRECT.to_owned())));
         all.insert(NODE_VARIABLE.0.to_owned(), NODE_VARIABLE.1.to_owned());
     }
     for (port, asked) in ports.iter().skip(1).zip(asked) {
-        all.insert(asked.variable.clone(), at(port) + &asked.path);
+        all.insert(asked.variable.clone(), format!("http://127.0.0.1:{port}{}", asked.path));
     }
     all
 }
 
+/// How it is told where the proxy is: at the first port, with what it says there.
+fn proxy_variables(ports: &[u16], login: Option<&str>) -> BTreeMap<String, String> {
+    let login = login.map(|login| format!("{login}@")).unwrap_or_default();
+    let one = |port: &u16| PROXY_VARIABLES.map(|name| (name.to_owned(), format!("http://{login}127.0.0.1:{port}")));
+    ports.first().into_iter().flat_map(one).collect()
+}
+
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicU8, Ordering};
+
+    use althing_keeper::Grants;
+    use althing_keeper::job::{Enclosure, Limits};
     use serde_json::json;
 
     use super::*;
@@ -222,5 +257,58 @@ mod tests {
         assert_eq!(told["https_proxy"], "http://127.0.0.1:7");
         assert_eq!(told["MODELS"], "http://127.0.0.1:8/v1");
         assert!(!format!("{told:?}").contains("<KEY>"), "nor told the program");
+    }
+
+    /// A job that is contained, and asks nobody yet.
+    fn job() -> Job {
+        let enclosure = Enclosure {
+            required: false,
+            grants: Grants::default(),
+            temporary: "/tmp".into(),
+            ports: Vec::new(),
+            listen: Vec::new(),
+            shared_environment: BTreeMap::new(),
+            account: None,
+        };
+        Job {
+            command: vec!["server".to_owned()],
+            folder: "/".into(),
+            environment: BTreeMap::new(),
+            descriptors: Vec::new(),
+            orphan_ms: 0,
+            limits: Limits::default(),
+            bridge: None,
+            enclosure: Some(enclosure),
+        }
+    }
+
+    #[test]
+    fn a_program_has_a_password_of_its_own_where_others_reach_its_proxy() {
+        let heard = Arc::<Mutex<Vec<Option<String>>>>::default();
+        let (logins, made) = (heard.clone(), AtomicU8::new(0));
+        let serve = ServeEgress {
+            serve: Arc::new(move |entrance: Entrance, _: EgressRules, _: Asker| {
+                logins.lock().expect("whole").push(entrance.login);
+                let served: BoxFuture<'static, ()> = Box::pin(std::future::ready(()));
+                Ok::<_, String>(served)
+            }),
+            entropy: Arc::new(move |bytes: &mut [u8]| bytes.fill(made.fetch_add(1, Ordering::Relaxed))),
+        };
+        for (level, number) in [(Level::Landlock, "00"), (Level::Account, "01"), (Level::None, "02")] {
+            let mut job = job();
+            let asker = Asker { agent: String::new(), work: Work::default(), refusals: Refusals::default() };
+            let outlet = Outlet::prepare(&mut job, &serve, &EgressRules::default(), &asker).expect("a port");
+            let served = outlet.expect("it is contained").open(level);
+            assert!(served.is_ok(), "{level:?}");
+            let login = format!("althing:{}", number.repeat(PASSWORD_BYTES));
+            assert_eq!(heard.lock().expect("whole").pop(), Some(Some(login.clone())), "{level:?}");
+            let enclosure = job.enclosure.expect("it is contained");
+            let port = enclosure.listen[0];
+            for name in PROXY_VARIABLES {
+                let at = format!("http://{login}@127.0.0.1:{port}");
+                assert_eq!(enclosure.shared_environment[name], at, "{level:?}");
+                assert_eq!(job.environment[name], format!("http://127.0.0.1:{port}"), "with a loopback of its own");
+            }
+        }
     }
 }

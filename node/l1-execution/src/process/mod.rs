@@ -29,7 +29,7 @@ pub use card::{CardFault, ShownCard};
 pub use containment::{
     AgentFiles, ContainmentError, FILE_GIB_MAX, Guarded, JobError, ProgramSpec, holds_more, job, refusals,
 };
-pub use egress::{AskedHost, Asker, EgressRules, Outlet, SecretHeader, ServeEgress, asked_hosts};
+pub use egress::{AskedHost, Asker, EgressRules, Entrance, Outlet, SecretHeader, ServeEgress, asked_hosts};
 pub use log::{LOG_BYTES_MAX, LogLine, LogPage, LogWriter, ProgramLog, ProgramLogs};
 pub use machine::accounts::{AccountError, AccountRange};
 pub use program::{End, Program, variables};

@@ -2,28 +2,14 @@
 
 use std::sync::Arc;
 
-use althing_protocol::Contract;
 use althing_protocol::contract::covers;
+use althing_protocol::{AgentRef, Contract};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use serde_json::Value;
 
 use super::ToolError;
-
-/// A system call of an agent.
-#[derive(Debug, Clone, Copy)]
-pub struct ToolCall<'a> {
-    /// The agent.
-    pub agent: &'a str,
-    /// `server/tool`.
-    pub tool: &'a str,
-    /// Hash of the tool's definition; empty when it is not known.
-    pub definition: &'a str,
-    /// The arguments.
-    pub arguments: &'a Value,
-    /// On whose behalf, the origin first.
-    pub principals: &'a [String],
-}
+use crate::tool_call::{Permission, ToolCall};
 
 /// A denied call.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -36,8 +22,8 @@ pub struct Denied {
 /// Decides on every system call of an agent, and is told the outcome of those that it allowed. No call is dispatched without
 /// a decision. A call whose turn was dropped after the decision is not settled: its outcome is unknown.
 pub trait ToolGate: Send + Sync + 'static {
-    /// Whether the agent may see the tool.
-    fn lists(&self, agent: &str, tool: &str) -> bool;
+    /// Whether the agent may call the tool. Models see only those that need no consent.
+    fn lists(&self, agent: &AgentRef, tool: &str) -> Permission;
 
     /// Decides whether the call may run. May take long, since a person may have to be asked.
     ///
@@ -49,13 +35,13 @@ pub trait ToolGate: Send + Sync + 'static {
     fn settle<'a>(&'a self, call: &'a ToolCall<'a>, outcome: Result<&'a Value, &'a ToolError>) -> BoxFuture<'a, ()>;
 }
 
-/// Makes the gate for a contract.
-pub type MakeGate = Arc<dyn Fn(&Contract) -> Arc<dyn ToolGate> + Send + Sync>;
+/// Makes the gate of an agent for its contract.
+pub type MakeGate = Arc<dyn Fn(&AgentRef, &Contract) -> Arc<dyn ToolGate> + Send + Sync>;
 
 /// Gates that decide by the contract alone.
 #[must_use]
 pub fn contract_gates() -> MakeGate {
-    Arc::new(|contract| Arc::new(ContractGate::of(contract)))
+    Arc::new(|_, contract| Arc::new(ContractGate::of(contract)))
 }
 
 /// Allows what `capabilities` of the contract name, and denies everything else.
@@ -85,8 +71,12 @@ fn names(patterns: &[String], tool: &str) -> bool {
 }
 
 impl ToolGate for ContractGate {
-    fn lists(&self, _: &str, tool: &str) -> bool {
-        names(&self.capabilities, tool) && !names(&self.consent_for, tool)
+    fn lists(&self, _: &AgentRef, tool: &str) -> Permission {
+        match (names(&self.capabilities, tool), names(&self.consent_for, tool)) {
+            (true, false) => Permission::Allowed,
+            (true, true) => Permission::Ask,
+            (false, _) => Permission::Denied,
+        }
     }
 
     fn decide<'a>(&'a self, call: &'a ToolCall<'a>) -> BoxFuture<'a, Result<(), Denied>> {
@@ -100,22 +90,19 @@ impl ToolGate for ContractGate {
 
 impl ContractGate {
     fn check(&self, call: &ToolCall<'_>) -> Result<(), Denied> {
-        if self.lists(call.agent, call.tool) {
-            return Ok(());
-        }
-        if names(&self.capabilities, call.tool) {
-            let reason = format!(
-                "the contract of {} wants a person's consent for {:?} (`security.consent_for`), and this node has \
+        let agent = call.agent.name();
+        let reason = match self.lists(call.agent, call.tool) {
+            Permission::Allowed => return Ok(()),
+            Permission::Ask => format!(
+                "the contract of {agent} wants a person's consent for {:?} (`security.consent_for`), and this node has \
                  nobody to ask",
-                call.agent, call.tool
-            );
-            return Err(Denied { reason });
-        }
-        let reason = format!(
-            "the contract of {} does not name {:?} among its `capabilities`",
-            call.agent,
-            call.tool.chars().take(120).collect::<String>()
-        );
+                call.tool
+            ),
+            Permission::Denied => format!(
+                "the contract of {agent} does not name {:?} among its `capabilities`",
+                call.tool.chars().take(120).collect::<String>()
+            ),
+        };
         Err(Denied { reason })
     }
 }
@@ -123,14 +110,19 @@ impl ContractGate {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::context::CallContext;
+    use crate::ports::Ports;
 
     #[test]
     fn all_tools_of_a_server_are_none_of_a_server_whose_name_begins_like_it() {
         let gate = ContractGate::new(vec!["files/*".to_owned(), "mail/send".to_owned()]);
+        let agent = Ports::none().agent_ref("a", "1.0.0").expect("a name");
         let may = |tool: &str| {
-            let call = ToolCall { agent: "a", tool, definition: "", arguments: &Value::Null, principals: &[] };
-            assert_eq!(gate.check(&call).is_ok(), gate.lists("a", tool), "{tool}");
-            gate.lists("a", tool)
+            let (turn, arguments) = (CallContext::default(), Value::Null);
+            let call = ToolCall::of(&agent, &turn, tool, "", &arguments);
+            let listed = gate.lists(&agent, tool) == Permission::Allowed;
+            assert_eq!(gate.check(&call).is_ok(), listed, "{tool}");
+            listed
         };
         for tool in ["files/read", "files/rm", "files/a/b", "mail/send"] {
             assert!(may(tool), "{tool}");
@@ -140,5 +132,14 @@ mod tests {
         for tool in others.into_iter().chain(["mail/*", "Files/rm", "/files/rm", ""]) {
             assert!(!may(tool), "{tool}");
         }
+    }
+
+    #[test]
+    fn what_needs_consent_is_neither_allowed_nor_denied() {
+        let mut gate = ContractGate::new(vec!["files/*".to_owned()]);
+        gate.consent_for = vec!["files/rm".to_owned(), "mail/send".to_owned()];
+        let agent = Ports::none().agent_ref("a", "1.0.0").expect("a name");
+        let lists = ["files/read", "files/rm", "mail/send"].map(|tool| gate.lists(&agent, tool));
+        assert_eq!(lists, [Permission::Allowed, Permission::Ask, Permission::Denied]);
     }
 }

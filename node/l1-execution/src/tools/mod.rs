@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use althing_protocol::binding;
+use althing_protocol::{AgentRef, binding};
 use serde::Serialize;
 use serde_json::Value;
 use tokio::time::{Instant, timeout};
@@ -25,8 +25,9 @@ use crate::relayed::Relayed;
 
 pub use crate::definition::Definition;
 pub use crate::fault::Fault;
+pub use crate::tool_call::{Permission, ToolCall};
 pub use crate::tool_server::ToolServer;
-pub use gate::{ContractGate, Denied, MakeGate, ToolCall, ToolGate, contract_gates};
+pub use gate::{ContractGate, Denied, MakeGate, ToolGate, contract_gates};
 
 /// How long a tool may take, since it told last how far it is.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -100,7 +101,7 @@ pub struct CallRecord {
 
 /// One agent's tools.
 pub struct Tools {
-    pub(crate) agent: String,
+    pub(crate) agent: AgentRef,
     pub(crate) servers: BTreeMap<String, Arc<dyn ToolServer>>,
     gate: Arc<dyn ToolGate>,
     known: Mutex<Known>,
@@ -109,8 +110,8 @@ pub struct Tools {
 impl Tools {
     /// The tools of these servers that the gate allows.
     #[must_use]
-    pub fn new(agent: &str, servers: BTreeMap<String, Arc<dyn ToolServer>>, gate: Arc<dyn ToolGate>) -> Tools {
-        Tools { agent: agent.to_owned(), servers, gate, known: Mutex::default() }
+    pub fn new(agent: AgentRef, servers: BTreeMap<String, Arc<dyn ToolServer>>, gate: Arc<dyn ToolGate>) -> Tools {
+        Tools { agent, servers, gate, known: Mutex::default() }
     }
 
     /// Pins these definitions: only they may be called from now on. The first pins stay.
@@ -141,7 +142,7 @@ impl Tools {
     }
 
     pub(crate) fn may(&self, name: &str) -> bool {
-        self.gate.lists(&self.agent, name)
+        self.gate.lists(&self.agent, name) == Permission::Allowed
     }
 
     pub(crate) fn known(&self) -> std::sync::MutexGuard<'_, Known> {
@@ -171,7 +172,7 @@ impl Tools {
                 if !(matches!(fault, Fault::Silent(_)) && port.is_busy()) {
                     self.known().silent(server);
                 }
-                tracing::warn!(agent = self.agent, server, %fault, "a tool server does not answer");
+                tracing::warn!(agent = self.agent.name(), server, %fault, "a tool server does not answer");
             }
         }
         let known = self.known();
@@ -203,7 +204,7 @@ impl Tools {
         let new = self.known().take(name, server.is_own(), listed, |tool| self.may(tool));
         for (tool, unfit) in new {
             let (reason, why) = (unfit.reason(), unfit.brief());
-            tracing::warn!(agent = self.agent, tool, reason, why, "a tool is not called");
+            tracing::warn!(agent = self.agent.name(), tool, reason, why, "a tool is not called");
         }
         self.known().note_version(name, listing);
         listing
@@ -229,7 +230,7 @@ impl Tools {
                 otel.kind = "client",
                 gen_ai.operation.name = "execute_tool",
                 gen_ai.tool.name = name,
-                gen_ai.agent.name = self.agent,
+                gen_ai.agent.name = self.agent.name(),
                 gen_ai.tool.call.arguments = tracing::field::Empty,
                 gen_ai.tool.call.result = tracing::field::Empty,
                 althing.tool.definition = record.definition,
@@ -260,7 +261,7 @@ impl Tools {
             span.record("otel.status_description", record.outcome);
         }
         tracing::info!(
-            agent = self.agent,
+            agent = self.agent.name(),
             tool = record.tool,
             outcome = record.outcome,
             took_us = record.took_us,
@@ -278,14 +279,8 @@ impl Tools {
         let arguments: Value = serde_json::from_str(text).map_err(|error| refused(error.to_string()))?;
         record.arguments = hash(&arguments);
         // The gate decides first, so that a denied agent does not learn whether the tool exists.
-        let (definition, principals) = (record.definition.clone(), context::current().principals);
-        let call = ToolCall {
-            agent: &self.agent,
-            tool: name,
-            definition: &definition,
-            arguments: &arguments,
-            principals: &principals,
-        };
+        let (definition, turn) = (record.definition.clone(), context::current());
+        let call = ToolCall::of(&self.agent, &turn, name, &definition, &arguments);
         self.gate.decide(&call).await?;
         let outcome = if arguments.is_object() {
             self.bounded(name, &arguments, record).await
@@ -339,14 +334,8 @@ impl Tools {
     /// # Errors
     /// Why it is denied, or what `work` says.
     pub async fn permitted<T>(&self, name: &str, work: impl Future<Output = Result<T, String>>) -> Result<T, String> {
-        let principals = context::current().principals;
-        let call = ToolCall {
-            agent: &self.agent,
-            tool: name,
-            definition: "",
-            arguments: &Value::Null,
-            principals: &principals,
-        };
+        let (turn, arguments) = (context::current(), Value::Null);
+        let call = ToolCall::of(&self.agent, &turn, name, "", &arguments);
         self.gate.decide(&call).await.map_err(|denied| denied.to_string())?;
         let outcome = match context::check_lease() {
             Ok(()) => work.await,

@@ -3,12 +3,18 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use althing_protocol::Contract;
+use althing_protocol::contract::DataLabel;
 use serde_json::json;
 
 use futures::future::BoxFuture;
 
 use super::*;
 use crate::known::UNFIT_MAX;
+use crate::ports::Ports;
+
+fn agent() -> AgentRef {
+    Ports::none().agent_ref("agent", "1.2.0").expect("a name")
+}
 
 #[derive(Default)]
 struct Counting {
@@ -35,7 +41,7 @@ fn tools(allowed: &[&str]) -> (Tools, Arc<Counting>) {
     let counting = Arc::new(Counting::default());
     let gate = ContractGate::new(allowed.iter().map(|name| (*name).to_owned()).collect());
     let servers = BTreeMap::from([("files".to_owned(), counting.clone() as Arc<dyn ToolServer>)]);
-    (Tools::new("agent", servers, Arc::new(gate)), counting)
+    (Tools::new(agent(), servers, Arc::new(gate)), counting)
 }
 
 #[tokio::test]
@@ -64,7 +70,7 @@ async fn what_wants_consent_is_denied_where_nobody_can_be_asked() {
     let contract = Contract::from_value(&contract).expect("a contract");
     let counting = Arc::new(Counting::default());
     let servers = BTreeMap::from([("files".to_owned(), counting.clone() as Arc<dyn ToolServer>)]);
-    let tools = Tools::new("agent", servers, Arc::new(ContractGate::of(&contract)));
+    let tools = Tools::new(agent(), servers, Arc::new(ContractGate::of(&contract)));
     assert_eq!(tools.listed().await.keys().collect::<Vec<_>>(), ["files__read"]);
     let (outcome, record) = tools.invoke("files/write", "{}").await;
     assert!(outcome.expect_err("denied").to_string().contains("consent"), "{record:?}");
@@ -137,7 +143,7 @@ async fn bound(lists: Vec<Vec<Definition>>, announces: bool) -> (Tools, Arc<Turn
     let (listed, calls) = Default::default();
     let server = Arc::new(Turning { lists, listed, announces, calls });
     let servers = BTreeMap::from([("files".to_owned(), server.clone() as Arc<dyn ToolServer>)]);
-    let tools = Tools::new("agent", servers, Arc::new(ContractGate::new(vec!["files/*".to_owned()])));
+    let tools = Tools::new(agent(), servers, Arc::new(ContractGate::new(vec!["files/*".to_owned()])));
     tools.listed().await;
     tools.pin(tools.pinnable(&tools.definitions()));
     (tools, server)
@@ -253,7 +259,7 @@ impl ToolServer for Spoiling {
 async fn a_tool_that_is_described_badly_is_named_and_the_others_go_on() {
     let gate = ContractGate::new(vec!["files/*".to_owned()]);
     let servers = BTreeMap::from([("files".to_owned(), Arc::<Spoiling>::default() as Arc<dyn ToolServer>)]);
-    let tools = Tools::new("agent", servers, Arc::new(gate));
+    let tools = Tools::new(agent(), servers, Arc::new(gate));
     assert_eq!(tools.listed().await.len(), 2);
     tools.pin(tools.pinnable(&tools.definitions()));
     let why = tools.invoke("files/write", "{}").await.0.expect_err("it is no tool now").to_string();
@@ -325,7 +331,7 @@ async fn a_servers_name_that_begins_like_an_allowed_one_is_another_servers() {
     let server = counting.clone() as Arc<dyn ToolServer>;
     let servers = ["files", "files-admin", "file"].map(|name| (name.to_owned(), server.clone()));
     let gate = ContractGate::new(vec!["files/*".to_owned()]);
-    let tools = Tools::new("agent", servers.into_iter().collect(), Arc::new(gate));
+    let tools = Tools::new(agent(), servers.into_iter().collect(), Arc::new(gate));
     assert_eq!(tools.listed().await.keys().collect::<Vec<_>>(), ["files__read", "files__write"]);
     for name in ["files-admin/read", "files-admin__read", "file/read", "files", "files/", "*", "files*/read", "/read"] {
         let (outcome, _) = tools.invoke(name, "{}").await;
@@ -345,8 +351,8 @@ impl Noting {
 }
 
 impl ToolGate for Noting {
-    fn lists(&self, _: &str, _: &str) -> bool {
-        true
+    fn lists(&self, _: &AgentRef, _: &str) -> Permission {
+        Permission::Allowed
     }
 
     fn decide<'a>(&'a self, call: &'a ToolCall<'a>) -> BoxFuture<'a, Result<(), Denied>> {
@@ -370,7 +376,7 @@ impl ToolGate for Noting {
 async fn the_gate_hears_for_whom_a_call_is_before_it_is_made_and_how_it_ended() {
     let (counting, gate) = (Arc::new(Counting::default()), Arc::new(Noting::default()));
     let servers = BTreeMap::from([("files".to_owned(), counting.clone() as Arc<dyn ToolServer>)]);
-    let tools = Tools::new("agent", servers, gate.clone());
+    let tools = Tools::new(agent(), servers, gate.clone());
     let principals = Arc::from(["local".to_owned()]);
     let call_context = context::CallContext { principals, ..context::CallContext::default() };
     context::CALL_CONTEXT
@@ -393,6 +399,52 @@ async fn the_gate_hears_for_whom_a_call_is_before_it_is_made_and_how_it_ended() 
         "memory/get failed",
     ];
     assert_eq!((noted, counting.calls.load(Ordering::SeqCst)), (all.map(str::to_owned).to_vec(), 1));
+}
+
+/// Notes of each call all that the gate sees of it.
+#[derive(Default)]
+struct Witness(Mutex<Vec<String>>);
+
+impl ToolGate for Witness {
+    fn lists(&self, agent: &AgentRef, tool: &str) -> Permission {
+        if *agent == self::agent() && tool != "files/write" { Permission::Allowed } else { Permission::Ask }
+    }
+
+    fn decide<'a>(&'a self, call: &'a ToolCall<'a>) -> BoxFuture<'a, Result<(), Denied>> {
+        let (agent, label) = (call.agent, call.label.name());
+        let who = format!("{} {} {label} {:?} {:?}", agent.id, agent.version, call.task, call.trace);
+        let what = format!("{:?} {} {} {}", call.binding_hash, call.server, call.tool, call.arguments);
+        self.0.lock().expect("nobody panics with it").push(format!("{who} {what}"));
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn settle<'a>(&'a self, _: &'a ToolCall<'a>, _: Result<&'a Value, &'a ToolError>) -> BoxFuture<'a, ()> {
+        Box::pin(std::future::ready(()))
+    }
+}
+
+#[tokio::test]
+async fn the_gate_sees_which_agent_calls_for_which_task() {
+    let (counting, gate) = (Arc::new(Counting::default()), Arc::new(Witness::default()));
+    let servers = BTreeMap::from([("files".to_owned(), counting as Arc<dyn ToolServer>)]);
+    let tools = Tools::new(agent(), servers, gate.clone());
+    assert_eq!(tools.listed().await.keys().collect::<Vec<_>>(), ["files__read"], "not what needs consent");
+    let turn = context::CallContext {
+        binding_hash: Arc::from("b1nd"),
+        task: Arc::from("task-1"),
+        trace: Some(Arc::from("00-ab-cd-01")),
+        label: DataLabel::Confidential,
+        ..context::CallContext::default()
+    };
+    let in_turn = async { tools.invoke("files__read", r#"{"path": "a"}"#).await.0 };
+    context::CALL_CONTEXT.scope(turn, in_turn).await.expect("it is made");
+    tools.permitted("memory/get", async { Ok(()) }).await.expect("it is made outside a turn");
+    let id = agent().id;
+    let all = [
+        format!(r#"{id} 1.2.0 confidential "task-1" Some("00-ab-cd-01") "b1nd" files files/read {{"path":"a"}}"#),
+        format!(r#"{id} 1.2.0 internal "" None "" memory memory/get null"#),
+    ];
+    assert_eq!(*gate.0.lock().expect("nobody panics with it"), all);
 }
 
 #[tokio::test]

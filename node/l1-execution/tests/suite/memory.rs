@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use althing_execution::Ports;
 use althing_execution::memory::{
     Embedder, MEMORY, Memories, Memory, MemoryError, MemoryServer, Removal, TEXT_BYTES_MAX,
 };
@@ -388,7 +389,8 @@ async fn models_reach_memory_as_a_tool_that_the_contract_names() {
     let memory = open(&world.memories(), "clerk", &terms(|_| {})).await.expect("opened");
     let server: Arc<dyn althing_execution::tools::ToolServer> = Arc::new(MemoryServer(memory.clone()));
     let gate = ContractGate::new(vec!["memory/put".to_owned(), "memory/recall".to_owned()]);
-    let tools = Tools::new("clerk", BTreeMap::from([("memory".to_owned(), server)]), Arc::new(gate));
+    let clerk = Ports::none().agent_ref("clerk", "1.0.0").expect("a name");
+    let tools = Tools::new(clerk, BTreeMap::from([("memory".to_owned(), server)]), Arc::new(gate));
     assert_eq!(tools.listed().await.keys().collect::<Vec<_>>(), ["memory__put", "memory__recall"]);
     tools.invoke("memory__put", &json!({ "key": "a", "value": "b" }).to_string()).await.0.expect("kept");
     assert_eq!(memory.get("a").await, Ok(Some(b"b".to_vec())));

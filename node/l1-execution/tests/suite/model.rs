@@ -11,8 +11,8 @@ use althing_execution::cost_budget::CostBudget;
 use althing_execution::model::{Model, ModelError};
 use althing_execution::secrets::{SecretLookup, SecretLookupError};
 use althing_execution::tools::{ContractGate, Definition, Fault, ToolServer, Tools};
-use althing_execution::{Agent, AgentError, Output, SystemCalls, Turn};
-use althing_protocol::Contract;
+use althing_execution::{Agent, AgentError, Output, Ports, SystemCalls, Turn};
+use althing_protocol::{AgentRef, Contract};
 use althing_td::{ModelEndpoint, RuntimeSpec};
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
@@ -164,8 +164,12 @@ fn model(stubs: &[&Stub], more: &Value) -> Result<Model, ModelError> {
     Model::new(&runtime, &contract(more), &secrets(), no_calls())
 }
 
+fn agent() -> AgentRef {
+    Ports::none().agent_ref("agent", "1.0.0").expect("a name")
+}
+
 fn no_calls() -> SystemCalls {
-    calls(Tools::new("agent", BTreeMap::new(), Arc::new(ContractGate::new(Vec::new()))))
+    calls(Tools::new(agent(), BTreeMap::new(), Arc::new(ContractGate::new(Vec::new()))))
 }
 
 fn calls(tools: Tools) -> SystemCalls {
@@ -370,7 +374,7 @@ fn with_files(stub: &Stub, more: &Value) -> (Model, Arc<Files>) {
     let files = Arc::new(Files::default());
     let servers = BTreeMap::from([("files".to_owned(), files.clone() as Arc<dyn ToolServer>)]);
     let contract = contract(more);
-    let tools = Tools::new("agent", servers, Arc::new(ContractGate::new(contract.capabilities.clone())));
+    let tools = Tools::new(agent(), servers, Arc::new(ContractGate::new(contract.capabilities.clone())));
     let endpoint = ModelEndpoint { url: stub.url.clone(), model: "small".to_owned(), ..ModelEndpoint::default() };
     let runtime = RuntimeSpec::Model { prompt: "Be brief.".to_owned(), endpoints: vec![endpoint], temperature: None };
     (Model::new(&runtime, &contract, &secrets(), calls(tools)).expect("a model"), files)

@@ -351,6 +351,8 @@ fn turn(text: &str, remembered: Option<String>) -> Turn {
         lease: None,
         within: None,
         activated: Default::default(),
+        attributes: Default::default(),
+        answer: Default::default(),
     };
     Turn {
         task_id: "ours".to_owned(),

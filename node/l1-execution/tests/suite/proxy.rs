@@ -13,7 +13,7 @@ use althing_execution::memory::Embedder;
 use althing_execution::model::Model;
 use althing_execution::secrets::SecretLookup;
 use althing_execution::tools::{ContractGate, Tools};
-use althing_execution::{Agent as _, Output, SystemCalls, Turn};
+use althing_execution::{Agent as _, Output, Ports, SystemCalls, Turn};
 use althing_protocol::Contract;
 use althing_td::{ModelEndpoint, RuntimeSpec};
 use serde_json::json;
@@ -49,7 +49,8 @@ async fn ask_model(url: &str) {
     let contract = json!({ "class": { "latency": "srt" }, "security": { "secrets": ["KEY"] } });
     let contract = Contract::from_value(&contract).expect("a contract");
     let secrets: SecretLookup = Arc::new(|_| Ok(Some(SECRET.to_owned())));
-    let tools = Tools::new("agent", BTreeMap::new(), Arc::new(ContractGate::new(Vec::new())));
+    let agent = Ports::none().agent_ref("agent", "1.0.0").expect("a name");
+    let tools = Tools::new(agent, BTreeMap::new(), Arc::new(ContractGate::new(Vec::new())));
     let calls = SystemCalls { tools: Arc::new(tools), memory: None, budget: Arc::default() };
     let model = Model::new(&runtime, &contract, &secrets, calls).expect("a model");
     let turn = Turn {

@@ -1,5 +1,6 @@
+use althing_protocol::contract::DataLabel;
 use althing_protocol::object::{self, Membership};
-use althing_protocol::{AgentId, Hello, KeyLog, OwnerProof, PublisherId, SecretKey, keylog};
+use althing_protocol::{AgentId, Attributes, Hello, KeyLog, Label, OwnerProof, PublisherId, SecretKey, keylog};
 use futures::future::BoxFuture;
 use futures::{FutureExt as _, StreamExt as _};
 use tokio::time::sleep;
@@ -8,6 +9,7 @@ use super::*;
 use crate::inbound::Answer;
 use crate::machine::trust_level::TrustLevel;
 use crate::simnet::{LinkConfig, SimNet};
+use crate::tap::Passed;
 
 const ECHO: &str = "/test/echo/1";
 
@@ -33,6 +35,44 @@ impl Inbound for Activates {
         };
         std::future::ready(answer).boxed()
     }
+}
+
+const LABELS: &str = "/test/labels/1";
+
+/// Says of its answer what was said of the request: at once, or from the second of three events on. Its third is restricted too.
+struct Labels;
+
+impl Inbound for Labels {
+    fn call(&self, _: Caller, request: Request) -> BoxFuture<'static, Answer> {
+        let Request { operation, attributes, answer: said, .. } = request;
+        let answer = match operation.as_str() {
+            "events" => Answer::Events(
+                futures::stream::iter(1..=3)
+                    .map(move |number: u8| {
+                        match number {
+                            1 => {}
+                            2 => said.add(&attributes),
+                            _ => said.add(&labelled(DataLabel::Restricted, true)),
+                        }
+                        Ok(vec![number])
+                    })
+                    .boxed(),
+            ),
+            "refuse" => {
+                said.add(&attributes);
+                Answer::Error(Vec::new())
+            }
+            _ => {
+                said.add(&attributes);
+                Answer::Response(Vec::new())
+            }
+        };
+        std::future::ready(answer).boxed()
+    }
+}
+
+fn labelled(level: DataLabel, trusted: bool) -> Attributes {
+    Attributes { label: Some(Label { level, trusted }), ..Attributes::default() }
 }
 
 fn start(net: &SimNet, seed: u8, config: CommunicationConfig) -> Communication {
@@ -119,6 +159,58 @@ async fn what_is_activated_comes_with_the_answer_or_its_first_event() {
     let activated = plain.activated.clone();
     a.call(peer, ACTIVATES, plain).await.expect("an answer");
     assert_eq!(activated.get(), [""; 0]);
+}
+
+/// P-201, P-202, P-203: what is said of a request reaches whoever answers, and what is said of the answer comes back.
+#[tokio::test(start_paused = true)]
+async fn attributes_go_with_a_request_and_come_back_with_its_answer() {
+    let net = SimNet::new(1, LinkConfig::default());
+    let config = CommunicationConfig::default();
+    let (a, b) = (start(&net, 1, config.clone()), start(&net, 2, config.clone()));
+    b.serve(LABELS, config.streams, Arc::new(Labels)).expect("nobody else serves it");
+    let peer = b.network().local();
+    a.network().dial(Some(peer), b.network().listening()).await.expect("a connection");
+    let (session, delegation) = (Some([5; 32]), Some(b"by whose authority".to_vec()));
+    let sent = Attributes { session, delegation, ..labelled(DataLabel::Confidential, false) };
+    let asking = |operation: &str| {
+        let request = Request { attributes: sent.clone(), ..Request::new(operation, Vec::new()) };
+        (request.answer.clone(), request)
+    };
+    let (said, one) = asking("one");
+    a.call(peer, LABELS, one).await.expect("an answer");
+    assert_eq!(said.get(), sent);
+
+    let mut taps = a.tap();
+    let (said, several) = asking("events");
+    let mut events = a.stream(peer, LABELS, several).await.expect("it begins");
+    let restricted = Attributes { label: labelled(DataLabel::Restricted, false).label, ..sent.clone() };
+    for (number, by_then) in [(1, Attributes::default()), (2, sent.clone()), (3, restricted.clone())] {
+        assert_eq!(events.next().await.expect("an event"), Some(vec![number]));
+        assert_eq!(said.get(), by_then, "after event {number}");
+    }
+    assert_eq!(events.next().await.expect("the end"), None);
+    assert_eq!(said.get(), restricted);
+    // On the way a label is on each event from the first that has one, and the rest on that one alone.
+    let mut passed = Vec::new();
+    while passed.len() < 5 {
+        let Some(Passed::Message(message)) = taps.next().await else { panic!("a message") };
+        // Keys are compared beside it.
+        if message.protocol == LABELS {
+            passed.push(message.attributes.clone());
+        }
+    }
+    let last = labelled(DataLabel::Restricted, false);
+    assert_eq!(passed, [sent.clone(), Attributes::default(), sent.clone(), last, Attributes::default()]);
+
+    let (said, refused) = asking("refuse");
+    let why = a.call(peer, LABELS, refused).await.expect_err("a refusal");
+    assert!(matches!(why, CallError::Refused { .. }), "{why}");
+    assert_eq!(said.get(), Attributes::default(), "a refusal says nothing: another host may be asked then");
+
+    let plain = Request::new("one", Vec::new());
+    let said = plain.answer.clone();
+    a.call(peer, LABELS, plain).await.expect("an answer");
+    assert_eq!(said.get(), Attributes::default());
 }
 
 /// What a peer of its own owner shows.

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use althing_calls::{Operation, OperationError, Reply};
-use althing_conformance::mesh::{Node, file, message, store};
-use althing_conformance::program::heard_beside;
+use althing_conformance::mesh::{Node, ask, file, message, store};
+use althing_conformance::program::{answer_attributes, heard_beside};
 use althing_conformance::world::until;
 use althing_discovery::Query;
-use althing_protocol::AgentId;
+use althing_protocol::contract::DataLabel;
+use althing_protocol::{AgentId, AnswerAttributes, Attributes, Label};
 use althing_simnet::{LinkConfig, SimNet};
 use futures::StreamExt as _;
 use serde_json::{Value, json};
@@ -79,6 +80,29 @@ async fn a_message_stays_a_message_and_no_task_is_kept() {
         assert_eq!(events[0]["message"]["parts"][0]["text"], "hello");
         assert_eq!(scene.kept(node).await, json!([]));
         assert_eq!(scene.host.hosting.live_tasks(), 0);
+    }
+}
+
+/// P-201, P-202, P-203: an agent reads what is said of a call, and who asked what is said of the answer.
+#[tokio::test(start_paused = true)]
+async fn label_session_and_delegation_reach_the_agent_and_come_back_with_its_answer() {
+    let scene = Scene::start().await;
+    let label = Some(Label { level: DataLabel::Confidential, trusted: true });
+    let sent = Attributes { label, session: Some([5; 32]), delegation: Some(b"by whose authority".to_vec()) };
+    for (node, place) in scene.nodes().into_iter().zip(["near", "far"]) {
+        for operation in [Operation::SendMessage, Operation::SendStreamingMessage] {
+            let text = format!("label {place} {operation:?}");
+            let answer = AnswerAttributes::default();
+            let call = ask(&scene.id, operation, &message(&text)).expect("good parameters");
+            let call = call.with_attributes(sent.clone()).adding_to(answer.clone());
+            match node.calls.ask(call).await.expect("an answer") {
+                Reply::One(_) => {}
+                Reply::Events(events) => assert_eq!(events.collect::<Vec<_>>().await.len(), 1, "{text}"),
+            }
+            let [heard] = &heard_beside(&text)[..] else { panic!("{text:?} was heard once") };
+            assert_eq!(heard.attributes, sent, "{text}");
+            assert_eq!(answer.get(), answer_attributes(), "{text}");
+        }
     }
 }
 

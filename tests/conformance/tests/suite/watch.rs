@@ -284,7 +284,7 @@ async fn what_was_said_last_holds_as_long_as_events_come() {
     let node = Node::start(&net, 1, OWNER, &[], store()).await;
     let peer = Peer::join(&net, 2);
     peer.connect(&node).await;
-    let stale = peer.placement(&net, false, 9);
+    let stale = peer.placement(&net, true, 9);
     peer.push(&node, peer.placement(&net, true, 7)).await;
     until("it is found, and watched", || loads(&node) == [7] && peer.counts().1 == 1).await;
     for turn in 0..20 {
@@ -292,6 +292,14 @@ async fn what_was_said_last_holds_as_long_as_events_come() {
         assert!(peer.tell(if turn % 5 == 4 { stale.clone() } else { Vec::new() }));
         assert_eq!(loads(&node), [7], "{turn}");
     }
+    // P-76: it says now that it hosts nothing, and what is believed came later, as if from another node with its key.
+    let other = peer.placement(&net, false, 8);
+    peer.push(&node, peer.placement(&net, true, 7)).await;
+    peer.tell(other);
+    until("nothing of that watch is listened to", || !peer.tell(Vec::new())).await;
+    sleep(Duration::from_secs(3)).await;
+    peer.push(&node, peer.placement(&net, true, 7)).await;
+    until("it is watched again", || peer.counts().1 == 2).await;
     peer.tell(peer.placement(&net, true, 8));
     until("the change is taken", || loads(&node) == [8]).await;
     let silent = Instant::now();

@@ -41,6 +41,15 @@ impl Scene {
         self.machine.run(&[&["agent", "add"], options, &[path.as_str()]].concat())
     }
 
+    /// What the agent is told of its attempt to rename a folder, which is not renamed, while what else lies there is written.
+    fn keeps(&self, folder: &str, expected: &str) {
+        let call = json!({ "tool": "rename", "arguments": { "path": folder } }).to_string();
+        let called = self.machine.run(&["call", "scribe", &call]);
+        assert!(called.code == 0 && called.stdout.contains(expected), "{folder}: {called:?}");
+        assert!(called.stdout.contains("done"), "it writes there: {called:?}");
+        assert!(!self.machine.folder().join(format!("{folder}-before")).exists(), "{called:?}");
+    }
+
     fn remove(&self) {
         self.machine.json(&["agent", "remove", "scribe"]);
     }
@@ -63,6 +72,74 @@ fn a_program_changes_no_file_of_an_agent_although_it_writes_the_folder() {
     assert!(!called.stdout.contains("done"), "{called:?}");
     assert_eq!(std::fs::read_to_string(&file).expect("it is there"), before);
     assert!(scene.machine.folder().join("beside").exists(), "what else lies there it writes");
+}
+
+#[test]
+fn a_program_renames_no_folder_above_a_file_of_an_agent() {
+    let Some(scene) = Scene::start() else { return };
+    let folder = scene.machine.folder().to_owned();
+    let within = |name: &str, text: &str| {
+        std::fs::create_dir_all(folder.join(name).parent().expect("a folder")).expect("a folder");
+        std::fs::write(folder.join(name), text).expect("written");
+        folder.join(name).display().to_string()
+    };
+    PROGRAM.iter().for_each(|(name, text)| drop(within(&format!("own/{name}"), text)));
+    let contract = json!({ "class": { "latency": "srt" }, "capabilities": ["server/rename"] });
+    within("own/contracts/deep/c.yaml", &contract.to_string());
+    // Its folder lies in one that it may write too.
+    let program = folder.join("own/rewriting.py");
+    let server = json!({ "command": [scene.python, program], "cwd": folder, "sandbox": { "write": [folder] } });
+    let file = json!({
+        "name": "scribe",
+        "description": "Writes",
+        "runtime": { "native": { "builtin": "tools" } },
+        "tools": { "server": server },
+        "contract": "contracts/deep/c.yaml",
+    });
+    let path = within("own/scribe.yaml", &file.to_string());
+    let added = scene.machine.run(&["agent", "add", &path]);
+    assert_eq!(added.code, 0, "{added:?}");
+    for above in ["own/contracts/deep", "own/contracts", "own"] {
+        scene.keeps(above, "busy");
+        assert!(folder.join(above).join("new").exists(), "{above}");
+    }
+    let kept = std::fs::read_to_string(folder.join("own/contracts/deep/c.yaml")).expect("it is there");
+    assert_eq!(kept, contract.to_string());
+}
+
+#[test]
+fn an_agent_without_a_sandbox_is_asked_about_whatever_its_name_and_however_it_is_started() {
+    let Some(scene) = Scene::start() else { return };
+    let server = json!({ "command": [scene.python, "rewriting.py"], "sandbox": "none" });
+    let named = |name: &str| {
+        let file = json!({
+            "name": name,
+            "description": "Writes",
+            "runtime": { "native": { "builtin": "tools" } },
+            "tools": { "server": server },
+            "contract": { "class": { "latency": "srt" }, "capabilities": ["server/rewrite"] },
+        });
+        scene.machine.write("scribe.yaml", &file.to_string()).display().to_string()
+    };
+    let first = scene.add(&json!({}), "quiet", &[]);
+    assert_eq!(first.code, 0, "{first:?}");
+    scene.remove();
+    for name in ["scribe", "scribe2"] {
+        let path = named(name);
+        for command in [&["agent", "add"][..], &["run"]] {
+            let refused = scene.machine.run(&[command, &[path.as_str()]].concat());
+            assert_eq!(refused.code, 5, "{name} {command:?}: {refused:?}");
+            for part in ["would reach more", "wider    tools.server: sandbox", "--yes"] {
+                assert!(refused.stderr.contains(part), "{part}: {refused:?}");
+            }
+        }
+    }
+    assert_eq!(scene.agents(), 0, "nothing was added");
+    let agreed = scene.machine.run(&["agent", "add", "--yes", &named("scribe2")]);
+    assert_eq!(agreed.code, 0, "{agreed:?}");
+    scene.machine.json(&["agent", "remove", "scribe2"]);
+    let again = scene.machine.run(&["agent", "add", &named("scribe2")]);
+    assert_eq!(again.code, 0, "it was agreed to for that name and that file: {again:?}");
 }
 
 #[test]

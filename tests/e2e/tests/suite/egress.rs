@@ -3,7 +3,7 @@
 mod scheduled;
 
 use std::fs::File;
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -113,7 +113,7 @@ impl Scene {
             "tools": { "server": server },
             "contract": {
                 "class": { "latency": "srt" },
-                "capabilities": ["server/get", "server/asks", "server/tunnel", "server/holds"],
+                "capabilities": ["server/get", "server/asks", "server/tunnel", "server/proxy", "server/holds"],
                 "security": { "secrets": ["KEY"] },
             },
         });
@@ -267,6 +267,19 @@ fn where_nobody_makes_namespaces_a_program_reaches_them_too_and_no_others() {
     let scene = Scene::start(&python, NETS, Machine::up_without_namespaces);
     scene.add("sandbox", named(&origin));
     reaches_what_is_named(&scene, &origin, &other);
+    // Others of this machine, such as this process, reach its proxy too, and have no password for it.
+    let (_, at) = read(&scene.told("proxy", &json!({})));
+    let (login, address) = at
+        .strip_prefix("http://")
+        .and_then(|at| at.split_once('@'))
+        .unwrap_or_else(|| panic!("it has no password: {at}"));
+    let mut proxy = TcpStream::connect(address).expect("it listens");
+    let asked = format!("GET {} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", by_proxy(&origin));
+    proxy.write_all(asked.as_bytes()).expect("it is heard");
+    let mut answer = String::new();
+    proxy.read_to_string(&mut answer).expect("it is text");
+    assert!(answer.starts_with("HTTP/1.1 407 ") && !answer.contains(login), "{answer}");
+    assert_eq!(origin.asked().len(), 2, "it was asked nothing more");
 }
 
 #[test]

@@ -17,6 +17,7 @@ const CORE: &[(&str, usize)] = &[
 /// programs and embeddings are asked over HTTP, and turns are in A2A's types. No room of the core uses those libraries.
 const DEPENDENCIES: &[&str] = &[
     "a2a-lf",
+    "althing-failure",
     "althing-fetch",
     "althing-keeper",
     "althing-protocol",

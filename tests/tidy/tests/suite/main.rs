@@ -1,10 +1,14 @@
 //! Rules about the tree itself.
 
 mod canary;
+mod circles;
 mod citations;
+mod comments;
 mod edges;
 mod kernel;
 mod lints;
+mod participles;
+mod reach;
 mod shape;
 mod sizes;
 mod support;

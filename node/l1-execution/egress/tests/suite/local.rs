@@ -186,6 +186,23 @@ async fn what_is_encoded_all_the_same_and_cannot_be_searched_is_not_passed_on_an
 }
 
 #[tokio::test]
+async fn what_no_secret_stands_in_is_searched_for_in_no_answer() {
+    let way = Way::open();
+    let host = Host::new(|_| ok("x-version: 2\r\n", "2 of 22")).await;
+    let value = SecretValue::new("2", &[]).expect("a value");
+    let version = vec![(HeaderName::from_static("x-version"), value)];
+    let bare = Target::new(Scheme::Http, "127.0.0.1", host.at.port(), "", version.clone()).expect("a target");
+    let answer = ask(way.local(bare).await, &get("/")).await;
+    assert!(host.last().contains("x-version: 2\r\n"), "it is sent: {}", host.last());
+    assert!(answer.contains("x-version: 2\r\n") && answer.ends_with("2 of 22"), "{answer}");
+    // Beside a header that has one too.
+    let both = headers().into_iter().chain(version).collect();
+    let both = Target::new(Scheme::Http, "127.0.0.1", host.at.port(), "", both).expect("a target");
+    let answer = ask(way.local(both).await, &get("/")).await;
+    assert!(host.last().contains(SECRET) && answer.ends_with("2 of 22"), "{answer}");
+}
+
+#[tokio::test]
 async fn a_secret_is_not_cut_out_of_an_answer_by_asking_for_parts_of_it() {
     let way = Way::open();
     let host = Host::new(|request| ok("", request)).await;

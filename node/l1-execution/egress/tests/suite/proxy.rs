@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use althing_egress::{Bounds, Event, Outcome};
+use althing_egress::{Bounds, Event, Login, Outcome};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
@@ -241,6 +241,35 @@ async fn whoever_takes_it_for_something_else_is_told_what_it_is() {
     let long = format!("GET http://named.example/ HTTP/1.1\r\nx: {}\r\n\r\n", "x".repeat(128 << 10));
     let answer = ask(proxy, &long).await;
     assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 431 "), "{answer}");
+}
+
+#[tokio::test]
+async fn where_others_reach_the_proxy_only_who_has_the_password_does_anything_with_it() {
+    let way = Way::open();
+    way.names.answer("far.example", "127.0.0.1");
+    let host = Host::new(|_| ok("", "reached")).await;
+    let port = host.at.port();
+    let named = format!("far.example:{port}");
+    let (proxy, _) = way.proxy_to(&[&named], Some(Login::new("YWx0aGluZzpodXNo".to_owned()))).await;
+    let with = |request: String, header: &str| request.replacen("\r\n", &format!("\r\n{header}\r\n"), 1);
+    let requests = [get(&format!("http://{named}/")), connect(&named), get("http://other.example/"), get("/")];
+    for request in requests {
+        let wrong = with(request.clone(), "Proxy-Authorization: Basic YWx0aGluZzpodXNp");
+        let elsewhere = with(request.clone(), "Authorization: Basic YWx0aGluZzpodXNo");
+        for request in [request, wrong, elsewhere] {
+            let answer = ask(proxy, &request).await;
+            assert!(answer.starts_with("HTTP/1.1 407 Proxy Authentication Required\r\n"), "{request}{answer}");
+            assert!(answer.contains("proxy-authenticate: Basic realm=\"althing\"\r\n"), "{request}{answer}");
+            assert!(!answer.contains("example") && !answer.contains("YWx0"), "nothing of the program: {answer}");
+        }
+    }
+    assert_eq!((way.names.asked(), way.events().len(), host.count()), (0, 0, 0));
+    let right = "proxy-authorization: basic YWx0aGluZzpodXNo";
+    let answer = ask(proxy, &with(get(&format!("http://{named}/")), right)).await;
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with("reached"), "{answer}");
+    assert!(!host.last().contains("YWx0"), "the host is not told: {}", host.last());
+    let denied = ask(proxy, &with(connect("other.example:443"), right)).await;
+    assert!(denied.starts_with("HTTP/1.1 403 Forbidden\r\n"), "{denied}");
 }
 
 #[tokio::test]

@@ -74,7 +74,7 @@ async fn each_connection_is_a_span_that_says_where_to_and_how_it_ended() {
     let way = Way::open();
     let host = Host::new(|request| ok("", request)).await;
     let port = host.at.port();
-    let value = SecretValue::new(SECRET, &[]).expect("a value");
+    let value = SecretValue::new(SECRET, &[SECRET]).expect("a value");
     let headers = vec![(HeaderName::from_static("x-key"), value)];
     let local = way.local(Target::new(Scheme::Http, "127.0.0.1", port, "", headers).expect("a target")).await;
     let asked = "POST / HTTP/1.1\r\nHost: here\r\nConnection: close\r\nContent-Length: 4\r\n\r\nbody";

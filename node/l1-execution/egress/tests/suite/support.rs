@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use althing_egress::{Bounds, Egress, Event, Outcome, Rules, Target};
+use althing_egress::{Bounds, Egress, Event, Login, Outcome, Rules, Target};
 use althing_fetch::{Fetch, Net, Resolve};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -68,9 +68,14 @@ impl Way {
 
     /// A proxy to these hosts.
     pub async fn proxy(&self, hosts: &[&str]) -> (SocketAddr, JoinHandle<()>) {
+        self.proxy_to(hosts, None).await
+    }
+
+    /// The same, to whoever has this login.
+    pub async fn proxy_to(&self, hosts: &[&str], login: Option<Login>) -> (SocketAddr, JoinHandle<()>) {
         let (listener, at) = listen().await;
         let rules = Rules::read(hosts.iter().copied()).expect("hosts");
-        (at, tokio::spawn(self.egress.clone().serve(listener, rules)))
+        (at, tokio::spawn(self.egress.clone().serve(listener, rules, login)))
     }
 
     /// The local address of a host.

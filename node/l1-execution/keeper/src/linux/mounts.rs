@@ -12,7 +12,7 @@ use nix::errno::Errno;
 use nix::fcntl::{OFlag, open, openat};
 use nix::libc::{self, MOUNT_ATTR_NODEV, MOUNT_ATTR_NOEXEC, MOUNT_ATTR_NOSUID, MOUNT_ATTR_RDONLY};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
-use nix::sys::stat::{Mode, fstat, mkdirat};
+use nix::sys::stat::{FileStat, Mode, fstat, mkdirat};
 use nix::unistd::{chdir, pivot_root, symlinkat};
 
 use super::disk::{Disk, held};
@@ -26,8 +26,9 @@ use crate::machine::rules::DEVICES;
 pub(super) const PROC: &str = "mount a /proc of its own";
 /// What the root holds: empty folders and links.
 const ROOT: &str = "mode=0755,size=4m,nr_inodes=65536";
-/// What each private folder may hold: it is memory.
-const PRIVATE: &str = "size=512m,nr_inodes=65536";
+/// What each private folder may hold, KiB, and how many files: it is memory. Less where the program may have less memory.
+const PRIVATE_KIB: u64 = 512 << 10;
+const PRIVATE_FILES: u32 = 65_536;
 /// What a folder holds whose entries are bound one by one: places for them, and links.
 const PARTS: &str = "mode=0755,size=1m,nr_inodes=16384";
 /// The links of `/dev`.
@@ -38,11 +39,11 @@ const LINKS: [(&str, &str); 4] = [
     ("/dev/stderr", "/proc/self/fd/2"),
 ];
 
-/// Builds the root, and enters it.
+/// Builds the root, and enters it. Each private folder in it holds at most `memory_kib`, KiB; 0: the program's memory has no bound.
 ///
 /// # Errors
 /// What this machine does not allow.
-pub(super) fn enter(grants: &Grants) -> Result<(), Failure> {
+pub(super) fn enter(grants: &Grants, memory_kib: u64) -> Result<(), Failure> {
     let steps = plan(grants, &Disk).map_err(|why| Failure::of("lay out its files", why))?;
     let nothing = None::<&str>;
     let private = MsFlags::MS_PRIVATE | MsFlags::MS_REC;
@@ -58,7 +59,7 @@ pub(super) fn enter(grants: &Grants) -> Result<(), Failure> {
         why => Failure::by("exchange the root", why),
     })?;
     let inside = root().map_err(|why| Failure::by("open the new root", why))?;
-    let new = Root { outside, inside };
+    let new = Root { outside, inside, private: private_options(memory_kib) };
     new.furnish()?;
     for step in &steps {
         new.take(step)?;
@@ -77,10 +78,18 @@ fn root() -> nix::Result<OwnedFd> {
     open("/", OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC, Mode::empty())
 }
 
+/// The bounds of a private folder, as mounts have them.
+fn private_options(memory_kib: u64) -> String {
+    let kib = if memory_kib == 0 { PRIVATE_KIB } else { PRIVATE_KIB.min(memory_kib) };
+    format!("size={kib}k,nr_inodes={PRIVATE_FILES}")
+}
+
 /// Both roots.
 struct Root {
     outside: OwnedFd,
     inside: OwnedFd,
+    /// The bounds of each private folder.
+    private: String,
 }
 
 impl Root {
@@ -104,7 +113,7 @@ impl Root {
             self.link(Path::new(at), Path::new(to))?;
         }
         self.folder(Path::new("/dev/shm"))?;
-        self.memory(Path::new("/dev/shm"), &format!("mode=1777,{PRIVATE}"))
+        self.memory(Path::new("/dev/shm"), &format!("mode=1777,{}", self.private))
     }
 
     fn take(&self, step: &Step) -> Result<(), Failure> {
@@ -118,7 +127,7 @@ impl Root {
                 self.bind(at, *is_folder, MOUNT_ATTR_NOSUID | read_only | no_devices)
             }
             Step::Parts { at } => self.memory(at, PARTS),
-            Step::Private { at, mode } => self.memory(at, &format!("mode={mode:o},{PRIVATE}")),
+            Step::Private { at, mode } => self.memory(at, &format!("mode={mode:o},{}", self.private)),
         }
     }
 
@@ -159,12 +168,33 @@ impl Root {
         if (found.st_mode & libc::S_IFMT == libc::S_IFDIR) != is_folder {
             return Err(Failure::of(step(), "it was exchanged for something else meanwhile; start again"));
         }
-        self.over(at, &source, attributes).map_err(|why| Failure::by(step(), why))
+        let fixed = self.is_of_devices(at, &found);
+        let bound = fixed.and_then(|fixed| self.over(at, &source, attributes, fixed));
+        bound.map_err(|why| Failure::by(step(), why))
     }
 
-    fn over(&self, at: &Path, source: &OwnedFd, attributes: u64) -> nix::Result<()> {
+    /// Whether what is bound is a device below `/dev`, or a folder of the file system that has them. Its owner could change its mode
+    /// for everybody, and the account root of a root node is its owner; to a device on a mount that is only read is written all the same.
+    fn is_of_devices(&self, at: &Path, found: &FileStat) -> nix::Result<bool> {
+        if !at.starts_with("/dev") {
+            return Ok(false);
+        }
+        Ok(match found.st_mode & libc::S_IFMT {
+            libc::S_IFCHR | libc::S_IFBLK => true,
+            // What is mounted below, such as memory or queues, holds files that are made.
+            libc::S_IFDIR => fstat(held(&self.outside, Path::new("/dev"))?)?.st_dev == found.st_dev,
+            _ => false,
+        })
+    }
+
+    /// Mounts a copy of `source`, with attributes; with `fixed` nobody changes it or makes anything in it, but for what is mounted
+    /// below it.
+    fn over(&self, at: &Path, source: &OwnedFd, attributes: u64, fixed: bool) -> nix::Result<()> {
         let tree = sys::tree(source)?;
         sys::restrict(&tree, attributes, true)?;
+        if fixed {
+            sys::restrict(&tree, MOUNT_ATTR_RDONLY, false)?;
+        }
         sys::attach(&tree, held(&self.inside, at)?)
     }
 

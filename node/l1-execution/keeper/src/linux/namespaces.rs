@@ -1,6 +1,7 @@
 //! Namespaces of a program's own: users, files, processes, names, and a network with nothing but loopback.
 
 use std::fs;
+use std::io;
 
 use nix::errno::Errno;
 use nix::sched::CloneFlags;
@@ -22,18 +23,27 @@ pub const NAMESPACES: CloneFlags = CloneFlags::CLONE_NEWUSER
 /// The name of the host: the one that leads to its own loopback wherever there is an `/etc/hosts`, and that says
 /// nothing about the machine.
 const HOST: &str = "localhost";
+/// How many there may be in its namespaces, in the kernel's files of `/proc/sys/user`. The kernel counts them for the whole account
+/// too, which has some hundred and some thousand: without a bound here one program would take those of all others.
+const SHARES: [(&str, &str); 4] = [
+    ("max_inotify_instances", "16"),
+    ("max_inotify_watches", "1024"),
+    ("max_fanotify_groups", "0"),
+    ("max_fanotify_marks", "0"),
+];
 
-/// In the first process of new [`NAMESPACES`]: maps the account to itself, names the host, brings loopback up, builds
-/// the root of its own from the grants, and enters it; the folder that it is in is then the root. `account` is what the
-/// process ran as before it had them.
+/// In the first process of new [`NAMESPACES`]: maps the account to itself, bounds what it takes of the account's share of the kernel,
+/// names the host, brings loopback up, builds the root of its own from the grants, and enters it; the folder that it is in is then the
+/// root. `account` is what the process ran as before it had them, and `memory_kib` the memory that the program may have, KiB; 0: any.
 ///
 /// # Errors
 /// What this machine does not allow; the process is then of no use any more.
-pub fn enter(grants: &Grants, account: (Uid, Gid)) -> Result<(), Failure> {
+pub fn enter(grants: &Grants, account: (Uid, Gid), memory_kib: u64) -> Result<(), Failure> {
     map(account)?;
+    share()?;
     sethostname(HOST).map_err(|why| Failure::by("name the host", why))?;
     sys::raise_loopback().map_err(|why| Failure::by("bring up loopback", why))?;
-    mounts::enter(grants)
+    mounts::enter(grants, memory_kib)
 }
 
 /// Outside it is the account that it was, and inside it has no other: files are owned as before, and root is root of
@@ -44,10 +54,26 @@ fn map((uid, gid): (Uid, Gid)) -> Result<(), Failure> {
     let groups = ("setgroups", "deny".to_owned());
     for (file, text) in [groups, ("uid_map", same(uid.as_raw())), ("gid_map", same(gid.as_raw()))] {
         let file = format!("/proc/self/{file}");
-        fs::write(&file, text).map_err(|why| {
-            let errno = Errno::from_raw(why.raw_os_error().unwrap_or_default());
-            Failure::by(format!("write {file}"), errno)
-        })?;
+        fs::write(&file, text).map_err(|why| refused(&file, &why))?;
     }
     Ok(())
+}
+
+/// Bounds what is counted for the account, by its namespace of users: in it this process has every privilege still.
+fn share() -> Result<(), Failure> {
+    for (file, most) in SHARES {
+        let file = format!("/proc/sys/user/{file}");
+        match fs::write(&file, most) {
+            // A kernel without the thing, or before it counted it. And where that part of /proc is closed, a container, a /proc of
+            // its own is refused next, with the reason.
+            Err(why) if matches!(why.kind(), io::ErrorKind::NotFound | io::ErrorKind::ReadOnlyFilesystem) => {}
+            written => written.map_err(|why| refused(&file, &why))?,
+        }
+    }
+    Ok(())
+}
+
+fn refused(file: &str, why: &io::Error) -> Failure {
+    let errno = Errno::from_raw(why.raw_os_error().unwrap_or_default());
+    Failure::by(format!("write {file}"), errno)
 }

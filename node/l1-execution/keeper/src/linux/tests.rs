@@ -17,6 +17,7 @@ use nix::libc;
 use nix::sched::CloneFlags;
 use nix::sys::prctl;
 use nix::sys::signal::kill;
+use nix::sys::statvfs::statvfs;
 use nix::sys::wait::waitpid;
 use nix::unistd::{Gid, Pid, Uid, setgid, setgroups, setuid};
 
@@ -24,6 +25,7 @@ use super::namespaces::{NAMESPACES, enter};
 use super::{Failure, lock, mounts, sys};
 use crate::job::Level;
 use crate::machine::grants::Grants;
+use crate::machine::rules::DEVICES;
 
 const USERS: &str = "let accounts have user namespaces (sysctl user.max_user_namespaces above 0, and where there is AppArmor \
                      kernel.apparmor_restrict_unprivileged_userns=0), outside of containers that mask parts of /proc";
@@ -36,6 +38,23 @@ struct Scene<'a> {
     ports: &'a [u16],
     /// The account that it has, which root may change.
     account: Option<u32>,
+    /// The memory that it may have, KiB; 0: any.
+    memory_kib: u64,
+}
+
+impl Scene<'_> {
+    /// One with nothing but a level, of the account of the tests.
+    fn bare(level: Level) -> Scene<'static> {
+        static NOTHING: Grants = Grants {
+            read: Vec::new(),
+            write: Vec::new(),
+            private: Vec::new(),
+            hidden: Vec::new(),
+            sockets: Vec::new(),
+            withheld: Vec::new(),
+        };
+        Scene { level, grants: &NOTHING, ports: &[], account: None, memory_kib: 0 }
+    }
 }
 
 /// Asks an enclosed process, which is told the version of Landlock: what it says, or `None` where this machine lacks
@@ -86,7 +105,7 @@ fn first(scene: &Scene<'_>, mut writer: PipeWriter, ask: impl FnOnce(u8) -> Stri
         Ok(None) => {
             let enclosed = || -> Result<String, Failure> {
                 if of_its_own {
-                    enter(scene.grants, account)?;
+                    enter(scene.grants, account, scene.memory_kib)?;
                 }
                 lock(scene.level, scene.grants, scene.ports).map(ask)
             };
@@ -183,7 +202,7 @@ fn finds_its_files(account: Option<u32>) {
         sockets: Vec::new(),
         withheld: Vec::new(),
     };
-    let scene = Scene { level: Level::Namespaces, grants: &grants, ports: &[], account };
+    let scene = Scene { level: Level::Namespaces, grants: &grants, ports: &[], account, memory_kib: 0 };
     let found = asked(&scene, |_| {
         let said = [
             read(&file),
@@ -263,16 +282,91 @@ fn any_name_can_be_granted() {
     let folders = names.map(|name| place.at.join(OsStr::from_bytes(name)));
     folders.iter().for_each(|folder| fs::create_dir(folder).expect("a folder"));
     let grants = Grants { write: folders.to_vec(), ..Grants::default() };
-    let scene = Scene { level: Level::Namespaces, grants: &grants, ports: &[], account: None };
+    let scene = Scene { grants: &grants, ..Scene::bare(Level::Namespaces) };
     let ask = |_| folders.iter().map(|folder| write(folder.join("new"))).collect::<Vec<_>>().join(" ");
     let Some(found) = asked(&scene, ask) else { return };
     assert_eq!(found, "() () ()");
     assert!(folders.iter().all(|folder| folder.join("new").exists()));
 }
 
+/// What the owner of a device tries, which the account root is: to give it another mode, which here is the one that it has.
+fn gives_mode(device: &str) -> String {
+    let tried = fs::metadata(device).and_then(|found| fs::set_permissions(device, found.permissions()));
+    // By a descriptor too, which is a way around paths.
+    let open = fs::File::open(device).and_then(|open| open.set_permissions(open.metadata()?.permissions()));
+    format!("{} {}", outcome(tried), outcome(open))
+}
+
+#[test]
+fn a_device_of_the_machine_is_written_and_keeps_its_mode() {
+    // Granted, beside those that every program has. Without a terminal nobody opens it, and its path alone is tried.
+    let granted = Path::new("/dev/tty");
+    let grants = Grants { write: vec![granted.to_owned()], ..Grants::default() };
+    let scene = Scene { grants: &grants, ..Scene::bare(Level::Namespaces) };
+    let found = asked(&scene, |_| {
+        let mut said: Vec<String> = DEVICES.iter().map(|device| gives_mode(device)).collect();
+        said.push(outcome(fs::set_permissions(granted, fs::Permissions::from_mode(0o666))));
+        said.push(write("/dev/null"));
+        said.join("\n")
+    });
+    let Some(found) = found else { return };
+    let of_granted = if granted.exists() { "refused" } else { "absent" };
+    let expected: Vec<&str> = DEVICES.iter().map(|_| "refused refused").chain([of_granted, "()"]).collect();
+    assert_eq!(found.lines().collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn a_folder_of_devices_is_granted_and_nothing_is_made_in_it() {
+    // The folder of the machine's file system of devices that is there everywhere, and memory that is mounted in it.
+    let shared = tempfile::tempdir_in("/dev/shm").expect("a folder");
+    let grants = Grants { write: vec![PathBuf::from("/dev"), shared.path().to_owned()], ..Grants::default() };
+    let scene = Scene { grants: &grants, ..Scene::bare(Level::Namespaces) };
+    let own = shared.path().join("own");
+    let found = asked(&scene, |_| [write("/dev/.althing-made"), gives_mode("/dev/null"), write(&own)].join("\n"));
+    let Some(found) = found else { return };
+    assert_eq!(found.lines().collect::<Vec<_>>(), ["refused", "refused refused", "()"]);
+    assert!(own.exists() && !Path::new("/dev/.althing-made").exists());
+}
+
+#[test]
+fn a_program_takes_a_few_of_the_accounts_watches_and_not_all() {
+    let file = Path::new("/proc/sys/user/max_inotify_instances");
+    if !file.exists() {
+        skip("this kernel does not count who watches files", remedy::KERNEL);
+        return;
+    }
+    let scene = Scene::bare(Level::Namespaces);
+    // More than this no account has, unless somebody raised that.
+    let taken =
+        asked(&scene, |_| (0..256).filter(|_| sys::call(libc::SYS_inotify_init1, [0; 4]).is_ok()).count().to_string());
+    let Some(taken) = taken else { return };
+    let taken: u32 = taken.parse().expect("a number");
+    // Others of the account may have some meanwhile.
+    assert!((1..=16).contains(&taken), "{taken}");
+}
+
+#[test]
+fn a_folder_of_its_own_holds_no_more_than_the_memory_that_it_may_have() {
+    let grants = Grants { private: vec![PathBuf::from("/tmp")], ..Grants::default() };
+    for (memory_kib, most) in [(64, 64), (1 << 30, 512 << 10), (0, 512 << 10)] {
+        let scene = Scene { grants: &grants, memory_kib, ..Scene::bare(Level::Namespaces) };
+        let found = asked(&scene, |_| {
+            let sizes = ["/tmp", "/dev/shm"].map(|folder| {
+                statvfs(folder).map_or_else(
+                    |why| why.to_string(),
+                    |found| (found.blocks() * found.fragment_size() / 1_024).to_string(),
+                )
+            });
+            sizes.join(" ")
+        });
+        let Some(found) = found else { return };
+        assert_eq!(found, format!("{most} {most}"), "of {memory_kib} KiB");
+    }
+}
+
 #[test]
 fn a_program_is_alone_with_its_loopback_and_has_no_privilege() {
-    let scene = Scene { level: Level::Namespaces, grants: &Grants::default(), ports: &[], account: None };
+    let scene = Scene::bare(Level::Namespaces);
     let found = asked(&scene, |_| {
         let processes = list("/proc").replace('"', "");
         let processes: Vec<&str> = processes.split(' ').filter(|name| name.parse::<u32>().is_ok()).collect();
@@ -313,7 +407,7 @@ fn a_program_among_the_machines_files_has_its_grants_and_its_ports() {
     let (granted, not) = (listen(), listen());
     let port = |listener: &TcpListener| listener.local_addr().expect("it listens").port();
     let (granted_port, other_port, parent) = (port(&granted), port(&not), std::process::id());
-    let scene = Scene { level: Level::Landlock, grants: &grants, ports: &[granted_port], account: None };
+    let scene = Scene { grants: &grants, ports: &[granted_port], ..Scene::bare(Level::Landlock) };
     let found = asked(&scene, |version| {
         if version < 6 {
             return "old".to_owned();
@@ -363,7 +457,7 @@ fn the_kernel_answers_as_the_filter_says() {
         (libc::SYS_socket, [40, 1, 0, 0], "EAFNOSUPPORT"),
     ];
     for level in [Level::Namespaces, Level::Landlock] {
-        let scene = Scene { level, grants: &Grants::default(), ports: &[], account: None };
+        let scene = Scene::bare(level);
         let answer = |(number, arguments, _): (libc::c_long, [libc::c_long; 4], &str)| {
             sys::call(number, arguments).map_or_else(|errno| format!("{errno:?}"), |_| "made".to_owned())
         };
@@ -374,7 +468,7 @@ fn the_kernel_answers_as_the_filter_says() {
 
 #[test]
 fn whoever_is_not_enclosed_keeps_what_the_account_has() {
-    let scene = Scene { level: Level::None, grants: &Grants::default(), ports: &[], account: None };
+    let scene = Scene::bare(Level::None);
     let before = fs::read_to_string("/proc/self/status").expect("the status");
     let locks = |status: &str| -> Vec<String> {
         let names = ["Cap", "NoNewPrivs", "Seccomp"];

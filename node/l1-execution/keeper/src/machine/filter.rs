@@ -144,6 +144,29 @@ const TOLD: &[i64] = &[
     libc::SYS_connect,
 ];
 
+/// Memory, queues and semaphores that System V brought: they are the machine's, and who knows a number needs no name.
+const SYSTEM_V: [i64; 11] = [
+    libc::SYS_shmget,
+    libc::SYS_shmat,
+    libc::SYS_shmctl,
+    libc::SYS_msgget,
+    libc::SYS_msgsnd,
+    libc::SYS_msgrcv,
+    libc::SYS_msgctl,
+    libc::SYS_semget,
+    libc::SYS_semop,
+    libc::SYS_semtimedop,
+    libc::SYS_semctl,
+];
+/// Calls that say which processors and what share of them another process or thread has, by its number as the first argument; 0 is
+/// whoever calls. A library that sets that of a thread it has begun, by the thread's number, is refused too: a filter does not know
+/// whose number it is.
+const SCHEDULING: [i64; 4] =
+    [libc::SYS_sched_setaffinity, libc::SYS_sched_setattr, libc::SYS_sched_setparam, libc::SYS_sched_setscheduler];
+/// The same, of what the first argument says (a process, a group of them, all of an account), by its number as the second; with what
+/// says there that it is a process (`PRIO_PROCESS`, `IOPRIO_WHO_PROCESS`).
+const PRIORITIES: [(i64, u64); 2] = [(libc::SYS_setpriority, 0), (libc::SYS_ioprio_set, 1)];
+
 /// The architecture, as the kernel numbers them (linux/audit.h): x86-64, or aarch64.
 const ARCHITECTURE: u32 = if cfg!(target_arch = "x86_64") { 0xc000_003e } else { 0xc000_00b7 };
 
@@ -205,10 +228,18 @@ fn refused(level: Level) -> Result<BTreeMap<i64, Vec<SeccompRule>>, BackendError
         }
         // The limits of other processes end them, which Landlock does not know as a signal.
         rules.insert(libc::SYS_prlimit64, vec![rule(vec![argument(0, Ne, 0)])?]);
-        // Memory, queues and semaphores of the machine, of which it knows nothing.
-        rules.extend(
-            [libc::SYS_shmget, libc::SYS_shmat, libc::SYS_msgget, libc::SYS_semget].map(|number| (number, Vec::new())),
-        );
+        // Of these it knows nothing.
+        rules.extend(SYSTEM_V.map(|number| (number, Vec::new())));
+    }
+    if level == Level::Landlock {
+        // Nor of these. Where an account is the program's own, it has no other processes.
+        for number in SCHEDULING {
+            rules.insert(number, vec![rule(vec![argument(0, Ne, 0)])?]);
+        }
+        for (number, process) in PRIORITIES {
+            // Its group is its keeper's, and its account the node's.
+            rules.insert(number, vec![rule(vec![argument(0, Ne, process)])?, rule(vec![argument(1, Ne, 0)])?]);
+        }
     }
     Ok(rules)
 }

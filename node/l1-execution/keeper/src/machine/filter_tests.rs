@@ -164,6 +164,44 @@ fn no_file_is_made_that_acts_as_the_account_for_whoever_executes_it() {
 }
 
 #[test]
+fn beside_landlock_a_program_schedules_itself_and_nobody_else() {
+    let (pid, all) = (4_711, u64::MAX);
+    for number in SCHEDULING {
+        for other in [pid, all, pid | 1 << 32] {
+            refuses(Level::Landlock, libc::EPERM, number, &[other, 8, 0x1000]);
+        }
+        // The upper half is none of the number's.
+        for itself in [0, 1 << 32] {
+            allows(Level::Landlock, number, &[itself, 8, 0x1000]);
+        }
+    }
+    for (number, process) in PRIORITIES {
+        allows(Level::Landlock, number, &[process, 0, 10]);
+        refuses(Level::Landlock, libc::EPERM, number, &[process, pid, 10]);
+        // A group of processes, and all of an account: 0 is the program's own there, which others are of too.
+        for (kind, whose) in [(process + 1, 0), (process + 2, 0), (process + 1, pid), (process + 2, pid)] {
+            refuses(Level::Landlock, libc::EPERM, number, &[kind, whose, 10]);
+        }
+    }
+    for level in [Level::Account, Level::Namespaces] {
+        SCHEDULING.into_iter().for_each(|number| allows(level, number, &[pid, 8, 0x1000]));
+        PRIORITIES.into_iter().for_each(|(number, process)| allows(level, number, &[process, pid, 10]));
+    }
+}
+
+#[test]
+fn among_others_a_program_has_nothing_of_system_v_by_name_or_by_number() {
+    for number in SYSTEM_V {
+        for arguments in [[0; 6], [7, 0x1000, 64, 0, 0, 0]] {
+            refuses(Level::Account, libc::EPERM, number, &arguments);
+            refuses(Level::Landlock, libc::EPERM, number, &arguments);
+            // There they are its own.
+            allows(Level::Namespaces, number, &arguments);
+        }
+    }
+}
+
+#[test]
 fn sockets_are_of_the_families_that_are_enclosed() {
     for level in ENCLOSED {
         for kind in [libc::SOCK_STREAM, libc::SOCK_DGRAM, libc::SOCK_SEQPACKET] {

@@ -9,6 +9,8 @@
 //! - Nothing is made but in folders of the program's own memory, never in one of the machine's.
 //! - Of a folder with something in it that the program does not reach, each other entry is bound by itself, as it is at the
 //!   start: nothing is mounted over what is hidden, since a mount goes with what it lies on when another takes its place.
+//! - What is only read within what may be written stays where it is: each folder between the two is a mount point of its own, over
+//!   itself, and as such is neither renamed nor removed.
 //!
 //! **Never knows**: how a step is done.
 
@@ -89,8 +91,13 @@ pub(super) type Layout = BTreeMap<PathBuf, (Use, Kind)>;
 /// # Errors
 /// What is not reached lies among too many files.
 pub fn plan(grants: &Grants, facts: &impl Facts) -> Result<Vec<Step>, TooMany> {
-    let mut plan = Plan::default();
-    for (at, (used, kind)) in wanted(grants, facts)? {
+    let mut wanted = wanted(grants, facts)?;
+    let held = held(&wanted);
+    for at in &held {
+        wanted.entry(at.clone()).or_insert((Use::Write, Kind::Folder));
+    }
+    let mut plan = Plan { held, ..Plan::default() };
+    for (at, (used, kind)) in wanted {
         plan.add(at, used, kind);
     }
     Ok(plan.steps)
@@ -129,6 +136,18 @@ pub(super) fn wanted(grants: &Grants, facts: &impl Facts) -> Result<Layout, TooM
         part(&mut wanted, folder, used, &apart, facts)?;
     }
     Ok(wanted)
+}
+
+/// The folders that may be written with another around them that may be, and that hold something which may only be read: whoever renamed
+/// one could put another in its place, and what is read would be gone with it.
+fn held(wanted: &Layout) -> BTreeSet<PathBuf> {
+    let used = |at: &Path| at.ancestors().find_map(|around| wanted.get(around)).map(|(used, _)| *used);
+    let is_written = |at: &Path| used(at) == Some(Use::Write);
+    let is_mount = |at: &Path| at.parent().is_none_or(|around| !is_written(around));
+    let is_read = |used: Use, kind: &Kind| used == Use::Read && matches!(kind, Kind::Folder | Kind::File);
+    let read = wanted.iter().filter(|(_, (used, kind))| is_read(*used, kind));
+    let above = read.flat_map(|(at, _)| at.ancestors().skip(1).take_while(|around| is_written(around)));
+    above.filter(|at| !is_mount(at)).map(Path::to_owned).collect()
 }
 
 /// Whether one of these lies in a folder.
@@ -172,6 +191,8 @@ struct Plan {
     around: Vec<(PathBuf, Use)>,
     /// Folders that were made.
     made: BTreeSet<PathBuf>,
+    /// Folders that are bound although what they lie in may be written as they may.
+    held: BTreeSet<PathBuf>,
 }
 
 impl Plan {
@@ -196,7 +217,9 @@ impl Plan {
                 self.ground(&at);
                 self.steps.push(Step::Link { at, to });
             }
-            (Use::Read | Use::Write, kind @ (Kind::Folder | Kind::File)) if around != Some(used) => {
+            (Use::Read | Use::Write, kind @ (Kind::Folder | Kind::File))
+                if around != Some(used) || self.held.contains(&at) =>
+            {
                 let is_folder = kind == Kind::Folder;
                 self.point(&at, is_folder, bound);
                 let devices = at.starts_with("/dev");

@@ -70,7 +70,36 @@ fn what_is_granted_is_bound_below_folders_that_are_made() {
 fn grants_within_grants() {
     let world = World::of(&["/a/b/c/d/", "/a/b/file", "/a/link -> b", "/a/b/to -> file"]);
     type Case<'a> = (&'a str, Grants, &'a [&'a str]);
-    let cases: [Case<'_>; 16] = [
+    let cases: [Case<'_>; 20] = [
+        (
+            "a file to be read deep in write: no folder above it is renamed",
+            grants(&["/a/b/file"], &["/a"], &[], &[]),
+            &["folder /a", "write /a", "write /a/b", "read file /a/b/file"],
+        ),
+        (
+            "a folder to be read deeper in write, which is granted twice",
+            grants(&["/a/b/c/d"], &["/a", "/a/b/c"], &[], &[]),
+            &["folder /a", "write /a", "write /a/b", "write /a/b/c", "read /a/b/c/d"],
+        ),
+        (
+            "write in read in write",
+            grants(&["/a/b"], &["/a", "/a/b/c"], &[], &[]),
+            &["folder /a", "write /a", "read /a/b", "write /a/b/c"],
+        ),
+        (
+            "read in write, beside what is hidden",
+            grants(&["/a/b/c/d"], &["/a"], &[], &["/a/b/file"]),
+            &[
+                "folder /a",
+                "parts /a",
+                "folder /a/b",
+                "folder /a/b/c",
+                "write /a/b/c",
+                "read /a/b/c/d",
+                "link /a/b/to file",
+                "link /a/link b",
+            ],
+        ),
         ("read in write", grants(&["/a/b"], &["/a"], &[], &[]), &["folder /a", "write /a", "read /a/b"]),
         ("write in read", grants(&["/a"], &["/a/b"], &[], &[]), &["folder /a", "read /a", "write /a/b"]),
         ("private in read", grants(&["/a"], &[], &["/a/b"], &[]), &["folder /a", "read /a", "private 700 /a/b"]),

@@ -1,5 +1,6 @@
 //! Programs reach what their jobs grant, by the strongest level that the machine has.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::os::fd::AsFd as _;
@@ -28,7 +29,8 @@ pub fn enclosed(words: &[&str], folder: &Path) -> Job {
     let temporary = folder.join("temporary");
     fs::create_dir_all(&temporary).expect("a folder");
     let (ports, listen) = (Vec::new(), Vec::new());
-    let enclosure = Enclosure { required: false, grants, temporary, ports, listen, account: None };
+    let (shared_environment, account) = (BTreeMap::new(), None);
+    let enclosure = Enclosure { required: false, grants, temporary, ports, listen, shared_environment, account };
     Job { folder: folder.to_owned(), enclosure: Some(enclosure), ..job(words) }
 }
 
@@ -96,6 +98,23 @@ fn where_there_are_no_namespaces_landlock_holds_it() {
     kept.output.read_to_string(&mut said).expect("it is read");
     assert_eq!(said, "refused\nt\n");
     assert!(own.path().join("made").exists());
+}
+
+#[test]
+fn what_others_would_reach_as_it_does_it_is_told_by_other_variables() {
+    let own = folder();
+    let mut job = enclosed(&["sh", "-c", "echo $AT"], own.path());
+    job.environment.insert("AT".to_owned(), "alone".to_owned());
+    let shared = BTreeMap::from([("AT".to_owned(), "among others".to_owned())]);
+    job.enclosure.as_mut().expect("it is enclosed").shared_environment = shared;
+    let mut apart = kept(&job);
+    if level(&mut apart, Level::Namespaces).is_some() {
+        assert_eq!(apart.line(), "alone");
+    }
+    let mut beside = kept_by(&job, &mut without_namespaces());
+    if level(&mut beside, Level::Landlock).is_some() {
+        assert_eq!(beside.line(), "among others");
+    }
 }
 
 #[test]

@@ -9,7 +9,7 @@ use althing_execution::definition::Unfit;
 use althing_execution::process::ProcessConfig;
 use althing_execution::secrets::ServerSecrets;
 use althing_execution::tools::{ContractGate, ToolError, Tools};
-use althing_execution::{AgentState, ServerOf};
+use althing_execution::{AgentState, Ports, ServerOf};
 use althing_td::ToolServerSpec;
 use serde_json::{Value, json};
 
@@ -67,7 +67,8 @@ fn scene(first: &Value, then: &Value, after: usize, more: &[(&str, &str)]) -> Sc
     let of = ServerOf { agent: "agent", server: "files", folder: folder.path(), memory_kib: 0 };
     let server = althing_mcp::server(of, &spec, ServerSecrets::default(), &ProcessConfig::default());
     let servers = BTreeMap::from([("files".to_owned(), server)]);
-    let tools = Tools::new("agent", servers, Arc::new(ContractGate::new(vec!["files/*".to_owned()])));
+    let agent = Ports::none().agent_ref("agent", "1.0.0").expect("a name");
+    let tools = Tools::new(agent, servers, Arc::new(ContractGate::new(vec!["files/*".to_owned()])));
     Scene { folder, tools }
 }
 

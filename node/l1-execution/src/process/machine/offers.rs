@@ -54,45 +54,42 @@ const SYSTEM: [&str; 15] = [
 /// Folders of homes, and a home: of these only the account's own has anything to offer.
 const HOMES: [&str; 3] = ["/Users", "/home", "/root"];
 /// How files with keys, tokens and logins are named, in small letters.
-const CREDENTIALS: [&str; 22] = [
+const CREDENTIALS: [&str; 13] = [
+    "access_token",
     "auth.json",
     "cookies",
     "cookies.sqlite",
-    "credentials",
-    "credentials.json",
-    "credentials.toml",
-    "credentials.yaml",
-    "credentials.yml",
-    "id_dsa",
-    "id_ecdsa",
-    "id_ed25519",
-    "id_rsa",
     "key4.db",
     "login data",
     "logins.json",
-    "secrets.json",
-    "secrets.yaml",
-    "secrets.yml",
+    "refresh_token",
     "settings-security.xml",
     "stored_tokens",
     "token",
     "token.json",
+    "tokens.json",
+];
+/// What stands anywhere in their names.
+const CREDENTIAL_WORDS: [&str; 12] = [
+    "api-key",
+    "api_key",
+    "apikey",
+    "credential",
+    "kubeconfig",
+    "passwd",
+    "password",
+    "private-key",
+    "private_key",
+    "secret",
+    "service-account",
+    "service_account",
 ];
 /// How their names end.
-const CREDENTIAL_ENDINGS: [&str; 7] = [".jks", ".kdbx", ".key", ".keystore", ".p12", ".pem", ".pfx"];
-/// How their names begin where they begin with a dot.
-const CREDENTIAL_DOTS: [&str; 10] = [
-    ".credentials",
-    ".env",
-    ".git-credentials",
-    ".netrc",
-    ".npmrc",
-    ".pgpass",
-    ".pypirc",
-    ".token",
-    ".vault-token",
-    ".yarnrc",
-];
+const CREDENTIAL_ENDINGS: [&str; 10] =
+    [".jks", ".kdbx", ".key", ".keystore", ".ovpn", ".p12", ".p8", ".pem", ".pfx", ".ppk"];
+/// How their names begin: the keys of `ssh`, and what begins with a dot.
+const CREDENTIAL_BEGINNINGS: [&str; 9] =
+    [".env", ".netrc", ".npmrc", ".pgpass", ".pypirc", ".token", ".vault-token", ".yarnrc", "id_"];
 
 /// What may be offered.
 pub struct Offers {
@@ -240,7 +237,8 @@ fn is_credential(name: &str) -> bool {
     let name = name.to_lowercase();
     CREDENTIALS.contains(&name.as_str())
         || CREDENTIAL_ENDINGS.iter().any(|ending| name.ends_with(ending))
-        || CREDENTIAL_DOTS.iter().any(|dot| name.starts_with(dot))
+        || CREDENTIAL_WORDS.iter().any(|word| name.contains(word))
+        || CREDENTIAL_BEGINNINGS.iter().any(|beginning| name.starts_with(beginning))
 }
 
 #[cfg(test)]

@@ -160,7 +160,21 @@ fn what_is_named_as_a_credential_is_not_offered_nor_what_holds_it() {
     for name in ["Login Data", "id_ed25519", ".pypirc", ".env.local", "Cookies", "server.key", ".git-credentials"] {
         assert!(is_credential(name), "{name}");
     }
-    for name in ["tokenizer.json", "monkey", "keyboard.map", "envelope", "cookies.md"] {
+    for name in [
+        "my-credentials.txt",
+        "gcp-Service-Account.json",
+        "service_account_prod.json",
+        "client_secret_1.json",
+        "kubeconfig-prod.yaml",
+        "passwords.csv",
+        "private_key.txt",
+        "id_work",
+        "id_ed25519_sk",
+        "AuthKey.p8",
+    ] {
+        assert!(is_credential(name), "{name}");
+    }
+    for name in ["tokenizer.json", "idea.md", "grid_1.bin", "monkey", "keyboard.map", "envelope", "cookies.md"] {
         assert!(!is_credential(name), "{name}");
     }
 }

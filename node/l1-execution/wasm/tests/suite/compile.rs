@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use althing_execution::tools::{ContractGate, Tools};
-use althing_execution::{Loaded, SoftRuntime as _, SystemCalls};
+use althing_execution::{Loaded, Ports, SoftRuntime as _, SystemCalls};
 use althing_protocol::Contract;
 use althing_wasm::{CompileError, Compiler, Hard, JOB, Limits, ModuleError, Soft, compile_here};
 use serde_json::json;
@@ -80,7 +80,8 @@ fn what_a_process_made_runs_as_what_was_made_here() {
 fn a_component_that_a_process_made_is_taken_by_the_engine_with_a_pool() {
     let folder = tempfile::tempdir().expect("a folder");
     let contract = Contract::from_value(&json!({ "class": { "latency": "srt" } })).expect("a contract");
-    let tools = Arc::new(Tools::new("guest", BTreeMap::new(), Arc::new(ContractGate::of(&contract))));
+    let guest = Ports::none().agent_ref("guest", "1.0.0").expect("a name");
+    let tools = Arc::new(Tools::new(guest, BTreeMap::new(), Arc::new(ContractGate::of(&contract))));
     let calls = SystemCalls { tools, memory: None, budget: Arc::default() };
     for _ in 0..2 {
         // The second time from what is kept.

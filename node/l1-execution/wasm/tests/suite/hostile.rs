@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::turns::turn;
 use althing_execution::realtime::ran_ns;
 use althing_execution::tools::{ContractGate, Tools};
-use althing_execution::{Agent, AgentError, Loaded, SoftRuntime as _, SystemCalls};
+use althing_execution::{Agent, AgentError, Loaded, Ports, SoftRuntime as _, SystemCalls};
 use althing_protocol::Contract;
 use althing_wasm::{Hard, ModuleError, Soft};
 use serde_json::json;
@@ -95,7 +95,8 @@ fn load(soft: &Soft, text: &str) -> Result<Arc<dyn Agent>, String> {
 
 fn load_with(soft: &Soft, text: &str, calls: Option<u64>) -> Result<Arc<dyn Agent>, String> {
     let contract = contract(calls);
-    let tools = Arc::new(Tools::new("guest", BTreeMap::new(), Arc::new(ContractGate::of(&contract))));
+    let guest = Ports::none().agent_ref("guest", "1.0.0").expect("a name");
+    let tools = Arc::new(Tools::new(guest, BTreeMap::new(), Arc::new(ContractGate::of(&contract))));
     let calls = SystemCalls { tools, memory: None, budget: Arc::default() };
     match soft.load(text.as_bytes(), &contract, &calls)? {
         Loaded::Agent(agent) => Ok(agent),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::turns::turn;
 use althing_execution::memory::{Embedder, MEMORY, Memories, Memory};
 use althing_execution::tools::{ContractGate, Tools};
-use althing_execution::{Agent, Loaded, SoftRuntime as _, SystemCalls};
+use althing_execution::{Agent, Loaded, Ports, SoftRuntime as _, SystemCalls};
 use althing_protocol::{Contract, contract};
 use althing_store::MemoryStore;
 use althing_wasm::Soft;
@@ -79,7 +79,8 @@ fn load(calls: u64, memory: &Memory) -> Arc<dyn Agent> {
         "compute": { "memory_bytes": 2 << 20, "cpu_ms_per_turn": 1_000, "calls_per_turn": calls },
     });
     let contract = Contract::from_value(&contract).expect("a contract");
-    let tools = Arc::new(Tools::new("guest", BTreeMap::new(), Arc::new(ContractGate::of(&contract))));
+    let guest = Ports::none().agent_ref("guest", "1.0.0").expect("a name");
+    let tools = Arc::new(Tools::new(guest, BTreeMap::new(), Arc::new(ContractGate::of(&contract))));
     let calls = SystemCalls { tools, memory: Some(memory.clone()), budget: Arc::default() };
     match Soft::default().load(KEEPS.as_bytes(), &contract, &calls).expect("a component") {
         Loaded::Agent(agent) => agent,

@@ -77,6 +77,7 @@ const UNNAMED: &[(Levels, &str, &[&str])] = &[
         &[
             "the size of node.key",
             "the mode of the account's ~/.bashrc",
+            "the mode of the machine's /dev/null",
             "hard links: one to node.key",
             "a file by its handle",
             "a device of its own",
@@ -124,6 +125,9 @@ const UNNAMED: &[(Levels, &str, &[&str])] = &[
             "a descriptor of the node",
             "the limits of the node",
             "the processors of the node",
+            "the priority of the node",
+            "the scheduling of the node",
+            "the machine's shared memory, by its number",
         ],
     ),
     (
@@ -155,7 +159,11 @@ const UNNAMED: &[(Levels, &str, &[&str])] = &[
             "a module of the kernel",
         ],
     ),
-    (BOTH, "nothing is refused", &["inherited descriptors", "a child that outlives", "a fork bomb"]),
+    (
+        BOTH,
+        "nothing is refused",
+        &["inherited descriptors", "a child that outlives", "a fork bomb", "the account's watches of files"],
+    ),
     (APART, "nothing is refused: it has a /tmp of its own", &["a filled disk: /tmp is the machine's"]),
     (BOTH, "a name that lies in no folder, which no file grants", &["abstract sockets"]),
     (BOTH, "no file grants datagrams", &["UDP to the machine's loopback", "name servers"]),
@@ -178,7 +186,7 @@ fn due(held: Held, of_agents: bool, is_root: bool, filled: impl Fn(&str) -> Opti
     let due = made.filter_map(|(name, row)| {
         let plain = name.strip_prefix(OF_AGENTS).unwrap_or(name);
         let (_, _, access, what) = named(held).find(|(_, attempt, ..)| *attempt == plain)?;
-        let takes_root = matches!(row[Held::Nothing as usize], Due::SuccessAsRoot | Due::Either(_));
+        let takes_root = matches!(row[Held::Nothing as usize], Due::SuccessAsRoot | Due::AsHere(_) | Due::Either(_));
         let what = filled(what).filter(|_| is_root || !takes_root)?;
         let what =
             if what.starts_with('/') { Path::new(&what).canonicalize().ok()?.display().to_string() } else { what };

@@ -5,6 +5,13 @@
 //! [`COLUMNS`] and in the rows' kinds below ([`OPEN`], [`either`] and so on), from which all rows are made.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::OpenOptions;
+use std::net::{Ipv6Addr, TcpListener};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::net::UnixStream;
+
+use nix::libc;
+use nix::unistd::{AccessFlags, access};
 
 /// What holds a program; the column of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,12 +36,42 @@ pub enum Due {
     Success,
     /// It succeeds for root with all privileges of the machine; for others either may be.
     SuccessAsRoot,
-    /// Either: it takes this of the machine.
+    /// As it is for this process, which is of the same account and held by nothing.
+    AsHere(Probe),
+    /// Either: it takes this of the machine, which nobody finds out but by making the attempt.
     Either(&'static str),
     /// It fails.
     Failure,
     /// It fails even where nothing holds the program, for this reason.
     Never(&'static str),
+}
+
+/// What this process finds out of the machine, before an attempt is judged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Probe {
+    /// Whether this path is opened to be read.
+    Read(&'static str),
+    /// Whether this path is opened to be written; nothing is.
+    Write(&'static str),
+    /// Whether one of these folders may be written.
+    Folders(&'static [&'static str]),
+    /// Whether somebody listens at one of these Unix sockets.
+    Sockets(&'static [&'static str]),
+    /// Whether the loopback has IPv6.
+    Ipv6,
+}
+
+impl Probe {
+    fn succeeds(self) -> bool {
+        let opened = |path: &str, options: &mut OpenOptions| options.custom_flags(libc::O_NONBLOCK).open(path).is_ok();
+        match self {
+            Probe::Read(path) => opened(path, OpenOptions::new().read(true)),
+            Probe::Write(path) => opened(path, OpenOptions::new().write(true)),
+            Probe::Folders(all) => all.iter().any(|folder| access(*folder, AccessFlags::W_OK).is_ok()),
+            Probe::Sockets(all) => all.iter().any(|socket| UnixStream::connect(socket).is_ok()),
+            Probe::Ipv6 => TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).is_ok(),
+        }
+    }
 }
 
 /// What came of an attempt.
@@ -53,6 +90,10 @@ const AS_ROOT: Row = [Due::SuccessAsRoot, Due::Failure, Due::Failure, Due::Failu
 /// Open beside Landlock, which asks neither who looks at what a file or a process is, nor who changes a mode: with that a program
 /// reads no file, but may let other accounts read it.
 const BESIDE: Row = [Due::Success, Due::Failure, Due::Either(UNASKED), Due::Failure];
+/// Open to root alone, and beside Landlock to root too, which does not ask who changes a mode.
+const AS_ROOT_BESIDE: Row = [Due::SuccessAsRoot, Due::Failure, Due::Either(UNASKED), Due::Failure];
+/// Open where programs are counted with the others of their account; an account of its own is one as well.
+const IN_EACH_ACCOUNT: Row = [Due::Success, Due::Success, Due::Success, Due::Failure];
 /// Open to every account of the machine, whatever it is: an account of its own is one among others.
 const AMONG_ACCOUNTS: Row = [Due::Success, Due::Success, Due::Failure, Due::Failure];
 /// Open to every account, and beside Landlock too: it hides no process.
@@ -64,6 +105,11 @@ const NONE_INHERITED: &str = "a program gets no others, whatever holds it";
 const LATER: &str = "it shows when its agent is removed: nothing of it runs on";
 const NO_PROXY: &str = "a program that nothing holds has no proxy, and needs none";
 const UNCOVERED: &str = "nothing covers the home of a program that nothing holds";
+
+/// Open to whoever is held by nothing, if it is to this process.
+const fn as_here(probe: Probe) -> Row {
+    [Due::AsHere(probe), Due::Failure, Due::Failure, Due::Failure]
+}
 
 /// Open to whoever is held by nothing, on a machine that has this.
 const fn either(of_the_machine: &'static str) -> Row {
@@ -79,6 +125,18 @@ const fn either_among_accounts(of_the_machine: &'static str, for_all: &'static s
 const fn never(because: &'static str) -> Row {
     [Due::Never(because), Due::Failure, Due::Failure, Due::Failure]
 }
+
+/// Where services of the machine listen (`attempts_beyond.py`).
+const SERVICES: &[&str] = &[
+    "/run/dbus/system_bus_socket",
+    "/run/docker.sock",
+    "/run/podman/podman.sock",
+    "/run/containerd/containerd.sock",
+    "/run/systemd/private",
+    "/run/systemd/journal/socket",
+    "/dev/log",
+    "/tmp/.X11-unix/X0",
+];
 
 /// What an agent that is a program tries itself begins with this: other code starts it than a server of tools.
 pub const OF_AGENTS: &str = "an agent's: ";
@@ -108,6 +166,7 @@ pub const ATTEMPTS: &[(&str, Row)] = &[
     ("the account's ~/.ssh/authorized_keys", OPEN),
     ("the account's ~/.ssh/authorized_keys, to write", OPEN),
     ("the mode of the account's ~/.bashrc", BESIDE),
+    ("the mode of the machine's /dev/null", AS_ROOT_BESIDE),
     ("the machine's /var/tmp", OPEN),
     ("the machine's /var/tmp, to write", OPEN),
     ("the machine's shared memory", OPEN),
@@ -116,7 +175,7 @@ pub const ATTEMPTS: &[(&str, Row)] = &[
     ("a file in /usr", AS_ROOT),
     ("a file in /usr/local", AS_ROOT),
     ("a file in /bin", AS_ROOT),
-    ("a crontab", either("a folder of crontabs, and root")),
+    ("a crontab", as_here(Probe::Folders(&["/etc/cron.d", "/var/spool/cron/crontabs", "/var/spool/cron"]))),
     ("the interpreter's folder, to write", AS_ROOT),
     ("the account's passwords", AS_ROOT),
     ("a filled disk: /tmp is the machine's", AMONG_ACCOUNTS),
@@ -140,7 +199,11 @@ pub const ATTEMPTS: &[(&str, Row)] = &[
     ("process_vm_readv of the node", AS_ROOT),
     ("a descriptor of the node", AS_ROOT),
     ("the limits of the node", OPEN),
-    ("the processors of the node", AMONG_ACCOUNTS_AND_BESIDE),
+    ("the processors of the node", OPEN),
+    ("the priority of the node", OPEN),
+    ("the scheduling of the node", OPEN),
+    ("the account's watches of files", IN_EACH_ACCOUNT),
+    ("the machine's shared memory, by its number", OPEN),
     ("inherited descriptors", never(NONE_INHERITED)),
     ("a child that outlives", never(LATER)),
     ("a fork bomb", never(LATER)),
@@ -149,12 +212,12 @@ pub const ATTEMPTS: &[(&str, Row)] = &[
     ("another agent's socket", OPEN),
     ("abstract sockets", OPEN),
     ("D-Bus: that of the session", OPEN),
-    ("D-Bus and others of the system", either("a service that listens there")),
+    ("D-Bus and others of the system", as_here(Probe::Sockets(SERVICES))),
     ("TCP to the machine's loopback", AMONG_ACCOUNTS),
     ("UDP to the machine's loopback", OPEN),
     ("name servers", OPEN),
     ("the node's gateway", AMONG_ACCOUNTS),
-    ("IPv6", either_among_accounts("a loopback with IPv6", "a loopback with IPv6")),
+    ("IPv6", [Due::AsHere(Probe::Ipv6), Due::AsHere(Probe::Ipv6), Due::Failure, Due::Failure]),
     (
         "link-local and metadata addresses",
         either_among_accounts("a way out of this machine", "a way out of this machine"),
@@ -185,14 +248,17 @@ pub const ATTEMPTS: &[(&str, Row)] = &[
     ("the machine's name", AS_ROOT),
     ("a module of the kernel", either("a kernel that takes modules, and root")),
     ("TIOCSTI", AS_ROOT),
-    ("/dev/mem", either("a machine that has it, and root")),
-    ("/dev/kmsg", either_among_accounts("a machine that has it, and root", EVERYBODYS)),
+    ("/dev/mem", as_here(Probe::Read("/dev/mem"))),
+    ("/dev/kmsg", [Due::AsHere(Probe::Read("/dev/kmsg")), Due::Either(EVERYBODYS), Due::Failure, Due::Failure]),
     ("block devices", either("a machine that has it, and root")),
     ("other devices", either_among_accounts("a machine that has it, and root", EVERYBODYS)),
     ("/proc/sys/kernel/core_pattern, to write", AS_ROOT),
-    ("/proc/sysrq-trigger, to write", either("a machine that has it, and root")),
-    ("/sys/kernel/mm/transparent_hugepage/enabled, to write", either("a machine that has it, and root")),
-    ("/proc/kcore", either("a machine that has it, and root")),
+    ("/proc/sysrq-trigger, to write", as_here(Probe::Write("/proc/sysrq-trigger"))),
+    (
+        "/sys/kernel/mm/transparent_hugepage/enabled, to write",
+        as_here(Probe::Write("/sys/kernel/mm/transparent_hugepage/enabled")),
+    ),
+    ("/proc/kcore", as_here(Probe::Read("/proc/kcore"))),
     ("a device of its own", AS_ROOT),
     ("setuid files", OPEN),
     ("a control group", either("a hierarchy of control groups that can be written, and root")),
@@ -228,6 +294,7 @@ pub fn wrong(tried: &BTreeMap<String, Outcome>, held: Held, is_root: bool) -> Ve
             let is_due = match due {
                 Due::Success => *reached,
                 Due::SuccessAsRoot => *reached || !is_root,
+                Due::AsHere(probe) => *reached == probe.succeeds(),
                 Due::Either(_) => true,
                 Due::Failure | Due::Never(_) => !reached,
             };
@@ -244,6 +311,7 @@ pub fn shown(tried: &BTreeMap<String, Outcome>, held: Held) -> String {
         let Outcome { reached, how } = tried.get(*name)?;
         let why = match row[held as usize] {
             Due::SuccessAsRoot => " (it takes root)".to_owned(),
+            Due::AsHere(_) => " (as for the tests themselves)".to_owned(),
             Due::Either(of_the_machine) => format!(" (it takes {of_the_machine})"),
             Due::Never(because) => format!(" ({because})"),
             Due::Success | Due::Failure => String::new(),
@@ -261,7 +329,11 @@ fn each_attempt_is_judged_so_that_it_can_be_wrong() {
         for (name, row) in ATTEMPTS {
             let judged = |reached| {
                 let all = ATTEMPTS.iter().map(|(other, row)| {
-                    let due = matches!(row[held as usize], Due::Success | Due::SuccessAsRoot);
+                    let due = match row[held as usize] {
+                        Due::Success | Due::SuccessAsRoot => true,
+                        Due::AsHere(probe) => probe.succeeds(),
+                        Due::Either(_) | Due::Failure | Due::Never(_) => false,
+                    };
                     let reached = if other == name { reached } else { due };
                     ((*other).to_owned(), Outcome { reached, how: String::new() })
                 });

@@ -4,12 +4,21 @@ use std::{
     fs,
     ops::RangeInclusive,
     path::{Path, PathBuf},
+    sync::OnceLock,
 };
 use syn::{spanned::Spanned, visit::Visit};
 
+mod code;
 mod functions;
+mod lists;
+mod modules;
+mod words;
 
+pub use code::code_lines;
 pub use functions::{functions_in, test_functions};
+pub use lists::{Finding, only_shrinks};
+pub use modules::{Source, absolute, crates, parts, place};
+pub use words::words_of_name;
 
 /// What the walk does not enter, besides hidden directories: what others wrote or a program made.
 const SKIPPED: [&str; 3] = ["target", "node_modules", "__pycache__"];
@@ -69,6 +78,12 @@ fn lies_among_tests(file: &Path) -> bool {
 /// The Rust files that production code consists of, and those that are tests throughout, also as the body of a
 /// `#[cfg(test)] mod name;`.
 pub fn rust_files() -> (Vec<PathBuf>, Vec<PathBuf>) {
+    // Each test asks, and each answer parses the whole tree.
+    static FILES: OnceLock<(Vec<PathBuf>, Vec<PathBuf>)> = OnceLock::new();
+    FILES.get_or_init(sorted_rust_files).clone()
+}
+
+fn sorted_rust_files() -> (Vec<PathBuf>, Vec<PathBuf>) {
     let all = with_extension("", &["rs"]);
     let mut bodies = BTreeSet::new();
     for file in all.iter().filter(|file| !lies_among_tests(file)) {

@@ -2,8 +2,22 @@
 
 use std::path::PathBuf;
 
-use althing_node::RouteMode;
 use serde::{Deserialize, Serialize};
+
+/// How a sentence is routed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RouteMode {
+    /// By the words that agents share with it.
+    Keyword,
+    /// By the classifier.
+    Vector,
+    /// By both.
+    #[default]
+    Hybrid,
+    /// By a model, which chooses among the best of `hybrid`.
+    Model,
+}
 
 /// Asks whom a sentence is for.
 #[derive(Debug, Serialize, Deserialize)]

@@ -1,0 +1,145 @@
+//! What is asked of groups.
+
+use althing_td::AgentFile;
+use serde::{Deserialize, Serialize};
+
+/// Forms a group.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CreateGroup {
+    /// Its name.
+    pub name: String,
+    /// Who may write: `owners` or `members`.
+    pub write: String,
+    /// Members that vote, at most.
+    pub voters_max: u8,
+    /// Owners beside this node's: publishers, or nodes of theirs.
+    #[serde(default)]
+    pub owners: Vec<String>,
+    /// How many of the owners must sign.
+    #[serde(default = "one")]
+    pub threshold: u8,
+    /// After how many seconds a silent voter is replaced; 0: never.
+    #[serde(default)]
+    pub replace_after_s: Option<u64>,
+    /// Who may give the group work: `owners` or `members`; as `write` if absent.
+    #[serde(default)]
+    pub assign: Option<String>,
+    /// Whose nodes show all of the group: those of `owners` or of `members`; of members if absent.
+    #[serde(default)]
+    pub read: Option<String>,
+}
+
+fn one() -> u8 {
+    1
+}
+
+/// Changes the charter of a group. What is absent stays.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct AmendGroup {
+    /// Further owners: publishers, or nodes of theirs.
+    pub add: Vec<String>,
+    /// Owners that are none any more.
+    pub remove: Vec<String>,
+    /// How many of the owners must sign.
+    pub threshold: Option<u8>,
+    /// Who may write: `owners` or `members`.
+    pub write: Option<String>,
+    /// Members that vote, at most.
+    pub voters_max: Option<u8>,
+    /// After how many seconds a silent voter is replaced; 0: never.
+    pub replace_after_s: Option<u64>,
+    /// Who may give the group work: `owners` or `members`.
+    pub assign: Option<String>,
+    /// Whose nodes show all of the group: those of `owners` or of `members`.
+    pub read: Option<String>,
+}
+
+/// Joins a group.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct JoinGroup {
+    /// The ticket, as text.
+    pub ticket: String,
+}
+
+/// An operation on a group.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum GroupRequest {
+    /// Makes a ticket for a node.
+    Invite {
+        /// Its DID.
+        node: String,
+        /// For how long it is valid, seconds.
+        life_s: u64,
+    },
+    /// This node leaves.
+    Leave {
+        /// What this node has of the group is removed, without asking the group.
+        forget: bool,
+    },
+    /// Removes a node.
+    Expel {
+        /// Its DID.
+        node: String,
+    },
+    /// Ends the group.
+    Dissolve,
+    /// Changes the charter.
+    Amend(AmendGroup),
+    /// Lists what waits for the signatures of owners.
+    Proposals,
+    /// Signs what was proposed.
+    Endorse {
+        /// How its name begins, in hexadecimal.
+        proposal: String,
+    },
+    /// Hands over the lead.
+    Transfer {
+        /// To this node, a DID.
+        node: String,
+    },
+    /// Shows the group.
+    Status,
+    /// Writes a value.
+    Set {
+        /// Its key.
+        key: String,
+        /// The value.
+        value: String,
+        /// Only if it has this version; 0: only if there is none.
+        if_version: Option<u64>,
+    },
+    /// Reads a value.
+    Get {
+        /// Its key.
+        key: String,
+        /// As it has arrived here, without asking the leader.
+        stale: bool,
+    },
+    /// Removes a value.
+    Remove {
+        /// Its key.
+        key: String,
+        /// Only if it has this version.
+        if_version: Option<u64>,
+    },
+    /// Lists keys.
+    Keys {
+        /// Those that begin so.
+        prefix: String,
+        /// As they have arrived here, without asking the leader.
+        stale: bool,
+    },
+}
+
+/// Makes a group an agent that others may call.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ServeGroup {
+    /// Each of this owner's members hosts this agent.
+    Agent(Box<AgentFile>),
+    /// The agent of this name is hosted no more.
+    End(String),
+}

@@ -1,0 +1,50 @@
+//! The types of the owner's API: what a node's owner asks of it, what it answers, and why that failed.
+//! `node/gateway/control` answers these requests, and the command line sends them; both know only this crate of each other.
+//!
+//! **Inputs**: requests, replies and problems as values. **Outputs**: their JSON, and the values that JSON says.
+//!
+//! **Invariants**
+//! - A type has one shape: what is sent is what is read.
+//!
+//! **Never knows**: how a request is carried out, layers, HTTP, exit codes, terminals.
+
+mod adopt;
+mod agents;
+mod apps;
+mod attesting;
+mod call;
+mod flows;
+#[cfg(test)]
+mod golden;
+mod groups;
+mod logs;
+mod memory;
+mod org;
+mod problem;
+mod registries;
+mod reserve;
+mod routing;
+mod tap;
+mod tasks;
+mod trust;
+
+pub use adopt::{AcceptRequest, AdoptRequest, Offers};
+pub use agents::{AddRequest, RunLine};
+pub use apps::AppRequest;
+pub use attesting::{AttestRequest, MeasureRequest};
+pub use call::{CallLine, CallRequest};
+pub use flows::{OverlapRule, ScheduleRequest, ScheduledWork, WorkflowRequest};
+pub use groups::{AmendGroup, CreateGroup, GroupRequest, JoinGroup, ServeGroup};
+pub use logs::{LogEntry, LogGap, LogsRequest, ProgramLine};
+pub use memory::{
+    MemoryContent, MemoryDeletion, MemoryEntry, MemoryLoss, MemoryNamespace, MemoryNamespaces, MemoryPassage,
+    MemoryPassages, MemoryRemoval, MemoryReply, MemoryRequest, MemorySource, MemoryTombstone, MemoryValue,
+};
+pub use org::{ApproveRequest, MemberRequest, OrganiseRequest, ProveRequest, PurgeRequest, RejectRequest};
+pub use problem::{Doubt, Kind, Problem};
+pub use registries::{AddRegistry, InstallRequest, MarkRequest, PublishRequest, UpdateRequest};
+pub use reserve::ReserveRequest;
+pub use routing::{RouteChannel, RouteEvaluation, RouteFile, RouteMode, RouteRequest};
+pub use tap::{TapBody, TapDirection, TapGap, TapLine, TapMessage, TapRequest};
+pub use tasks::{SubmitTask, TaskRequest};
+pub use trust::TrustRequest;

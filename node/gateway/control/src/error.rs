@@ -1,0 +1,87 @@
+//! Why a request failed, as an answer.
+
+use althing_api::{Doubt, Kind, Problem};
+use althing_calls::OperationError;
+use althing_node::{NodeError, SecretError};
+use axum::Json;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+
+/// Why a request failed, as an answer: its problem as JSON.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApiError(pub(crate) Problem);
+
+impl ApiError {
+    pub(crate) fn new(kind: Kind, message: impl Into<String>) -> ApiError {
+        ApiError(Problem::new(kind, message))
+    }
+
+    /// The same, where that may have been accepted in the group of that id or name.
+    pub(crate) fn in_doubt(self, group: &str, doubt: Doubt) -> ApiError {
+        ApiError(self.0.in_doubt(group, doubt))
+    }
+
+    pub(crate) fn invalid(message: impl Into<String>) -> ApiError {
+        ApiError::new(Kind::Invalid, message)
+    }
+
+    pub(crate) fn failed(message: impl Into<String>) -> ApiError {
+        ApiError::new(Kind::Failed, message)
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(self.0.kind.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        (status, Json(self.0)).into_response()
+    }
+}
+
+impl From<ApiError> for Problem {
+    fn from(error: ApiError) -> Problem {
+        error.0
+    }
+}
+
+impl From<NodeError> for ApiError {
+    fn from(error: NodeError) -> ApiError {
+        ApiError::new(error.kind(), error.to_string())
+    }
+}
+
+impl From<SecretError> for ApiError {
+    fn from(error: SecretError) -> ApiError {
+        ApiError::new(error.kind(), error.to_string())
+    }
+}
+
+impl From<OperationError> for ApiError {
+    fn from(error: OperationError) -> ApiError {
+        ApiError::new(error.kind(), error.message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_problem_has_the_status_and_the_json_that_it_always_had() {
+        let table = [
+            (Kind::Invalid, "invalid"),
+            (Kind::NotFound, "notFound"),
+            (Kind::Refused, "refused"),
+            (Kind::Unreachable, "unreachable"),
+            (Kind::NotYet, "notYet"),
+            (Kind::Failed, "failed"),
+        ];
+        for (kind, name) in table {
+            let response = ApiError::new(kind, "no").into_response();
+            assert_eq!(response.status(), StatusCode::UNPROCESSABLE_ENTITY, "{name}");
+            let body = axum::body::to_bytes(response.into_body(), 1_024).await.expect("a short body");
+            assert_eq!(String::from_utf8_lossy(&body), json!({ "kind": name, "message": "no" }).to_string());
+        }
+    }
+}

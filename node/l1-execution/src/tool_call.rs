@@ -1,0 +1,67 @@
+//! A system call as its gate sees it.
+
+use althing_protocol::AgentRef;
+use althing_protocol::contract::DataLabel;
+use serde_json::Value;
+
+use crate::context::CallContext;
+
+/// A system call of an agent.
+#[derive(Debug, Clone, Copy)]
+pub struct ToolCall<'a> {
+    /// The agent, in the version that runs.
+    pub agent: &'a AgentRef,
+    /// The task in whose turn it is made; empty outside turns.
+    pub task: &'a str,
+    /// W3C `traceparent` of the turn, when it is traced.
+    pub trace: Option<&'a str>,
+    /// The hash of the manifest that the agent was bound to, hexadecimal; empty outside turns.
+    pub binding_hash: &'a str,
+    /// The label of the data that the agent works with, as its contract says it.
+    pub label: DataLabel,
+    /// The server: what stands before the `/` of `tool`; empty where there is none.
+    pub server: &'a str,
+    /// `server/tool`.
+    pub tool: &'a str,
+    /// Hash of the tool's definition; empty when it is not known.
+    pub definition: &'a str,
+    /// JSON of any kind: what is no object is refused after the gate allowed it.
+    pub arguments: &'a Value,
+    /// On whose behalf, the origin first.
+    pub principals: &'a [String],
+}
+
+impl<'a> ToolCall<'a> {
+    /// A call of `tool` in the turn that has this context.
+    pub(crate) fn of(
+        agent: &'a AgentRef,
+        turn: &'a CallContext,
+        tool: &'a str,
+        definition: &'a str,
+        arguments: &'a Value,
+    ) -> ToolCall<'a> {
+        ToolCall {
+            agent,
+            task: &turn.task,
+            trace: turn.trace.as_deref(),
+            binding_hash: &turn.binding_hash,
+            label: turn.label,
+            server: tool.split_once('/').map_or("", |(server, _)| server),
+            tool,
+            definition,
+            arguments,
+            principals: &turn.principals,
+        }
+    }
+}
+
+/// Whether an agent may call a tool, before anything is known of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Permission {
+    /// It may.
+    Allowed,
+    /// It may if somebody consents to the call.
+    Ask,
+    /// It may not.
+    Denied,
+}

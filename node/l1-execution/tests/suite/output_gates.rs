@@ -1,0 +1,158 @@
+//! What callers see of a turn whose outputs pass gates, and when.
+
+use std::path::Path;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use a2a::{Artifact, Message, Part, PartContent, Role, TaskState};
+use althing_execution::agent::{Hold, Made, Metadata, OutputGate, Parameters};
+use althing_execution::memory::{MEMORY, Memories};
+use althing_execution::process::ProcessConfig;
+use althing_execution::{Agent, AgentError, Builtins, GatedTurn, Host, Output, Outputs, Ports, Turn};
+use althing_store::MemoryStore;
+use althing_td::AgentFile;
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use serde_json::{Value, json};
+
+fn answer(text: &str) -> Made {
+    let artifact = Artifact {
+        artifact_id: "answer".to_owned(),
+        name: None,
+        description: None,
+        parts: vec![Part::text(text)],
+        metadata: None,
+        extensions: None,
+    };
+    Made::Artifact { artifact, append: false, last: true }
+}
+
+fn annotated(text: &str) -> Made {
+    answer(text).annotated(Some(Metadata::from([("model".to_owned(), json!("small"))])))
+}
+
+const PROGRESS: Made = Made::Status(TaskState::Working, None);
+const ENDING: Made = Made::Status(TaskState::Completed, None);
+
+/// Says what it was told, with progress and metadata, and is suspended once before it ends.
+struct Parrot;
+
+impl Agent for Parrot {
+    fn turn<'a>(&'a self, turn: Turn, out: Output) -> BoxFuture<'a, Result<(), AgentError>> {
+        Box::pin(async move {
+            out.put(PROGRESS).await?;
+            out.put(annotated(&turn.text())).await?;
+            tokio::task::yield_now().await;
+            out.put(ENDING).await
+        })
+    }
+}
+
+/// A host that runs the parrot with these ports.
+fn host(ports: Ports, memory: &Value) -> Host {
+    let mut builtins = Builtins::new();
+    builtins.insert("parrot", |_, _, _| Ok(Arc::new(Parrot)));
+    let host = Host::new(builtins, ProcessConfig::default()).with_ports(ports);
+    let mut file = json!({
+        "name": "parrot",
+        "description": "Says what it is told",
+        "runtime": { "native": { "builtin": "parrot" } },
+        "contract": { "class": { "latency": "srt" } },
+    });
+    if memory.is_object() {
+        file["contract"]["memory"] = memory.clone();
+    }
+    host.start(&AgentFile::parse(&file.to_string()).expect("an agent file"), Path::new("/")).expect("it starts");
+    host
+}
+
+fn told(text: &str) -> Turn {
+    Turn {
+        task_id: "task".to_owned(),
+        context_id: "context".to_owned(),
+        message: Message::new(Role::User, vec![Part::text(text)]),
+        history: vec![Message::new(Role::User, vec![Part::text("earlier")])],
+        artifacts: Vec::new(),
+        remembered: None,
+        parameters: Parameters::default(),
+    }
+}
+
+fn shown(made: &mut Outputs) -> Vec<Made> {
+    std::iter::from_fn(|| made.try_recv().ok()).collect()
+}
+
+/// What is shown of a turn while it is suspended, what after it, and how it ends.
+async fn turn(host: &Host, text: &str) -> (Vec<Made>, Vec<Made>, Result<(), AgentError>) {
+    let (out, mut made) = Output::channel();
+    let mut turn = pin!(host.turn("parrot", told(text), out));
+    assert_eq!(turn.as_mut().now_or_never(), None, "it is suspended");
+    let first = shown(&mut made);
+    let ended = turn.await;
+    (first, shown(&mut made), ended)
+}
+
+/// Holds all back but progress, and signs what it releases.
+struct Signing(String);
+
+impl OutputGate for Signing {
+    fn hold(&self, made: Made) -> Hold {
+        if made == PROGRESS { Hold::Pass(made) } else { Hold::Keep(made) }
+    }
+
+    fn release(&self, held: Vec<Made>) -> BoxFuture<'_, Result<Vec<Made>, AgentError>> {
+        let signed: Vec<Made> = held.into_iter().chain([Made::Remember(self.0.clone())]).collect();
+        std::future::ready(Ok(signed)).boxed()
+    }
+}
+
+#[tokio::test]
+async fn without_gates_outputs_are_shown_as_they_are_emitted() {
+    let host = host(Ports::none(), &Value::Null);
+    let (first, then, ended) = turn(&host, "hello").await;
+    assert_eq!((first, then, ended), (vec![PROGRESS, annotated("hello")], vec![ENDING], Ok(())));
+}
+
+#[tokio::test]
+async fn gates_release_a_turn_in_their_order_with_its_metadata() {
+    let gates = |turn: &GatedTurn<'_>| -> Vec<Box<dyn OutputGate>> {
+        let first = format!("turn {} of {} of {}", turn.number, turn.task, turn.agent.name());
+        vec![Box::new(Signing(first)), Box::new(Signing("second".to_owned()))]
+    };
+    let host = host(Ports { output_gates: Arc::new(gates), ..Ports::none() }, &Value::Null);
+    let (first, then, ended) = turn(&host, "hello").await;
+    assert_eq!(first, [PROGRESS], "its answer is held back");
+    let signs = ["turn 2 of task of parrot", "second"].map(|sign| Made::Remember(sign.to_owned()));
+    let [one, two] = signs;
+    assert_eq!((then, ended), (vec![annotated("hello"), ENDING, one, two], Ok(())));
+}
+
+#[tokio::test]
+async fn grounding_is_a_gate_that_contracts_ask_for() {
+    let now_ms = AtomicU64::new(1_000);
+    let memories = Arc::new(Memories::new(
+        Arc::new(MemoryStore::new(&[MEMORY])),
+        // Later with each look at it.
+        Arc::new(move || now_ms.fetch_add(1, Ordering::SeqCst)),
+        Arc::new(|bytes: &mut [u8]| bytes.fill(7)),
+        Arc::new(|_: &str| Ok(None)),
+    ));
+    let ports = Ports { memories: Some(memories.clone()), ..Ports::none() };
+    let host = host(ports, &json!({ "require_grounding": true }));
+    let memory = memories.operate("parrot").expect("opened");
+    memory.remember("rules.txt", "A dog costs ninety euro of tax in a year.").await.expect("kept");
+    let id = memory.recall("dog", 1).await.expect("recalled").remove(0).id;
+
+    let (first, then, ended) = turn(&host, "ninety euro").await;
+    assert!(first.is_empty() && then.is_empty(), "{first:?} {then:?}");
+    assert!(matches!(&ended, Err(AgentError::Failed(why)) if why.contains("not grounded")), "{ended:?}");
+
+    let cited = format!("ninety euro [#{id}]");
+    let (first, then, ended) = turn(&host, &cited).await;
+    assert!(first.is_empty() && ended.is_ok(), "{first:?} {ended:?}");
+    let [text, Made::Artifact { artifact, .. }, end] = then.as_slice() else { panic!("{then:?}") };
+    assert_eq!((text, end), (&answer(&cited), &ENDING), "without what cites nothing");
+    let PartContent::Data(citations) = &artifact.parts[0].content else { panic!("{artifact:?}") };
+    assert_eq!((artifact.artifact_id.as_str(), &citations["citations"][0]["id"]), ("citations-2", &json!(id)));
+}
