@@ -28,7 +28,7 @@ pub struct BaseError {
 
 /// Why a text is no origin of a page.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is no origin like https://app.example.org or http://localhost:6274: {why}")]
+#[error("{text:?} is no origin like https://app.example.org or app://obsidian.md: {why}")]
 pub struct OriginError {
     text: String,
     why: &'static str,
@@ -100,20 +100,58 @@ impl FromStr for Base {
     }
 }
 
-/// An origin as browsers write it: in lower case, without the usual port.
+/// An origin as browsers write it: in lower case, without the usual port. That of a program's own pages, such as
+/// `app://obsidian.md` or `chrome-extension://id`, is as it is written.
 ///
 /// # Errors
-/// [`OriginError`] where a text is none; `*` and `null` are none, since they stand for anybody.
+/// [`OriginError`] where a text is none; `*` and `null` are none, since they stand for anybody, and so do those of files.
 pub fn origin_of(text: &str) -> Result<String, OriginError> {
     let wrong = |why| OriginError { text: text.chars().take(BYTES_MAX).collect(), why };
     if matches!(text, "*" | "null") {
         return Err(wrong("it would let pages of anybody in; name each origin"));
+    }
+    if text.len() > BYTES_MAX {
+        return Err(wrong("it is longer than 512 bytes"));
+    }
+    let Some((scheme, rest)) = text.split_once("://") else {
+        return Err(wrong("it begins with a scheme, such as https:// or app://"));
+    };
+    if !is_web(text) {
+        return of_program(scheme, rest).map_err(wrong);
     }
     let (scheme, authority, path) = parts(text).map_err(wrong)?;
     if !path.trim_end_matches('/').is_empty() {
         return Err(wrong("an origin has no path"));
     }
     Ok(origin(scheme, &authority))
+}
+
+/// Whether an origin is one of http or https, which are the same in any case of letters.
+pub(crate) fn is_web(origin: &str) -> bool {
+    let scheme = origin.split_once("://").map(|(scheme, _)| scheme).unwrap_or_default();
+    scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https")
+}
+
+/// The origin of a program's own pages, which is compared as it is written.
+fn of_program(scheme: &str, rest: &str) -> Result<String, &'static str> {
+    let in_scheme = |byte: u8| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte);
+    if !scheme.starts_with(|first: char| first.is_ascii_alphabetic()) || !scheme.bytes().all(in_scheme) {
+        return Err("it begins with a scheme, such as https:// or app://");
+    }
+    if scheme.eq_ignore_ascii_case("file") {
+        return Err("it would let any file that a browser opens in");
+    }
+    let host = rest.strip_suffix('/').unwrap_or(rest);
+    if host.contains('/') {
+        return Err("an origin has no path");
+    }
+    if host.is_empty() || host.starts_with(':') || host.ends_with(':') {
+        return Err("it names a host, and perhaps a port");
+    }
+    if !host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._~%:[]".contains(&byte)) {
+        return Err("it has no user name, no query, no fragment and no *");
+    }
+    Ok(format!("{scheme}://{host}"))
 }
 
 fn origin(scheme: &str, authority: &str) -> String {
@@ -205,9 +243,38 @@ mod tests {
         ] {
             assert_eq!(origin_of(text).as_deref(), Ok(origin), "{text}");
         }
-        for text in
-            ["*", "null", "localhost:6274", "https://app.example.org/path", "file:///x", "https://*.example.org"]
-        {
+        for origin in [
+            "app://obsidian.md",
+            "tauri://localhost",
+            "capacitor://localhost:8100",
+            "vscode-webview://1ab2cd3ef",
+            "chrome-extension://abcdefghijklmnopabcdefghijklmnop",
+            "moz-extension://6f1b4f0e-0000-4c1e-9d5a-000000000000",
+            "App://Own.Host",
+        ] {
+            assert_eq!(origin_of(origin).as_deref(), Ok(origin), "it is compared as it is written");
+        }
+        assert_eq!(origin_of("app://obsidian.md/").as_deref(), Ok("app://obsidian.md"));
+        for text in [
+            "",
+            "*",
+            "null",
+            "localhost:6274",
+            "https://app.example.org/path",
+            "file:///x",
+            "file://host",
+            "https://*.example.org",
+            "*://obsidian.md",
+            "app://",
+            "app://*",
+            "app://obsidian.md/x",
+            "app://user@obsidian.md",
+            "app://obsidian.md?x",
+            "app://obsidian.md#x",
+            "app://obsidian.md app://other",
+            "app:obsidian.md",
+            "1app://obsidian.md",
+        ] {
             assert!(origin_of(text).is_err(), "{text}");
         }
     }

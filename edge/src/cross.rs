@@ -5,6 +5,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header}
 use axum::response::{IntoResponse, Response};
 
 use crate::access::Access;
+use crate::base::is_web;
 
 /// Headers that the protocols here have requests carry.
 const ALLOWED: &str = "Authorization, Content-Type, Accept, Last-Event-ID, Prefer, If-None-Match, Mcp-Protocol-Version, \
@@ -26,7 +27,8 @@ const ALLOWS_PRIVATE: &str = "access-control-allow-private-network";
 /// The origin of a request, if the operator lets its pages in.
 pub(crate) fn admitted(access: &Access, headers: &HeaderMap) -> Option<HeaderValue> {
     let given = headers.get(header::ORIGIN)?;
-    let origin = given.to_str().ok()?.to_ascii_lowercase();
+    let origin = given.to_str().ok()?;
+    let origin = if is_web(origin) { origin.to_ascii_lowercase() } else { origin.to_owned() };
     let own = access.public.as_ref().map(crate::Base::origin);
     (access.origins.contains(&origin) || own.as_ref() == Some(&origin)).then(|| given.clone())
 }
@@ -116,8 +118,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_page_that_is_let_in_may_send_what_the_protocols_need_and_read_the_session() {
-        let origins = ["http://localhost:6274", "https://App.example:443"];
-        for page in ["http://localhost:6274", "https://app.example"] {
+        let origins = ["http://localhost:6274", "https://App.example:443", "app://obsidian.md"];
+        for page in ["http://localhost:6274", "https://app.example", "app://obsidian.md"] {
             let names = "mcp-protocol-version,content-type,Mcp-Param-City,x-other";
             let answer = asked(&origins, Method::OPTIONS, page, names).await;
             assert_eq!(answer.status(), StatusCode::NO_CONTENT);
@@ -139,8 +141,16 @@ mod tests {
 
     #[tokio::test]
     async fn nobody_else_is_let_in() {
-        for origins in [&[] as &[&str], &["http://localhost:6274"]] {
-            for page in ["https://evil.example", "http://localhost:6275", "https://localhost:6274", "null"] {
+        for origins in [&[] as &[&str], &["http://localhost:6274", "app://obsidian.md"]] {
+            for page in [
+                "https://evil.example",
+                "http://localhost:6275",
+                "https://localhost:6274",
+                "https://obsidian.md",
+                "app://Obsidian.md",
+                "app://obsidian.md:80",
+                "null",
+            ] {
                 for method in [Method::OPTIONS, Method::POST] {
                     let answer = asked(origins, method, page, "content-type").await;
                     assert_eq!(answer.status(), StatusCode::FORBIDDEN, "{page}");

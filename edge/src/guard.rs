@@ -10,6 +10,7 @@ use axum::response::{IntoResponse, Json, Response};
 use serde_json::json;
 
 use crate::access::Access;
+use crate::base::is_web;
 use crate::cross;
 use crate::refusal::{Refusal, is_grpc, name};
 use crate::standing::Standing;
@@ -101,9 +102,9 @@ pub fn at_own_names(router: Router, access: Access) -> Router {
 #[must_use]
 pub fn is_own_page(headers: &HeaderMap, hosts: &[String]) -> bool {
     let Some(origin) = headers.get(header::ORIGIN) else { return true };
-    let Some((scheme, authority)) = origin.to_str().ok().and_then(|origin| origin.split_once("://")) else {
-        return false;
-    };
+    // Pages of a program's own scheme are nobody's here, whatever host they name.
+    let web = origin.to_str().ok().filter(|origin| is_web(origin));
+    let Some((scheme, authority)) = web.and_then(|origin| origin.split_once("://")) else { return false };
     let port = if scheme.eq_ignore_ascii_case("https") { ":443" } else { ":80" };
     let usual = |authority: &str| authority.strip_suffix(port).unwrap_or(authority).to_ascii_lowercase();
     let own = host(headers).into_iter().chain(hosts.iter().map(String::as_str));

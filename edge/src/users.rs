@@ -81,13 +81,6 @@ impl User {
     pub fn may(&self, scope: Scope) -> bool {
         self.scopes.contains(&scope) || self.scopes.contains(&Scope::Admin)
     }
-
-    /// Whether the user may call the agent of that id. `own` is its name if it belongs to the node's owner: anybody may give
-    /// an agent any name.
-    #[must_use]
-    pub fn may_call(&self, id: &str, own: Option<&str>) -> bool {
-        self.agents.is_empty() || self.agents.contains(id) || own.is_some_and(|name| self.agents.contains(name))
-    }
 }
 
 /// Who asks. Each request that passed the guard has one among its extensions.
@@ -111,21 +104,6 @@ impl Identity {
             Identity::User(user) => user.may(scope),
         }
     }
-
-    /// Whether the agent of that id may be called. `own` is its name if it belongs to the node's owner.
-    ///
-    /// # Errors
-    /// Says who may not.
-    pub fn check_agent(&self, id: &str, own: Option<&str>) -> Result<(), String> {
-        match self {
-            Identity::User(user) if !user.may_call(id, own) => {
-                let all: Vec<&str> = user.agents.iter().map(String::as_str).collect();
-                let others = if own.is_none() { "; agents of other owners are allowed by their ids" } else { "" };
-                Err(format!("{} may call {} only, and not {id}{others}", user.name, all.join(", ")))
-            }
-            _ => Ok(()),
-        }
-    }
 }
 
 /// Finds users by what they show.
@@ -146,34 +124,17 @@ pub trait Users: fmt::Debug + Send + Sync {
 mod tests {
     use super::*;
 
-    fn user(scopes: &[Scope], agents: &[&str]) -> User {
-        let agents = agents.iter().map(|&agent| agent.to_owned()).collect();
-        User { name: "alice".to_owned(), scopes: scopes.iter().copied().collect(), agents }
+    fn user(scopes: &[Scope]) -> User {
+        User { name: "alice".to_owned(), scopes: scopes.iter().copied().collect(), agents: BTreeSet::new() }
     }
 
     #[test]
     fn a_user_may_what_the_scopes_say() {
-        let reader = user(&[Scope::Read], &[]);
+        let reader = user(&[Scope::Read]);
         assert_eq!(Scope::ALL.map(|scope| reader.may(scope)), [true, false, false]);
-        assert_eq!(Scope::ALL.map(|scope| user(&[Scope::Admin], &[]).may(scope)), [true; 3]);
-        assert_eq!(Scope::ALL.map(|scope| user(&[], &[]).may(scope)), [false; 3]);
+        assert_eq!(Scope::ALL.map(|scope| user(&[Scope::Admin]).may(scope)), [true; 3]);
+        assert_eq!(Scope::ALL.map(|scope| user(&[]).may(scope)), [false; 3]);
         assert_eq!("call".parse(), Ok(Scope::Call));
         assert!("Call".parse::<Scope>().expect_err("no scope").to_string().contains("read, call and admin"));
-    }
-
-    #[test]
-    fn a_user_calls_the_agents_that_are_named() {
-        let bound = Identity::User(user(&[Scope::Call], &["echo", "urn:althing:x:other"]));
-        for (id, own, may) in [
-            ("urn:althing:x:echo", Some("echo"), true),
-            ("urn:althing:y:echo", None, false),
-            ("urn:althing:x:other", Some("other"), true),
-            ("urn:althing:x:other", None, true),
-            ("urn:althing:x:a", Some("a"), false),
-        ] {
-            assert_eq!(bound.check_agent(id, own).is_ok(), may, "{id}");
-        }
-        assert!(Identity::User(user(&[Scope::Call], &[])).check_agent("i", None).is_ok());
-        assert!(Identity::Token.check_agent("i", None).is_ok());
     }
 }

@@ -7,7 +7,7 @@
 use std::fmt;
 use std::io;
 
-use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
 use crate::hidden::marked;
@@ -59,14 +59,34 @@ pub(crate) struct Scanned {
     /// JSON pointers of the members that appear more than once, each once: in the order of the text, except that names
     /// of affordances (in `/properties`, `/actions`, `/events`) come last.
     pub duplicates: Vec<String>,
+    /// Whether `null` stands for something that is nested too deeply; of [`scan_shallow`] only.
+    pub is_cut: bool,
 }
 
 /// Reads `bytes` within `bytes_max` and [`DEPTH_MAX`].
 pub(crate) fn scan(bytes: &[u8], bytes_max: usize) -> Result<Scanned, JsonError> {
+    scanned(bytes, bytes_max, Notes::default())
+}
+
+/// As [`scan`], but what is nested too deeply spoils nothing else: for the member of the outermost object, the affordance or the
+/// entry of the outermost list that holds it, `null` is read.
+pub(crate) fn scan_shallow(bytes: &[u8], bytes_max: usize) -> Result<Scanned, JsonError> {
+    scanned(bytes, bytes_max, Notes { is_shallow: true, ..Notes::default() })
+}
+
+/// Reads JSON that a stranger wrote, of at most `bytes_max` bytes: a Thing Description, or a list of them. Where more than
+/// [`DEPTH_MAX`] levels are nested, `null` is read for the member, the affordance or the entry that holds them.
+///
+/// # Errors
+/// It is too long, or no JSON.
+pub fn shallow_json(bytes: &[u8], bytes_max: usize) -> Result<Value, JsonError> {
+    scan_shallow(bytes, bytes_max).map(|scanned| scanned.value)
+}
+
+fn scanned(bytes: &[u8], bytes_max: usize, mut notes: Notes) -> Result<Scanned, JsonError> {
     if bytes.len() > bytes_max {
         return Err(JsonError::TooLarge { len: bytes.len(), max: bytes_max });
     }
-    let mut notes = Notes::default();
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     let seed = Seed { notes: &mut notes, depth: 0, place: Place::Root };
     let read = seed.deserialize(&mut reader).and_then(|v| reader.end().map(|()| v));
@@ -78,7 +98,7 @@ pub(crate) fn scan(bytes: &[u8], bytes_max: usize) -> Result<Scanned, JsonError>
                     duplicates.push(pointer);
                 }
             }
-            Ok(Scanned { value, duplicates })
+            Ok(Scanned { value, duplicates, is_cut: notes.is_cut })
         }
         (Err(_), Some(pointer)) => Err(JsonError::TooDeep { pointer, max: DEPTH_MAX }),
         (Err(e), None) => Err(syntax(&e)),
@@ -142,9 +162,20 @@ struct Notes {
     members: Vec<String>,
     affordances: Vec<String>,
     too_deep: Option<String>,
+    /// What is too deep is left out, with what holds it.
+    is_shallow: bool,
+    /// Something in the value that is being read was left out.
+    is_cutting: bool,
+    /// Something was left out.
+    is_cut: bool,
 }
 
 impl Notes {
+    /// The value, or `null` if something in it was left out.
+    fn whole(&mut self, value: Value) -> Value {
+        if std::mem::take(&mut self.is_cutting) { Value::Null } else { value }
+    }
+
     fn lens(&self) -> (usize, usize) {
         (self.members.len(), self.affordances.len())
     }
@@ -171,6 +202,8 @@ impl Notes {
 enum Place {
     Root,
     Affordances,
+    /// The descriptions of a list.
+    Things,
     Elsewhere,
 }
 
@@ -178,6 +211,7 @@ impl Place {
     fn of_member(self, name: &str) -> Place {
         match (self, name) {
             (Place::Root, "properties" | "actions" | "events" | "securityDefinitions") => Place::Affordances,
+            (Place::Root, "members") => Place::Things,
             _ => Place::Elsewhere,
         }
     }
@@ -190,12 +224,17 @@ struct Seed<'n> {
 }
 
 impl Seed<'_> {
-    fn deeper<E: serde::de::Error>(&mut self) -> Result<usize, E> {
-        if self.depth == DEPTH_MAX {
-            self.notes.too_deep = Some(String::new());
-            return Err(E::custom("nested too deeply"));
+    /// The level of what is within; none if that is not read.
+    fn deeper<E: serde::de::Error>(&mut self) -> Result<Option<usize>, E> {
+        if self.depth < DEPTH_MAX {
+            return Ok(Some(self.depth + 1));
         }
-        Ok(self.depth + 1)
+        if self.notes.is_shallow {
+            (self.notes.is_cutting, self.notes.is_cut) = (true, true);
+            return Ok(None);
+        }
+        self.notes.too_deep = Some(String::new());
+        Err(E::custom("nested too deeply"))
     }
 }
 
@@ -243,13 +282,18 @@ impl<'de> Visitor<'de> for Seed<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(mut self, mut seq: A) -> Result<Value, A::Error> {
-        let depth = self.deeper()?;
+        let Some(depth) = self.deeper()? else {
+            while seq.next_element::<IgnoredAny>()?.is_some() {}
+            return Ok(Value::Null);
+        };
+        let is_of_things = matches!(self.place, Place::Root | Place::Things);
         let mut items = Vec::new();
         loop {
             let lens = self.notes.lens();
             let item = seq.next_element_seed(Seed { notes: self.notes, depth, place: Place::Elsewhere });
             self.notes.within(lens, items.len());
             match item? {
+                Some(item) if is_of_things => items.push(self.notes.whole(item)),
                 Some(item) => items.push(item),
                 None => return Ok(Value::Array(items)),
             }
@@ -257,7 +301,10 @@ impl<'de> Visitor<'de> for Seed<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<Value, A::Error> {
-        let depth = self.deeper()?;
+        let Some(depth) = self.deeper()? else {
+            while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+            return Ok(Value::Null);
+        };
         let mut members = Map::new();
         while let Some(name) = map.next_key::<String>()? {
             if members.contains_key(&name) {
@@ -266,7 +313,11 @@ impl<'de> Visitor<'de> for Seed<'_> {
             let lens = self.notes.lens();
             let value = map.next_value_seed(Seed { notes: self.notes, depth, place: self.place.of_member(&name) });
             self.notes.within(lens, &name);
-            members.insert(name, value?);
+            let value = match self.place {
+                Place::Root | Place::Affordances => self.notes.whole(value?),
+                Place::Things | Place::Elsewhere => value?,
+            };
+            members.insert(name, value);
         }
         Ok(Value::Object(members))
     }
@@ -304,6 +355,24 @@ mod tests {
         let refused = scan(nested(DEPTH_MAX + 1).as_bytes());
         assert_eq!(refused, Err(JsonError::TooDeep { pointer: "/0".repeat(DEPTH_MAX), max: DEPTH_MAX }));
         assert!(matches!(scan("[".repeat(1 << 19).as_bytes()), Err(JsonError::TooDeep { .. })));
+    }
+
+    #[test]
+    fn what_is_too_deep_spoils_nothing_beside_it() {
+        let deep = format!("{}{}", "[{\"a\":".repeat(10_000), "}]".repeat(10_000)).replace("\"a\":}", "\"a\":1}");
+        let text = format!(r#"{{"x":{deep},"actions":{{"a":{{"b":{deep}}},"c":{{"d":[1]}}}},"y":[2]}}"#);
+        let scanned = scan_shallow(text.as_bytes(), text.len()).expect("is JSON");
+        assert_eq!(scanned.value, json!({ "x": null, "actions": { "a": null, "c": { "d": [1] } }, "y": [2] }));
+        assert!(scanned.is_cut && !scan_shallow(b"[[1]]", 9).expect("is JSON").is_cut);
+        for list in [format!("[{{\"t\":1}},{deep},2]"), format!("[{deep},[{deep}],[[3]]]")] {
+            let Ok(Value::Array(items)) = shallow_json(list.as_bytes(), list.len()) else { panic!("a list") };
+            assert!(items.len() == 3 && items[1].is_null() && !items[2].is_null());
+        }
+        let page = format!("{{\"members\":[{deep},4]}}");
+        assert_eq!(shallow_json(page.as_bytes(), page.len()), Ok(json!({ "members": [null, 4] })));
+        for text in ["[".repeat(100), format!("{}nul{}", "[".repeat(50), "]".repeat(50))] {
+            assert!(matches!(shallow_json(text.as_bytes(), text.len()), Err(JsonError::Syntax { .. })));
+        }
     }
 
     #[test]

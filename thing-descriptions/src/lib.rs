@@ -4,7 +4,8 @@
 //! **Inputs**: the bytes of a W3C WoT Thing Description (1.1 or 1.0) that anyone wrote; an agent file that its owner
 //! wrote; a workflow file or an app file; an agent card that anyone sent; keys, handed in by the caller.
 //!
-//! **Outputs**: a [`Report`] of findings; a [`Description`] with what the node reads in it; the description of an agent
+//! **Outputs**: a [`Report`] of findings; a [`Description`] with what the node reads in it, of somebody else's as far as it is
+//! good ([`shown_thing`]); the description of an agent
 //! file ([`describe()`]), with the tools that it exposes and their Thing Models ([`thing_model`]); the A2A agent card of a description ([`card()`]), signed ([`sign_card`]) and verified
 //! ([`verify_card`]); the workflow of a workflow file ([`parse_workflow`]), and its description ([`SharedFile::describe`]); the agents, workflows and schedules of an app
 //! file ([`parse_app`]).
@@ -44,6 +45,7 @@ mod json;
 mod jwt;
 mod reader;
 mod shared;
+mod shown;
 mod tool;
 mod validate;
 mod workflow_file;
@@ -69,10 +71,11 @@ pub use describe::{describe, describe_here, describe_with};
 pub use description::{CAPABILITIES_MAX, Capability, Description, DescriptionError, identifier};
 pub use heading::Heading;
 pub use hidden::{hidden_in, is_hidden, marked, visible};
-pub use json::{DEPTH_MAX, JsonError, TD_BYTES_MAX};
+pub use json::{DEPTH_MAX, JsonError, TD_BYTES_MAX, shallow_json};
 pub use jwt::{jwk, kid, sign_jwt};
 pub use reader::FileProblem;
 pub use shared::{SharedFile, SharedFileError, WORKFLOW_TYPE, is_workflow, needs};
+pub use shown::{ShownThing, is_thing, is_thing_type, shown_thing};
 pub use tool::{
     ExposedTool, ListedSchema, SCHEMA_BYTES_MAX, SCHEMA_DEPTH_MAX, SCHEMAS_BYTES_MAX, SuspendedTool, Tool, affordance,
     check_schema, data_schema, hides, listed_schema, thing_model, without_texts,

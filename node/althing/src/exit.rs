@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use althing_api::{Doubt, Kind, Problem};
+use althing_api::{Doubt, Problem};
 use althing_client::{ClientError, InputError, NodeProcessError, plain};
 use althing_contract_bench::BenchError;
 use althing_demo::DemoError;

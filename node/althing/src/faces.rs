@@ -17,6 +17,7 @@ use crate::exit::Failure;
 use crate::introducing::Introducing;
 use crate::issuer::{self, Published};
 use crate::public;
+use crate::telemetry;
 use crate::tokens::Tokens;
 
 /// Bytes of the file that keeps the gateway's port.
@@ -88,8 +89,10 @@ impl Faces {
         let mut access = Access { tls: self.tls.is_some(), ..access(config, self.gateway, data) };
         let issuer = self.published.and_then(|published| issuer::of(config, published, node.clock().clone()));
         access.users.extend(issuer.map(|issuer| Arc::new(issuer) as Arc<dyn Users>));
+        let mut findings = public::findings(&config.gateway);
+        findings.extend(telemetry::findings(&config.telemetry));
         // A node has one gateway, from its start on.
-        let _ = node.faces.set(public::findings(&config.gateway));
+        let _ = node.faces.set(findings);
         let is_guarded = access.is_guarded();
         let router = althing_gateway::router(node.calls.clone(), node.key.clone(), access);
         let limits = althing_gateway::Limits::default().of_each_net(config.gateway.connections_per_net.into());

@@ -1,7 +1,7 @@
 //! What `doctor` says of `gateway.public` and `gateway.origins`, which were well formed when the configuration was read: whether
 //! others can follow the addresses that begin so. Pure.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use althing_node::doctor::Finding;
 
@@ -76,15 +76,22 @@ fn host(authority: &str) -> &str {
 
 fn reach(host: &str) -> Reach {
     let name = host.trim_end_matches('.').to_ascii_lowercase();
-    match name.parse::<IpAddr>() {
+    // An IPv4 address that is written as one of IPv6 leads as far as that.
+    match name.parse::<IpAddr>().map(|ip| ip.to_canonical()) {
         Ok(ip) if ip.is_loopback() || ip.is_unspecified() => Reach::Machine,
-        Ok(IpAddr::V4(ip)) if ip.is_private() || ip.is_link_local() => Reach::Network,
+        Ok(IpAddr::V4(ip)) if ip.is_private() || ip.is_link_local() || is_shared(ip) => Reach::Network,
         Ok(IpAddr::V6(ip)) if ip.is_unique_local() || ip.is_unicast_link_local() => Reach::Network,
         Ok(_) => Reach::Internet,
         Err(_) if name == "localhost" || name.ends_with(".localhost") => Reach::Machine,
         Err(_) if !name.contains('.') || NEAR.iter().any(|end| name.ends_with(end)) => Reach::Network,
         Err(_) => Reach::Internet,
     }
+}
+
+/// Whether an address is one of those that a provider shares out behind its own (RFC 6598), as overlay networks do too.
+fn is_shared(ip: Ipv4Addr) -> bool {
+    let [first, second, ..] = ip.octets();
+    first == 100 && (64..128).contains(&second)
 }
 
 #[cfg(test)]
@@ -107,6 +114,10 @@ mod tests {
             ("https://Agents.Local.", true, "your own network"),
             ("https://192.168.1.4:7420", true, "your own network"),
             ("https://[fd00::1]:7420", true, "your own network"),
+            ("https://100.64.0.1", true, "your own network"),
+            ("https://100.127.255.254:8443", true, "your own network"),
+            ("https://[::ffff:192.168.1.4]:7420", true, "your own network"),
+            ("https://[::ffff:127.0.0.1]", false, "its own machine"),
             ("http://agents.example.org", true, "not encrypted"),
         ] {
             let found = of(public, &[]);
@@ -114,7 +125,8 @@ mod tests {
             assert!(one.fine == fine && one.what.contains(says) && one.what.contains("`gateway.public`"), "{one:?}");
             assert!(!one.remedy.is_empty());
         }
-        for public in ["", "https://agents.example.org/mesh", "https://203.0.113.9:8443", "https://[2001:db8::1]"] {
+        let reachable = ["https://agents.example.org/mesh", "https://203.0.113.9:8443", "https://[2001:db8::1]"];
+        for public in reachable.into_iter().chain(["", "https://100.63.0.1", "https://100.128.0.1"]) {
             assert!(of(public, &[]).is_empty(), "{public}");
         }
     }

@@ -1,5 +1,6 @@
-//! What a call is: the operation with its parameters, on whose behalf it is made, its trace, its reply, and why it is
-//! refused. It stands above L1 to L3, whose words it uses, and below L4 and everything that makes or answers calls.
+//! What a call is: the operation with its parameters, on whose behalf it is made, who may have which agent, its trace, its
+//! reply, and why it is refused. It stands above L1 to L3, whose words it uses, and below L4 and everything that makes or
+//! answers calls.
 //!
 //! **Inputs**: an operation's JSON as received, principals as written, a peer's error. **Outputs**: the same as types, each
 //! checked once, or an [`OperationError`] of A2A's table.
@@ -17,6 +18,7 @@ mod redirect;
 pub mod relation;
 mod request;
 mod rpc_code;
+mod target;
 mod trace;
 pub mod traced;
 
@@ -27,4 +29,5 @@ pub use params::Params;
 pub use redirect::Redirect;
 pub use request::{CallMetadata, CallRequest, Callee, OperationRequest, Reply};
 pub use rpc_code::RpcCode;
+pub use target::{AllowedAgents, Asker, Purpose, Target};
 pub use trace::Trace;

@@ -56,6 +56,14 @@ pub enum Callee {
     Named(String, Among),
 }
 
+impl Callee {
+    /// The agent with that identifier, or that name among the agents of the owner and of whom it trusts.
+    #[must_use]
+    pub fn near(text: impl Into<String>) -> Callee {
+        Callee::Named(text.into(), Among::Near)
+    }
+}
+
 impl From<AgentId> for Callee {
     fn from(id: AgentId) -> Callee {
         Callee::Id(id)

@@ -3,12 +3,13 @@
 use std::sync::OnceLock;
 
 use a2a::{Artifact, Message, Part, PartContent, Role, SendMessageRequest, StreamResponse, TaskState};
-use althing_call::{CallRequest, Operation, OperationRequest, Reply, Trace, chain};
+use althing_call::{Asker, CallRequest, Callee, Operation, OperationRequest, Purpose, Reply, Trace, chain};
 use althing_communication::Priority;
 use althing_discovery::{Among, TrustRelation};
 use althing_execution::agents::{AgentCalls, AgentReply, Question};
 use althing_execution::lease::Lease;
 use althing_protocol::AgentId;
+use althing_session::machine::task::is_idle;
 use futures::StreamExt as _;
 use futures::future::BoxFuture;
 use serde::Deserialize as _;
@@ -17,7 +18,6 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
 use crate::finding;
-use crate::machine::task::is_idle;
 use crate::outgoing::{Calls, WeakCalls};
 
 /// Bytes of an answer; a longer one is an error.
@@ -75,25 +75,15 @@ impl AgentCalls for AgentCaller {
     fn describe(&self, agent: String) -> BoxFuture<'_, Result<Value, String>> {
         Box::pin(async move {
             let calls = self.calls().ok_or("this node is starting, or stopping")?;
-            let id = calls.resolve(&agent, Among::Near).await.map_err(|error| error.message)?;
-            if calls.relation(id.publisher()) == TrustRelation::Stranger {
-                return Err(format!("{agent:?} is a stranger's, of which agents here are told nothing"));
-            }
-            finding::describe(&calls, &id.to_string()).await.map_err(|error| error.message)
+            finding::describe(&calls, &Asker::Agent, &agent).await.map_err(|error| error.message)
         })
     }
 }
 
 async fn ask(calls: &Calls, question: Question) -> Result<AgentReply, String> {
-    let to = calls.resolve(&question.to, Among::Near).await.map_err(|error| error.message)?;
-    if calls.relation(to.publisher()) == TrustRelation::Stranger {
-        let publisher = to.publisher();
-        return Err(format!(
-            "{:?} is a stranger's, whom agents here do not ask: `althing trust {publisher}` changes that, and lets them call \
-             this node's agents too; its own node must trust this one as well, unless anyone may call it",
-            question.to
-        ));
-    }
+    // Agents do not call agents of untrusted publishers.
+    let to = calls.target(&Asker::Agent, &Callee::near(question.to.as_str()), Purpose::Call).await;
+    let to = to.map_err(|error| error.message)?.agent;
     let from =
         calls.own_agent(&question.from).ok_or_else(|| format!("{:?} is no agent of this node", question.from))?;
     let extend = if question.as_itself { chain::asked_as_itself } else { chain::asked_by };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use althing_call::OperationError;
+use althing_call::{Asker, Callee, OperationError, Purpose, Target};
 use althing_discovery::{Among, Candidate, Found, Query, TrustRelation};
 use althing_execution::mesh::{LIMIT_DEFAULT, LIMIT_MAX};
 use althing_protocol::AgentId;
@@ -153,9 +153,9 @@ pub async fn find(calls: &Calls, filter: Filter, among: Among) -> Result<Value, 
 /// `describe_agent`: what its publisher says of an agent, and the nodes that host it. Skills that do not fit are counted only.
 ///
 /// # Errors
-/// `AGENT_UNKNOWN`.
-pub async fn describe(calls: &Calls, name: &str) -> Result<Value, OperationError> {
-    let id = calls.resolve(name, Among::Near).await?;
+/// `AGENT_UNKNOWN`; `CALLER_NOT_ALLOWED`, if `asker` is not told of that agent.
+pub async fn describe(calls: &Calls, asker: &Asker, name: &str) -> Result<Value, OperationError> {
+    let Target { agent: id, .. } = calls.target(asker, &Callee::near(name), Purpose::Read).await?;
     calls.find_hosts(&id).await;
     let discovery = calls.discovery();
     let unknown = || OperationError::agent_unknown(format!("no node that hosts {id} is known"));

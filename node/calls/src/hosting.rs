@@ -9,14 +9,12 @@ use althing_discovery::TrustRelation;
 use althing_execution::Host;
 use althing_execution::agent::OwnCard;
 use althing_protocol::{AgentId, CallerId, PublisherId};
+use althing_session::{AgentFigures, HostedAgent, Postman, Scope, TaskService, TaskStoreError};
 use althing_store::Store;
 use tokio::sync::watch;
 
 use crate::elsewhere::Elsewhere;
-use crate::machine::record::Scope;
 use crate::machine::redirects::NO_REDIRECT;
-use crate::push::Postman;
-use crate::tasks::{AgentFigures, HostedAgent, TaskService, TaskStoreError};
 
 /// The hosting side of calls.
 #[derive(Clone)]

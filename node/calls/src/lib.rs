@@ -1,10 +1,10 @@
-//! The path of a call, outgoing and incoming; the A2A operations and the task store, shared by every face.
+//! The path of a call, outgoing and incoming, shared by every face. What is done with tasks is in L4 (`althing_session`).
 //!
 //! **Inputs**: operations with their JSON as received, from a face (outgoing) or from L2 (incoming). **Outputs**: the
 //! operation's JSON, one body or a stream of events, or an [`OperationError`] of A2A's table.
 //!
-//! **Invariants**: the caller check comes before anything runs; a task that was acknowledged is on disk; its events
-//! reach every subscriber in the same order; a task is shown only to the caller that it belongs to.
+//! **Invariants**: the caller check comes before anything runs; a message is sent to one host at a time, and to another one
+//! only where the one before did not take it.
 //!
 //! **Never knows**: HTTP, JSON-RPC envelopes, the command line.
 
@@ -13,33 +13,31 @@ mod elsewhere;
 pub mod finding;
 mod hosting;
 mod incoming;
-mod listing;
 pub mod machine;
 mod outgoing;
-mod push;
-mod remote;
 pub mod reserve;
 pub mod spans;
-mod tasks;
+mod target;
 
 pub use agent_caller::AgentCaller;
 pub use althing_call::{
-    CallMetadata, CallRequest, Callee, Operation, OperationError, OperationRequest, Principal, Redirect, Refusal,
-    Reply, RpcCode, Trace, is_user_name,
+    AllowedAgents, Asker, CallMetadata, CallRequest, Callee, Operation, OperationError, OperationRequest, Principal,
+    Purpose, Redirect, Refusal, Reply, RpcCode, Target, Trace, is_user_name,
 };
 pub use althing_communication::Priority;
 pub use althing_discovery::Among;
 pub use althing_discovery::{Candidate, TrustRelation};
 pub use althing_execution::agent::OwnCard;
+pub use althing_session::{
+    AgentFigures, DURATION_BOUNDS_S, HostedAgent, LATENCY, Notification, PUSH_CONFIGS, PUSH_OUTBOX, PostError, Postman,
+    REMOTE_TASKS, STALE, TASK_SUMMARIES, TASKS, TaskStoreError,
+};
 pub use elsewhere::Elsewhere;
 pub use hosting::Hosting;
 pub use incoming::Incoming;
-pub use machine::time_limit::LATENCY;
-pub use outgoing::{Calls, Figures, KnownAgent, TakenBack};
-pub use push::{Notification, PUSH_CONFIGS, PUSH_OUTBOX, PostError, Postman};
-pub use remote::{REMOTE_TASKS, STALE};
+pub use outgoing::{Calls, Figures, KnownAgent};
 pub use reserve::{RESERVE, Reservation, ReservationError, ReservationService};
-pub use tasks::{AgentFigures, DURATION_BOUNDS_S, HostedAgent, TASK_SUMMARIES, TASKS, TaskStoreError};
+pub use target::TakenBack;
 
 /// Stream protocol of the A2A operations.
 pub const CALL: &str = "/althing/call/1";

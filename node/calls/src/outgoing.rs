@@ -4,15 +4,18 @@
 mod asking;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use althing_call::{CallRequest, Callee, Operation, OperationError, Params, Reply, Trace, chain, traced};
+use althing_call::{
+    Asker, CallRequest, Callee, Operation, OperationError, Params, Purpose, Reply, Target, Trace, chain, traced,
+};
 use althing_communication::{CallError, Caller, Communication, OpenError, Request, WallClock};
-use althing_discovery::{Among, Discovery, FindError, TrustRelation};
+use althing_discovery::{Discovery, TrustRelation};
 use althing_execution::agent::OwnCard;
 use althing_protocol::contract::Latency;
 use althing_protocol::{AgentId, CallerId, PublicKey, PublisherId};
+use althing_session::{AgentFigures, Follower, Remote, listing};
 use althing_store::Store;
 use futures::StreamExt as _;
 use tracing::Instrument as _;
@@ -22,19 +25,14 @@ use asking::{Asking, Unanswered};
 use crate::CALL;
 use crate::elsewhere::Elsewhere;
 use crate::hosting::Hosting;
-use crate::listing;
 use crate::machine::redirects::Redirects;
-use crate::remote::{Follower, Remote};
-use crate::tasks::AgentFigures;
+use crate::target::{Finder, TakenBack};
 
 /// Timeout of the answer to a message: agents may work for a while. A node that has gone is noticed within seconds by its
 /// connection.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(3_600);
 /// Timeout of the first event of a subscription. The first event of an answer has [`ANSWER_PATIENCE`].
 const FIRST_EVENT_PATIENCE: Duration = Duration::from_secs(60);
-
-/// Trusted publishers among whose agents a name is looked up in the table.
-const NEAR_MAX: usize = 8;
 
 /// The calling side.
 #[derive(Clone)]
@@ -49,22 +47,9 @@ struct Shared {
     remote: Remote,
     clock: WallClock,
     me: Caller,
-    /// What publishers took back.
-    taken_back: OnceLock<Arc<dyn TakenBack>>,
+    finder: Finder,
     /// Where calls were redirected.
     redirects: Mutex<Redirects>,
-}
-
-/// What is known here of agents that their publishers revoked; each answer is a sentence that says why.
-pub trait TakenBack: Send + Sync {
-    /// Why that version must not be called, if so.
-    fn version(&self, agent: &AgentId, version: &str) -> Option<String>;
-
-    /// Why this node stopped an agent that was added here, if its release was revoked.
-    fn stopped(&self, agent: &AgentId) -> Option<String>;
-
-    /// Which version of an agent was revoked, if any was: others may be good.
-    fn any(&self, agent: &AgentId) -> Option<String>;
 }
 
 impl Calls {
@@ -81,12 +66,12 @@ impl Calls {
         let me = Caller { node: communication.network().local(), owner: Some(owner) };
         let shared = Shared {
             communication,
+            finder: Finder::new(discovery.clone(), hosting.clone(), owner),
             discovery,
             hosting,
             remote: Remote::new(store),
             clock,
             me,
-            taken_back: OnceLock::new(),
             redirects: Mutex::default(),
         };
         Calls { shared: Arc::new(shared) }
@@ -94,8 +79,7 @@ impl Calls {
 
     /// From now on refuses to call what was taken back. The first one stays.
     pub fn refuse(&self, taken_back: Arc<dyn TakenBack>) {
-        // A second one would be a fault of the composition: the first decides.
-        let _ = self.shared.taken_back.set(taken_back);
+        self.shared.finder.refuse(taken_back);
     }
 
     /// From now on this node redirects callers to who does what it cannot. The first one stays.
@@ -103,71 +87,15 @@ impl Calls {
         self.shared.hosting.redirect_by(elsewhere);
     }
 
-    /// The hosts whose version of an agent may be called; an error if there are only others.
-    fn permitted(&self, agent: &AgentId, hosts: Vec<PublicKey>) -> Result<Vec<PublicKey>, OperationError> {
-        let Some(taken_back) = self.shared.taken_back.get() else { return Ok(hosts) };
-        let mut permitted = Vec::with_capacity(hosts.len());
-        let mut revoked = None;
-        for host in hosts {
-            let known = self.shared.discovery.described_by(host, agent);
-            let version = known.as_ref().and_then(|known| known.description.version());
-            match version.and_then(|version| taken_back.version(agent, version)) {
-                None => permitted.push(host),
-                Some(why) => revoked = Some(why),
-            }
-        }
-        match revoked {
-            Some(why) if permitted.is_empty() => Err(OperationError::revoked(why)),
-            _ => Ok(permitted),
-        }
-    }
-
-    /// Resolves an identifier or a name to an agent. A name that no known agent of a trusted publisher has is looked up in
-    /// the table for this node's owner and the publishers it trusts, never for untrusted ones, who can choose any name. A
-    /// known agent of an untrusted publisher is resolved only if `among` allows it.
+    /// The agent that a name or an id means, if whoever asks may have it for that purpose: the only way to one. A name is
+    /// looked up among the agents of this node's owner and of whom it trusts; it means a stranger's only where `callee` allows
+    /// that, and nobody near has one of that name.
     ///
     /// # Errors
-    /// `AGENT_UNKNOWN`, also if the name is ambiguous; `AGENT_REVOKED` if it is one of this node's that was stopped for that.
-    pub async fn resolve(&self, text: &str, among: Among) -> Result<AgentId, OperationError> {
-        let relation = |publisher| self.shared.hosting.relation(publisher);
-        let discovery = &self.shared.discovery;
-        let resolved = discovery.resolve(text, among, relation);
-        let near = |id: &AgentId| relation(id.publisher()) != TrustRelation::Stranger;
-        let settled = text.starts_with("urn:")
-            || matches!(&resolved, Err(FindError::Ambiguous { .. }))
-            || resolved.as_ref().is_ok_and(near);
-        if !settled {
-            let publishers = self.shared.hosting.trusted_publishers().into_iter().take(NEAR_MAX);
-            let ids = publishers.filter_map(|publisher| AgentId::new(publisher, text).ok());
-            let looking = ids.map(|id| async move {
-                let hosts = discovery.search_hosts(&id).await;
-                (!hosts.is_empty()).then_some(id)
-            });
-            // The owner's own agent comes first.
-            if let Some(id) = futures::future::join_all(looking).await.into_iter().flatten().next() {
-                return Ok(id);
-            }
-        }
-        resolved.map_err(|error: FindError| {
-            let near = self.shared.hosting.trusted_publishers().into_iter().take(NEAR_MAX);
-            let meant = self.own_agent(text).into_iter();
-            let meant = meant.chain(near.filter_map(|publisher| AgentId::new(publisher, text).ok()));
-            self.unknown(meant, error.to_string())
-        })
-    }
-
-    /// Nobody hosts any of these agents: the first that this node stopped because it was revoked is refused as such; of the
-    /// others it is said too whether a version was revoked, since that is why hosts stop.
-    fn unknown(&self, meant: impl Iterator<Item = AgentId>, why: String) -> OperationError {
-        let Some(taken_back) = self.shared.taken_back.get() else { return OperationError::agent_unknown(why) };
-        let meant: Vec<AgentId> = meant.collect();
-        if let Some(stopped) = meant.iter().find_map(|agent| taken_back.stopped(agent)) {
-            return OperationError::revoked(stopped);
-        }
-        match meant.iter().find_map(|agent| taken_back.any(agent)) {
-            Some(revoked) => OperationError::agent_unknown(format!("{why}; {revoked}")),
-            None => OperationError::agent_unknown(why),
-        }
+    /// `AGENT_UNKNOWN`, also if the name is ambiguous; `AGENT_REVOKED` if it is one of this node's that was stopped for
+    /// that; after these `CALLER_NOT_ALLOWED`.
+    pub async fn target(&self, asker: &Asker, callee: &Callee, purpose: Purpose) -> Result<Target, OperationError> {
+        self.shared.finder.target(asker, callee, purpose).await
     }
 
     /// Whether an agent that is hosted here answers what this node asks it on behalf of `asker`.
@@ -195,7 +123,7 @@ impl Calls {
 
     /// The agent of this node's owner that has that name.
     pub(crate) fn own_agent(&self, name: &str) -> Option<AgentId> {
-        AgentId::new(self.shared.me.owner?, name).ok()
+        self.shared.finder.own_agent(name)
     }
 
     /// What a publisher is to this node's owner.
@@ -280,10 +208,7 @@ impl Calls {
     }
 
     async fn walk(&self, request: CallRequest) -> Result<Reply, OperationError> {
-        let agent = match &request.callee {
-            Callee::Id(agent) => agent.clone(),
-            Callee::Named(name, among) => self.resolve(name, *among).await?,
-        };
+        let agent = self.shared.finder.agent(&request.callee).await?;
         tracing::Span::current().record("agent", tracing::field::display(&agent));
         let call = Call { agent, request };
         let (shared, operation) = (&self.shared, call.request.operation());
@@ -292,7 +217,7 @@ impl Calls {
         }
         let mut hosts = self.hosts(&call).await;
         if operation.is_message() {
-            hosts = self.permitted(&call.agent, hosts)?;
+            hosts = shared.finder.permitted(&call.agent, hosts)?;
         }
         if operation == Operation::ListTasks && hosts.len() > 1 {
             return self.list(&call, hosts).await;
@@ -309,7 +234,7 @@ impl Calls {
             return Ok(Reply::One(json));
         }
         let why = || format!("no node that hosts {} is known", call.agent);
-        Err(failed.map_or_else(|| self.unknown([call.agent.clone()].into_iter(), why()), refusal))
+        Err(failed.map_or_else(|| shared.finder.unknown([call.agent.clone()].into_iter(), why()), refusal))
     }
 
     /// Lists the caller's tasks with an agent that several nodes host. All must answer: a partial list would look complete.

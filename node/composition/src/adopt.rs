@@ -19,7 +19,7 @@ use althing_td::{
     NAME_CHARS_MAX, Place, RuntimeSpec, SKILL_ID_CHARS_MAX, SKILLS_MAX, Sandbox, Skill, TAG_CHARS_MAX, TAGS_MAX,
     TITLE_CHARS_MAX, ToolServerSpec, VERSION_DEFAULT, visible,
 };
-use althing_things::{CardSignature, Entry, Found, Unrecognised, recognise};
+use althing_things::{CardSignature, Entry, Found, Unlisted, Unrecognised, recognise};
 use serde_json::{Map, Value, json};
 
 /// The server of tools in the agent file of an MCP server.
@@ -48,8 +48,8 @@ pub struct Adoption {
 pub enum Offer {
     /// Something that becomes an agent.
     One(Box<Draft>),
-    /// A directory, with its Things, and how many it has beside.
-    Directory(Vec<Entry>, usize),
+    /// A directory, with its Things, and what it has beside.
+    Directory(Vec<Entry>, Unlisted),
 }
 
 /// What was found, and the agent file for it.
@@ -211,7 +211,7 @@ impl Adoption {
             *leads_to = all;
         }
         let draft = match found {
-            Found::Directory(entries, left_out) => return Ok(Offer::Directory(entries, left_out)),
+            Found::Directory(entries, unlisted) => return Ok(Offer::Directory(entries, unlisted)),
             found => Draft { lacks, ..self.write(&at, found)? },
         };
         draft.file.check().map_err(|error| AdoptError::Unfit(error.to_string()))?;

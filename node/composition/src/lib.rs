@@ -38,6 +38,7 @@ mod push;
 mod reach;
 pub mod registries;
 mod rights;
+mod rights_change;
 mod routing;
 mod secrets;
 mod trust;
@@ -60,7 +61,8 @@ pub use lan::{IntroductionPaths, Introductions, LanPresence};
 pub use node::{FAMILIES, Node};
 pub use owner::{Owner, OwnerError};
 pub use reach::{FileFolder, reach};
-pub use rights::{Rights, RightsChange, RightsChanges};
+pub use rights::{Rights, RightsChanges};
+pub use rights_change::RightsChange;
 pub use routing::{
     ChannelNeed, Choice, Embedded, EmbeddingsError, EvalReport, NodeRouter, Resolved, RouteMode, Routed, RouterAgent,
     Routing, RoutingError,

@@ -7,7 +7,7 @@ use althing_protocol::{digest, hex};
 use althing_td::{AgentFile, Demand, Egress, OwnFolder, RuntimeSpec, Sandbox, ToolServerSpec};
 use serde::{Deserialize, Serialize};
 
-use crate::rights::{RightsChange, change, line};
+use crate::rights_change::{RightsChange, change, line};
 
 /// What is said of a program without a sandbox.
 pub(crate) const UNBOUNDED: &str = "none: it reaches whatever your account does";

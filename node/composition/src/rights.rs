@@ -6,14 +6,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use althing_protocol::{Contract, digest, hex};
-use althing_td::{AgentFile, AsksAs, Callers, Exposure, ModelEndpoint, Place, RuntimeSpec, ToolServerSpec, visible};
+use althing_td::{AgentFile, AsksAs, Callers, Exposure, ModelEndpoint, Place, RuntimeSpec, ToolServerSpec};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::programs::{Programs, UNBOUNDED};
+use crate::rights_change::{RightsChange, change, line};
 
-/// Characters that are shown of a command, or of a list.
-const SHOWN_CHARS_MAX: usize = 160;
 /// Changes that are shown.
 const SHOWN_MAX: usize = 64;
 /// Among what is granted: whatever there is.
@@ -38,19 +37,6 @@ pub struct RightsChanges {
     pub wider: bool,
     /// The digest of all of it: whoever agrees to it agrees to exactly that.
     pub digest: String,
-}
-
-/// One change of what an agent may do.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct RightsChange {
-    /// What: `runtime: command`, `tools.maps: sandbox`, `contract: secrets`.
-    pub what: String,
-    /// What it was, on one line; empty if there was none.
-    pub old: String,
-    /// What it is; empty if there is none.
-    pub new: String,
-    /// Whether it may do more by it.
-    pub wider: bool,
 }
 
 impl Rights {
@@ -246,18 +232,6 @@ fn or_any(bound: Option<&String>) -> String {
 
 fn places(all: &[Place]) -> Vec<String> {
     if all.is_empty() { vec![ANY.to_owned()] } else { all.iter().map(|place| place.word().to_owned()).collect() }
-}
-
-pub(crate) fn change(what: &str, old: &str, new: &str, wider: bool) -> RightsChange {
-    RightsChange { what: what.to_owned(), old: line(old), new: line(new), wider }
-}
-
-/// A text on one line, in which nothing is invisible, cut where it is long.
-pub(crate) fn line(text: &str) -> String {
-    let mut rest = visible(text).map(|c| if c.is_whitespace() { ' ' } else { c });
-    let shown: String = rest.by_ref().take(SHOWN_CHARS_MAX).collect();
-    let end = if rest.next().is_some() { "…" } else { "" };
-    format!("{shown}{end}")
 }
 
 #[cfg(test)]

@@ -3,8 +3,8 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use althing_calls::{Among, Callee, Calls, OperationError, Principal, TrustRelation};
-use althing_edge::{Identity, Peer, Standing};
+use althing_calls::{AllowedAgents, Asker, Callee, Calls, OperationError, Principal, Purpose};
+use althing_edge::{Identity, Peer, Standing, User};
 use althing_protocol::AgentId;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -40,12 +40,12 @@ impl Client {
         Client { identity: Identity::Local, principal: Principal::Local, account: kept.account(name), standing: None }
     }
 
-    /// Whether the client may call an agent.
+    /// The agent that the client calls.
     ///
     /// # Errors
-    /// `CALLER_NOT_ALLOWED`.
-    pub fn check(&self, calls: &Calls, agent: &AgentId) -> Result<(), OperationError> {
-        check(&self.identity, calls, agent)
+    /// `AGENT_UNKNOWN` or `AGENT_REVOKED`, and then `CALLER_NOT_ALLOWED`.
+    pub async fn agent(&self, calls: &Calls, callee: &Callee) -> Result<AgentId, OperationError> {
+        Ok(calls.target(&asker(&self.identity), callee, Purpose::Call).await?.agent)
     }
 }
 
@@ -71,20 +71,52 @@ pub(crate) fn principal(identity: &Identity) -> Principal {
     }
 }
 
-/// The agent of that id or name, if that is one that may be called.
-pub(crate) async fn callee(identity: &Identity, calls: &Calls, agent: String) -> Result<Callee, OperationError> {
+/// What bounds what a client may ask for.
+pub(crate) fn asker(identity: &Identity) -> Asker {
     match identity {
-        Identity::User(user) if !user.agents.is_empty() => {
-            let id = calls.resolve(&agent, Among::Near).await?;
-            check(identity, calls, &id)?;
-            Ok(Callee::Id(id))
+        Identity::User(User { name, agents, .. }) if !agents.is_empty() => {
+            Asker::User(AllowedAgents { user: name.clone(), agents: agents.clone() })
         }
-        _ => Ok(Callee::Named(agent, Among::Near)),
+        Identity::Local | Identity::Token | Identity::User(_) => Asker::Owner,
     }
 }
 
-fn check(identity: &Identity, calls: &Calls, agent: &AgentId) -> Result<(), OperationError> {
-    let is_own = calls.relation(agent.publisher()) == TrustRelation::Own;
-    let own = is_own.then(|| agent.name());
-    identity.check_agent(&agent.to_string(), own).map_err(OperationError::caller_not_allowed)
+/// The agent of that id or name, if that is one that may be called.
+pub(crate) async fn callee(identity: &Identity, calls: &Calls, agent: String) -> Result<Callee, OperationError> {
+    let callee = Callee::near(agent);
+    match asker(identity) {
+        // The walk finds it.
+        Asker::Owner => Ok(callee),
+        bound => Ok(Callee::Id(calls.target(&bound, &callee, Purpose::Call).await?.agent)),
+    }
+}
+
+/// The agent of that id or name, to read what it says of itself: whoever passed the guard may.
+///
+/// # Errors
+/// `AGENT_UNKNOWN` or `AGENT_REVOKED`.
+pub(crate) async fn to_read(calls: &Calls, agent: &str) -> Result<AgentId, OperationError> {
+    Ok(calls.target(&Asker::Owner, &Callee::near(agent), Purpose::Read).await?.agent)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn only_a_token_that_names_agents_binds_to_them() {
+        let user = |agents: &[&str]| User {
+            name: "alice".to_owned(),
+            scopes: BTreeSet::new(),
+            agents: agents.iter().map(|&agent| agent.to_owned()).collect(),
+        };
+        for free in [Identity::Local, Identity::Token, Identity::User(user(&[]))] {
+            assert_eq!(asker(&free), Asker::Owner, "{free:?}");
+        }
+        let bound = user(&["echo"]);
+        let allowed = AllowedAgents { user: "alice".to_owned(), agents: bound.agents.clone() };
+        assert_eq!(asker(&Identity::User(bound)), Asker::User(allowed));
+    }
 }

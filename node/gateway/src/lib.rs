@@ -150,7 +150,7 @@ pub fn router(calls: Calls, key: SecretKey, access: Access) -> Router {
         table: table(),
         openapi: Default::default(),
     });
-    let others = althing_mcp_server::routes(gateway.calls.clone(), client::principal)
+    let others = althing_mcp_server::routes(gateway.calls.clone(), client::principal, client::asker)
         .merge(althing_grpc::routes(Arc::new(Grpc(gateway.clone()))));
     let guarded =
         guarded().split().0.merge(others).layer(middleware::from_fn_with_state(guard(access.clone()), authenticate));

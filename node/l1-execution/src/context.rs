@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use althing_protocol::Attributes;
 use althing_protocol::contract::{DataLabel, Observability};
 use tokio::task_local;
 use tracing::Span;
@@ -19,6 +20,8 @@ pub(crate) struct CallContext {
     pub trace: Option<Arc<str>>,
     /// The label of the data that the agent works with, by its contract.
     pub label: DataLabel,
+    /// Label, session and delegation of the call that it answers.
+    pub attributes: Arc<Attributes>,
     /// On whose behalf the turn runs, the origin first.
     pub principals: Arc<[String]>,
     /// What traces may record of it.

@@ -1,7 +1,8 @@
 //! The definition of a tool by its server, and the differences of two definitions. Pure.
 //!
 //! A definition is pinned when an agent is bound: from then on the tool is called only while every member of its definition
-//! is unchanged (threat model, row 7).
+//! that a model or a person goes by is unchanged (threat model, row 7). Notes for programs and pictures may change: the pinned
+//! ones are used.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,6 +15,11 @@ use crate::schema::as_sets;
 
 /// The members of a definition that are JSON Schemas.
 const SCHEMAS: [&str; 2] = ["inputSchema", "outputSchema"];
+/// The members that are told when they differ, and make no other tool.
+const TOLD: [&str; 2] = ["_meta", "icons"];
+/// What annotations say of a tool without them (MCP).
+const HINTS: [(&str, bool); 4] =
+    [("readOnlyHint", false), ("destructiveHint", true), ("idempotentHint", false), ("openWorldHint", true)];
 /// The longest definition, bytes of canonical JSON: it is stored, and sent to models with every request.
 pub const DEFINITION_BYTES_MAX: usize = 64 << 10;
 /// All pinned definitions of one agent, bytes of canonical JSON; they are one row of the node's store.
@@ -160,10 +166,20 @@ impl Definition {
         }
     }
 
-    /// All of it, for comparison only: what is a set in a schema has one order. The order in which a server writes sets down
-    /// means nothing, and may be another one with each of its starts.
+    /// What makes it this tool, for comparison only: what is a set in a schema has one order, and what says nothing is not there.
+    /// The order in which a server writes sets down means nothing, and may be another one with each of its starts.
     fn compared(&self) -> Value {
         let mut whole = self.whole();
+        if let Some(hints) = whole.get_mut("annotations").and_then(Value::as_object_mut) {
+            let is_unusual = |name: &str, hint: bool| !HINTS.contains(&(name, hint));
+            hints.retain(|name, hint| !is_empty(hint) && hint.as_bool().is_none_or(|hint| is_unusual(name, hint)));
+        }
+        if let Some(members) = whole.as_object_mut() {
+            members.retain(|name, value| {
+                let is_told = TOLD.contains(&name.as_str());
+                !is_told && (SCHEMAS.contains(&name.as_str()) || !is_empty(value))
+            });
+        }
         for member in SCHEMAS {
             if let Some(schema) = whole.get_mut(member) {
                 as_sets(schema);
@@ -189,10 +205,22 @@ impl Definition {
         }
     }
 
-    /// The members that differ in `now`; the order of what is a set is no difference.
+    /// What is compared, and what is only told.
+    fn told(&self) -> Value {
+        let mut told = self.compared();
+        for name in TOLD {
+            if let Some(value) = self.rest.get(name).filter(|value| !is_empty(value)) {
+                told[name] = value.clone();
+            }
+        }
+        told
+    }
+
+    /// The members that differ in `now`, also those that make no other tool; the order of what is a set is no difference, nor is
+    /// what says nothing.
     #[must_use]
     pub fn differences(&self, now: &Definition) -> Vec<Difference> {
-        let (old, new) = (self.compared(), now.compared());
+        let (old, new) = (self.told(), now.told());
         let keys = |value: &Value| value.as_object().map(|all| all.keys().cloned().collect::<BTreeSet<String>>());
         let fields: BTreeSet<String> = keys(&old).into_iter().chain(keys(&new)).flatten().collect();
         let differs = |field: &String| {
@@ -204,6 +232,17 @@ impl Definition {
             Some(Difference { field: escaped(field.chars().take(FIELD_CHARS_MAX)), old, new })
         };
         fields.iter().filter_map(differs).collect()
+    }
+}
+
+/// Whether a member says as much as none.
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(all) => all.is_empty(),
+        Value::Object(all) => all.is_empty(),
+        Value::Bool(_) | Value::Number(_) => false,
     }
 }
 
@@ -300,7 +339,7 @@ mod tests {
     fn another_value_of_any_member_is_another_tool_and_is_shown() {
         let bound = read(&full());
         assert_eq!(bound.check_pin(Some(&read(&full()))), Ok(()));
-        for field in full().as_object().expect("an object").keys() {
+        for field in full().as_object().expect("an object").keys().filter(|field| !TOLD.contains(&field.as_str())) {
             for other in [json!("changed \u{202e}now"), json!({ "changed": 1 }), Value::Null] {
                 let mut changed = full();
                 changed[field] = other.clone();
@@ -321,9 +360,56 @@ mod tests {
     }
 
     #[test]
-    fn every_byte_of_a_definition_counts() {
-        let whole = serde_json::to_string(&full()).expect("JSON");
+    fn notes_for_programs_and_pictures_are_told_and_make_no_other_tool() {
         let bound = read(&full());
+        for (field, other) in [
+            ("_meta", json!({ "example.com/x": 2 })),
+            ("_meta", Value::Null),
+            ("icons", json!([{ "src": "https://example.com/i.png?v=2" }])),
+            ("icons", json!([])),
+        ] {
+            let mut changed = full();
+            changed[field] = other;
+            let now = read(&changed);
+            assert_eq!(now.check_pin(Some(&bound)), Ok(()), "{changed}");
+            let differences = bound.differences(&now);
+            assert_eq!((differences.len(), differences[0].field.as_str()), (1, field), "{differences:?}");
+        }
+    }
+
+    #[test]
+    fn what_says_nothing_is_no_difference() {
+        let plain = Definition::new("a", "b", json!({ "type": "object" }));
+        for more in [
+            json!({ "annotations": {} }),
+            json!({ "annotations": { "title": null, "openWorldHint": true, "readOnlyHint": false } }),
+            json!({ "annotations": null, "title": "", "icons": [], "_meta": {} }),
+            json!({ "inputSchema": { "type": ["object"], "required": [], "properties": {} } }),
+        ] {
+            let mut whole = plain.whole();
+            for (name, value) in more.as_object().expect("an object") {
+                whole[name] = value.clone();
+            }
+            let same = read(&whole);
+            assert_eq!((same.check_pin(Some(&plain)), plain.differences(&same)), (Ok(()), Vec::new()), "{more}");
+        }
+        for more in [json!({ "annotations": { "readOnlyHint": true } }), json!({ "outputSchema": {} })] {
+            let mut whole = plain.whole();
+            for (name, value) in more.as_object().expect("an object") {
+                whole[name] = value.clone();
+            }
+            assert!(matches!(read(&whole).check_pin(Some(&plain)), Err(Unfit::Changed(_))), "{more}");
+        }
+    }
+
+    #[test]
+    fn every_byte_that_makes_a_definition_counts() {
+        let mut full = full();
+        for told in TOLD {
+            full.as_object_mut().expect("an object").remove(told);
+        }
+        let whole = serde_json::to_string(&full).expect("JSON");
+        let bound = read(&full);
         let mut tried = 0;
         for (at, _) in whole.char_indices() {
             let mut mutated = whole.clone().into_bytes();

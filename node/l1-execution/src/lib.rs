@@ -21,6 +21,7 @@ pub mod cost_budget;
 pub mod definition;
 mod echo;
 mod ending;
+mod entropy;
 mod fault;
 pub mod groups;
 mod hard;

@@ -1,7 +1,9 @@
-//! A bounded parser for server-sent events (WHATWG HTML §9.2) of programs and models; only `data` is used.
+//! A bounded parser for server-sent events (WHATWG HTML §9.2) of programs and models; only their names and `data` are used.
 
 /// The longest event.
 const EVENT_BYTES_MAX: usize = 4 << 20;
+/// Bytes of a name that are kept.
+const NAME_BYTES_MAX: usize = 64;
 
 /// Assembles bytes into events. One without data is none.
 #[derive(Debug, Default)]
@@ -9,24 +11,26 @@ pub(crate) struct Events {
     line: Vec<u8>,
     data: Vec<u8>,
     after_cr: bool,
-    /// Whether only messages are given: events without a name, or with the name `message`.
-    of_messages: bool,
-    /// Whether the event that comes has another name.
-    is_named: bool,
+    /// The name of the event that comes, as in [`Event`].
+    name: Vec<u8>,
 }
 
-/// An event, or a line, longer than [`EVENT_BYTES_MAX`].
+/// An event.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct TooLong;
+pub(crate) struct Event {
+    /// The first bytes of its name; empty for a message, which has none, or the name `message`.
+    pub name: Vec<u8>,
+    /// Its data, which is not blank.
+    pub data: Vec<u8>,
+}
+
+/// An event, or a line, longer than [`EVENT_BYTES_MAX`], and the events that were completed before it.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct TooLong(pub Vec<Event>);
 
 impl Events {
-    /// Gives only messages: a listener for them is not told of events with other names.
-    pub fn of_messages() -> Events {
-        Events { of_messages: true, ..Events::default() }
-    }
-
-    /// Adds bytes; gives the data of each completed event.
-    pub fn push(&mut self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, TooLong> {
+    /// Adds bytes; gives each completed event.
+    pub fn push(&mut self, bytes: &[u8]) -> Result<Vec<Event>, TooLong> {
         let mut events = Vec::new();
         for &byte in bytes {
             let ends = byte == b'\r' || (byte == b'\n' && !self.after_cr);
@@ -37,7 +41,7 @@ impl Events {
             } else if !second_half {
                 self.line.push(byte);
                 if self.line.len() + self.data.len() > EVENT_BYTES_MAX {
-                    return Err(TooLong);
+                    return Err(TooLong(events));
                 }
             }
         }
@@ -45,12 +49,12 @@ impl Events {
     }
 
     /// What is there when no more bytes come: an event that no empty line follows, whole or not.
-    pub fn end(&mut self) -> Option<Vec<u8>> {
+    pub fn end(&mut self) -> Option<Event> {
         let ended = if self.line.is_empty() { None } else { self.end_line() };
         ended.or_else(|| self.end_event())
     }
 
-    fn end_line(&mut self) -> Option<Vec<u8>> {
+    fn end_line(&mut self) -> Option<Event> {
         let line = std::mem::take(&mut self.line);
         let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&line);
         if line.is_empty() {
@@ -61,17 +65,18 @@ impl Events {
             self.data.push(b'\n');
         }
         if let Some(name) = line.strip_prefix(b"event:") {
-            self.is_named = !matches!(name.strip_prefix(b" ").unwrap_or(name), b"" | b"message");
+            let name = name.strip_prefix(b" ").unwrap_or(name);
+            let name = if name == b"message" { &b""[..] } else { &name[..name.len().min(NAME_BYTES_MAX)] };
+            self.name = name.to_vec();
         }
         None
     }
 
-    fn end_event(&mut self) -> Option<Vec<u8>> {
-        let (mut data, is_named) = (std::mem::take(&mut self.data), std::mem::take(&mut self.is_named));
+    fn end_event(&mut self) -> Option<Event> {
+        let (mut data, name) = (std::mem::take(&mut self.data), std::mem::take(&mut self.name));
         // The end of its last line.
         data.pop();
-        let is_other = self.of_messages && is_named;
-        (!is_other && !data.iter().all(u8::is_ascii_whitespace)).then_some(data)
+        (!data.iter().all(u8::is_ascii_whitespace)).then_some(Event { name, data })
     }
 }
 
@@ -85,30 +90,38 @@ mod tests {
         let expected: Vec<Vec<u8>> = vec![b"a\nb".to_vec(), b"c".to_vec(), b"d".to_vec()];
         for size in 1..text.len() {
             let mut events = Events::default();
-            let got: Vec<Vec<u8>> =
-                text.as_bytes().chunks(size).flat_map(|chunk| events.push(chunk).expect("short")).collect();
+            let got: Vec<Vec<u8>> = text
+                .as_bytes()
+                .chunks(size)
+                .flat_map(|chunk| events.push(chunk).expect("short"))
+                .map(|event| event.data)
+                .collect();
             assert_eq!(got, expected, "split every {size} bytes");
         }
     }
 
     #[test]
-    fn an_event_without_data_or_of_another_name_is_none_and_the_last_needs_no_empty_line() {
+    fn an_event_without_data_is_none_a_name_is_told_and_the_last_needs_no_empty_line() {
         let text = "\u{feff}id: 0\ndata:\n\nevent: ping\ndata: {}\n\nevent: message\ndata: a\n\nevent:\ndata: b\n\n\
                     event: end\n\ndata: c\n\nretry: 5\n\ndata: d";
-        let read = |mut events: Events| -> Vec<String> {
-            let mut read = events.push(text.as_bytes()).expect("short");
-            read.extend(events.end());
-            assert_eq!(events.end(), None, "it ends once");
-            read.into_iter().map(|event| String::from_utf8(event).expect("text")).collect()
-        };
-        assert_eq!(read(Events::of_messages()), ["a", "b", "c", "d"]);
-        assert_eq!(read(Events::default()), ["{}", "a", "b", "c", "d"]);
+        let mut events = Events::default();
+        let mut read = events.push(text.as_bytes()).expect("short");
+        read.extend(events.end());
+        assert_eq!(events.end(), None, "it ends once");
+        let read: Vec<(&[u8], &[u8])> = read.iter().map(|event| (&event.name[..], &event.data[..])).collect();
+        let messages = ["a", "b", "c", "d"].map(|data| (&b""[..], data.as_bytes()));
+        assert_eq!(read[0], (&b"ping"[..], &b"{}"[..]));
+        assert_eq!(read[1..], messages);
     }
 
     #[test]
     fn an_endless_event_is_refused() {
         let mut events = Events::default();
         let outcome = (0..=EVENT_BYTES_MAX / 1024).map(|_| events.push(&[b'x'; 1024])).find(Result::is_err);
-        assert_eq!(outcome, Some(Err(TooLong)));
+        assert_eq!(outcome, Some(Err(TooLong(Vec::new()))));
+        let mut after = b"data: a\n\ndata: ".to_vec();
+        after.resize(EVENT_BYTES_MAX + 100, b'x');
+        let Err(TooLong(before)) = Events::default().push(&after) else { panic!("it is too long") };
+        assert_eq!(before, [Event { name: Vec::new(), data: b"a".to_vec() }], "what came before is not lost");
     }
 }

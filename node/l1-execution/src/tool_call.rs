@@ -1,14 +1,30 @@
-//! A system call as its gate sees it.
+//! What passes the gate of an agent, as the gate sees it.
 
-use althing_protocol::AgentRef;
 use althing_protocol::contract::DataLabel;
+use althing_protocol::{AgentRef, Attributes};
 use serde_json::Value;
 
 use crate::context::CallContext;
 
-/// A system call of an agent.
+/// What passes a gate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallKind {
+    /// The agent makes a system call: it calls a tool, or uses its memory as a component does.
+    Tool,
+    /// The node looks in the agent's memory for what resembles a message, before a model answers it, unasked by the agent.
+    /// `tool` is `memory/recall`, and `arguments` are those of that tool.
+    Recall,
+    /// The node sends a request to the agent's model: `tool` is `models/` and the model's name, and `arguments` is the body
+    /// as it is sent, in the form of OpenAI's chat completions (`model`, `messages`, `max_tokens`, `tools`). A server of tools
+    /// may be named `models` too: calls of its tools are of the kind `Tool`.
+    Model,
+}
+
+/// A system call of an agent, or what the node does for one of its turns.
 #[derive(Debug, Clone, Copy)]
 pub struct ToolCall<'a> {
+    /// Whether the agent wants it, or the node for a turn of it.
+    pub kind: CallKind,
     /// The agent, in the version that runs.
     pub agent: &'a AgentRef,
     /// The task in whose turn it is made; empty outside turns.
@@ -19,6 +35,8 @@ pub struct ToolCall<'a> {
     pub binding_hash: &'a str,
     /// The label of the data that the agent works with, as its contract says it.
     pub label: DataLabel,
+    /// What came with the call that the turn answers: label of its data, session and delegation; nothing outside turns.
+    pub attributes: &'a Attributes,
     /// The server: what stands before the `/` of `tool`; empty where there is none.
     pub server: &'a str,
     /// `server/tool`.
@@ -32,7 +50,7 @@ pub struct ToolCall<'a> {
 }
 
 impl<'a> ToolCall<'a> {
-    /// A call of `tool` in the turn that has this context.
+    /// A system call of `tool` in the turn that has this context.
     pub(crate) fn of(
         agent: &'a AgentRef,
         turn: &'a CallContext,
@@ -41,11 +59,13 @@ impl<'a> ToolCall<'a> {
         arguments: &'a Value,
     ) -> ToolCall<'a> {
         ToolCall {
+            kind: CallKind::Tool,
             agent,
             task: &turn.task,
             trace: turn.trace.as_deref(),
             binding_hash: &turn.binding_hash,
             label: turn.label,
+            attributes: &turn.attributes,
             server: tool.split_once('/').map_or("", |(server, _)| server),
             tool,
             definition,

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use althing_communication::address_groups::AddressGroup;
 use althing_fetch::{Fetch, Given, Limits, Net, SystemResolver, Url, blocked, same_origin};
-use althing_td::Description;
+use althing_td::{shallow_json, shown_thing};
 use if_addrs::IfAddr;
 use serde_json::Value;
 use tokio::sync::{Semaphore, mpsc};
@@ -217,11 +217,15 @@ impl ThingReader {
         }
     }
 
-    /// What is wrong with a description, if anything is; that its Thing is known from elsewhere is not.
+    /// Why nothing of a description can be used, if so; that its Thing is known from elsewhere is no reason.
     fn note_thing(&self, td: &Value, source: &Source) -> Result<(), String> {
         let from = source.url.as_str();
-        match Description::parse(td.to_string().as_bytes()) {
-            Ok(description) => {
+        match shown_thing(td.to_string().as_bytes(), "") {
+            Ok(shown) => {
+                for (at, how) in &shown.notes {
+                    tracing::debug!(from, at, how, "a description is not as it should be");
+                }
+                let description = shown.description;
                 let id = description.id().unwrap_or(from).to_owned();
                 let read_ms = self.0.now().monotonic_ms;
                 let thing = Thing {
@@ -312,8 +316,8 @@ async fn get(http: &Fetch, source: &Source, url: &Url, left: &mut usize) -> Resu
     let body = http.get(url, given(source, url), accept, limits).await;
     let body = body.map_err(|error| format!("{url}: {error}"))?;
     *left -= body.len();
-    // Repeated members and depth are looked at where each description is validated.
-    serde_json::from_slice(&body).map_err(|error| error.to_string())
+    // What is odd is looked at where each description is read.
+    shallow_json(&body, limits.bytes).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]

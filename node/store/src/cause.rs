@@ -5,6 +5,8 @@
 pub enum Cause {
     /// Bytes on disk are not what was written.
     Damage,
+    /// A file or a directory is not there: it was lost, or its volume was unmounted.
+    Missing,
     /// The disk is full.
     Full,
     /// This user may not take more of the disk.
@@ -17,13 +19,17 @@ pub enum Cause {
     Device,
     /// This user may not write there.
     Access,
+    /// The machine has no memory left for it.
+    Memory,
+    /// A file would become larger than it may.
+    Length,
     /// Something else.
     Other,
 }
 
 /// What the C libraries say of errors, and what that means here.
-const SIGNS: [(&str, Cause); 20] = [
-    ("No such file or directory", Cause::Damage),
+const SIGNS: [(&str, Cause); 23] = [
+    ("No such file or directory", Cause::Missing),
     ("No space left on device", Cause::Full),
     ("Max allowed space was reached", Cause::Full),
     ("Disk quota exceeded", Cause::Quota),
@@ -43,6 +49,9 @@ const SIGNS: [(&str, Cause); 20] = [
     ("Host is down", Cause::Device),
     ("Permission denied", Cause::Access),
     ("Operation not permitted", Cause::Access),
+    ("Cannot allocate memory", Cause::Memory),
+    ("Out of memory", Cause::Memory),
+    ("File too large", Cause::Length),
 ];
 
 impl Cause {
@@ -57,11 +66,15 @@ impl Cause {
         SIGNS.iter().find(|(sign, _)| said.contains(sign)).map_or(Cause::Other, |(_, cause)| *cause)
     }
 
-    /// What a person does about it. All but damage pass by themselves, and then the store is opened again.
+    /// What a person does about it. All but damage and lost files pass by themselves, and then the store is opened again.
     #[must_use]
     pub fn remedy(self) -> &'static str {
         match self {
             Cause::Damage => "check the disk, then put back a copy of the directory and start again",
+            Cause::Missing => {
+                "if the volume of that directory was unmounted, mount it again, and writes resume by themselves; if files were \
+                 deleted there, put back a copy of the directory and start again"
+            }
             Cause::Full => "free space on that disk; then writes resume by themselves",
             Cause::Quota => "free space of this user, or raise its quota; then writes resume by themselves",
             Cause::Descriptors => {
@@ -77,6 +90,14 @@ impl Cause {
                  by themselves"
             }
             Cause::Access => "give this user the directory and what is in it; then writes resume by themselves",
+            Cause::Memory => {
+                "end programs that take much memory, or raise the limit (`ulimit -v`, MemoryMax= in a unit); then writes resume by \
+                 themselves"
+            }
+            Cause::Length => {
+                "raise the limit of a file's size (`ulimit -f`, LimitFSIZE= in a unit), or move the directory to a file system that \
+                 takes larger files; then writes resume by themselves"
+            }
             Cause::Other => "check the disk; when it is well, writes resume by themselves",
         }
     }
@@ -98,13 +119,18 @@ mod tests {
             ("Input/output error", Cause::Device),
             ("Stale file handle", Cause::Device),
             ("Permission denied", Cause::Access),
-            ("No such file or directory", Cause::Damage),
-            ("File too large", Cause::Other),
+            ("No such file or directory", Cause::Missing),
+            ("Cannot allocate memory", Cause::Memory),
+            ("File too large", Cause::Length),
+            ("Resource temporarily unavailable", Cause::Other),
         ] {
             assert_eq!(Cause::of(&io(what)), cause, "{what}");
             assert_eq!(Cause::of(&format!("column family \"tasks\": {}", io(what))), cause, "{what}");
             assert!(cause == Cause::Damage || cause.remedy().contains("by themselves"), "{what}");
         }
+        // It may be either.
+        assert!(["mount it again", "put back a copy"].iter().all(|advice| Cause::Missing.remedy().contains(advice)));
+        assert!(Cause::Memory.remedy().contains("memory") && Cause::Length.remedy().contains("ulimit -f"));
         assert_eq!(Cause::of("Corruption: block checksum mismatch: Input/output error"), Cause::Damage);
         assert_eq!(Cause::of("column family \"tasks\": Corruption: bad block"), Cause::Damage);
         assert_eq!(Cause::of("Shutdown in progress"), Cause::Other);

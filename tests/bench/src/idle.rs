@@ -31,7 +31,11 @@ pub async fn empty() {
 
 /// Resident memory, MiB.
 pub fn resident(child: &Child) -> f64 {
-    let pid = child.id().expect("it runs");
+    resident_of(child.id().expect("it runs"))
+}
+
+/// The same of a process by its id.
+pub fn resident_of(pid: u32) -> f64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("its status");
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("its memory");
     let kib: f64 = line.trim().trim_end_matches(" kB").trim().parse().expect("a number");

@@ -1,12 +1,14 @@
 //! Benchmarks, each as a ratio to a floor or a peer in the same run on the same work.
 //!
-//! `althing-bench [calls|link|find|idle|wasm|neighbour|groups|groups-idle|groups-tasks|faces|registry|hostile|
-//! hostile-registry]`; without an argument all but `hostile` and `hostile-registry`, which take minutes; `groups-idle` is a
-//! part of `groups`, and `groups-tasks` runs alone. `registry --things 1000000` has more Things; `hostile-registry --from
-//! ADDRESS` has its attackers at another address of this machine. The other arguments are for its own child processes.
+//! `althing-bench [calls|link|find|idle|wasm|neighbour|containment|groups|groups-idle|groups-tasks|faces|registry|
+//! hostile|hostile-registry]`; without an argument all but `hostile` and `hostile-registry`, which take minutes;
+//! `groups-idle` is a part of `groups`, and `groups-tasks` runs alone. `registry --things 1000000` has more Things;
+//! `hostile-registry --from ADDRESS` has its attackers at another address of this machine. The other arguments are for its
+//! own child processes.
 #![expect(clippy::disallowed_methods, reason = "shell: measures real time")]
 
 mod calls;
+mod containment;
 mod faces;
 mod figures;
 mod find;
@@ -47,6 +49,7 @@ fn main() {
             "attack" => hostile::attack().await,
             "hostile" => as_wanted(hostile::run().await),
             "neighbour" => as_wanted(neighbour::run().await),
+            "containment" => as_wanted(containment::run().await),
             "empty" => idle::empty().await,
             "tool" => tool::serve().await,
             "program" => programs::serve().await,
@@ -75,6 +78,7 @@ fn main() {
                 fine &= idle::run().await;
                 fine &= wasm::run().await;
                 fine &= neighbour::run().await;
+                fine &= containment::run().await;
                 fine &= groups::run().await;
                 fine &= faces::run().await;
                 fine &= registry(&[]).await;
@@ -82,7 +86,7 @@ fn main() {
             }
             other => {
                 eprintln!(
-                    "there is no benchmark {other:?}; there are calls, link, find, idle, wasm, neighbour, groups, groups-idle, groups-tasks, faces, registry, hostile and hostile-registry"
+                    "there is no benchmark {other:?}; there are calls, link, find, idle, wasm, neighbour, containment, groups, groups-idle, groups-tasks, faces, registry, hostile and hostile-registry"
                 );
                 std::process::exit(2);
             }

@@ -20,6 +20,9 @@ PATIENCE = 120
 EARLY = ["SUBMITTED", "WORKING"]
 OTHER_ENDS = ["FAILED", "CANCELED", "REJECTED", "INPUT_REQUIRED", "AUTH_REQUIRED"]
 NAMES = ["result", "statusUpdate", "taskId", "status", "state"]
+BEATS = ["data: ping\n\n", "data: {\"type\": \"heartbeat\"}\n\n", "event: ping\ndata: {\"at\": 1}\n\n"]
+# More in a row than is read of what is no event, and more bytes than an event may have.
+FLOOD, LONG = 20, 5 << 20
 MEDIA = ["text/html", "application/octet-stream", "image/png", "text/event-streams"]
 
 
@@ -43,19 +46,26 @@ def event(result, request=1):
 
 class Ending:
     """An answer: its code, its kind of media, its text, whether more bytes are promised, a pause, what GetTask says afterwards (none:
-    there is no such task), and whether its agent completed it (none: it may be taken for both)."""
+    there is no such task), whether its agent completed it (none: it may be taken for both), and what the agent made (none: nobody
+    can say)."""
 
     def __init__(self, seed):
         self.dice = random.Random(seed)
         self.name, self.code, self.media, self.pause = f"t-{seed}", 200, "text/event-stream", 0.0
         self.is_broken, self.then = self.dice.random() < 0.3, None
         self.course = [task(self.name, self.dice.choice(EARLY))]
-        for at in range(self.dice.randrange(4)):
-            self.course.append(piece(self.name, f"piece {at} ", at > 0))
+        self.pieces = [f"piece {at} " for at in range(self.dice.randrange(4))]
+        for at, text in enumerate(self.pieces):
+            self.course.append(piece(self.name, text, at > 0))
+        self.made = "".join(self.pieces)
         self.text, self.right = self.whole(status(self.name, "COMPLETED")), True
         ways = [self.cut, self.empty, self.reordered, self.late, self.doubled, self.of_other_media, self.of_other_names,
-                self.of_another, self.refused, self.ended_otherwise, self.odd_beside, self.as_it_is]
+                self.of_another, self.refused, self.ended_otherwise, self.odd_beside, self.as_it_is, self.with_a_gap,
+                self.of_a_message, self.flooded]
         ways[seed % len(ways)]()
+
+    def __str__(self):
+        return f"{self.code} {self.media} {self.text[:4000]!r}, then {self.then}"
 
     def whole(self, *last):
         return "".join(event(one) for one in [*self.course, *last])
@@ -82,6 +92,8 @@ class Ending:
 
     def reordered(self):
         self.course.reverse()
+        # Its pieces too: what comes of them depends on which of them begins it.
+        self.made = None
         last = self.dice.choice(["COMPLETED", "FAILED"])
         self.text, self.right = self.whole(status(self.name, last)), last == "COMPLETED"
 
@@ -110,6 +122,45 @@ class Ending:
     def of_another(self):
         self.text = self.whole(status("t-other", "COMPLETED"), task("t-other", "COMPLETED"))
         self.follow()
+
+    def with_a_gap(self):
+        """A piece that cannot be read, and a last state: only what the agent tells of its task is whole."""
+        good = piece(self.name, "the lost one ", len(self.pieces) > 0)
+        lost = event(good)
+        at = self.dice.randrange(1, len(self.course) + 1)
+        lost = self.dice.choice([
+            lost.replace('"text"', '"txt"'), lost.replace('"text": "the lost one "', '"text": 2'),
+            lost.replace("artifactUpdate", "artifact_update"), lost.replace('"artifactId"', '"id"'), "event: chunk\n" + lost,
+            lost.replace('"result"', '"outcome"'), lost[:-9] + "\n\n", "data: the lost one\n\n"])
+        events = [event(one) for one in [*self.course, status(self.name, "COMPLETED")]]
+        self.text = "".join([*events[:at], lost, *events[at:]])
+        self.pieces.insert(at - 1, "the lost one ")
+        self.made = "".join(self.pieces)
+        self.then = self.dice.choice([None, "COMPLETED"])
+        self.right = self.then == "COMPLETED"
+
+    def of_a_message(self):
+        """A message that names its task, and is not the end of it."""
+        said = {"messageId": "m", "taskId": self.name, "contextId": "c", "role": "ROLE_AGENT", "parts": [{"text": "starting"}]}
+        self.course.insert(0, {"message": said})
+        last = self.dice.choice(["COMPLETED", "FAILED", None])
+        self.text = self.whole(*([status(self.name, last)] if last else []))
+        self.right = last == "COMPLETED"
+        if last is None:
+            self.follow()
+
+    def flooded(self):
+        """Signs of life, and then what is no event, too long, or an error while the task goes on."""
+        beats = "".join(self.dice.choice(BEATS) for _ in range(FLOOD))
+        error = {"jsonrpc": "2.0", "id": 1, "error": {"code": -32603, "message": "not any more"}}
+        after = self.dice.choice(["", "data: {\"at\": 1}\n\n" * FLOOD, "data: " + json.dumps(error) + "\n\n"])
+        if self.pieces and self.dice.random() < 0.05:
+            after = "data: " + "x" * LONG + "\n\n"
+        self.text = beats.join(event(one) for one in self.course) + beats + after
+        if after:
+            self.follow()
+        else:
+            self.text += event(status(self.name, "COMPLETED"))
 
     def refused(self):
         self.code, self.right = self.dice.choice([400, 401, 403, 404, 500, 502, 503]), False
@@ -146,8 +197,15 @@ class Agent(BaseHTTPRequestHandler):
         if asked["method"] == "GetTask" and re.fullmatch(r"t-\d+", name):
             then = Ending(int(name[2:])).then
             if then is not None:
-                outcome = {"result": task(name, then)["task"]}
+                outcome = {"result": self.told(name, then)}
         self.answer(200, "application/json", json.dumps({"jsonrpc": "2.0", "id": asked["id"], **outcome}))
+
+    def told(self, name, state):
+        """The whole task."""
+        whole, made = task(name, state)["task"], "".join(Ending(int(name[2:])).pieces)
+        if made:
+            whole["artifacts"] = [{"artifactId": "a", "parts": [{"text": made}]}]
+        return whole
 
     def answer(self, code, media, text, missing=0):
         """With its length, or that of more bytes than come."""
@@ -174,7 +232,8 @@ def serve():
 
 
 def outcome(url, seed):
-    """The state of the task that a message began; `message` where one answered, the error where it was refused."""
+    """The state of the task that a message began, `message` where one answered, the error where it was refused; and the text of
+    its artifacts."""
     message = {"messageId": f"{seed}-{random.getrandbits(64):x}", "role": "ROLE_USER", "parts": [{"text": str(seed)}]}
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}})
     headers = {"Content-Type": "application/json", "A2A-Version": "1.0"}
@@ -182,9 +241,12 @@ def outcome(url, seed):
     with urllib.request.urlopen(asked, timeout=PATIENCE) as answer:
         said = json.load(answer)
     if "error" in said:
-        return "refused: " + said["error"]["message"]
+        return "refused: " + said["error"]["message"], ""
     result = said["result"]
-    return "message" if "message" in result else result["task"]["status"]["state"]
+    if "message" in result:
+        return "message", ""
+    parts = [part for made in result["task"].get("artifacts", []) for part in made["parts"]]
+    return result["task"]["status"]["state"], "".join(part.get("text", "") for part in parts)
 
 
 def check(first, count, urls):
@@ -192,13 +254,14 @@ def check(first, count, urls):
     with concurrent.futures.ThreadPoolExecutor(TOGETHER) as pool:
         found = list(pool.map(lambda one: outcome(*one), asked))
     wrong, completed = [], 0
-    for (url, seed), state in zip(asked, found):
+    for (url, seed), (state, text) in zip(asked, found):
         is_completed = state in ("TASK_STATE_COMPLETED", "message")
         completed += is_completed
         ending = Ending(seed)
         if ending.right is not None and ending.right != is_completed:
-            told = f"{ending.code} {ending.media} {ending.text!r}, then {ending.then}"
-            wrong.append(f"{url}, seed {seed}: {state}, but right is {ending.right}: {told}")
+            wrong.append(f"{url}, seed {seed}: {state}, but right is {ending.right}: {ending}")
+        elif state == "TASK_STATE_COMPLETED" and ending.made is not None and text != ending.made:
+            wrong.append(f"{url}, seed {seed}: {text!r} is told as whole, but the agent made {ending.made!r}: {ending}")
     print(f"{completed} of {len(asked)} completed")
     if wrong:
         sys.exit(f"{len(wrong)} are wrong:\n" + "\n".join(wrong[:20]))

@@ -106,41 +106,39 @@ pub struct Signer {
     pub jku: Option<String>,
 }
 
-/// The signatures of a card, as its raw JSON; none if it is not signed.
+/// The signatures of a card, as its raw JSON; none if it is not signed. An entry that is malformed is no signature.
 ///
 /// # Errors
-/// [`CardError`]: what is malformed.
+/// [`CardError`]: what of the card is malformed.
 pub fn card_signers(raw: &[u8]) -> Result<Vec<Signer>, CardError> {
     let (_, signatures) = read(raw)?;
-    let signer = |(index, entry): (usize, Value)| {
-        let protected = protected(index, &entry)?.1;
+    let signer = |(_, protected, _): (&str, Map<String, Value>, Vec<u8>)| {
         let text = |member: &str| protected.get(member).and_then(Value::as_str);
-        Ok(Signer {
+        Signer {
             algorithm: text("alg").map_or("none".to_owned(), |alg| excerpt(alg, 40)),
             kid: text("kid").map(|kid| excerpt(kid, 200)),
             jku: text("jku").filter(|jku| jku.len() <= JKU_BYTES_MAX).map(str::to_owned),
-        })
+        }
     };
-    signatures.into_iter().enumerate().map(signer).collect()
+    Ok(signatures.iter().filter_map(parts).map(signer).collect())
 }
 
-/// Verifies that a card, as its raw JSON, is signed by this key.
+/// Verifies that a card, as its raw JSON, is signed by this key. An entry that is malformed is passed over.
 ///
 /// # Errors
-/// [`CardError`]: what is malformed; [`CardError::Unsigned`]; [`CardError::NotBy`].
+/// [`CardError`]: what of the card is malformed; [`CardError::Unsigned`]; [`CardError::NotBy`].
 pub fn verify_signer(raw: &[u8], key: &SignerKey) -> Result<(), CardError> {
     let (card, signatures) = read(raw)?;
     if signatures.is_empty() {
         return Err(CardError::Unsigned);
     }
-    for (index, entry) in signatures.iter().enumerate() {
-        let (text, header) = protected(index, entry)?;
+    for (text, header, signature) in signatures.iter().filter_map(parts) {
         let is_fit = header.get("alg").and_then(Value::as_str) == Some(key.algorithm())
             && header.get("typ").is_none_or(|typ| typ == "JOSE")
             && !header.contains_key("crit");
-        let signature =
-            entry.get("signature").and_then(Value::as_str).and_then(|text| URL_SAFE_NO_PAD.decode(text).ok());
-        let Some(signature) = signature.filter(|_| is_fit) else { continue };
+        if !is_fit {
+            continue;
+        }
         for input in inputs(text, &card)? {
             if key.verifies(&input, &signature) {
                 return Ok(());
@@ -150,14 +148,13 @@ pub fn verify_signer(raw: &[u8], key: &SignerKey) -> Result<(), CardError> {
     Err(CardError::NotBy(key.to_string()))
 }
 
-/// The card, and its signatures.
+/// The card, and its signatures, as far as they may be; what is no list of them has none.
 fn read(raw: &[u8]) -> Result<(Map<String, Value>, Vec<Value>), CardError> {
     let scanned = scan(raw, CARD_BYTES_MAX)?;
     let Value::Object(card) = scanned.value else { return Err(CardError::NotAnObject) };
-    let signatures = match card.get("signatures") {
-        None | Some(Value::Null) => Vec::new(),
-        Some(Value::Array(list)) if list.len() <= SIGNATURES_MAX && list.iter().all(Value::is_object) => list.clone(),
-        Some(_) => return Err(CardError::SignaturesForm),
+    let signatures: Vec<Value> = match card.get("signatures") {
+        Some(Value::Array(list)) => list.iter().take(SIGNATURES_MAX).cloned().collect(),
+        _ => Vec::new(),
     };
     match scanned.duplicates.into_iter().next().filter(|_| !signatures.is_empty()) {
         Some(pointer) => Err(CardError::Duplicate(excerpt(&pointer, 200))),
@@ -165,12 +162,13 @@ fn read(raw: &[u8]) -> Result<(Map<String, Value>, Vec<Value>), CardError> {
     }
 }
 
-/// The protected header of a signature, as text and as its members.
-fn protected(index: usize, entry: &Value) -> Result<(&str, Map<String, Value>), CardError> {
-    let member = "protected";
-    let text = entry.get(member).and_then(Value::as_str).ok_or(CardError::Member { index, member })?;
-    let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| CardError::Base64 { index, member })?;
-    Ok((text, header(index, &bytes)?))
+/// The protected header of a signature, as text and as its members, and the signature itself; none if that is malformed.
+fn parts(entry: &Value) -> Option<(&str, Map<String, Value>, Vec<u8>)> {
+    let text = |member: &str| entry.get(member).and_then(Value::as_str);
+    let decoded = |text: &str| URL_SAFE_NO_PAD.decode(text).ok();
+    let protected = text("protected")?;
+    let members = header(0, &decoded(protected)?).ok()?;
+    Some((protected, members, decoded(text("signature")?)?))
 }
 
 #[cfg(test)]

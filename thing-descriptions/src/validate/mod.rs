@@ -13,7 +13,7 @@ use serde_json::Value;
 pub use lmos::ALTHING;
 pub(crate) use lmos::LMOS;
 pub use report::{FINDINGS_MAX, Finding, Report, Severity};
-pub(crate) use schema::CONTEXT_1_1;
+pub(crate) use schema::{CONTEXT_1_0, CONTEXT_1_1};
 
 pub(crate) use report::Findings;
 
@@ -86,6 +86,16 @@ pub(crate) fn parse(bytes: &[u8], strictness: Strictness) -> (Report, Option<Val
     out.extend(lmos::check(&scanned.value, strictness, bytes.len()));
     HiddenCharacters { strictness, at: Vec::new() }.look(&scanned.value, Text::Other, &mut out);
     (out.report(), Some(scanned.value))
+}
+
+/// The first error of a description that is made from parts of one that somebody else wrote. What its schema refuses is explained
+/// only if `is_short`: in a long text that takes seconds.
+pub(crate) fn first_error(td: &Value, is_short: bool) -> Option<Finding> {
+    let Value::Object(members) = td else { return None };
+    let mut out = Findings::default();
+    checks::check(members, &mut out);
+    HiddenCharacters { strictness: Strictness::Foreign, at: Vec::new() }.look(td, Text::Other, &mut out);
+    out.report().errors().next().cloned().or_else(|| schema::first_error(td, is_short))
 }
 
 fn unreadable(e: &JsonError) -> Finding {

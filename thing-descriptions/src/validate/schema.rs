@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::{FINDINGS_MAX, Finding};
 use crate::json::{excerpt, excerpt_value};
 
-pub(super) const CONTEXT_1_0: &str = "https://www.w3.org/2019/wot/td/v1";
+pub(crate) const CONTEXT_1_0: &str = "https://www.w3.org/2019/wot/td/v1";
 pub(crate) const CONTEXT_1_1: &str = "https://www.w3.org/2022/wot/td/v1.1";
 
 /// The longest text for which all errors of a schema are listed: the validator finds all of them before it returns the first,
@@ -68,15 +68,33 @@ fn is_reference_or_template(text: &str) -> bool {
     }) && !in_expression
 }
 
-/// The findings of the schema that `@context` selects; without a known one, that of TD 1.1.
+/// The findings of the schema that `@context` selects.
 pub(super) fn check(td: &Value, bytes_len: usize) -> Vec<Finding> {
+    findings(selected(td), td, bytes_len)
+}
+
+/// The first error of the schema that `@context` selects; its explanation only if `is_explained`.
+pub(super) fn first_error(td: &Value, is_explained: bool) -> Option<Finding> {
+    let schema = selected(td);
+    if schema.is_valid(td) {
+        return None;
+    }
+    let explained = is_explained.then(|| schema.iter_errors(td).next().map(|e| explain(&e))).flatten();
+    let plain = || {
+        let remedy = "See the JSON Schema of the recommendation";
+        Finding::error("", "schema", "it is not as the recommendation has it".to_owned(), remedy)
+    };
+    Some(explained.unwrap_or_else(plain))
+}
+
+/// The schema that `@context` selects; without a known one, that of TD 1.1.
+fn selected(td: &Value) -> &'static Validator {
     let names = |iri: &str| match td.get("@context") {
         Some(Value::String(s)) => s == iri,
         Some(Value::Array(items)) => items.iter().any(|i| i == iri),
         _ => false,
     };
-    let schema = if names(CONTEXT_1_0) && !names(CONTEXT_1_1) { &TD_1_0 } else { &TD_1_1 };
-    findings(schema, td, bytes_len)
+    if names(CONTEXT_1_0) && !names(CONTEXT_1_1) { &TD_1_0 } else { &TD_1_1 }
 }
 
 /// The first errors of a schema as findings; of a text above [`LIST_BYTES_MAX`] the first one.

@@ -9,6 +9,7 @@ mod malformed;
 mod properties;
 mod rules;
 mod schema_rules;
+mod shown;
 mod survival;
 mod tools;
 mod vectors;

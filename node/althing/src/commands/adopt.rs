@@ -238,9 +238,7 @@ fn shown(adopted: &Value) -> String {
     let who = who(&text(file, "callers"));
     let skills =
         rows(file, "skills").iter().map(|skill| vec![text(skill, "id"), first_line(skill)]).collect::<Vec<_>>();
-    let left_out = rows(adopted, "leftOut");
-    let left_out: String =
-        left_out.iter().map(|one| format!("\nleft out: {}: {}", text(one, "what"), text(one, "why"))).collect();
+    let left_out = left_out(adopted);
     let outcome = match adopted.get("added") {
         None if adopted["taken"] == true => {
             "nothing was published. Its name is taken here: --as gives it another; --accept NAME shows what changed"
@@ -297,6 +295,12 @@ fn signed(adopted: &Value) -> String {
     }
 }
 
+/// What was left out, a line for each.
+fn left_out(adopted: &Value) -> String {
+    let left_out = rows(adopted, "leftOut");
+    left_out.iter().map(|one| format!("\nleft out: {}: {}", text(one, "what"), text(one, "why"))).collect()
+}
+
 /// What a directory has, and what became of the Things that were chosen.
 fn directory(adopted: &Value) -> String {
     let chosen = rows(adopted, "adopted");
@@ -310,8 +314,12 @@ fn directory(adopted: &Value) -> String {
     let things = rows(adopted, "things");
     let rows: Vec<Vec<String>> = things.iter().map(|thing| vec![text(thing, "id"), text(thing, "title")]).collect();
     let without = adopted["withoutId"].as_u64().unwrap_or_default();
-    let beside =
-        if without == 0 { String::new() } else { format!("\nand {without} more, without an id or beyond 1,000") };
+    let beside = match without {
+        0 => String::new(),
+        _ => {
+            format!("\nand {without} more: without an id, not as they should be, or beyond 1,000{}", left_out(adopted))
+        }
+    };
     format!(
         "found    {}, {} Things\n\n{}{beside}\n\nnothing was adopted: --thing ID chooses one, --all up to 64",
         text(adopted, "kind"),

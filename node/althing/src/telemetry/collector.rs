@@ -13,14 +13,42 @@ use crate::exit::Failure;
 
 /// The target of the lines of the log that this module writes.
 pub const TARGET: &str = module_path!();
-/// The paths of the signals below a collector's address, and the variable that names a place of its own for each.
-const TRACES: (&str, &str) = ("/v1/traces", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT");
-const METRICS: (&str, &str) = ("/v1/metrics", "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT");
-const LOGS: (&str, &str) = ("/v1/logs", "OTEL_EXPORTER_OTLP_LOGS_ENDPOINT");
+const TRACES: Signal = Signal {
+    path: "/v1/traces",
+    endpoint: "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+    protocol: "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL",
+    exporter: "OTEL_TRACES_EXPORTER",
+};
+const METRICS: Signal = Signal {
+    path: "/v1/metrics",
+    endpoint: "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
+    protocol: "OTEL_EXPORTER_OTLP_METRICS_PROTOCOL",
+    exporter: "OTEL_METRICS_EXPORTER",
+};
+const LOGS: Signal = Signal {
+    path: "/v1/logs",
+    endpoint: "OTEL_EXPORTER_OTLP_LOGS_ENDPOINT",
+    protocol: "OTEL_EXPORTER_OTLP_LOGS_PROTOCOL",
+    exporter: "OTEL_LOGS_EXPORTER",
+};
 const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
+const PROTOCOL: &str = "OTEL_EXPORTER_OTLP_PROTOCOL";
+/// The protocol that is spoken, and the exporter that there is.
+const SPOKEN: &str = "http/protobuf";
+const EXPORTER: &str = "otlp";
+const NO_EXPORTER: &str = "none";
 /// How long the collector may take, in milliseconds, and what it is without that variable.
 const TIMEOUT: &str = "OTEL_EXPORTER_OTLP_TIMEOUT";
 const TIMEOUT_MS: u64 = 10_000;
+
+/// One of what is exported: its path below a collector's address, and the variables that are about it alone.
+#[derive(Debug, Clone, Copy)]
+struct Signal {
+    path: &'static str,
+    endpoint: &'static str,
+    protocol: &'static str,
+    exporter: &'static str,
+}
 
 /// Where each signal goes, if anywhere.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -30,6 +58,8 @@ pub struct Endpoints {
     pub logs: Option<String>,
     /// The path of a signal that was taken off the collector's address.
     pub cut: Option<String>,
+    /// Variables that ask for what there is not, each with what is done instead.
+    pub unmet: Vec<String>,
 }
 
 impl Endpoints {
@@ -44,22 +74,65 @@ impl Endpoints {
             None => ("telemetry.otlp_endpoint", configured.trim().to_owned()),
         };
         let mut whole = base.trim_end_matches('/');
-        let cut = [TRACES, METRICS, LOGS].into_iter().find(|(path, _)| whole.ends_with(path));
-        if let Some((path, _)) = cut {
-            whole = whole.trim_end_matches(path).trim_end_matches('/');
+        let cut = [TRACES, METRICS, LOGS].into_iter().find(|signal| whole.ends_with(signal.path));
+        if let Some(signal) = cut {
+            whole = whole.trim_end_matches(signal.path).trim_end_matches('/');
         }
         if !whole.is_empty() {
             check(from, whole)?;
         }
-        let at = |(path, own): (&str, &str)| match variable(own) {
-            Some(own_place) => check(own, &own_place).map(|()| Some(own_place)),
-            None => Ok((!whole.is_empty()).then(|| format!("{whole}{path}"))),
+        let mut unmet = Vec::new();
+        let mut at = |signal: Signal| {
+            let place = match variable(signal.endpoint) {
+                Some(own) => check(signal.endpoint, &own).map(|()| Some(own))?,
+                None => (!whole.is_empty()).then(|| format!("{whole}{}", signal.path)),
+            };
+            let Some(place) = place else { return Ok::<_, String>(None) };
+            let (is_exported, why) = exporters(signal, variable(signal.exporter));
+            unmet.extend(why);
+            if !is_exported {
+                return Ok(None);
+            }
+            let spoken = variable(signal.protocol).map(|value| (signal.protocol, value));
+            let spoken = spoken.or_else(|| variable(PROTOCOL).map(|value| (PROTOCOL, value)));
+            if let Some(why) = spoken.and_then(|(name, value)| protocol(name, &value))
+                && !unmet.contains(&why)
+            {
+                unmet.push(why);
+            }
+            Ok(Some(place))
         };
-        let cut = cut.map(|(path, _)| {
-            format!("`{from}` ends with {path}, which is taken off: each signal has a path of its own")
+        let (traces, metrics, logs) = (at(TRACES)?, at(METRICS)?, at(LOGS)?);
+        let cut = cut.map(|signal| {
+            format!("`{from}` ends with {}, which is taken off: each signal has a path of its own", signal.path)
         });
-        Ok(Endpoints { traces: at(TRACES)?, metrics: at(METRICS)?, logs: at(LOGS)?, cut })
+        Ok(Endpoints { traces, metrics, logs, cut, unmet })
     }
+}
+
+/// Whether a signal is exported, by the list of its exporters; and what is to be said of that.
+fn exporters(signal: Signal, listed: Option<String>) -> (bool, Option<String>) {
+    let Some(listed) = listed else { return (true, None) };
+    let is_listed = |wanted: &str| listed.split(',').any(|one| one.trim().eq_ignore_ascii_case(wanted));
+    if is_listed(EXPORTER) || is_listed(NO_EXPORTER) {
+        return (is_listed(EXPORTER), None);
+    }
+    let why = format!(
+        "`{}` is {listed:?}, which this node does not have, so that signal is not sent: write {EXPORTER} or {NO_EXPORTER}",
+        signal.exporter
+    );
+    (false, Some(why))
+}
+
+/// What is to be said of a protocol that is not spoken.
+fn protocol(name: &str, value: &str) -> Option<String> {
+    let why = if value.eq_ignore_ascii_case("grpc") {
+        "HTTP only: port 4318 of most collectors, where gRPC has 4317"
+    } else {
+        "HTTP with protocol buffers only"
+    };
+    let is_spoken = value.eq_ignore_ascii_case(SPOKEN);
+    (!is_spoken).then(|| format!("`{name}` is {value:?}, which this node does not speak. It speaks {why}"))
 }
 
 /// Whether a collector can be at an address.
@@ -162,12 +235,43 @@ mod tests {
         assert_eq!(places("http://c:4318", &[(ENDPOINT, "https://d")]), below("https://d"));
         assert_eq!(places("", &[(ENDPOINT, "https://d/")]), below("https://d"));
         assert_eq!(places("http://c", &[(ENDPOINT, " ")]), below("http://c"), "an empty variable says nothing");
-        let own = places("http://c", &[(LOGS.1, "http://e/in")]);
+        let own = places("http://c", &[(LOGS.endpoint, "http://e/in")]);
         assert_eq!(own[2].as_deref(), Some("http://e/in"), "it is taken as it is");
         assert_eq!(own[..2], below("http://c")[..2]);
-        let alone = places("", &[(TRACES.1, "http://e/in")]);
+        let alone = places("", &[(TRACES.endpoint, "http://e/in")]);
         assert_eq!(alone, [Some("http://e/in".to_owned()), None, None]);
         assert_eq!(places("http://c", &[("OTEL_SDK_DISABLED", "true")]), [None, None, None]);
+    }
+
+    #[test]
+    fn a_protocol_that_is_not_spoken_is_told_once() {
+        let unmet = |variables: &[(&str, &str)]| endpoints("http://c:4317", variables).expect("an address").unmet;
+        for fine in ["http/protobuf", " HTTP/protobuf ", ""] {
+            assert_eq!(unmet(&[(PROTOCOL, fine)]), Vec::<String>::new(), "{fine}");
+        }
+        let others = [("grpc", "HTTP only: port 4318"), ("GRPC", "4317"), ("http/json", "protocol buffers only")];
+        for (value, says) in others {
+            let told = unmet(&[(PROTOCOL, value)]);
+            assert!(told.len() == 1 && told[0].contains(PROTOCOL) && told[0].contains(says), "{told:?}");
+        }
+        let own = unmet(&[(PROTOCOL, SPOKEN), (LOGS.protocol, "grpc")]);
+        assert!(own.len() == 1 && own[0].contains(LOGS.protocol), "{own:?}");
+        let none = endpoints("", &[(PROTOCOL, "grpc")]).expect("no address");
+        assert_eq!(none, Endpoints::default(), "nothing is exported");
+    }
+
+    #[test]
+    fn a_signal_without_an_exporter_goes_nowhere() {
+        let of = |value: &str| endpoints("http://c", &[(TRACES.exporter, value)]).expect("an address");
+        for on in ["otlp", "console, OTLP", " "] {
+            assert_eq!((of(on).traces, of(on).unmet), (below("http://c")[0].clone(), Vec::new()), "{on}");
+        }
+        let off = of("none");
+        assert_eq!((off.traces, off.unmet), (None, Vec::new()));
+        assert_eq!([off.metrics, off.logs], below("http://c")[1..]);
+        let other = of("zipkin");
+        assert_eq!(other.traces, None);
+        assert!(other.unmet.len() == 1 && other.unmet[0].contains("OTEL_TRACES_EXPORTER"), "{:?}", other.unmet);
     }
 
     #[test]
@@ -182,7 +286,7 @@ mod tests {
             let why = endpoints(address, &[]).expect_err(address);
             assert!(why.contains("`telemetry.otlp_endpoint`") && why.contains("http://127.0.0.1:4318"), "{why}");
         }
-        let why = endpoints("", &[(METRICS.1, "x")]).expect_err("no address");
-        assert!(why.contains(METRICS.1), "{why}");
+        let why = endpoints("", &[(METRICS.endpoint, "x")]).expect_err("no address");
+        assert!(why.contains(METRICS.endpoint), "{why}");
     }
 }

@@ -12,6 +12,7 @@ use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
 use althing_calls::spans::{Keeping, SpanRing};
+use althing_node::doctor::Finding;
 use althing_node::{Collector, Node};
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::MeterProvider as _;
@@ -157,8 +158,8 @@ pub fn start(config: &Telemetry, origin: &Origin<'_>) -> Result<(Exporting, Arc<
         .with(exported.transpose()?)
         .try_init()
         .map_err(|error| Failure::failed(error.to_string()))?;
-    if let Some(cut) = &places.cut {
-        tracing::warn!("{cut}");
+    for told in places.cut.iter().chain(&places.unmet) {
+        tracing::warn!("{told}");
     }
     // Once there is a log to say it in.
     let collector = collector.map(|(collector, probe)| {
@@ -166,6 +167,18 @@ pub fn start(config: &Telemetry, origin: &Origin<'_>) -> Result<(Exporting, Arc<
         (collector, asking)
     });
     Ok((Exporting { traces: provider, meters, loggers, collector }, ring))
+}
+
+/// What `doctor` says of the variables of OpenTelemetry that ask for what there is not. Where they are wrong, no node starts.
+pub fn findings(config: &Telemetry) -> Vec<Finding> {
+    let places = Endpoints::new(&config.otlp_endpoint, |name| std::env::var(name).ok()).unwrap_or_default();
+    let finding = |what: String| Finding {
+        layer: "L7",
+        fine: true,
+        what,
+        remedy: "change that variable in the environment of the node, and start it again".to_owned(),
+    };
+    places.unmet.into_iter().map(finding).collect()
 }
 
 /// This project's own: what the HTTP client of an exporter says must not be exported, which would never end.

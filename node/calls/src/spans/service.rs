@@ -21,7 +21,6 @@ pub(crate) const SPANS: &str = "spans";
 pub const SPANS_MAX: usize = 1_000;
 /// Bytes of one answer.
 pub const SPANS_BYTES_MAX: usize = 512 << 10;
-/// Bytes of a question.
 const QUESTION_BYTES_MAX: usize = 128;
 
 /// Which trace.

@@ -1,7 +1,9 @@
 //! Diagnoses why an agent cannot be called from this node: it is looked up, its hosts are reached, and one of them is asked for
 //! this node's tasks with it, which starts nothing.
 
-use althing_calls::{Among, CallRequest, Operation, OperationError, OperationRequest, Principal, Refusal};
+use althing_calls::{
+    Among, Asker, CallRequest, Callee, Operation, OperationError, OperationRequest, Principal, Purpose, Refusal,
+};
 use althing_execution::AgentState;
 use althing_protocol::{AgentId, PublicKey};
 use serde_json::{Value, json};
@@ -40,8 +42,9 @@ pub async fn examine_call(node: &Node, agent: &str, among: Among) -> Value {
 }
 
 async fn walk(node: &Node, name: &str, among: Among) -> CallPath {
-    let agent = match node.calls.resolve(name, among).await {
-        Ok(agent) => agent,
+    let callee = Callee::Named(name.to_owned(), among);
+    let agent = match node.calls.target(&Asker::Owner, &callee, Purpose::Read).await {
+        Ok(target) => target.agent,
         Err(error) if error.refusal == Refusal::AgentRevoked => return CallPath::Stopped(error.message),
         Err(error) => return CallPath::Unknown(error.message),
     };

@@ -5,9 +5,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use althing_calls::spans::TRACE;
-use althing_calls::{CALL, CallRequest, Operation, OperationRequest, Principal, Reply};
+use althing_calls::{Asker, CALL, CallRequest, Callee, Operation, OperationRequest, Principal, Purpose, Reply};
 use althing_communication::{CallError, Request};
-use althing_discovery::{Among, TrustRelation};
+use althing_discovery::TrustRelation;
 use althing_execution::agent::Parameters;
 use althing_execution::{Output, Turn};
 use althing_protocol::{AgentId, Frame, FrameKind, FrameOpener, FrameSealer, PublicKey, SecretKey, StreamBinding};
@@ -155,7 +155,7 @@ async fn resolved(node: &Node, agent: &AgentId) -> Result<Row, String> {
     let mut took = Vec::with_capacity(ROUNDS);
     for round in 0..ROUNDS + WARMING {
         let begun = Instant::now();
-        let resolved = node.calls.resolve(agent.name(), Among::Near).await;
+        let resolved = node.calls.target(&Asker::Owner, &Callee::near(agent.name()), Purpose::Call).await;
         resolved.map_err(|error| error.message)?;
         note(&mut took, round, begun);
     }

@@ -3,9 +3,16 @@
 use super::{Finding, fine, wrong};
 use crate::collector::CollectorTrouble;
 
+/// The port at which collectors take gRPC.
+const GRPC_PORT: &str = ":4317";
+
 /// What to do about it.
-fn remedy(trouble: CollectorTrouble) -> &'static str {
+fn remedy(address: &str, trouble: CollectorTrouble) -> &'static str {
     match trouble {
+        CollectorTrouble::Unreachable | CollectorTrouble::Silent if is_grpc(address) => {
+            "most collectors take gRPC at port 4317, and this node speaks OTLP over HTTP only: write the port of that, 4318, into \
+             `[telemetry] otlp_endpoint` or OTEL_EXPORTER_OTLP_ENDPOINT"
+        }
         CollectorTrouble::Status(404 | 405) => {
             "`[telemetry] otlp_endpoint` is the collector's address without the path of a signal, such as \
              http://127.0.0.1:4318, and takes OTLP over HTTP, not gRPC (port 4317)"
@@ -21,13 +28,19 @@ fn remedy(trouble: CollectorTrouble) -> &'static str {
     }
 }
 
+/// Whether an address has the port of gRPC.
+fn is_grpc(address: &str) -> bool {
+    let authority = address.split('/').nth(2).unwrap_or_default();
+    authority.ends_with(GRPC_PORT)
+}
+
 /// Judges a collector by its troubles.
 pub(super) fn judge(troubles: &[(String, CollectorTrouble)]) -> Vec<Finding> {
     if troubles.is_empty() {
         return vec![fine("L7", "the collector takes what is measured")];
     }
     let judged = |(address, trouble): &(String, CollectorTrouble)| {
-        wrong("L7", format!("the collector at {address} takes nothing: {trouble}"), remedy(*trouble))
+        wrong("L7", format!("the collector at {address} takes nothing: {trouble}"), remedy(address, *trouble))
     };
     troubles.iter().map(judged).collect()
 }
@@ -49,6 +62,10 @@ mod tests {
             let found = judge(&[("http://c/v1/traces".to_owned(), trouble)]);
             let [one] = found.as_slice() else { panic!("{found:?}") };
             assert!(!one.fine && one.what.contains(what) && one.remedy.contains(remedy), "{one:?}");
+        }
+        for trouble in [CollectorTrouble::Unreachable, CollectorTrouble::Silent] {
+            let found = judge(&[("http://c:4317/v1/traces".to_owned(), trouble)]);
+            assert!(found.iter().all(|one| one.remedy.contains("gRPC") && one.remedy.contains("4318")), "{found:?}");
         }
     }
 }

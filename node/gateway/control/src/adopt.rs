@@ -47,12 +47,14 @@ pub async fn adopt(State(node): State<Arc<Node>>, Json(request): Json<AdoptReque
                 tell(&mut answer, &lacks);
                 Ok(Json(answer))
             }
-            Offer::Directory(entries, left_out) => {
+            Offer::Directory(entries, unlisted) => {
                 let chosen = chosen(&entries, &things, all)?;
+                let left_out = unlisted.named.iter().map(|(what, why)| json!({ "what": what, "why": why }));
                 let mut answer = json!({
                     "kind": "directory of Things",
                     "things": entries.iter().map(listed).collect::<Vec<_>>(),
-                    "withoutId": left_out,
+                    "withoutId": unlisted.count,
+                    "leftOut": left_out.collect::<Vec<_>>(),
                 });
                 if !chosen.is_empty() {
                     answer["adopted"] = each(&node, &adoption, &chosen, &folder, dry_run).await?;

@@ -35,10 +35,12 @@ mod waits;
 use std::sync::Arc;
 
 use althing_api::{AddRequest, CallLine, CallRequest, Kind, TrustRequest};
-use althing_calls::{Among, Callee, Operation, OperationError, OperationRequest, Principal, Refusal, Reply};
+use althing_calls::{
+    Among, Asker, Callee, Operation, OperationError, OperationRequest, Principal, Purpose, Refusal, Reply,
+};
 use althing_discovery::{Found, Learned, Query};
 use althing_node::{Node, NodeError, doctor, kept_environment, publish};
-use althing_protocol::{CallerId, IdentityError, PublicKey};
+use althing_protocol::{AgentId, CallerId, IdentityError, PublicKey};
 use axum::body::Body;
 use axum::extract::{Path as UrlPath, Query as UrlQuery, State};
 use axum::response::{IntoResponse as _, Response};
@@ -342,11 +344,11 @@ async fn describe(
 ) -> Result<Response, ApiError> {
     let unknown = |message: String| ApiError::new(Kind::NotFound, message);
     if let Some((of, tool)) = agent.rsplit_once('/')
-        && let Ok(id) = node.calls.resolve(of, among(query.anyone)).await
+        && let Ok(id) = meant(&node, of, query.anyone).await
     {
         return tools::described(&node, &id, tool).await;
     }
-    let id = match node.calls.resolve(&agent, among(query.anyone)).await {
+    let id = match meant(&node, &agent, query.anyone).await {
         Ok(id) => id,
         Err(error) => {
             // By its identifier only: anybody may give a Thing an agent's title. Things are not verified.
@@ -460,6 +462,12 @@ fn among(anyone: bool) -> Among {
     if anyone { Among::Anyone } else { Among::Near }
 }
 
+/// The agent of that name or id, to read of it for the local user.
+async fn meant(node: &Node, agent: &str, anyone: bool) -> Result<AgentId, OperationError> {
+    let callee = Callee::Named(agent.to_owned(), among(anyone));
+    Ok(node.calls.target(&Asker::Owner, &callee, Purpose::Read).await?.agent)
+}
+
 /// Calls an agent on behalf of the local user.
 async fn ask(node: &Node, request: &CallRequest, operation: Operation, params: &Value) -> Result<Reply, ApiError> {
     let callee = Callee::Named(request.agent.clone(), among(request.anyone));
@@ -479,7 +487,7 @@ async fn ask(node: &Node, request: &CallRequest, operation: Operation, params: &
     let unknown =
         |name: &str, error: OperationError| ApiError::from(error).or_meant(name, &near::agents(node, request.anyone));
     let Some((name, tool)) = request.agent.split_once('/') else { return Err(unknown(&request.agent, error)) };
-    if node.calls.resolve(name, among(request.anyone)).await.is_err() {
+    if meant(node, name, request.anyone).await.is_err() {
         return Err(unknown(name, error));
     }
     let tool = json!(tool);
@@ -528,7 +536,7 @@ fn ndjson<T: serde::Serialize>(lines: impl Stream<Item = T> + Send + 'static) ->
 
 /// Which nodes host the agent, in the order in which they are asked.
 async fn explain(node: &Node, request: &CallRequest) -> Value {
-    match node.calls.resolve(&request.agent, among(request.anyone)).await {
+    match meant(node, &request.agent, request.anyone).await {
         Ok(id) => {
             let hosts = node.discovery.hosts(&id);
             json!({

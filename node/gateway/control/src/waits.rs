@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use althing_calls::{Asker, Callee, Purpose};
 use althing_discovery::Query as Sought;
 use althing_execution::{AgentState, AgentStatus};
 use althing_node::Node;
@@ -26,9 +27,9 @@ pub async fn waits(
     Path(agent): Path<String>,
     Query(Waits { anyone }): Query<Waits>,
 ) -> Json<Value> {
-    let relation = |publisher| node.calls.relation(publisher);
-    let words = match node.discovery.resolve(&agent, among(anyone), relation) {
-        Ok(id) => of_agent(&node, &id),
+    let callee = Callee::Named(agent.clone(), among(anyone));
+    let words = match node.calls.target(&Asker::Owner, &callee, Purpose::Wait).await {
+        Ok(target) => of_agent(&node, &target.agent),
         Err(_) => format!("looking for {agent} on other nodes"),
     };
     Json(json!({ "waits": words }))

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use althing_calls::{Calls, Principal};
+use althing_calls::{Asker, Calls, Principal};
 use althing_edge::{BodyError, Identity, Peer, Scope, is_json, lacking, problem, read_body};
 use althing_protocol::limits::BODY_BYTES_MAX;
 use axum::Router;
@@ -32,10 +32,14 @@ const TOGETHER: usize = 8;
 
 type Service = StreamableHttpService<Server, Sessions>;
 
-/// The route `/mcp`, and `/mcp/{agent}` for one server of tools. Calls are made for the `principal` of the request's identity. The caller of this function checks host,
-/// origin and token before.
-pub fn routes<S: Clone + Send + Sync + 'static>(calls: Calls, principal: fn(&Identity) -> Principal) -> Router<S> {
-    let server = Server::new(calls, principal);
+/// The route `/mcp`, and `/mcp/{agent}` for one server of tools. Calls are made for the `principal` of the request's
+/// identity, of agents that its `asker` may have. The caller of this function checks host, origin and token before.
+pub fn routes<S: Clone + Send + Sync + 'static>(
+    calls: Calls,
+    principal: fn(&Identity) -> Principal,
+    asker: fn(&Identity) -> Asker,
+) -> Router<S> {
+    let server = Server::new(calls, principal, asker);
     // The gateway's guard knows the hosts and origins that are allowed; it checked them.
     let config = StreamableHttpServerConfig::default()
         .disable_allowed_hosts()
@@ -97,7 +101,10 @@ async fn take(service: &Arc<Service>, request: Request, identity: &Identity, ask
         Err(error) => return unread(error),
     };
     let wants = batch::wants(&parts.headers);
-    // What is no JSON by its own word, and whoever takes no JSON, is refused in the SDK's words.
+    // What is no JSON by its own word, and whoever takes no JSON, is refused in the SDK's words: for the one reason that holds.
+    if wants != AnswerFormat::Neither {
+        batch::accepting(&mut parts.headers);
+    }
     let is_fit = is_json(&parts.headers, &[]) && wants != AnswerFormat::Neither;
     if !is_fit {
         if !identity.may(Scope::Call) && calls_agents(&body) {
@@ -105,7 +112,6 @@ async fn take(service: &Arc<Service>, request: Request, identity: &Identity, ask
         }
         return pass(service, Request::from_parts(parts, Body::from(body)), asking).await;
     }
-    batch::accepting(&mut parts.headers);
     match batch::read(&body, &parts.headers) {
         Err(refused) => batch::failed(StatusCode::BAD_REQUEST, &refused),
         Ok(Incoming::One(..)) if !identity.may(Scope::Call) && calls_agents(&body) => lacking(Scope::Call),
@@ -114,7 +120,7 @@ async fn take(service: &Arc<Service>, request: Request, identity: &Identity, ask
             let request = Request::from_parts(parts, Body::from(body));
             let answer = Box::pin(async move { pass(&service, request, &asking).await });
             let is_events = wants == AnswerFormat::Either;
-            let answer = if is_events { late::in_time(answer, id.clone()).await } else { answer.await };
+            let answer = if is_events { late::in_time(answer, id.clone(), &method).await } else { answer.await };
             if answer.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE {
                 // It is JSON: the SDK means what is in it.
                 let why = format!("its members are not those of a message of the method {method:?}");

@@ -8,18 +8,20 @@ use std::collections::BTreeMap;
 use althing_discovery::TrustRelation;
 use rmcp::ErrorData;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ClientCapabilities, ClientResult, ElicitationCapability,
-    FormElicitationCapability, InputRequest, InputRequests, InputRequiredResult, ListToolsResult, ProtocolVersion,
+    CallToolRequestParams, CallToolResponse, CallToolResult, ClientCapabilities, ClientResult, CustomRequest,
+    ElicitationCapability, FormElicitationCapability, InputRequiredResult, ListToolsResult, ProtocolVersion,
     ResultType, ServerRequest, Tool,
 };
 use rmcp::service::{RequestContext, RoleServer};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::call::Caller;
 use crate::exposed::of_stranger;
 use crate::failed::Failed;
 
+/// The method by which a client's user is asked.
+const ELICITATION: &str = "elicitation/create";
 /// Rounds in which a server asks a client with a session for input, in one call.
 const ROUNDS_MAX: usize = 10;
 
@@ -59,14 +61,14 @@ pub(crate) async fn call(caller: &Caller<'_>, params: CallToolRequestParams) -> 
             result.result_type = Some(ResultType::COMPLETE);
             return Ok(result.into());
         }
-        let asked: InputRequiredResult = serde_json::from_value(result).map_err(|why| unreadable(&why))?;
-        let requests = asked.input_requests.clone().unwrap_or_default();
+        let requests = result["inputRequests"].as_object().cloned().unwrap_or_default();
         may_be_asked(caller.context, &requests)?;
         if caller.context.protocol_version().is_some_and(|version| version >= ProtocolVersion::V_2026_07_28) {
+            let asked: InputRequiredResult = serde_json::from_value(result).map_err(|_| unshown())?;
             return Ok(asked.into());
         }
         responses = Some(answers(caller.context, requests).await?);
-        state = asked.request_state;
+        state = result["requestState"].as_str().map(str::to_owned);
     }
     Err(ErrorData::internal_error(format!("the tool asked for input {ROUNDS_MAX} times, and did not end"), None))
 }
@@ -93,10 +95,9 @@ fn declared(context: &RequestContext<RoleServer>) -> ClientCapabilities {
 }
 
 /// Whether the client declared what it is asked for.
-fn may_be_asked(context: &RequestContext<RoleServer>, requests: &InputRequests) -> Result<(), ErrorData> {
+fn may_be_asked(context: &RequestContext<RoleServer>, requests: &Map<String, Value>) -> Result<(), ErrorData> {
     let declared = declared(context);
-    let lacks =
-        |request: &InputRequest| !matches!(request, InputRequest::Elicitation(_)) || declared.elicitation.is_none();
+    let lacks = |request: &Value| request["method"] != ELICITATION || declared.elicitation.is_none();
     if !requests.values().any(lacks) {
         return Ok(());
     }
@@ -105,16 +106,16 @@ fn may_be_asked(context: &RequestContext<RoleServer>, requests: &InputRequests) 
     Err(ErrorData::missing_required_client_capability(required))
 }
 
-/// Asks a client that has a session.
+/// Asks a client that has a session, with all that the server wrote: a client may know more of forms than the library does.
 async fn answers(
     context: &RequestContext<RoleServer>,
-    requests: InputRequests,
+    requests: Map<String, Value>,
 ) -> Result<BTreeMap<String, Value>, ErrorData> {
     let mut answers = BTreeMap::new();
-    for (name, request) in requests {
-        let InputRequest::Elicitation(request) = request else { continue };
+    for (name, mut request) in requests {
+        let request = CustomRequest::new(ELICITATION, Some(request["params"].take()));
         let answered = tokio::select! {
-            answered = context.peer.send_request(ServerRequest::ElicitRequest(request)) => answered,
+            answered = context.peer.send_request(ServerRequest::CustomRequest(request)) => answered,
             () = context.ct.cancelled() => return Err(error(&Failed::Cancelled)),
         };
         let unanswered = |why: &dyn std::fmt::Display| {
@@ -128,6 +129,13 @@ async fn answers(
         }
     }
     Ok(answers)
+}
+
+/// The library writes down only what it knows of forms.
+fn unshown() -> ErrorData {
+    let why = "the tool asks with a form that cannot be passed on to a client without a session; a client of an earlier version of \
+               MCP is asked";
+    ErrorData::internal_error(why, None)
 }
 
 fn unreadable(why: &serde_json::Error) -> ErrorData {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use althing_calls::finding::{self, Filter};
-use althing_calls::{Among, Calls, OperationError, Principal};
+use althing_calls::{Among, Asker, Callee, Calls, Principal, Purpose, Target};
 use althing_discovery::TrustRelation;
 use althing_edge::{Identity, Scope};
 use althing_protocol::{AgentId, Digest, digest};
@@ -61,6 +61,7 @@ pub(crate) struct Server {
 struct Shared {
     calls: Calls,
     principal: fn(&Identity) -> Principal,
+    asker: fn(&Identity) -> Asker,
     /// Room for subscriptions.
     listening: Semaphore,
 }
@@ -72,9 +73,9 @@ struct Named {
 }
 
 impl Server {
-    pub fn new(calls: Calls, principal: fn(&Identity) -> Principal) -> Server {
+    pub fn new(calls: Calls, principal: fn(&Identity) -> Principal, asker: fn(&Identity) -> Asker) -> Server {
         let listening = Semaphore::new(LISTENING_MAX);
-        Server { shared: Arc::new(Shared { calls, principal, listening }), announces: Arc::default() }
+        Server { shared: Arc::new(Shared { calls, principal, asker, listening }), announces: Arc::default() }
     }
 
     /// The same for another session.
@@ -86,6 +87,11 @@ impl Server {
         &self.shared.calls
     }
 
+    /// What bounds what a client may ask for.
+    fn asker(&self, context: &RequestContext<RoleServer>) -> Asker {
+        (self.shared.asker)(&identity(&context.extensions))
+    }
+
     /// Calls the agent of a skill, or the one that the arguments name.
     async fn ask(
         &self,
@@ -94,24 +100,25 @@ impl Server {
         context: &RequestContext<RoleServer>,
     ) -> Result<CallToolResult, Failed> {
         let arguments: Arguments = read(arguments).map_err(Failed::Arguments)?;
-        let agent = match (skill, &arguments.agent) {
-            (Some(agent), None) => agent,
+        let callee = match (skill, &arguments.agent) {
+            (Some(agent), None) => Callee::Id(agent),
             (Some(_), Some(_)) => {
                 return Err(Failed::Arguments("this tool has its agent; call_agent takes `agent`".to_owned()));
             }
-            (None, Some(name)) => self.calls().resolve(name, Among::Near).await?,
+            (None, Some(name)) => Callee::near(name),
             (None, None) => return Err(Failed::Arguments("`agent` is missing".to_owned())),
         };
-        self.caller(agent, context)?.call(arguments).await
+        self.caller(&callee, context).await?.call(arguments).await
     }
 
     /// A caller of that agent, if whoever sent the request may call it.
-    fn caller<'a>(&'a self, agent: AgentId, context: &'a RequestContext<RoleServer>) -> Result<Caller<'a>, Failed> {
-        let identity = identity(&context.extensions);
-        let is_own = self.calls().relation(agent.publisher()) == TrustRelation::Own;
-        let may = identity.check_agent(&agent.to_string(), is_own.then(|| agent.name()));
-        may.map_err(OperationError::caller_not_allowed)?;
-        let principal = (self.shared.principal)(&identity);
+    async fn caller<'a>(
+        &'a self,
+        callee: &Callee,
+        context: &'a RequestContext<RoleServer>,
+    ) -> Result<Caller<'a>, Failed> {
+        let Target { agent, .. } = self.calls().target(&self.asker(context), callee, Purpose::Call).await?;
+        let principal = (self.shared.principal)(&identity(&context.extensions));
         Ok(Caller { calls: self.calls(), principal, context, agent })
     }
 
@@ -128,8 +135,7 @@ impl Server {
                 "this token may not call agents: it lacks the scope call".to_owned(),
             )));
         }
-        let agent = self.calls().resolve(name, Among::Near).await.map_err(|error| refused(error.into()))?;
-        self.caller(agent, context).map(Some).map_err(refused)
+        self.caller(&Callee::near(name), context).await.map(Some).map_err(refused)
     }
 
     /// The page of a list, the general tools first.
@@ -175,7 +181,7 @@ impl Server {
         };
         let mut request = request;
         request.name = tool.name.into();
-        match self.caller(skill.agent().clone(), context) {
+        match self.caller(&Callee::Id(skill.agent().clone()), context).await {
             Ok(caller) => relay::call(&caller, request).await,
             Err(failed) => Ok(failed.into_result().into()),
         }
@@ -317,7 +323,7 @@ impl ServerHandler for Server {
             }
             .unwrap_or_else(|why| Failed::Arguments(why).into_result()),
             "describe_agent" => match read::<Named>(arguments) {
-                Ok(named) => match finding::describe(self.calls(), &named.agent).await {
+                Ok(named) => match finding::describe(self.calls(), &self.asker(&context), &named.agent).await {
                     Ok(known) => value(known),
                     Err(error) => refused(&error),
                 },

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
-use althing_calls::{Among, BINDING, Callee, LATENCY, OperationError, OwnCard, Reply};
+use althing_calls::{BINDING, Callee, LATENCY, OperationError, OwnCard, Reply};
 use althing_edge::{Base, host, problem};
 use althing_protocol::{PublicKey, SecretKey, VerifiedAgent, digest};
 use althing_td::{CardContext, ContainmentClaim, Description, Interface, card, kid, sign_card};
@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 
 use super::status::status;
 use crate::Gateway;
+use crate::client::to_read;
 
 /// The extension with the evidence that peers verify: key log, description and hosting grant, as signed.
 const EVIDENCE: &str = "https://althing.dev/ext/evidence/v1";
@@ -69,7 +70,7 @@ pub(crate) async fn extended(gateway: &Gateway, callee: &Callee, host: &str) -> 
 }
 
 async fn make(gateway: &Gateway, agent: &str, host: &str, extended: bool) -> Result<(String, u64), OperationError> {
-    let id = gateway.calls.resolve(agent, Among::Near).await?;
+    let id = to_read(&gateway.calls, agent).await?;
     gateway.calls.find_hosts(&id).await;
     let known = gateway.calls.discovery().describe(&id);
     let known = known.ok_or_else(|| OperationError::agent_unknown(format!("no node that hosts {id} is known")))?;

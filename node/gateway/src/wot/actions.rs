@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use althing_calls::{Among, Operation, OperationError};
+use althing_calls::{Callee, Operation, OperationError};
 use althing_edge::{is_json, read_body};
 use althing_protocol::AgentId;
 use axum::extract::{Path, Request, State};
@@ -74,7 +74,7 @@ async fn answered(
     client: &Client,
     headers: &HeaderMap,
 ) -> Result<Response, Failed> {
-    let id = gateway.calls.resolve(agent, Among::Near).await?;
+    let id = client.agent(&gateway.calls, &Callee::near(agent)).await?;
     let patience = patience(headers);
     let mut invocation = Invocation::begin(gateway, &id, message, client, trace(headers)).await?;
     if !patience.is_zero()
@@ -127,7 +127,7 @@ pub(super) async fn query(
     client: Client,
 ) -> Response {
     let asked = async {
-        let id = gateway.calls.resolve(&agent, Among::Near).await?;
+        let id = client.agent(&gateway.calls, &Callee::near(agent)).await?;
         let status = read(&gateway, &id, &task, &client).await?;
         Ok(kept::json(&client.account, &status)?)
     };
@@ -141,7 +141,7 @@ pub(super) async fn cancel(
     client: Client,
 ) -> Response {
     let asked = async {
-        let id = gateway.calls.resolve(&agent, Among::Near).await?;
+        let id = client.agent(&gateway.calls, &Callee::near(agent)).await?;
         properties::one(&gateway, &id, Operation::CancelTask, &json!({ "id": task }), &client).await
     };
     match asked.await {

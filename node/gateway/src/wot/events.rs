@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use althing_calls::{Among, CallRequest, Operation, OperationError, OperationRequest, Reply};
+use althing_calls::{CallRequest, Callee, Operation, OperationError, OperationRequest, Reply};
 use axum::extract::{Path, Query, State};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
@@ -28,7 +28,7 @@ pub(super) async fn agent_event(
 ) -> Response {
     let observing = async {
         let (id, _) = thing::find(&gateway, &agent).await?;
-        client.check(&gateway.calls, &id)?;
+        let id = client.agent(&gateway.calls, &Callee::Id(id)).await?;
         Ok(gateway.wot.bus.observe(&id, &client)?)
     };
     match observing.await {
@@ -81,8 +81,7 @@ async fn subscribe(
     client: Client,
 ) -> Result<Reply, OperationError> {
     let task = task.ok_or_else(|| OperationError::invalid_params("`task` is missing: the id of the task"))?;
-    let id = gateway.calls.resolve(agent, Among::Near).await?;
-    client.check(&gateway.calls, &id)?;
+    let id = client.agent(&gateway.calls, &Callee::near(agent)).await?;
     let params = json!({ "id": task }).to_string().into_bytes();
     let request = OperationRequest::parse(Operation::SubscribeToTask, params)?;
     gateway.calls.ask(CallRequest::new(id, request, vec![client.principal])).await

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use althing_calls::{CallRequest, Operation, OperationError, OperationRequest, Reply};
+use althing_calls::{CallRequest, Callee, Operation, OperationError, OperationRequest, Reply};
 use althing_protocol::AgentId;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Json, Response};
@@ -106,9 +106,9 @@ pub(super) async fn bytes(
     params: &Value,
     client: &Client,
 ) -> Result<Vec<u8>, OperationError> {
-    client.check(&gateway.calls, id)?;
+    let id = client.agent(&gateway.calls, &Callee::Id(id.clone())).await?;
     let request = OperationRequest::parse(operation, params.to_string().into_bytes())?;
-    let request = CallRequest::new(id.clone(), request, vec![client.principal.clone()]);
+    let request = CallRequest::new(id, request, vec![client.principal.clone()]);
     match gateway.calls.ask(request).await? {
         Reply::One(body) => Ok(body),
         Reply::Events(_) => Err(OperationError::internal("one answer was asked for, and a stream came")),

@@ -11,7 +11,7 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use althing_calls::{Operation, OperationError, Trace};
+use althing_calls::{Callee, Operation, OperationError, Trace};
 use althing_protocol::AgentId;
 use althing_protocol::limits::TRACE_BYTES_MAX;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
@@ -84,9 +84,10 @@ pub(super) async fn open(
         Ok(found) => found,
         Err(error) => return problem::of(&error),
     };
-    if let Err(error) = client.check(&gateway.calls, &id) {
-        return problem::of(&error);
-    }
+    let id = match client.agent(&gateway.calls, &Callee::Id(id)).await {
+        Ok(id) => id,
+        Err(error) => return problem::of(&error),
+    };
     let upgrade = match upgrade {
         Ok(upgrade) => upgrade,
         Err(refused) => {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use althing_calls::{Among, Candidate, OperationError};
+use althing_calls::{Candidate, OperationError};
 use althing_edge::host;
 use althing_protocol::{AgentId, digest};
 use axum::extract::{Path, State};
@@ -13,6 +13,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use super::{TD, problem, td};
 use crate::Gateway;
+use crate::client::to_read;
 
 /// Cache lifetime, seconds: descriptions change.
 const CACHE: &str = "max-age=60";
@@ -55,7 +56,7 @@ pub(super) async fn signed(
 
 /// The agent of that name or id, and what is known of it.
 pub(super) async fn find(gateway: &Gateway, agent: &str) -> Result<(AgentId, Candidate), OperationError> {
-    let id = gateway.calls.resolve(agent, Among::Near).await?;
+    let id = to_read(&gateway.calls, agent).await?;
     gateway.calls.find_hosts(&id).await;
     let known = gateway.calls.discovery().describe(&id);
     let known = known.ok_or_else(|| OperationError::agent_unknown(format!("no node that hosts {id} is known")))?;

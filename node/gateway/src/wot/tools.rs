@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use althing_calls::{Among, Candidate, Operation, OperationError};
+use althing_calls::{Callee, Candidate, Operation, OperationError};
 use althing_edge::{host, is_json, read_body};
 use althing_protocol::AgentId;
 use althing_td::{Tool, thing_model};
@@ -296,7 +296,7 @@ pub(super) async fn cancel(
     client: Client,
 ) -> Response {
     let asked = async {
-        let id = gateway.calls.resolve(&agent, Among::Near).await?;
+        let id = client.agent(&gateway.calls, &Callee::near(agent)).await?;
         properties::one(&gateway, &id, Operation::CancelTask, &json!({ "id": task }), &client).await
     };
     match asked.await {

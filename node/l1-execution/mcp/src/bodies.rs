@@ -19,11 +19,14 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// The data of an event. What does not answer the request stays as it is.
+    /// The data of an event. What answers another request stays as it is.
     pub fn event(&self, data: String) -> String {
         let Line::Messages(mut all) = line::read(data.as_bytes()) else { return data };
         let Some(mut message) = all.pop().filter(|_| all.is_empty()) else { return data };
-        if message["method"].is_string() || !self.is_own(&message["id"]) {
+        if message["method"].is_string() {
+            return message.to_string();
+        }
+        if !self.is_own(&message["id"]) {
             return data;
         }
         message["id"] = json!(self.id);
@@ -91,9 +94,21 @@ impl Asked {
     }
 }
 
+/// The data of an event that answers no request.
+pub fn unasked(data: String) -> String {
+    let Line::Messages(mut all) = line::read(data.as_bytes()) else { return data };
+    match all.pop().filter(|message| all.is_empty() && message["method"].is_string()) {
+        Some(message) => message.to_string(),
+        None => data,
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use rmcp::model::ServerRequest;
+
     use super::*;
+    use crate::machine::question::{AS_WRITTEN, ELICITATION};
 
     fn asked(method: &str) -> Asked {
         Asked { method: method.to_owned(), id: RequestId::Number(4) }
@@ -149,6 +164,22 @@ mod tests {
         let structured = json!({ "content": null, "structuredContent": { "n": null } });
         for message in both("tools/call", &structured) {
             assert_eq!(result(message).map(|read| read["structuredContent"].clone()), Some(json!({ "n": null })));
+        }
+    }
+
+    #[test]
+    fn a_question_comes_as_it_was_written_on_each_stream() {
+        let schema = json!({ "properties": { "a": { "$ref": "#/$defs/a", "pattern": "^a" } } });
+        let params = json!({ "message": "Which?", "requestedSchema": schema });
+        let question = json!({ "jsonrpc": "2.0", "id": 9, "method": ELICITATION, "params": params }).to_string();
+        for data in [asked("tools/call").event(question.clone()), unasked(question)] {
+            let message: ServerJsonRpcMessage = serde_json::from_str(&data).expect("a message");
+            let JsonRpcMessage::Request(request) = message else { panic!("no request") };
+            let ServerRequest::CustomRequest(custom) = request.request else { panic!("it was read otherwise") };
+            assert_eq!((custom.method.as_str(), custom.params), (AS_WRITTEN, Some(params.clone())));
+        }
+        for same in ["", "{null", r#"{"jsonrpc":"2.0","id":5,"result":{"content":null}}"#] {
+            assert_eq!(unasked(same.to_owned()), same);
         }
     }
 

@@ -10,7 +10,8 @@ use rmcp::model::{
 use rmcp::service::{RequestContext, RoleClient};
 use serde_json::json;
 
-use crate::questions::{Asker, ELICITATION, Questions, cancelled};
+use crate::machine::question::{self, AS_WRITTEN, Question};
+use crate::questions::{Asker, Questions, cancelled};
 
 /// What a client can do whose user can be asked, or cannot.
 pub fn capabilities(may_ask: bool) -> ClientCapabilities {
@@ -40,31 +41,36 @@ impl Handler {
 }
 
 impl ClientHandler for Handler {
+    /// Questions come as they were written. The library declines what nobody answers.
     async fn create_elicitation(
         &self,
-        request: ElicitRequestParams,
-        context: RequestContext<RoleClient>,
+        _: ElicitRequestParams,
+        _: RequestContext<RoleClient>,
     ) -> Result<ElicitResult, ErrorData> {
-        if !matches!(request, ElicitRequestParams::FormElicitationParams { .. }) {
-            return Err(ErrorData::invalid_params("this client asks by forms only, as it declared", None));
-        }
-        let Some(asker) = context.extensions.get::<Asker>() else { return Ok(cancelled()) };
-        tokio::select! {
-            answered = self.questions.ask(&request, asker) => Ok(answered),
-            () = context.ct.cancelled() => Ok(cancelled()),
-        }
+        Ok(cancelled())
     }
 
-    /// A question that can be shown to nobody comes here: one that cannot be read, or whose caller is not known.
     async fn on_custom_request(
         &self,
         request: CustomRequest,
-        _: RequestContext<RoleClient>,
+        context: RequestContext<RoleClient>,
     ) -> Result<CustomResult, ErrorData> {
-        if request.method == ELICITATION {
-            return Ok(CustomResult(json!(cancelled())));
+        if request.method != AS_WRITTEN {
+            return Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method, None));
         }
-        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method, None))
+        let asked = match question::read(request.params) {
+            Question::Form(asked) => asked,
+            Question::Other => {
+                return Err(ErrorData::invalid_params("this client asks by forms only, as it declared", None));
+            }
+            Question::Unreadable => return Ok(CustomResult(json!(cancelled()))),
+        };
+        let Some(asker) = context.extensions.get::<Asker>() else { return Ok(CustomResult(json!(cancelled()))) };
+        let answered = tokio::select! {
+            answered = self.questions.ask(asked, asker) => answered,
+            () = context.ct.cancelled() => cancelled(),
+        };
+        Ok(CustomResult(json!(answered)))
     }
 
     fn get_info(&self) -> ClientConfig {

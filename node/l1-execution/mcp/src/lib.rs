@@ -165,24 +165,32 @@ impl Server {
         }
     }
 
-    /// Lists all pages, up to the limits. Not through the client's `list_tools`, which may answer from a cache as long as the
-    /// server wants.
+    /// Lists all pages, up to the limits. What fails after the first ends the list, with a note.
     async fn pages(&self, client: &Client) -> Result<Listing, Fault> {
         let (mut listing, mut cursor) = (Listing::default(), None);
         loop {
-            let mut params = PaginatedRequestParams::default();
-            params.cursor = cursor;
-            let request = ClientRequest::ListToolsRequest(ListToolsRequest {
-                method: Default::default(),
-                params: Some(params),
-                extensions: Default::default(),
-            });
-            let page = self.answered(client.send_request(request)).await?.map_err(failed)?;
-            match listing.take(&written(&page)).map_err(|why| Fault::Failed(why.to_owned()))? {
-                Next::Page(next) => cursor = Some(next),
-                Next::End => return Ok(listing),
+            let page = self.page(client, cursor).await;
+            let taken = page.and_then(|page| listing.take(&page).map_err(|why| Fault::Failed(why.to_owned())));
+            match taken {
+                Ok(Next::Page(next)) => cursor = Some(next),
+                Ok(Next::End) => return Ok(listing),
+                Err(fault) if listing.broke_off(&fault.to_string()) => return Ok(listing),
+                Err(fault) => return Err(fault),
             }
         }
+    }
+
+    /// A page of the list. Not through the client's `list_tools`, which may answer from a cache as long as the server wants.
+    async fn page(&self, client: &Client, cursor: Option<String>) -> Result<Value, Fault> {
+        let mut params = PaginatedRequestParams::default();
+        params.cursor = cursor;
+        let request = ClientRequest::ListToolsRequest(ListToolsRequest {
+            method: Default::default(),
+            params: Some(params),
+            extensions: Default::default(),
+        });
+        let page = self.answered(client.send_request(request)).await?.map_err(failed)?;
+        Ok(written(&page))
     }
 
     /// Waits for an answer that does not depend on calls, unless the server works on one: it may come after that.

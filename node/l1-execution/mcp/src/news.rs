@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, OnceLock};
 
-use rmcp::model::{NumberOrString, ProgressNotificationParam, ProgressToken};
+use rmcp::model::{NumberOrString, ProgressToken};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
@@ -10,6 +10,8 @@ use tokio::sync::mpsc;
 const OF_CALLER_MAX: usize = 4_096;
 /// Notifications that wait for all calls of a connection.
 const WAITING_MAX: usize = 4 * OF_CALLER_MAX;
+/// Below it, each whole number is one of floating point.
+const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
 /// Bytes of what a notification says.
 const MESSAGE_BYTES_MAX: usize = 2_048;
 
@@ -29,9 +31,46 @@ struct Listener {
 #[derive(Debug, Clone)]
 struct Told {
     token: i64,
-    progress: f64,
+    /// As far as it says so.
+    progress: Option<f64>,
     total: Option<f64>,
     message: Option<String>,
+}
+
+impl Told {
+    /// Reads MCP's notification, member by member; none if it names no call. What cannot be read of it is not there: it is a sign
+    /// of life all the same.
+    fn read(params: &Value) -> Option<Told> {
+        let token = match &params["progressToken"] {
+            Value::String(text) => text.trim().parse().ok()?,
+            Value::Number(number) => number.as_i64().or_else(|| whole(number.as_f64()?))?,
+            _ => return None,
+        };
+        let mut message = match &params["message"] {
+            Value::String(text) => Some(text.clone()),
+            value @ (Value::Number(_) | Value::Bool(_)) => Some(value.to_string()),
+            _ => None,
+        };
+        if let Some(message) = &mut message {
+            message.truncate(message.floor_char_boundary(MESSAGE_BYTES_MAX));
+        }
+        Some(Told { token, progress: amount(&params["progress"]), total: amount(&params["total"]), message })
+    }
+}
+
+/// A whole number that is written as another.
+fn whole(number: f64) -> Option<i64> {
+    (number.fract() == 0.0 && number.abs() < WHOLE_MAX).then_some(number as i64)
+}
+
+/// A number, also one that is written as a text.
+fn amount(value: &Value) -> Option<f64> {
+    let number = match value {
+        Value::Number(number) => number.as_f64(),
+        Value::String(text) => text.trim().parse().ok(),
+        _ => None,
+    };
+    number.filter(|number: &f64| number.is_finite())
 }
 
 /// What one call hears, until this is dropped.
@@ -39,6 +78,8 @@ struct Told {
 pub struct Ear {
     token: Arc<OnceLock<i64>>,
     receiver: mpsc::Receiver<Told>,
+    /// How far its call was last.
+    progress: f64,
 }
 
 impl Ear {
@@ -50,11 +91,14 @@ impl Ear {
         }
     }
 
-    /// The next that is told of its call: `progress`, `total` and `message` of MCP's notification. None if nothing comes any more.
+    /// The next that is told of its call: `progress`, `total` and `message` of MCP's notification; one that does not say how far its
+    /// call is has the last `progress`. None if nothing comes any more.
     pub async fn next(&mut self) -> Option<Value> {
         loop {
             let Told { token, progress, total, message } = self.receiver.recv().await?;
             if self.token.get() == Some(&token) {
+                let progress = progress.unwrap_or(self.progress);
+                self.progress = progress;
                 return Some(json!({ "progress": progress, "total": total, "message": message }));
             }
         }
@@ -69,18 +113,15 @@ impl News {
         let mut all = self.lock();
         all.retain(|one| !one.sender.is_closed());
         all.push(Listener { token: token.clone(), whose: whose.clone(), sender });
-        Ear { token, receiver }
+        Ear { token, receiver, progress: 0.0 }
     }
 
-    /// Tells the call of its token, and those that do not know theirs yet. A caller who does not read misses what is too much;
-    /// nobody else waits for that, or misses anything before the connection has as much as it may.
-    pub fn tell(&self, told: &ProgressNotificationParam) {
-        let Some(token) = number(&told.progress_token) else { return };
-        let mut message = told.message.clone();
-        if let Some(message) = &mut message {
-            message.truncate(message.floor_char_boundary(MESSAGE_BYTES_MAX));
-        }
-        let told = Told { token, progress: told.progress, total: told.total, message };
+    /// Tells the call of its token, and those that do not know theirs yet, what stands in the parameters of a notification. A
+    /// caller who does not read misses what is too much; nobody else waits for that, or misses anything before the connection has
+    /// as much as it may.
+    pub fn tell(&self, params: &Value) {
+        let Some(told) = Told::read(params) else { return };
+        let token = told.token;
         let mut all = self.lock();
         all.retain(|one| !one.sender.is_closed());
         for one in all.iter().filter(|one| one.token.get().is_none_or(|own| *own == token)) {
@@ -124,7 +165,7 @@ mod tests {
     }
 
     fn tell(news: &News, of: i64, progress: u32) {
-        news.tell(&ProgressNotificationParam::new(token(of), f64::from(progress)));
+        news.tell(&json!({ "progressToken": of, "progress": progress }));
     }
 
     fn ear(news: &News, of: i64, whose: &str) -> Ear {
@@ -148,10 +189,37 @@ mod tests {
         tell(&news, 2, 7);
         early.settle(&token(1));
         tell(&news, 2, 8);
-        news.tell(&ProgressNotificationParam::new(ProgressToken(NumberOrString::String("1".into())), 2.0));
-        news.tell(&ProgressNotificationParam::new(ProgressToken(NumberOrString::String("x".into())), 3.0));
+        news.tell(&json!({ "progressToken": "1", "progress": 2 }));
+        news.tell(&json!({ "progressToken": "x", "progress": 3 }));
         assert_eq!(early.receiver.len(), 3, "nothing of another call is queued once its token is known");
         assert_eq!((heard(&mut early), heard(&mut other)), (vec![1, 2], vec![7, 8]));
+    }
+
+    #[test]
+    fn what_is_odd_in_a_notification_is_left_out_and_the_rest_is_heard() {
+        let news = News::default();
+        let mut ear = ear(&news, 4, "ada");
+        let none = Value::Null;
+        for (params, [progress, total, message]) in [
+            (json!({ "progressToken": 4, "progress": "1" }), [json!(1.0), none.clone(), none.clone()]),
+            (
+                json!({ "progressToken": 4.0, "progress": 2, "total": "3", "message": 7 }),
+                [json!(2.0), json!(3.0), json!("7")],
+            ),
+            (json!({ "progressToken": " 4", "message": "on it" }), [json!(2.0), none.clone(), json!("on it")]),
+            (
+                json!({ "progressToken": 4, "progress": "half", "total": [], "message": {} }),
+                [json!(2.0), none.clone(), none.clone()],
+            ),
+        ] {
+            news.tell(&params);
+            let told = json!({ "progress": progress, "total": total, "message": message });
+            assert_eq!(ear.next().now_or_never().flatten(), Some(told), "{params}");
+        }
+        for none in [json!({}), json!(null), json!({ "progressToken": 4.5 }), json!({ "progressToken": [4] })] {
+            news.tell(&none);
+            assert_eq!(ear.next().now_or_never(), None, "{none}");
+        }
     }
 
     #[test]

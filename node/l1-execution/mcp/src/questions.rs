@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use althing_execution::tools::Fault;
 use rmcp::model::{
-    CustomRequest, CustomResult, ElicitRequestParams, ElicitResult, ElicitationAction, GetExtensions as _,
-    GetMeta as _, JsonRpcMessage, RequestId, ServerRequest, ServerResult,
+    CustomResult, ElicitResult, ElicitationAction, GetExtensions as _, GetMeta as _, JsonRpcMessage, RequestId,
+    ServerRequest, ServerResult,
 };
 use rmcp::service::{InboundStreamOrigin, RoleClient, RxJsonRpcMessage, TxJsonRpcMessage};
 use serde_json::{Map, Value, json};
@@ -19,11 +19,10 @@ use tokio::time::{Instant, timeout};
 
 use crate::machine::answer;
 use crate::machine::origins::{Origins, Source};
+use crate::machine::question::{AS_WRITTEN, ELICITATION};
 
 /// Questions of one call that wait.
 pub const QUESTIONS_MAX: usize = 8;
-/// The method of a question.
-pub const ELICITATION: &str = "elicitation/create";
 /// The name of the question in a result that asks for input.
 const NAME: &str = "elicitation";
 /// Bytes of a question.
@@ -193,16 +192,11 @@ impl Questions {
                 }
             }
             JsonRpcMessage::Request(request) => {
-                if let ServerRequest::ElicitRequest(_) = &request.request {
-                    match self.asker(&request.request) {
-                        Some(asker) => {
-                            request.request.extensions_mut().insert(asker);
-                        }
-                        // The library would refuse some of those.
-                        None => {
-                            request.request = ServerRequest::CustomRequest(CustomRequest::new(ELICITATION, None));
-                        }
-                    }
+                // Without its caller it is shown to nobody.
+                if matches!(&request.request, ServerRequest::CustomRequest(custom) if custom.method == AS_WRITTEN)
+                    && let Some(asker) = self.asker(&request.request)
+                {
+                    request.request.extensions_mut().insert(asker);
                 }
             }
             JsonRpcMessage::Notification(_) => {}
@@ -228,9 +222,8 @@ impl Questions {
         calls.origins.asker(source).map(|id| Asker(id.to_owned()))
     }
 
-    /// Asks whoever waits for a request.
-    pub async fn ask(&self, params: &ElicitRequestParams, asker: &Asker) -> ElicitResult {
-        let params = serde_json::to_value(params).unwrap_or_default();
+    /// Asks whoever waits for a request what these parameters say.
+    pub async fn ask(&self, params: Value, asker: &Asker) -> ElicitResult {
         let caller = {
             // The request may be on its way still.
             let _sending = self.sending.lock().await;

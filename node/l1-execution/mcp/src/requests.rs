@@ -14,7 +14,7 @@ use rmcp::transport::streamable_http_client::{
     SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
 };
 
-use crate::bodies::Asked;
+use crate::bodies::{Asked, unasked};
 use crate::lines::TOO_LONG;
 
 /// Characters of what a server says beside its status.
@@ -184,7 +184,14 @@ impl StreamableHttpClient for Requests {
         bytes_max: usize,
     ) -> Result<BoxedSseResponse, Failed> {
         let uri = self.behaviour.followed(uri);
-        self.client.get_stream_with_max_sse_event_size(uri, session, last, token, headers, bytes_max).await
+        let events = self.client.get_stream_with_max_sse_event_size(uri, session, last, token, headers, bytes_max);
+        let read = |event: Result<Event, SseError>| {
+            event.map(|mut event| {
+                event.data = event.data.map(unasked);
+                event
+            })
+        };
+        Ok(events.await?.map(read).boxed())
     }
 }
 

@@ -154,6 +154,27 @@ async fn a_tool_that_tells_how_far_it_is_works_for_longer_than_a_silent_one_may(
 }
 
 #[tokio::test(start_paused = true)]
+async fn odd_progress_is_a_sign_of_life_too() {
+    let (tools, _) = scene(|asked| {
+        let token = asked["params"]["_meta"]["progressToken"].clone();
+        let odd = [
+            json!({ "progressToken": token, "progress": "1" }),
+            json!({ "progressToken": token, "progress": 2, "message": 7 }),
+            json!({ "progressToken": token.to_string(), "total": [] }),
+            json!({ "progressToken": token, "progress": 3, "_meta": 7 }),
+        ];
+        let told = odd.into_iter().flat_map(|params| {
+            let told = json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": params });
+            [Does::Works(Duration::from_secs(100)), line(&told)]
+        });
+        told.chain([Does::Works(Duration::from_secs(100)), answers(asked, text("done"))]).collect()
+    })
+    .await;
+    let done = call(&tools, "box/work").await.expect("it said that it works");
+    assert_eq!(done["content"][0]["text"], "done");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_listing_that_is_late_ends_no_server_that_works() {
     let work = |asked: &Value| vec![Does::Works(Duration::from_secs(55)), answers(asked, text("done"))];
     let (tools, server) = scene(work).await;
@@ -334,8 +355,15 @@ fn ending(dice: &mut Dice, id: &Value) -> (Vec<Does>, bool) {
         vec![line(&wrong)]
     };
     let renamed = |from: &str, to: &str| vec![Does::Writes(whole.replace(&format!("{from:?}:"), &format!("{to:?}:")))];
-    let names =
-        [("result", "Result"), ("result", "results"), ("id", "ID"), ("jsonrpc", "version"), ("content", "contents")];
+    let names = [
+        ("result", "Result"),
+        ("result", "results"),
+        ("id", "ID"),
+        ("jsonrpc", "version"),
+        ("content", "contents"),
+        ("text", "Text"),
+        ("type", "kind"),
+    ];
     let (from, to) = names[dice.below(names.len())];
     let ids = [json!(4_096), json!("x"), json!(null), json!([1]), json!(-1)];
     let results = [
@@ -346,6 +374,9 @@ fn ending(dice: &mut Dice, id: &Value) -> (Vec<Does>, bool) {
         json!({ "tools": [] }),
         json!({ "content": "done" }),
         json!({ "content": null }),
+        json!({ "content": [{ "type": "text", "text": 42 }] }),
+        json!({ "content": ["done"] }),
+        json!({ "content": [{ "text": "done" }], "isError": false }),
         json!({ "content": [], "isError": true }),
         json!({ "content": [], "isError": "no" }),
         json!({ "resultType": "input_required" }),

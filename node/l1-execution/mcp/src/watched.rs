@@ -8,8 +8,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rmcp::model::{JsonRpcMessage, ServerNotification};
 use rmcp::service::{RoleClient, RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
+use serde_json::{Value, json};
 
 use crate::exchange::Exchange;
+
+/// The method of a notification of progress.
+const PROGRESS: &str = "notifications/progress";
 
 /// Counts notifications of changed tools, passes on those of progress, and notes to which calls answers and questions belong,
 /// before the messages after them are delivered.
@@ -48,7 +52,11 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Watched<T> {
                 ServerNotification::ToolListChangedNotification(_) => {
                     self.epoch.fetch_add(1, Ordering::SeqCst);
                 }
-                ServerNotification::ProgressNotification(progress) => self.exchange.news.tell(&progress.params),
+                ServerNotification::ProgressNotification(progress) => self.exchange.news.tell(&json!(progress.params)),
+                // One that the library could not read.
+                ServerNotification::CustomNotification(odd) if odd.method == PROGRESS => {
+                    self.exchange.news.tell(odd.params.as_ref().unwrap_or(&Value::Null));
+                }
                 _ => {}
             }
         }

@@ -90,6 +90,7 @@ impl Host {
             task: turn.task_id.as_str().into(),
             trace: turn.parameters.traceparent.as_deref().map(Arc::from),
             label: agent.contract.data_label,
+            attributes: turn.parameters.attributes.clone().into(),
             principals: turn.parameters.principals.clone().into(),
             observability: agent.contract.observability,
             lease: turn.parameters.lease.clone(),

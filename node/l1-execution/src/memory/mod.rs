@@ -23,6 +23,7 @@ use althing_protocol::contract;
 use althing_protocol::{digest, hex};
 use althing_store::{Range, Store};
 
+pub use crate::entropy::Entropy;
 use crate::secrets::{self, SecretLookup};
 use althing_store::seal::{NONCE_BYTES, SALT_BYTES, Seal};
 pub use embed::{EmbedError, Embedder, EmbedderError};
@@ -37,8 +38,6 @@ pub use server::{MemoryServer, Offered, SERVER};
 
 /// Gives milliseconds since 1970.
 pub type WallClock = Arc<dyn Fn() -> u64 + Send + Sync>;
-/// Fills bytes with randomness.
-pub type Entropy = Arc<dyn Fn(&mut [u8]) + Send + Sync>;
 
 /// The author of what the node's operator stored: no agent has this name.
 pub const OPERATOR: &str = "the operator";

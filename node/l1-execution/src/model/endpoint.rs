@@ -13,6 +13,7 @@ use tokio::time::timeout;
 use crate::http::{CONNECT_TIMEOUT, bearer, client};
 use crate::model::chat::{ChatMessage, ChatToolCall};
 use crate::sse::Events;
+use crate::tools::Denied;
 
 /// How long an endpoint may take to answer, and between two pieces of an answer.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -37,6 +38,9 @@ pub(super) enum EndpointError {
     Cut,
     #[error("the request was cancelled")]
     Cancelled,
+    /// The agent's gate did not let the request out.
+    #[error(transparent)]
+    Denied(Denied),
 }
 
 impl EndpointError {
@@ -54,7 +58,9 @@ impl EndpointError {
             EndpointError::Status { status, .. } => format!("it answered {status}"),
             EndpointError::Unreachable(_) => "it cannot be reached".to_owned(),
             EndpointError::Malformed(_) => "it sent a malformed chat completion".to_owned(),
-            EndpointError::Silent | EndpointError::Cut | EndpointError::Cancelled => self.to_string(),
+            EndpointError::Silent | EndpointError::Cut | EndpointError::Cancelled | EndpointError::Denied(_) => {
+                self.to_string()
+            }
         }
     }
 }
@@ -161,8 +167,8 @@ impl Endpoint {
         &self.model
     }
 
-    /// Sends a request; the answer is streamed.
-    pub async fn ask(&self, request: &ChatRequest<'_>) -> Result<Stream, EndpointError> {
+    /// The body of a request.
+    pub fn body(&self, request: &ChatRequest<'_>) -> Value {
         let mut body = json!({
             "model": self.model,
             "messages": request.messages,
@@ -176,6 +182,11 @@ impl Endpoint {
         if !request.functions.is_empty() {
             body["tools"] = json!(request.functions);
         }
+        body
+    }
+
+    /// Sends the body of a request; the answer is streamed.
+    pub async fn ask(&self, body: &Value) -> Result<Stream, EndpointError> {
         let mut http_request =
             self.http.post(format!("{}/chat/completions", self.url)).header(CONTENT_TYPE, "application/json");
         if let Some(authorization) = &self.authorization {
@@ -264,12 +275,12 @@ impl Stream {
     fn take(&mut self, bytes: &[u8]) -> Result<(), EndpointError> {
         let events = self.events.push(bytes).map_err(|_| EndpointError::Malformed("an endless event".to_owned()))?;
         for event in events {
-            if event == b"[DONE]" {
+            if event.data == b"[DONE]" {
                 self.over = true;
                 return Ok(());
             }
             let malformed = |error: serde_json::Error| EndpointError::Malformed(error.to_string());
-            let chunk: Chunk = serde_json::from_slice(&event).map_err(malformed)?;
+            let chunk: Chunk = serde_json::from_slice(&event.data).map_err(malformed)?;
             if let Some(error) = chunk.error {
                 let said: String = error.to_string().chars().take(ERROR_BYTES).collect();
                 return Err(EndpointError::Status { status: 200, said });

@@ -50,7 +50,7 @@ pub async fn measure(
         ChatRequest { messages: &messages, functions: &[], temperature: Some(0.0), max_tokens, prompt_tokens };
     let failed = |error: super::endpoint::EndpointError| ModelError::Client(error.to_string());
     let begun = Instant::now();
-    let mut stream = client.ask(&request).await.map_err(failed)?;
+    let mut stream = client.ask(&client.body(&request)).await.map_err(failed)?;
     let mut first = None;
     while stream.next(max_tokens).await.map_err(failed)?.is_some() {
         first.get_or_insert_with(|| begun.elapsed());

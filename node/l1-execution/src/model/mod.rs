@@ -1,8 +1,9 @@
 //! Model agents: a prompt and a model at any endpoint that speaks OpenAI's chat completions.
 //!
 //! A turn is bounded by its contract before a byte is sent: the policy must allow the model, the prompt must fit the
-//! context, and the answer may use the rest of the turn's tokens. The answer is streamed. Dropping the turn closes the
-//! connection, which is how a new message interrupts an answer.
+//! context, and the answer may use the rest of the turn's tokens. The agent's gate sees each request as it is sent, and what
+//! is looked for in its memory. The answer is streamed. Dropping the turn closes the connection, which is how a new message
+//! interrupts an answer.
 
 mod chat;
 mod endpoint;
@@ -19,16 +20,16 @@ use althing_protocol::Contract;
 use althing_protocol::contract::{CALLS_PER_TURN_DEFAULT, Class};
 use althing_td::{ModelEndpoint, RuntimeSpec};
 use futures::future::BoxFuture;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::Instant;
 use tracing::Instrument as _;
 
 use crate::agent::{Agent, AgentError, Made, Output, Turn};
 use crate::cost_budget::CostBudget;
-use crate::memory::Memory;
+use crate::memory::{Memory, QUESTION_BYTES_MAX, RECALLED_MAX, Recalled};
 use crate::secrets::{SecretLookup, SecretLookupError, granted};
 use crate::syscalls::SystemCalls;
-use crate::tools::{CallRecord, Tools};
+use crate::tools::{CallKind, CallRecord, Tools};
 use crate::{binding, context};
 use chat::{ChatMessage, ChatToolCall};
 use endpoint::{ChatRequest, Completion, Endpoint, EndpointError};
@@ -36,6 +37,8 @@ use machine::{ExpectedLatency, LatencyEstimate};
 
 pub use measure::{MeasuredAnswer, measure};
 
+/// What requests to models are called before their gate, with the model's name after a `/`.
+const MODELS: &str = "models";
 /// Concurrent requests to one endpoint; others wait.
 const SLOTS: usize = 32;
 
@@ -182,8 +185,7 @@ impl Model {
     async fn answer(&self, turn: &Turn, out: &Output) -> Result<(), AgentError> {
         let mut messages = chat::messages(&self.prompt, turn);
         if let Some(memory) = &self.memory {
-            let recalled = memory.recall(&turn.text(), memory.recall_default()).await;
-            let recalled = recalled.map_err(|error| AgentError::internal("its memory cannot be searched", error))?;
+            let recalled = self.recall(memory, turn).await?;
             if !recalled.is_empty() {
                 messages.insert(1, chat::passages_message(&recalled, self.must_cite));
             }
@@ -221,6 +223,20 @@ impl Model {
         }
     }
 
+    /// The passages that resemble a turn's message, if the gate allows that they are looked for.
+    async fn recall(&self, memory: &Memory, turn: &Turn) -> Result<Vec<Recalled>, AgentError> {
+        let (text, most) = (turn.text(), memory.recall_default().min(RECALLED_MAX));
+        // Memory ignores the rest.
+        let question = &text[..text.floor_char_boundary(QUESTION_BYTES_MAX)];
+        let arguments = json!({ "question": question, "most": most });
+        let search = Box::pin(memory.recall(question, most));
+        let recalled = self.tools.gated(CallKind::Recall, "memory/recall", &arguments, search).await;
+        let recalled = recalled.map_err(|denied| {
+            AgentError::Rejected(format!("its memory may not be searched for this message: {denied}"))
+        })?;
+        recalled.map_err(|error| AgentError::internal("its memory cannot be searched", error))
+    }
+
     /// One system call for the model; gives the text for the model.
     async fn call(&self, call: &ChatToolCall, spent: &mut Spent) -> String {
         if spent.calls.len() as u64 >= self.calls {
@@ -241,7 +257,7 @@ impl Model {
         sink: AnswerSink<'_>,
     ) -> Result<(&EndpointState, Completion), AgentError> {
         let mut failures = Vec::new();
-        let (prompt_tokens, mut unaffordable) = (request.prompt_tokens, 0);
+        let (prompt_tokens, mut unaffordable, mut denied) = (request.prompt_tokens, 0, 0);
         for endpoint in self.order()? {
             // The remaining tokens depend on the price of the model.
             let left = self.budget.tokens_left(endpoint.cost).map(|left| left.saturating_sub(prompt_tokens));
@@ -251,38 +267,19 @@ impl Model {
                 continue;
             }
             let request = &ChatRequest { max_tokens: request.max_tokens.min(left.unwrap_or(u64::MAX)), ..*request };
-            // The names are those of OpenTelemetry's conventions for GenAI.
-            let span = context::span(|| {
-                tracing::info_span!(
-                    "chat",
-                    otel.kind = "client",
-                    gen_ai.operation.name = "chat",
-                    gen_ai.request.model = endpoint.client.model(),
-                    gen_ai.usage.input_tokens = tracing::field::Empty,
-                    gen_ai.usage.output_tokens = tracing::field::Empty,
-                    gen_ai.input.messages = tracing::field::Empty,
-                    gen_ai.output.messages = tracing::field::Empty,
-                    althing.binding.hash = &*context::binding_hash(),
-                )
-            });
-            context::record(&span, "gen_ai.input.messages", || json!(request.messages).to_string());
-            let reserved = self.budget.reserve(prompt_tokens.saturating_add(request.max_tokens), endpoint.cost);
-            match endpoint.answer(request, &sink).instrument(span.clone()).await {
-                Ok(completion) => {
-                    let (input, output) = completion.tokens(prompt_tokens);
-                    reserved.settle(input.saturating_add(output));
-                    span.record("gen_ai.usage.input_tokens", input).record("gen_ai.usage.output_tokens", output);
-                    context::record(&span, "gen_ai.output.messages", || completion.text.clone());
-                    return Ok((endpoint, completion));
-                }
+            match self.request(endpoint, request, &sink).await {
+                Ok(completion) => return Ok((endpoint, completion)),
                 Err(RequestFailed { error: EndpointError::Cancelled, .. }) => return Err(AgentError::Cancelled),
                 // Another model cannot continue a partial answer.
                 Err(RequestFailed { error, partial: true }) => {
                     return Err(AgentError::Failed(format!("the answer broke off: {}", error.brief())));
                 }
                 Err(RequestFailed { error, partial: false }) => {
-                    reserved.settle(prompt_tokens);
-                    tracing::warn!(url = endpoint.client.url(), %error, "an endpoint failed");
+                    if matches!(error, EndpointError::Denied(_)) {
+                        denied += 1;
+                    } else {
+                        tracing::warn!(url = endpoint.client.url(), %error, "an endpoint failed");
+                    }
                     failures.push(format!("{}: {}", endpoint.client.model(), error.brief()));
                 }
             }
@@ -294,7 +291,39 @@ impl Model {
                  may continue in {again_s} s"
             )));
         }
+        if unaffordable + denied == failures.len() {
+            return Err(AgentError::Rejected(format!("no model may be asked: {}", failures.join("; "))));
+        }
         Err(AgentError::Failed(format!("no endpoint answered: {}", failures.join("; "))))
+    }
+
+    /// Asks one endpoint, if the gate allows it, and charges what that costs.
+    async fn request(
+        &self,
+        endpoint: &EndpointState,
+        request: &ChatRequest<'_>,
+        sink: &AnswerSink<'_>,
+    ) -> Result<Completion, RequestFailed> {
+        // Before the gate is asked, which may take long: others spend meanwhile.
+        let reserved = self.budget.reserve(request.prompt_tokens.saturating_add(request.max_tokens), endpoint.cost);
+        let (name, body) = (format!("{MODELS}/{}", endpoint.client.model()), endpoint.client.body(request));
+        // Boxed, or the turn's future would have room for it more than once.
+        let answer = Box::pin(endpoint.traced_answer(request, &body, sink));
+        let answered = self.tools.gated(CallKind::Model, &name, &body, answer).await;
+        let denied = |denied| Err(RequestFailed { error: EndpointError::Denied(denied), partial: false });
+        let answered = answered.unwrap_or_else(denied);
+        match &answered {
+            Ok(completion) => {
+                let (input, output) = completion.tokens(request.prompt_tokens);
+                reserved.settle(input.saturating_add(output));
+            }
+            // It was not sent.
+            Err(RequestFailed { error: EndpointError::Denied(_), .. }) => reserved.settle(0),
+            // What is broken off stays charged in full.
+            Err(RequestFailed { error: EndpointError::Cancelled, .. } | RequestFailed { partial: true, .. }) => {}
+            Err(_) => reserved.settle(request.prompt_tokens),
+        }
+        answered
     }
 
     /// Emits the model, the usage and the tool calls of the answer.
@@ -364,6 +393,8 @@ struct AnswerSink<'a> {
 }
 
 /// An endpoint failed, before or after it sent a part of the answer.
+#[derive(Debug, thiserror::Error)]
+#[error("{error}")]
 struct RequestFailed {
     error: EndpointError,
     partial: bool,
@@ -375,7 +406,37 @@ impl EndpointState {
         latency.expected(SLOTS, self.slots.available_permits())
     }
 
-    async fn answer(&self, request: &ChatRequest<'_>, sink: &AnswerSink<'_>) -> Result<Completion, RequestFailed> {
+    /// Sends a request, in a span of its own.
+    async fn traced_answer(
+        &self,
+        request: &ChatRequest<'_>,
+        body: &Value,
+        sink: &AnswerSink<'_>,
+    ) -> Result<Completion, RequestFailed> {
+        // The names are those of OpenTelemetry's conventions for GenAI.
+        let span = context::span(|| {
+            tracing::info_span!(
+                "chat",
+                otel.kind = "client",
+                gen_ai.operation.name = "chat",
+                gen_ai.request.model = self.client.model(),
+                gen_ai.usage.input_tokens = tracing::field::Empty,
+                gen_ai.usage.output_tokens = tracing::field::Empty,
+                gen_ai.input.messages = tracing::field::Empty,
+                gen_ai.output.messages = tracing::field::Empty,
+                althing.binding.hash = &*context::binding_hash(),
+            )
+        });
+        context::record(&span, "gen_ai.input.messages", || json!(request.messages).to_string());
+        let completion = self.answer(body, request.max_tokens, sink).instrument(span.clone()).await?;
+        let (input, output) = completion.tokens(request.prompt_tokens);
+        span.record("gen_ai.usage.input_tokens", input).record("gen_ai.usage.output_tokens", output);
+        context::record(&span, "gen_ai.output.messages", || completion.text.clone());
+        Ok(completion)
+    }
+
+    /// Streams the answer to a request that may have so many tokens.
+    async fn answer(&self, body: &Value, max_tokens: u64, sink: &AnswerSink<'_>) -> Result<Completion, RequestFailed> {
         self.latency.lock().expect("no holder of the latency panics").queue(1);
         let waiting = QueuedRequest(self);
         let slot = self.slots.clone().acquire_owned().await;
@@ -383,12 +444,12 @@ impl EndpointState {
         let _slot = slot.map_err(|_| RequestFailed { error: EndpointError::Cancelled, partial: false })?;
         let begun = Instant::now();
         let (mut first, mut text) = (None, String::new());
-        let asked = self.client.ask(request).await;
+        let asked = self.client.ask(body).await;
         self.refused.store(asked.as_ref().err().and_then(EndpointError::refused).unwrap_or(0), Ordering::Relaxed);
         let mut stream = asked.map_err(|error| RequestFailed { error, partial: false })?;
         loop {
             let partial = !text.is_empty();
-            match stream.next(request.max_tokens).await {
+            match stream.next(max_tokens).await {
                 Ok(Some(piece)) => {
                     first.get_or_insert_with(|| begun.elapsed());
                     text.push_str(&piece);

@@ -17,7 +17,7 @@ use tracing::{Instrument as _, Span};
 
 use crate::context::{self, CALL_CONTEXT, CallContext};
 use crate::definition::Definition;
-use crate::memory::Entropy;
+use crate::entropy::Entropy;
 use crate::tools::{ToolError, Tools};
 
 /// The header that names a turn: of each message to a program, and of a system call that the program makes for it.

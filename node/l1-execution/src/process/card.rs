@@ -5,9 +5,12 @@ use a2a::{
     AgentCapabilities, AgentCard, AgentCardSignature, AgentExtension, AgentInterface, AgentProvider, AgentSkill,
     SecurityRequirement, SecurityScheme, VERSION,
 };
-use althing_td::{Report, VERSION_UNKNOWN, lint_card};
+use althing_td::{Report, VERSION_UNKNOWN, card_signers, lint_card};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
+
+use super::client::unmarked;
+use super::interface::Address;
 
 /// The most things that are named; more would not help a reader.
 const NOTES_MAX: usize = 32;
@@ -40,7 +43,7 @@ pub enum CardFault {
 pub struct ShownCard {
     /// The card.
     pub card: AgentCard,
-    /// Its text.
+    /// Its text, without a mark of the byte order.
     pub raw: Vec<u8>,
     /// Where it was not as it should be (a JSON pointer), and how it was read.
     pub notes: Vec<(String, String)>,
@@ -51,7 +54,9 @@ impl ShownCard {
     ///
     /// # Errors
     /// It is none, or one of another version, or one that can be read in two ways.
-    pub(super) fn read(raw: Vec<u8>) -> Result<ShownCard, CardFault> {
+    pub(super) fn read(mut raw: Vec<u8>) -> Result<ShownCard, CardFault> {
+        let mark = raw.len() - unmarked(&raw).len();
+        raw.drain(..mark);
         let no_card = || CardFault::NoCard("what is there is no agent card".to_owned());
         let Ok(Value::Object(members)) = serde_json::from_slice(&raw) else { return Err(no_card()) };
         if !TELLING.iter().any(|member| members.contains_key(*member)) {
@@ -185,7 +190,7 @@ fn read(mut card: Map<String, Value>, notes: &mut Notes) -> AgentCard {
         icon_url: optional(card, "", "iconUrl", notes),
         security_schemes: schemes(card, notes).map(|schemes| schemes.into_iter().collect()),
         security_requirements: requirements(card, "", notes),
-        signatures: items::<AgentCardSignature>(card, "", "signatures", notes),
+        signatures: signatures(card, notes),
     }
 }
 
@@ -272,6 +277,16 @@ fn interface(value: Value, at: &str, notes: &mut Notes) -> Option<AgentInterface
         notes.note(at.to_owned(), "it names no address (url) or no binding (protocolBinding), and is left out");
         return None;
     };
+    match Address::of(url.trim(), &binding) {
+        Some(Address::Relative) => {
+            notes.note(join(at, "url"), "it is relative, and is read as one below that of the card")
+        }
+        Some(Address::Wrong) => {
+            notes.note(at.to_owned(), "its address (url) is none of http or https, and it is left out");
+            return None;
+        }
+        Some(Address::Whole) | None => {}
+    }
     let protocol_version = match take(&mut members, "protocolVersion") {
         // As it is written, also empty: what was agreed to has it so.
         Some(Value::String(version)) => version,
@@ -353,6 +368,21 @@ fn schemes(card: &mut Map<String, Value>, notes: &mut Notes) -> Option<Vec<(Stri
         }
     }
     Some(known)
+}
+
+/// Its signatures, but for those that nobody could verify with any key.
+fn signatures(card: &mut Map<String, Value>, notes: &mut Notes) -> Option<Vec<AgentCardSignature>> {
+    let all: Vec<Value> = optional(card, "", "signatures", notes)?;
+    let mut read = Vec::new();
+    for (number, one) in all.into_iter().enumerate() {
+        let alone = json!({ "signatures": [one] }).to_string();
+        let is_whole = card_signers(alone.as_bytes()).is_ok_and(|signers| !signers.is_empty());
+        match as_a(one).filter(|_| is_whole) {
+            Some(signature) => read.push(signature),
+            None => notes.left_out(join("/signatures", number)),
+        }
+    }
+    Some(read)
 }
 
 fn requirements(of: &mut Map<String, Value>, at: &str, notes: &mut Notes) -> Option<Vec<SecurityRequirement>> {

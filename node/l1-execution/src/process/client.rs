@@ -167,7 +167,7 @@ impl Client {
         if !shown.notes.is_empty() {
             tracing::info!(agent = shown.card.name, notes = ?shown.notes, "not all of a program's card was read as it is");
         }
-        let interface = Interface::chosen(&shown.card.supported_interfaces).unwrap_or_default();
+        let interface = Interface::chosen(&shown.card.supported_interfaces, &at.base()).unwrap_or_default();
         Ok(Client { _socket: socket, ..Client::of(http, &at, &shown.card, interface) })
     }
 
@@ -204,7 +204,8 @@ impl Client {
         patience: Duration,
     ) -> Result<(Client, ShownCard), CardFault> {
         let shown = Client::card(http, address, patience).await?;
-        let interface = Interface::chosen(&shown.card.supported_interfaces).ok_or_else(|| shown.no_interface())?;
+        let interface = Interface::chosen(&shown.card.supported_interfaces, &address.base());
+        let interface = interface.ok_or_else(|| shown.no_interface())?;
         Ok((Client::of(http.clone(), address, &shown.card, interface), shown))
     }
 
@@ -345,6 +346,11 @@ fn own_card(card: &AgentCard) -> OwnCard {
         input_modes: modes(&card.default_input_modes),
         output_modes: modes(&card.default_output_modes),
     }
+}
+
+/// Text without the mark of the byte order that some servers begin with.
+pub(super) fn unmarked(text: &[u8]) -> &[u8] {
+    text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text)
 }
 
 /// The whole body, if it is not too long.

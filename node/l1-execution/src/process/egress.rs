@@ -17,7 +17,7 @@ use futures::future::BoxFuture;
 
 use super::work::Work;
 use crate::containment::Refusals;
-use crate::memory::Entropy;
+use crate::entropy::Entropy;
 
 /// Variables by which programs find a proxy, in both spellings that are usual.
 const PROXY_VARIABLES: [&str; 6] = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"];

@@ -1,4 +1,5 @@
-//! The gate of system calls: decides whether a call may run, and is told how it ended.
+//! The gate of an agent: decides whether a system call may run, a model may be asked, or memory may be searched for a
+//! message, and is told how it ended.
 
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use futures::future::BoxFuture;
 use serde_json::Value;
 
 use super::ToolError;
-use crate::tool_call::{Permission, ToolCall};
+use crate::tool_call::{CallKind, Permission, ToolCall};
 
 /// A denied call.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -19,8 +20,9 @@ pub struct Denied {
     pub reason: String,
 }
 
-/// Decides on every system call of an agent, and is told the outcome of those that it allowed. No call is dispatched without
-/// a decision. A call whose turn was dropped after the decision is not settled: its outcome is unknown.
+/// Decides on every system call of an agent, and on what the node does for its turns (see [`CallKind`]), and is told the
+/// outcome of what it allowed. No call is dispatched without a decision. A call whose turn was dropped after the decision
+/// is not settled: its outcome is unknown.
 pub trait ToolGate: Send + Sync + 'static {
     /// Whether the agent may call the tool. Models see only those that need no consent.
     fn lists(&self, agent: &AgentRef, tool: &str) -> Permission;
@@ -31,7 +33,8 @@ pub trait ToolGate: Send + Sync + 'static {
     /// [`Denied`], with the reason.
     fn decide<'a>(&'a self, call: &'a ToolCall<'a>) -> BoxFuture<'a, Result<(), Denied>>;
 
-    /// Is told the outcome of an allowed call, before the agent is.
+    /// Is told the outcome of an allowed call, before the agent is: the result of a tool, and `null` for what else ended
+    /// well. A model's answer may have been streamed by then.
     fn settle<'a>(&'a self, call: &'a ToolCall<'a>, outcome: Result<&'a Value, &'a ToolError>) -> BoxFuture<'a, ()>;
 }
 
@@ -44,7 +47,8 @@ pub fn contract_gates() -> MakeGate {
     Arc::new(|_, contract| Arc::new(ContractGate::of(contract)))
 }
 
-/// Allows what `capabilities` of the contract name, and denies everything else.
+/// Allows what `capabilities` of the contract name, and denies all other system calls. What the node does by itself for a
+/// turn it allows: the contract has decided on that when the agent was bound, by its `memory` and its `model`.
 #[derive(Debug, Clone)]
 pub struct ContractGate {
     capabilities: Vec<String>,
@@ -90,6 +94,10 @@ impl ToolGate for ContractGate {
 
 impl ContractGate {
     fn check(&self, call: &ToolCall<'_>) -> Result<(), Denied> {
+        match call.kind {
+            CallKind::Tool => {}
+            CallKind::Recall | CallKind::Model => return Ok(()),
+        }
         let agent = call.agent.name();
         let reason = match self.lists(call.agent, call.tool) {
             Permission::Allowed => return Ok(()),
@@ -131,6 +139,20 @@ mod tests {
             ["files-admin/rm", "filesystem/rm", "files", "files__rm", "xfiles/rm", "mail/send-all", "mail/sen"];
         for tool in others.into_iter().chain(["mail/*", "Files/rm", "/files/rm", ""]) {
             assert!(!may(tool), "{tool}");
+        }
+    }
+
+    #[test]
+    fn what_the_node_does_for_a_turn_needs_no_capability_and_opens_none() {
+        let mut gate = ContractGate::new(Vec::new());
+        gate.consent_for = vec!["memory/recall".to_owned(), "models/*".to_owned()];
+        let agent = Ports::none().agent_ref("a", "1.0.0").expect("a name");
+        let (turn, arguments) = (CallContext::default(), Value::Null);
+        for (kind, tool) in [(CallKind::Recall, "memory/recall"), (CallKind::Model, "models/small")] {
+            let own = ToolCall::of(&agent, &turn, tool, "", &arguments);
+            assert_eq!(gate.check(&ToolCall { kind, ..own }), Ok(()), "{tool}");
+            assert!(gate.check(&own).is_err(), "the agent itself may not: {tool}");
+            assert_eq!(gate.lists(&agent, tool), Permission::Denied);
         }
     }
 

@@ -7,6 +7,7 @@
 mod gate;
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -25,7 +26,7 @@ use crate::relayed::Relayed;
 
 pub use crate::definition::Definition;
 pub use crate::fault::Fault;
-pub use crate::tool_call::{Permission, ToolCall};
+pub use crate::tool_call::{CallKind, Permission, ToolCall};
 pub use crate::tool_server::ToolServer;
 pub use gate::{ContractGate, Denied, MakeGate, ToolGate, contract_gates};
 
@@ -329,26 +330,42 @@ impl Tools {
         Err(fault(Fault::Stale))
     }
 
-    /// Runs `work` as a system call without a server, if the gate allows it.
+    /// Runs `work` as a system call without a server, if the gate allows it with these arguments.
     ///
     /// # Errors
     /// Why it is denied, or what `work` says.
-    pub async fn permitted<T>(&self, name: &str, work: impl Future<Output = Result<T, String>>) -> Result<T, String> {
-        let (turn, arguments) = (context::current(), Value::Null);
-        let call = ToolCall::of(&self.agent, &turn, name, "", &arguments);
-        self.gate.decide(&call).await.map_err(|denied| denied.to_string())?;
-        let outcome = match context::check_lease() {
-            Ok(()) => work.await,
-            Err(superseded) => Err(superseded.to_string()),
-        };
-        match &outcome {
-            Ok(_) => self.gate.settle(&call, Ok(&Value::Null)).await,
-            Err(reason) => {
-                let fault = ToolError::Fault { tool: name.to_owned(), fault: Fault::Failed(reason.clone()) };
-                self.gate.settle(&call, Err(&fault)).await;
-            }
-        }
-        outcome
+    pub async fn permitted<T>(
+        &self,
+        name: &str,
+        arguments: &Value,
+        work: impl Future<Output = Result<T, String>>,
+    ) -> Result<T, String> {
+        // Boxed, or the future of each call that awaits this would have room for it more than once.
+        let leased = Box::pin(async {
+            context::check_lease().map_err(|superseded| superseded.to_string())?;
+            work.await
+        });
+        let outcome = self.gated(CallKind::Tool, name, arguments, leased).await;
+        outcome.map_err(|denied| denied.to_string())?
+    }
+
+    /// Runs `work` if the gate allows it, and tells the gate how it ended. Unlike a system call it is not refused because
+    /// the turn's lease is over.
+    pub(crate) async fn gated<T, E: Display>(
+        &self,
+        kind: CallKind,
+        name: &str,
+        arguments: &Value,
+        work: impl Future<Output = Result<T, E>>,
+    ) -> Result<Result<T, E>, Denied> {
+        let turn = context::current();
+        let call = ToolCall { kind, ..ToolCall::of(&self.agent, &turn, name, "", arguments) };
+        self.gate.decide(&call).await?;
+        let outcome = work.await;
+        let failed = |error: &E| ToolError::Fault { tool: name.to_owned(), fault: Fault::Failed(error.to_string()) };
+        let failure = outcome.as_ref().err().map(failed);
+        self.gate.settle(&call, failure.as_ref().map_or(Ok(&Value::Null), Err)).await;
+        Ok(outcome)
     }
 
     /// Stops all servers.

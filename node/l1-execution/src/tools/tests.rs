@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use althing_protocol::Contract;
 use althing_protocol::contract::DataLabel;
+use althing_protocol::{Attributes, Contract};
 use serde_json::json;
 
 use futures::future::BoxFuture;
@@ -157,8 +157,8 @@ fn unfit(outcome: Result<Value, ToolError>) -> Unfit {
 }
 
 #[tokio::test]
-async fn a_tool_of_which_any_field_changed_since_it_was_bound_is_not_called() {
-    let mutations = ["title", "description", "inputSchema", "outputSchema", "annotations", "_meta", "new"];
+async fn a_tool_of_which_a_field_that_makes_it_changed_since_it_was_bound_is_not_called() {
+    let mutations = ["title", "description", "inputSchema", "outputSchema", "annotations", "new"];
     for field in mutations {
         for announces in [false, true] {
             let mut changed = full();
@@ -384,8 +384,13 @@ async fn the_gate_hears_for_whom_a_call_is_before_it_is_made_and_how_it_ended() 
             tools.invoke("files/read", "{}").await.0.expect("it is made");
             tools.invoke("files/write", "{}").await.0.expect_err("it is denied");
             tools.invoke("files/read", "[]").await.0.expect_err("no object");
-            let kept: Result<u8, String> = tools.permitted("memory/get", async { Err("gone".to_owned()) }).await;
+            let key = json!({ "key": "a" });
+            let kept: Result<u8, String> = tools.permitted("memory/get", &key, async { Err("gone".to_owned()) }).await;
             assert_eq!(kept, Err("gone".to_owned()));
+            let asked = tools.gated(CallKind::Model, "models/small", &key, async { Ok::<_, String>(7) }).await;
+            assert_eq!(asked, Ok(Ok(7)));
+            let written = tools.gated(CallKind::Model, "models/write", &key, async { Ok::<_, String>(7) }).await;
+            assert_eq!(written, Err(Denied { reason: "it writes".to_owned() }));
         })
         .await;
     let noted = gate.0.lock().expect("nobody panics with it").clone();
@@ -397,6 +402,9 @@ async fn the_gate_hears_for_whom_a_call_is_before_it_is_made_and_how_it_ended() 
         "files/read failed",
         "memory/get for local?",
         "memory/get failed",
+        "models/small for local?",
+        "models/small done",
+        "models/write for local?",
     ];
     assert_eq!((noted, counting.calls.load(Ordering::SeqCst)), (all.map(str::to_owned).to_vec(), 1));
 }
@@ -414,6 +422,7 @@ impl ToolGate for Witness {
         let (agent, label) = (call.agent, call.label.name());
         let who = format!("{} {} {label} {:?} {:?}", agent.id, agent.version, call.task, call.trace);
         let what = format!("{:?} {} {} {}", call.binding_hash, call.server, call.tool, call.arguments);
+        let what = format!("{what} {:?} {:?}", call.kind, call.attributes.session.map(|session| session[0]));
         self.0.lock().expect("nobody panics with it").push(format!("{who} {what}"));
         Box::pin(std::future::ready(Ok(())))
     }
@@ -434,15 +443,22 @@ async fn the_gate_sees_which_agent_calls_for_which_task() {
         task: Arc::from("task-1"),
         trace: Some(Arc::from("00-ab-cd-01")),
         label: DataLabel::Confidential,
+        attributes: Arc::new(Attributes { session: Some([7; 32]), ..Attributes::default() }),
         ..context::CallContext::default()
     };
     let in_turn = async { tools.invoke("files__read", r#"{"path": "a"}"#).await.0 };
     context::CALL_CONTEXT.scope(turn, in_turn).await.expect("it is made");
-    tools.permitted("memory/get", async { Ok(()) }).await.expect("it is made outside a turn");
+    let key = json!({ "key": "a" });
+    tools.permitted("memory/get", &key, async { Ok(()) }).await.expect("it is made outside a turn");
+    let recalled = tools.gated(CallKind::Recall, "memory/recall", &key, async { Ok::<_, String>(()) }).await;
+    assert_eq!(recalled, Ok(Ok(())));
     let id = agent().id;
     let all = [
-        format!(r#"{id} 1.2.0 confidential "task-1" Some("00-ab-cd-01") "b1nd" files files/read {{"path":"a"}}"#),
-        format!(r#"{id} 1.2.0 internal "" None "" memory memory/get null"#),
+        format!(
+            r#"{id} 1.2.0 confidential "task-1" Some("00-ab-cd-01") "b1nd" files files/read {{"path":"a"}} Tool Some(7)"#
+        ),
+        format!(r#"{id} 1.2.0 internal "" None "" memory memory/get {{"key":"a"}} Tool None"#),
+        format!(r#"{id} 1.2.0 internal "" None "" memory memory/recall {{"key":"a"}} Recall None"#),
     ];
     assert_eq!(*gate.0.lock().expect("nobody panics with it"), all);
 }
@@ -462,7 +478,7 @@ async fn no_tool_is_called_by_an_attempt_at_a_groups_task_that_is_superseded() {
     assert!(matches!(refused, ToolError::Superseded(_)) && refused.to_string().starts_with("SUPERSEDED"), "{refused}");
     assert_eq!((record.outcome, counting.calls.load(Ordering::SeqCst)), ("superseded", 0));
     let worked = async { Ok(()) };
-    let refused = context::CALL_CONTEXT.scope(first, tools.permitted("files/read", worked)).await;
+    let refused = context::CALL_CONTEXT.scope(first, tools.permitted("files/read", &Value::Null, worked)).await;
     assert!(refused.is_err_and(|why| why.starts_with("SUPERSEDED")), "nor is what needs no server");
     context::CALL_CONTEXT.scope(second, call()).await.0.expect("the last attempt");
     call().await.0.expect("no task of a group");

@@ -8,11 +8,16 @@ use std::time::Duration;
 use a2a::{Message, Part, PartContent, Role};
 use althing_execution::agent::{Made, Parameters};
 use althing_execution::cost_budget::CostBudget;
+use althing_execution::memory::{Embedder, MEMORY, Memories, Memory};
 use althing_execution::model::{Model, ModelError};
 use althing_execution::secrets::{SecretLookup, SecretLookupError};
-use althing_execution::tools::{ContractGate, Definition, Fault, ToolServer, Tools};
+use althing_execution::tools::{
+    CallKind, ContractGate, Definition, Denied, Fault, Permission, ToolCall, ToolError, ToolGate, ToolServer, Tools,
+};
 use althing_execution::{Agent, AgentError, Output, Ports, SystemCalls, Turn};
+use althing_protocol::contract::Memory as MemoryTerms;
 use althing_protocol::{AgentRef, Contract};
+use althing_store::MemoryStore;
 use althing_td::{ModelEndpoint, RuntimeSpec};
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
@@ -430,4 +435,137 @@ async fn dropping_the_turn_hangs_up() {
         }
     };
     tokio::time::timeout(LONG, hung_up).await.expect("the endpoint is told");
+}
+
+/// A memory that holds one text.
+async fn memory(source: &str, text: &str) -> Memory {
+    let memories = Memories::new(
+        Arc::new(MemoryStore::new(&[MEMORY])),
+        Arc::new(|| 1_000),
+        Arc::new(|bytes: &mut [u8]| bytes.fill(7)),
+        Arc::new(|_: &str| Ok(None)),
+    );
+    let memory = memories.open("agent", &MemoryTerms::default(), Arc::new(Embedder::Words)).expect("opened");
+    memory.remember(source, text).await.expect("kept");
+    memory
+}
+
+/// A model with these names for its endpoints, behind that gate.
+fn model_behind(
+    gate: Arc<dyn ToolGate>,
+    stubs: &[(&str, &Stub)],
+    memory: Option<Memory>,
+    more: &Value,
+) -> (Model, Arc<CostBudget>) {
+    let endpoint = |(name, stub): &(&str, &Stub)| ModelEndpoint {
+        url: stub.url.clone(),
+        model: (*name).to_owned(),
+        ..ModelEndpoint::default()
+    };
+    let endpoints = stubs.iter().map(endpoint).collect();
+    let runtime = RuntimeSpec::Model { prompt: "Be brief.".to_owned(), endpoints, temperature: None };
+    let contract = contract(more);
+    let budget = Arc::new(CostBudget::of(&contract));
+    let tools = Arc::new(Tools::new(agent(), BTreeMap::new(), gate));
+    let calls = SystemCalls { tools, memory, budget: budget.clone() };
+    (Model::new(&runtime, &contract, &secrets(), calls).expect("a model"), budget)
+}
+
+/// Denies the calls of one name, and notes all that it is told.
+#[derive(Default)]
+struct Guard {
+    denied: &'static str,
+    decided: Mutex<Vec<(CallKind, String, Value)>>,
+    settled: Mutex<Vec<(String, bool)>>,
+}
+
+impl ToolGate for Guard {
+    fn lists(&self, _: &AgentRef, _: &str) -> Permission {
+        Permission::Denied
+    }
+
+    fn decide<'a>(&'a self, call: &'a ToolCall<'a>) -> BoxFuture<'a, Result<(), Denied>> {
+        let decided = (call.kind, call.tool.to_owned(), call.arguments.clone());
+        self.decided.lock().expect("nobody panics with it").push(decided);
+        let is_denied = call.tool == self.denied;
+        let decision = if is_denied { Err(Denied { reason: "it is guarded".to_owned() }) } else { Ok(()) };
+        Box::pin(std::future::ready(decision))
+    }
+
+    fn settle<'a>(&'a self, call: &'a ToolCall<'a>, outcome: Result<&'a Value, &'a ToolError>) -> BoxFuture<'a, ()> {
+        self.settled.lock().expect("nobody panics with it").push((call.tool.to_owned(), outcome.is_ok()));
+        Box::pin(std::future::ready(()))
+    }
+}
+
+/// It is the node that does both, by the contract's `memory` and `model`.
+#[tokio::test]
+async fn memory_is_recalled_and_a_model_asked_whatever_the_capabilities() {
+    let stub = stub(Behaves::Well).await;
+    let memory = memory("ferry.txt", "The ferry to the island leaves at seven.").await;
+    let recall = ["memory/recall"];
+    for more in [
+        json!({ "memory": {} }),
+        // Consent is wanted for what the agent asks of its memory.
+        json!({ "memory": {}, "capabilities": recall, "security": { "consent_for": recall } }),
+    ] {
+        let gate = Arc::new(ContractGate::of(&contract(&more)));
+        let (model, _) = model_behind(gate, &[("small", &stub)], Some(memory.clone()), &more);
+        let (said, _, ended) = run(&model, turn("When does the ferry leave?")).await;
+        assert_eq!((said.as_str(), ended), ("one two three", Ok(())));
+        let (_, asked) = stub.seen.last.lock().expect("no holder panics").clone();
+        assert!(asked["messages"][1]["content"].as_str().expect("a text").contains("leaves at seven"), "{asked}");
+    }
+}
+
+#[tokio::test]
+async fn the_gate_sees_what_is_recalled_and_what_a_model_is_sent() {
+    let (broken, well) = (stub(Behaves::Fails).await, stub(Behaves::Well).await);
+    let memory = memory("ferry.txt", "The ferry to the island leaves at seven.").await;
+    let gate = Arc::new(Guard::default());
+    let endpoints = [("first", &broken), ("maker/second", &well)];
+    let (model, _) = model_behind(gate.clone(), &endpoints, Some(memory), &json!({ "memory": {} }));
+    let (_, data, ended) = run(&model, turn("When does the ferry leave?")).await;
+    assert_eq!(ended, Ok(()));
+    assert!(data["tools"].is_null(), "they are no calls of tools: {data}");
+    let decided = gate.decided.lock().expect("nobody panics with it").clone();
+    let sent = |stub: &Stub| stub.seen.last.lock().expect("no holder panics").1.clone();
+    let expected = [
+        (CallKind::Recall, "memory/recall".to_owned(), json!({ "question": "When does the ferry leave?", "most": 4 })),
+        (CallKind::Model, "models/first".to_owned(), sent(&broken)),
+        (CallKind::Model, "models/maker/second".to_owned(), sent(&well)),
+    ];
+    assert_eq!(decided, expected);
+    assert_eq!(sent(&well)["messages"].as_array().map(Vec::len), Some(3), "prompt, passages, message");
+    let settled = gate.settled.lock().expect("nobody panics with it").clone();
+    let expected = [("memory/recall", true), ("models/first", false), ("models/maker/second", true)];
+    assert_eq!(settled, expected.map(|(tool, is_ok)| (tool.to_owned(), is_ok)));
+}
+
+#[tokio::test]
+async fn a_model_that_the_gate_denies_is_sent_nothing_and_costs_nothing() {
+    let (small, large) = (stub(Behaves::Well).await, stub(Behaves::Well).await);
+    let gate = || Arc::new(Guard { denied: "models/small", ..Guard::default() });
+    let dear = json!({ "class": { "latency": "dt", "cost": { "tokens": 10_000 } } });
+    let (alone, budget) = model_behind(gate(), &[("small", &small)], None, &dear);
+    let (said, _, ended) = run(&alone, turn("Count.")).await;
+    let why = "no model may be asked: small: denied: it is guarded".to_owned();
+    assert_eq!((said.as_str(), ended), ("", Err(AgentError::Rejected(why))));
+    assert_eq!((budget.spent().tokens, small.seen.requests.load(Ordering::SeqCst)), (0, 0));
+    let (both, _) = model_behind(gate(), &[("small", &small), ("large", &large)], None, &json!({}));
+    let (said, _, ended) = run(&both, turn("Count.")).await;
+    assert_eq!((said.as_str(), ended), ("one two three", Ok(())));
+    let requests = [&small, &large].map(|stub| stub.seen.requests.load(Ordering::SeqCst));
+    assert_eq!(requests, [0, 1]);
+}
+
+#[tokio::test]
+async fn a_message_for_which_memory_may_not_be_searched_is_not_answered_without_it() {
+    let stub = stub(Behaves::Well).await;
+    let memory = memory("ferry.txt", "The ferry to the island leaves at seven.").await;
+    let gate = Arc::new(Guard { denied: "memory/recall", ..Guard::default() });
+    let (model, _) = model_behind(gate, &[("small", &stub)], Some(memory), &json!({ "memory": {} }));
+    let refused = run(&model, turn("When does the ferry leave?")).await.2.expect_err("it is denied");
+    assert!(matches!(&refused, AgentError::Rejected(why) if why.ends_with("denied: it is guarded")), "{refused}");
+    assert_eq!(stub.seen.requests.load(Ordering::SeqCst), 0);
 }

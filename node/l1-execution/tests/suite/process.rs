@@ -190,6 +190,10 @@ fn act(out: &mut dyn Write, behaviour: &str, request: &Value) {
             let error = json!({ "jsonrpc": "2.0", "id": 1, "error": error });
             answer(out, "application/json", error.to_string().as_bytes());
         }
+        "an error in the stream" if method == "GetTask" => {
+            let error = json!({ "jsonrpc": "2.0", "id": 1, "error": { "code": -32_001, "message": "no such task" } });
+            answer(out, "application/json", error.to_string().as_bytes());
+        }
         "an error in the stream" => {
             let first = json!({ "jsonrpc": "2.0", "id": 1, "result": { "task": task("TASK_STATE_WORKING", None) } });
             let error = json!({ "jsonrpc": "2.0", "id": 1, "error": { "code": -32_603, "message": "not any more" } });

@@ -9,7 +9,8 @@ use althing_execution::memory::{MEMORY, Memories};
 use althing_execution::process::ProcessConfig;
 use althing_execution::tools::{Denied, Permission, ToolCall, ToolError, ToolGate, Tools};
 use althing_execution::{Agent, AgentError, Builtins, Host, Output, Ports, Turn};
-use althing_protocol::{AgentRef, Contract, PublisherId};
+use althing_protocol::contract::DataLabel;
+use althing_protocol::{AgentRef, Attributes, Contract, Label, PublisherId};
 use althing_store::MemoryStore;
 use althing_td::AgentFile;
 use futures::future::BoxFuture;
@@ -36,6 +37,7 @@ struct Sighting {
     agent: AgentRef,
     words: [String; 5],
     trace: Option<String>,
+    attributes: Attributes,
     arguments: Value,
 }
 
@@ -58,6 +60,7 @@ impl ToolGate for Watch {
             agent: call.agent.clone(),
             words,
             trace: call.trace.map(str::to_owned),
+            attributes: call.attributes.clone(),
             arguments: call.arguments.clone(),
         });
         Box::pin(std::future::ready(Ok(())))
@@ -100,6 +103,8 @@ async fn a_gate_sees_the_agent_its_version_and_the_turn_that_a_call_is_made_in()
     });
     host.start(&AgentFile::parse(&file.to_string()).expect("an agent file"), Path::new("/")).expect("it starts");
     let (out, _made) = Output::channel();
+    let label = Label { level: DataLabel::Restricted, trusted: false };
+    let attributes = Attributes { label: Some(label), session: Some([9; 32]), delegation: Some(vec![1, 2, 3]) };
     let turn = Turn {
         task_id: "task-7".to_owned(),
         context_id: "context".to_owned(),
@@ -107,7 +112,11 @@ async fn a_gate_sees_the_agent_its_version_and_the_turn_that_a_call_is_made_in()
         history: Vec::new(),
         artifacts: Vec::new(),
         remembered: None,
-        parameters: Parameters { traceparent: Some(TRACE.to_owned()), ..Parameters::default() },
+        parameters: Parameters {
+            traceparent: Some(TRACE.to_owned()),
+            attributes: attributes.clone(),
+            ..Parameters::default()
+        },
     };
     host.turn("scribe", turn, out).await.expect("it is noted");
 
@@ -116,6 +125,7 @@ async fn a_gate_sees_the_agent_its_version_and_the_turn_that_a_call_is_made_in()
         agent: AgentRef::new(owner, "scribe", "2.1.0").expect("a name"),
         words: ["task-7", &*hash, "confidential", "memory", "memory/put"].map(str::to_owned),
         trace: Some(TRACE.to_owned()),
+        attributes,
         arguments: json!({ "key": "last", "value": "buy milk" }),
     };
     assert_eq!(*sightings.lock().expect("nobody panics with it"), [expected]);

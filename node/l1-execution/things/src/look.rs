@@ -9,14 +9,14 @@ use althing_fetch::header::{
     ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, LINK, LOCATION, WWW_AUTHENTICATE,
 };
 use althing_fetch::{Fetch, FetchError, Given, Limits, Method, Reply, Request, SystemResolver, same_origin};
-use althing_td::{Description, Place, TD_BYTES_MAX};
+use althing_td::{Place, ShownThing, TD_BYTES_MAX, is_thing, is_thing_type, shallow_json, shown_thing};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use reqwest::Url;
 use serde_json::{Map, Value};
 use tokio::time::{Instant, timeout_at};
 
-use super::machine::directory::{ENTRIES_MAX, Entry, Kind, entry, is_before_w3c, kind, next};
+use super::machine::directory::{ENTRIES_MAX, Entry, Kind, Unlisted, entry, is_before_w3c, kind, next};
 
 /// Of one description; a list may be longer.
 const DESCRIPTION: Limits = Limits { bytes: TD_BYTES_MAX, time: Duration::from_secs(5) };
@@ -58,11 +58,10 @@ impl Web {
 /// What is there.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Seen {
-    /// A Thing, by its valid description.
-    Thing(Map<String, Value>),
-    /// A directory, with the Things that have an id that is not too long, and how many others there are, or were too many;
-    /// pages that were not read count as one.
-    Directory(Vec<Entry>, usize),
+    /// A Thing, by what is good in its description, and where that was not as it should be (a JSON pointer), with how it was read.
+    Thing(Map<String, Value>, Vec<(String, String)>),
+    /// A directory, with the Things that have an id that is not too long, and what else it has, or has too many of.
+    Directory(Vec<Entry>, Unlisted),
 }
 
 /// Why nothing was seen.
@@ -92,7 +91,7 @@ pub enum LookError {
          Description of it with forms (`althing td lint` checks one), and adopt that"
     )]
     BeforeW3c,
-    /// The description is not valid.
+    /// It is a description of which nothing can be read.
     #[error("its Thing Description is not valid; `althing td lint` says more: {0}")]
     Invalid(String),
     /// The secret would be sent in the clear.
@@ -106,14 +105,18 @@ impl LookError {
     pub fn is_final(&self) -> bool {
         matches!(
             self,
-            LookError::Closed(_) | LookError::Nowhere(..) | LookError::Fetch(FetchError::Url(_)) | LookError::BeforeW3c
+            LookError::Closed(_)
+                | LookError::Nowhere(..)
+                | LookError::Fetch(FetchError::Url(_))
+                | LookError::BeforeW3c
+                | LookError::Invalid(_)
         )
     }
 
     /// Whether another address of the same host may show more.
     #[must_use]
     pub(crate) fn is_of_address(&self) -> bool {
-        !self.is_final() || matches!(self, LookError::BeforeW3c)
+        !self.is_final() || matches!(self, LookError::BeforeW3c | LookError::Invalid(_))
     }
 }
 
@@ -127,7 +130,7 @@ pub async fn look(web: &Web, url: &Url, secret: Option<&str>) -> Result<Seen, Lo
         Err(FetchError::TooLong(_)) => listed(web, url.clone(), secret).await,
         Err(error) => Err(failed(url, error)),
         Ok(reply) => match understood(&reply, url)? {
-            Kind::Thing(_) => valid(&reply.body).map(Seen::Thing),
+            Kind::Thing(_) => shown(&reply).map(|(td, notes)| Seen::Thing(td, notes)),
             Kind::Directory(list) if same_origin(url, &list) => listed(web, list, secret).await,
             Kind::Directory(list) => Err(LookError::Elsewhere(list.to_string())),
             Kind::List(..) => listed(web, url.clone(), secret).await,
@@ -135,30 +138,29 @@ pub async fn look(web: &Web, url: &Url, secret: Option<&str>) -> Result<Seen, Lo
     }
 }
 
-/// The description at `url`, as it is now.
+/// What is good in the description at `url`, as it is now.
 ///
 /// # Errors
 /// See [`LookError`].
 pub(super) async fn description(web: &Web, url: &Url, secret: Option<&str>) -> Result<Map<String, Value>, LookError> {
-    match look_once(web, url, secret).await? {
-        (Kind::Thing(_), body) => valid(&body),
-        _ => Err(LookError::Neither),
+    let reply = read(web, url, secret, DESCRIPTION).await?.map_err(|error| failed(url, error))?;
+    match understood(&reply, url)? {
+        Kind::Thing(_) => Ok(shown(&reply)?.0),
+        Kind::Directory(_) | Kind::List(..) => Err(LookError::Neither),
     }
 }
 
-async fn look_once(web: &Web, url: &Url, secret: Option<&str>) -> Result<(Kind, Vec<u8>), LookError> {
-    let reply = read(web, url, secret, DESCRIPTION).await?.map_err(|error| failed(url, error))?;
-    Ok((understood(&reply, url)?, reply.body))
-}
+/// Places of a description, and why what was there is left out.
+type Notes = Vec<(String, String)>;
 
-/// A valid description.
-fn valid(body: &[u8]) -> Result<Map<String, Value>, LookError> {
-    let read = Description::parse(body).map_err(|error| {
+/// What is good in a description, and what is not.
+fn shown(reply: &Reply) -> Result<(Map<String, Value>, Notes), LookError> {
+    let ShownThing { description, notes } = shown_thing(&reply.body, content_type(reply)).map_err(|error| {
         let findings = error.report().findings.iter().take(3).map(|finding| finding.to_string());
         LookError::Invalid(findings.collect::<Vec<_>>().join("; "))
     })?;
-    match read.value() {
-        Value::Object(td) => Ok(td),
+    match description.value() {
+        Value::Object(td) => Ok((td, notes)),
         _ => Err(LookError::Neither),
     }
 }
@@ -172,11 +174,15 @@ fn understood(reply: &Reply, url: &Url) -> Result<Kind, LookError> {
         }
         status => return Err(LookError::Status(status)),
     }
-    let document = serde_json::from_slice(&reply.body).map_err(|_| LookError::Neither)?;
-    if is_before_w3c(&document) {
+    let is_typed = is_thing_type(content_type(reply));
+    let document = shallow_json(&reply.body, LIST.bytes).map_err(|error| match is_typed {
+        true => LookError::Invalid(error.to_string()),
+        false => LookError::Neither,
+    })?;
+    if !is_typed && is_before_w3c(&document) {
         return Err(LookError::BeforeW3c);
     }
-    kind(document, url).ok_or(LookError::Neither)
+    kind(document, url, is_typed).ok_or(LookError::Neither)
 }
 
 fn failed(url: &Url, error: FetchError) -> LookError {
@@ -222,7 +228,7 @@ async fn read(
 
 /// The list at an address, by pages.
 async fn listed(web: &Web, list: Url, secret: Option<&str>) -> Result<Seen, LookError> {
-    let (mut entries, mut left_out, mut page) = (Vec::new(), 0, Some(list.clone()));
+    let (mut entries, mut unlisted, mut page, mut number) = (Vec::new(), Unlisted::default(), Some(list.clone()), 0);
     let (until, mut bytes) = (Instant::now() + PAGES.time, PAGES.bytes);
     for _ in 0..PAGES_MAX {
         let Some(url) = page.clone() else { break };
@@ -234,10 +240,23 @@ async fn listed(web: &Web, list: Url, secret: Option<&str>) -> Result<Seen, Look
             reply => reply.map_err(|error| failed(&url, error))?,
         };
         bytes = bytes.saturating_sub(reply.body.len());
-        let Kind::List(items, after) = understood(&reply, &url)? else { return Err(LookError::Neither) };
-        let found: Vec<Option<Entry>> = items.iter().map(|td| entry(td, &list)).collect();
-        left_out += found.iter().filter(|entry| entry.is_none()).count();
-        entries.extend(found.into_iter().flatten());
+        let (items, after) = match understood(&reply, &url) {
+            Ok(Kind::List(items, after)) => (items, after),
+            // As for the limits: one bad page spoils none before it.
+            _ if !entries.is_empty() => break,
+            Ok(Kind::Thing(td)) if is_thing(&td) && reply.body.len() > TD_BYTES_MAX => {
+                return Err(LookError::Invalid(format!("it has more than {TD_BYTES_MAX} bytes")));
+            }
+            Ok(_) => return Err(LookError::Neither),
+            Err(error) => return Err(error),
+        };
+        for item in &items {
+            match entry(item, &list) {
+                Some(entry) => entries.push(entry),
+                None => unlisted.add(number, item),
+            }
+            number += 1;
+        }
         let link = reply.headers.get(LINK).and_then(|link| link.to_str().ok());
         // A list leads to its own pages only.
         page = after.or_else(|| next(link?, &url)).filter(|after| same_origin(after, &list) && *after != url);
@@ -245,9 +264,9 @@ async fn listed(web: &Web, list: Url, secret: Option<&str>) -> Result<Seen, Look
             break;
         }
     }
-    left_out += entries.len().saturating_sub(ENTRIES_MAX) + usize::from(page.is_some());
+    unlisted.count += entries.len().saturating_sub(ENTRIES_MAX) + usize::from(page.is_some());
     entries.truncate(ENTRIES_MAX);
-    Ok(Seen::Directory(entries, left_out))
+    Ok(Seen::Directory(entries, unlisted))
 }
 
 /// The media type of an answer.

@@ -14,7 +14,7 @@ use althing_execution::tools::Fault;
 use althing_execution::{CardFault, Host, ServerOf, remote_card};
 
 use crate::signing::{CardSignature, signature};
-use crate::{Entry, LookError, Plan, Seen, Terms, Web, look, plan};
+use crate::{Entry, LookError, Plan, Seen, Terms, Unlisted, Web, look, plan};
 use reqwest::Url;
 
 /// Refusals of a program that are named where it does not answer.
@@ -31,8 +31,8 @@ pub enum Found {
     Tools(Vec<Definition>, Vec<(String, String)>),
     /// A Thing, whose description is at that address, and what can be done with it.
     Thing(String, Box<Plan>),
-    /// A directory, with its Things, and how many it has beside.
-    Directory(Vec<Entry>, usize),
+    /// A directory, with its Things, and what it has beside.
+    Directory(Vec<Entry>, Unlisted),
 }
 
 /// Why nothing was found.
@@ -182,10 +182,12 @@ async fn thing(web: &Web, address: &str, secret: Option<&str>, allow: &[String])
         seen => (seen?, url),
     };
     Ok(match seen {
-        Seen::Directory(entries, left_out) => Found::Directory(entries, left_out),
-        Seen::Thing(td) => {
+        Seen::Directory(entries, unlisted) => Found::Directory(entries, unlisted),
+        Seen::Thing(td, notes) => {
             let terms = Terms { allowed: allow.iter().cloned().collect(), has_secret: secret.is_some() };
-            let plan = plan(&td, &url, &terms);
+            let mut plan = plan(&td, &url, &terms);
+            let read = notes.into_iter().map(|(at, how)| (format!("its description, {at}"), how));
+            plan.left_out = read.chain(plan.left_out).collect();
             Found::Thing(url.into(), Box::new(plan))
         }
     })

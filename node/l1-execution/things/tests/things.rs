@@ -6,7 +6,7 @@ use std::time::Duration;
 use althing_execution::AgentState;
 use althing_execution::tools::{Fault, ToolServer};
 use althing_td::Place;
-use althing_things::{Terms, ThingServer, Web, plan};
+use althing_things::{LookError, Seen, Terms, ThingServer, Web, look, plan};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
@@ -79,6 +79,47 @@ async fn a_secret_is_sent_where_the_form_asks_for_it_and_nowhere_else() {
     let with_secret: Vec<&str> =
         asked.iter().filter(|one| one.contains("sesame")).filter_map(|one| one.split(' ').nth(1)).collect();
     assert_eq!(with_secret, ["/off"], "{asked:?}");
+}
+
+#[tokio::test]
+async fn odd_affordances_spoil_neither_the_other_tools_nor_what_was_agreed_to() {
+    let lamp = Lamp::start().await;
+    let agreed = lamp.digest();
+    {
+        let mut td = lamp.td.lock().expect("whole");
+        td["properties"]["bare"] = json!({ "type": "integer" });
+        td["properties"]["gone"] = json!(null);
+        td["actions"]["fly"] = json!({ "forms": [{ "href": "/fly", "op": "fly" }] });
+        td["events"] = json!(null);
+        td["version"] = json!("1.0");
+        td["securityDefinitions"]["new"] = json!({ "scheme": "dpop" });
+    }
+    let Ok(Seen::Thing(read, notes)) = look(&Web::default(), &lamp.url.parse().expect("an address"), None).await else {
+        panic!("a Thing")
+    };
+    assert_eq!(Value::Object(read), td(), "what is good in it");
+    let places: Vec<&str> = notes.iter().map(|(at, _)| at.as_str()).collect();
+    let odd =
+        ["/securityDefinitions/new", "/properties/bare", "/properties/gone", "/actions/fly", "/events", "/version"];
+    assert_eq!(places, odd);
+    let server = lamp.server(Some("sesame"), Some(agreed));
+    let names: Vec<String> = server.tools().await.expect("tools").into_iter().map(|tool| tool.name).collect();
+    assert_eq!((names, server.state()), (vec!["off".to_owned(), "read_level".to_owned()], AgentState::Ready));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn what_says_that_it_is_a_description_is_no_agent_and_no_server_of_tools() {
+    let lamp = Lamp::start().await;
+    let shows = async |td: Value| {
+        *lamp.td.lock().expect("whole") = td;
+        look(&Web::default(), &lamp.url.parse().expect("an address"), None).await
+    };
+    let seen = shows(json!({ "@context": "https://www.w3.org/2022/wot/td/v1.1", "properties": [] })).await;
+    assert!(matches!(seen, Ok(Seen::Thing(..))), "{seen:?}");
+    let card = shows(json!({ "name": "a card" })).await.expect_err("no Thing");
+    assert!(!card.is_final(), "another guess may be right: {card}");
+    assert!(LookError::Invalid(String::new()).is_final());
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! The stopped families, and the mapping of RocksDB's errors.
 
-use super::Database;
+use super::{Database, open::DATABASE};
 use crate::{Cause, Family, ReadError, WriteError};
 use rocksdb::{DB, Error};
 use std::{
@@ -12,6 +12,10 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
 };
+
+/// How files of tables end, and the file that each database has.
+const TABLE: &str = ".sst";
+const CURRENT: &str = "CURRENT";
 
 /// The families that a read has found damaged, each with the error of that read.
 #[derive(Default)]
@@ -44,7 +48,7 @@ impl Database {
     /// Maps the error of a read. Damage stops the family.
     pub(super) fn read_failed(&self, family: Family, error: Error) -> ReadError {
         let detail = error.into_string();
-        if !is_damage(&detail) {
+        if !is_damage(&detail) && !is_lost(&self.dir, &detail) {
             return ReadError::Io { family, dir: self.dir.clone(), detail };
         }
         tracing::error!(%family, dir = %self.dir.display(), detail, "the store is damaged; the column family is stopped");
@@ -74,7 +78,10 @@ impl Database {
             let free_bytes = free_bytes(&self.dir).unwrap_or_default();
             return WriteError::Full { path: self.dir.clone(), free_bytes, reserve_bytes };
         }
-        self.db.stop(&detail);
+        // What is lost is not there either when it is opened again.
+        if !is_lost(&self.dir, &detail) {
+            self.db.stop(&detail);
+        }
         if let Some(family) = self.db.get().and_then(|db| family_of_file(&db, &detail)) {
             detail = format!("column family \"{family}\": {detail}");
         }
@@ -83,9 +90,22 @@ impl Database {
     }
 }
 
-/// Whether a message of RocksDB reports damaged bytes. A missing file is damage too.
+/// Whether a message of RocksDB reports damaged bytes.
 pub(super) fn is_damage(message: &str) -> bool {
     Cause::of(message) == Cause::Damage
+}
+
+/// Whether a message of RocksDB reports that something is not there.
+pub(super) fn is_missing(message: &str) -> bool {
+    Cause::of(message) == Cause::Missing
+}
+
+/// Whether a message reports a file of tables that is not there while the rest of the database in `dir` is: that is damage. Where all
+/// is gone, its volume may come back.
+fn is_lost(dir: &Path, message: &str) -> bool {
+    let database = dir.join(DATABASE);
+    let table = message.split(['/', ' ', ':', '"']).find(|word| word.ends_with(TABLE));
+    is_missing(message) && table.is_some_and(|table| !database.join(table).exists() && database.join(CURRENT).exists())
 }
 
 /// Whether a message of RocksDB reports a full disk or an exhausted quota.
@@ -111,4 +131,29 @@ fn family_of_file(db: &DB, message: &str) -> Option<String> {
         .into_iter()
         .find(|file| message.contains(file.name.trim_start_matches('/')))
         .map(|file| file.column_family_name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_that_is_gone_is_lost_and_what_is_gone_with_its_volume_is_not() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let database = dir.path().join(DATABASE);
+        let missing = |name: &str| {
+            let path = database.join(name);
+            format!("IO error: While open a file for random read: {}: No such file or directory", path.display())
+        };
+        assert!(!is_lost(dir.path(), &missing("000012.sst")), "the volume is not there");
+        std::fs::create_dir(&database).expect("a directory");
+        assert!(!is_lost(dir.path(), &missing("000012.sst")), "nor is it now");
+        for name in [CURRENT, "000013.sst"] {
+            std::fs::write(database.join(name), "x").expect("a file");
+        }
+        assert!(is_lost(dir.path(), &missing("000012.sst")));
+        assert!(!is_lost(dir.path(), &missing("000013.sst")), "it came back");
+        assert!(!is_lost(dir.path(), &missing("000014.log")), "a file that was to be made");
+        assert!(!is_lost(dir.path(), "IO error: 000012.sst: Input/output error"));
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::{
     Database,
-    damage::{Damage, free_bytes, is_damage, is_full},
+    damage::{Damage, free_bytes, is_damage, is_full, is_missing},
     slot::DatabaseSlot,
     wal::{self, Tail},
 };
@@ -21,7 +21,7 @@ use std::{
 };
 
 /// RocksDB has a lock file of its own, so it gets a directory of its own.
-const DATABASE: &str = "db";
+pub(super) const DATABASE: &str = "db";
 /// Bytes of one of RocksDB's own log files, and how many are kept.
 const INFO_LOG_BYTES: usize = 256 << 10;
 const INFO_LOGS: usize = 2;
@@ -107,7 +107,7 @@ impl Place<'_> {
             return OpenError::Full { path: self.dir.to_owned(), free_bytes };
         }
         // "Invalid argument: … does not exist (create_if_missing is false)": the database of a finished store is gone.
-        if is_damage(&message) || message.contains("does not exist") {
+        if is_damage(&message) || is_missing(&message) || message.contains("does not exist") {
             return OpenError::Damaged { path: self.database.clone(), detail: message };
         }
         self.io("open", std::io::Error::other(message))

@@ -37,6 +37,7 @@ mod mcp;
 mod membership;
 mod mesh;
 mod message_ids;
+mod names;
 mod network;
 mod offences;
 mod other_states;

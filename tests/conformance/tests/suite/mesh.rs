@@ -3,27 +3,27 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use althing_calls::{Among, HostedAgent, Operation, OperationError, Reply};
+use althing_calls::{Among, Asker, Callee, HostedAgent, Operation, OperationError, Purpose, Reply};
 use althing_communication::{CallerRule, Priority, Request};
 use althing_conformance::mesh::{Node, Owner, agent, file, message, store};
 use althing_conformance::world::until;
 use althing_conformance::{NETWORK, NOW_MS, key};
 use althing_discovery::{Learned, Query};
+use althing_protocol::AgentId;
 use althing_protocol::object::{self, Hosted, Placement};
-use althing_protocol::{AgentId, CallerId};
 use althing_simnet::{LinkConfig, SimNet};
 use futures::{FutureExt as _, StreamExt as _};
 use serde_json::{Value, json};
 
-const OWNER: u8 = 100;
-const STRANGER: u8 = 101;
+pub(crate) const OWNER: u8 = 100;
+pub(crate) const STRANGER: u8 = 101;
 
-fn actor() -> althing_td::AgentFile {
+pub(crate) fn actor() -> althing_td::AgentFile {
     file("actor", "does as it is told", "acting.do", "do", "play")
 }
 
 /// Two nodes of one owner, the second hosting `actor`, which the first has found.
-async fn pair(net: &SimNet) -> (Node, Node, AgentId) {
+pub(crate) async fn pair(net: &SimNet) -> (Node, Node, AgentId) {
     let a = Node::start(net, 1, OWNER, &[], store()).await;
     let b = Node::start(net, 2, OWNER, &[], store()).await;
     let id = b.host(&actor()).await;
@@ -32,16 +32,16 @@ async fn pair(net: &SimNet) -> (Node, Node, AgentId) {
     (a, b, id)
 }
 
-fn nodes_of(node: &Node, id: &AgentId) -> usize {
+pub(crate) fn nodes_of(node: &Node, id: &AgentId) -> usize {
     let (all, _) = node.discovery.find(&Query::default());
     all.iter().filter(|found| found.candidate.verified.agent == *id).count()
 }
 
-async fn found(node: &Node, id: &AgentId) {
+pub(crate) async fn found(node: &Node, id: &AgentId) {
     until("the agent is found", || nodes_of(node, id) == 1).await;
 }
 
-fn calm() -> SimNet {
+pub(crate) fn calm() -> SimNet {
     SimNet::new(1, LinkConfig::default())
 }
 
@@ -634,75 +634,14 @@ async fn another_nodes_word_about_a_task_does_not_lead_astray() {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_name_belongs_to_the_nearest_publisher_and_no_stranger_takes_it() {
-    let net = calm();
-    let (a, b, id) = pair(&net).await;
-    let stranger = Node::start(&net, 3, STRANGER, &[], store()).await;
-    let theirs = stranger.host(&actor()).await;
-    let lone = stranger.host(&file("lone", "is alone", "alone.be", "be", "alone")).await;
-    stranger.connect(&a).await;
-    found(&a, &theirs).await;
-    assert_eq!(a.calls.resolve("actor", Among::Anyone).await, Ok(id.clone()), "the owner's own comes first");
-    assert_eq!(
-        a.calls.resolve("lone", Among::Anyone).await,
-        Ok(lone.clone()),
-        "a stranger's may be called by a name that nobody near has, where that is asked for"
-    );
-    net.crash(b.id());
-    until("the owner's is gone", || nodes_of(&a, &id) == 0).await;
-    let gone = a.calls.resolve("actor", Among::Anyone).await.expect_err("it is not replaced by the stranger's");
-    assert!(gone.message.contains(&id.to_string()), "{gone}");
-    assert_eq!(a.calls.resolve(&theirs.to_string(), Among::Near).await, Ok(theirs));
-    // A name that its owner gave up is free.
-    let own = a.host(&file("lone", "is ours", "alone.be", "be", "alone")).await;
-    assert_eq!(a.calls.resolve("lone", Among::Near).await, Ok(own.clone()));
-    a.discovery.unhost(&own);
-    assert_eq!(a.calls.resolve("lone", Among::Anyone).await, Ok(lone.clone()));
-
-    // Among strangers a name must be one agent's.
-    let other = Node::start(&net, 4, 102, &[], store()).await;
-    let second = other.host(&file("lone", "is not alone", "alone.be", "be", "alone")).await;
-    other.connect(&a).await;
-    found(&a, &second).await;
-    assert_eq!(a.calls.resolve("lone", Among::Anyone).await.expect_err("two of them").reason(), "AGENT_UNKNOWN");
-}
-
-/// Threat 6, finding 12: whether that name was ever resolved before, and whether the node was started anew since, makes no
-/// difference.
-#[tokio::test(start_paused = true)]
-async fn a_bare_name_never_leads_to_a_stranger_s_agent_when_its_host_is_down() {
-    let net = calm();
-    let (a, b, id) = pair(&net).await;
-    let stranger = Node::start(&net, 3, STRANGER, &[], store()).await;
-    let theirs = stranger.host(&actor()).await;
-    stranger.connect(&a).await;
-    found(&a, &theirs).await;
-    // Nobody has asked for it by its name yet.
-    net.crash(b.id());
-    until("the owner's is gone", || nodes_of(&a, &id) == 0).await;
-    let refused = a.calls.resolve("actor", Among::Near).await.expect_err("the stranger's is not meant");
-    assert_eq!(refused.reason(), "AGENT_UNKNOWN");
-    assert!(refused.message.contains(&theirs.to_string()) && refused.message.contains("--anyone"), "{refused}");
-    assert_eq!(a.calls.resolve("actor", Among::Anyone).await, Ok(theirs.clone()), "it was asked for");
-    assert_eq!(a.calls.resolve(&theirs.to_string(), Among::Near).await, Ok(theirs.clone()));
-
-    // A node that was started anew remembers nothing of the name.
-    net.crash(a.id());
-    drop(a);
-    let a = Node::start(&net, 1, OWNER, &[], store()).await;
-    stranger.connect(&a).await;
-    found(&a, &theirs).await;
-    assert!(a.calls.resolve("actor", Among::Near).await.is_err());
-    // Who is trusted is meant.
-    let trusting = Node::start(&net, 5, OWNER, &[CallerId::Publisher(stranger.owner.id())], store()).await;
-    stranger.connect(&trusting).await;
-    found(&trusting, &theirs).await;
-    assert_eq!(trusting.calls.resolve("actor", Among::Near).await, Ok(theirs));
+/// What a name or an id means to the owner of a node.
+pub(crate) async fn meant(node: &Node, text: &str, among: Among) -> Result<AgentId, OperationError> {
+    let callee = Callee::Named(text.to_owned(), among);
+    Ok(node.calls.target(&Asker::Owner, &callee, Purpose::Read).await?.agent)
 }
 
 /// Nodes of which each knows the first; the last hosts `actor`. More than a node's heartbeats reach.
-async fn crowd(net: &SimNet, count: u8) -> (Vec<Node>, AgentId) {
+pub(crate) async fn crowd(net: &SimNet, count: u8) -> (Vec<Node>, AgentId) {
     let mut nodes: Vec<Node> = Vec::new();
     for number in 1..=count {
         let node = Node::start(net, number, OWNER, &[], store()).await;
@@ -748,8 +687,8 @@ async fn what_was_never_heard_of_is_found_through_the_table_and_called() {
     assert_eq!(state(&seeker.send(&id, "hello").await), "TASK_STATE_COMPLETED");
     // By name it is looked for among the owner's own.
     let other = nodes.iter().rfind(unheard).expect("somebody else");
-    assert_eq!(other.calls.resolve("actor", Among::Near).await, Ok(id.clone()));
-    let nobody = other.calls.resolve("nobody", Among::Anyone).await.expect_err("there is none");
+    assert_eq!(meant(other, "actor", Among::Near).await, Ok(id.clone()));
+    let nobody = meant(other, "nobody", Among::Anyone).await.expect_err("there is none");
     assert_eq!(nobody.reason(), "AGENT_UNKNOWN");
 }
 

@@ -250,7 +250,7 @@ fn a_hostile_description_leads_nowhere() {
     for (path, why) in [
         ("/metadata", "http://169.254.169.254"),
         ("/inside", "which you did not allow"),
-        ("/invalid", "not valid"),
+        ("/invalid", "nothing can be done with this Thing"),
         ("/deep", "neither a Thing, nor an A2A agent"),
         ("/huge", "neither a Thing, nor an A2A agent"),
         ("/redirect", "is not followed"),

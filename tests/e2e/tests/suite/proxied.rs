@@ -176,4 +176,11 @@ fn a_page_that_the_operator_names_may_use_the_gateway_and_no_other() {
         assert!(head.contains("content-type: application/json") && head.contains("mcp-session-id: "), "{head}");
         assert_eq!(answer.json()["result"]["protocolVersion"], "2024-11-05", "{answer:?}");
     }
+    // What does not say that it is JSON.
+    for kind in [None, Some("text/plain")] {
+        let mut headers = vec![("Origin", "http://localhost:6274"), ("Accept", "*/*")];
+        headers.extend(kind.map(|kind| ("Content-Type", kind)));
+        let answer = raw(&gateway, &request(&gateway, "POST", "/mcp", &headers, initialize.to_string().as_bytes()));
+        assert_eq!(answer.status, 415, "{kind:?}: {answer:?}");
+    }
 }

@@ -297,8 +297,9 @@ fn documented() -> BTreeSet<String> {
 fn told_by_two_nodes() -> (Receiver<Export>, Outcome) {
     let (collector, exported) = collector();
     let first = Machine::new();
-    let telemetry =
-        format!("[telemetry]\notlp_endpoint = \"{collector}\"\nlog = \"althing_calls=debug\"\nlog_format = \"json\"\n");
+    let telemetry = format!(
+        "[telemetry]\notlp_endpoint = \"{collector}\"\nlog = \"althing_session=debug\"\nlog_format = \"json\"\n"
+    );
     std::fs::write(first.config().join("althing.toml"), telemetry).expect("a configuration");
     let asking = first.up_alone(&[]);
     first.add("echo", &cast::echo("echo", "own"));
@@ -376,7 +377,7 @@ fn metrics_and_logs_are_exported_by_the_names_of_the_conventions_and_lines_name_
 fn a_line_of_text_names_its_trace_too() {
     let machine = Machine::new();
     let file = machine.config().join("althing.toml");
-    std::fs::write(file, "[telemetry]\nlog = \"althing_calls=debug\"\n").expect("a configuration");
+    std::fs::write(file, "[telemetry]\nlog = \"althing_session=debug\"\n").expect("a configuration");
     let node = machine.up_alone(&[]);
     machine.add("echo", &cast::echo("echo", "own"));
     assert_eq!(machine.run(&["call", "echo", "hello"]).code, 0);

@@ -17,6 +17,7 @@ const PURE: &[&str] = &[
     "node/call/src/operation.rs",
     "node/call/src/redirect.rs",
     "node/call/src/relation.rs",
+    "node/call/src/target.rs",
     "node/composition/src/owner/change.rs",
     "node/fetch/src/nets.rs",
     "node/l1-execution/src/admission",

@@ -7,6 +7,7 @@ mod comments;
 mod edges;
 mod kernel;
 mod lints;
+mod names;
 mod participles;
 mod reach;
 mod shape;

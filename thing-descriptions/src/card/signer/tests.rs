@@ -59,6 +59,26 @@ fn a_signature_of_es256_says_where_its_key_is_and_verifies_with_it() {
 }
 
 #[test]
+fn an_entry_that_is_malformed_is_no_signature_and_costs_no_other() {
+    let (signed, key) = own(1);
+    let whole = signed["signatures"][0].clone();
+    for one in [json!(7), json!({}), json!({ "protected": "!", "signature": "" }), json!({ "protected": "e30" })] {
+        let mut card = signed.clone();
+        card["signatures"] = json!([one, whole]);
+        let raw = card.to_string();
+        assert_eq!(card_signers(raw.as_bytes()).map(|all| all.len()), Ok(1), "{one}");
+        assert_eq!(verify_signer(raw.as_bytes(), &key), Ok(()), "{one}");
+        card["signatures"] = json!([one]);
+        let raw = card.to_string();
+        assert_eq!(card_signers(raw.as_bytes()), Ok(Vec::new()), "{one}");
+        assert!(matches!(verify_signer(raw.as_bytes(), &key), Err(CardError::NotBy(_))), "{one}");
+    }
+    let mut card = signed;
+    card["signatures"] = json!("signed");
+    assert_eq!(verify_signer(card.to_string().as_bytes(), &key), Err(CardError::Unsigned));
+}
+
+#[test]
 fn a_card_that_two_readers_see_differently_is_signed_by_nobody() {
     let (card, key) = own(1);
     let raw = card.to_string().replacen('{', "{\"name\":\"Other\",", 1);

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use rmcp::model::ContentBlock;
 use serde_json::{Map, Value, json};
+
+use super::block;
 
 /// How often it is asked how a task goes, if the server says nothing.
 const POLL: Duration = Duration::from_secs(2);
@@ -50,6 +51,7 @@ pub enum Progress {
 }
 
 const UNREADABLE: &str = "it answered with something else than a result of a tool";
+const NOTHING_READABLE: &str = "no part of its answer can be read";
 
 /// Reads an answer.
 pub fn read(answer: &Value) -> Answer {
@@ -71,13 +73,34 @@ pub fn readable(answer: Value) -> Value {
     }
 }
 
-/// The task by which a call is answered, if its server works on.
+/// The task by which a call is answered, if its server works on. An answer that has something to read, or says that the tool
+/// failed, is a result, whatever stands beside it.
 pub fn begun(answer: &Value) -> Option<Task> {
     match answer["resultType"].as_str() {
         Some("task") => task(answer),
-        None | Some("complete") => task(&answer["task"]),
+        None | Some("complete") => task(&answer["task"]).filter(|_| !has_result(answer)),
         Some(_) => None,
     }
+}
+
+fn has_result(answer: &Value) -> bool {
+    let failed = answer.get("isError").is_some_and(is_failure);
+    let has_content = || parts(&answer["content"]).iter().any(|part| block::read(part).is_some());
+    failed || !answer["structuredContent"].is_null() || has_content()
+}
+
+/// The parts of an answer's content. Some write one block without a list.
+fn parts(content: &Value) -> &[Value] {
+    match content {
+        Value::Null => &[],
+        Value::Array(parts) => parts.as_slice(),
+        part => std::slice::from_ref(part),
+    }
+}
+
+/// Whatever is not plainly no error is one.
+fn is_failure(said: &Value) -> bool {
+    !said.is_null() && *said != json!(false)
 }
 
 /// The handle of a task.
@@ -120,26 +143,24 @@ pub fn is_final(code: i32) -> bool {
     matches!(code, -32_600 | -32_601 | -32_602 | -32_002)
 }
 
-/// The members of a result that MCP knows. Content counts as far as it can be read, and structured content also without it.
+/// The members of a result that MCP knows. Content counts as far as it can be read, and structured content also without it. A
+/// result of which nothing can be read is none, unless it says that the tool failed.
 fn result(answer: &Value) -> Result<Value, &'static str> {
     let answer = answer.as_object().ok_or(UNREADABLE)?;
     let member = |name: &str| answer.get(name).filter(|value| !value.is_null());
     let structured = member("structuredContent");
-    // Whatever is not plainly no error is one.
-    let failed = member("isError").is_some_and(|it| *it != json!(false));
-    let content: &[Value] = match member("content") {
-        Some(Value::Array(blocks)) => blocks.as_slice(),
-        // Some write one block without a list.
-        Some(block @ Value::Object(_)) => std::slice::from_ref(block),
-        Some(_) => return Err("the content of its answer is no list"),
-        None if structured.is_some() || member("isError").is_some() => &[],
-        None => return Err(UNREADABLE),
-    };
-    let is_readable = |block: &&Value| serde_json::from_value::<ContentBlock>((*block).clone()).is_ok();
-    let mut read: Vec<Value> = content.iter().filter(is_readable).cloned().collect();
-    let left_out = content.len() - read.len();
+    let failed = member("isError").is_some_and(is_failure);
+    if member("content").is_none() && structured.is_none() && member("isError").is_none() {
+        return Err(UNREADABLE);
+    }
+    let parts: &[Value] = member("content").map(parts).unwrap_or_default();
+    let mut read: Vec<Value> = parts.iter().filter_map(block::read).collect();
+    let left_out = parts.len() - read.len();
     if left_out > 0 {
-        let said = format!("{left_out} of {} parts of the answer cannot be read, and are left out", content.len());
+        if read.is_empty() && structured.is_none() && !failed {
+            return Err(NOTHING_READABLE);
+        }
+        let said = format!("{left_out} of {} parts of the answer cannot be read, and are left out", parts.len());
         read.push(json!({ "type": "text", "text": said }));
     }
     let mut result =
@@ -179,6 +200,44 @@ mod tests {
         let said = some["content"][2]["text"].as_str().expect("a text");
         assert!(said.starts_with("2 of 4 parts"), "{said}");
         assert_eq!(made(json!({ "content": text }))["content"], json!([text]));
+    }
+
+    #[test]
+    fn a_result_of_which_nothing_can_be_read_is_a_failure() {
+        let odd = json!({ "type": "text", "text": 42 });
+        let none = [json!([odd]), json!(["ok"]), json!([{ "text": "ok" }]), odd, json!("done"), json!([[]])];
+        for content in none {
+            let none = json!({ "content": content, "isError": false });
+            assert_eq!(read(&none), Answer::Unreadable(NOTHING_READABLE), "{none}");
+            // What else is good stays, with a word of what is not.
+            let structured = made(json!({ "content": content, "structuredContent": { "n": 1 } }));
+            assert_eq!((&structured["structuredContent"], &structured["isError"]), (&json!({ "n": 1 }), &json!(false)));
+            assert!(structured["content"][0]["text"].as_str().is_some_and(|said| said.starts_with("1 of 1 parts")));
+            assert_eq!(made(json!({ "content": content, "isError": true }))["isError"], true);
+        }
+        assert_eq!(made(json!({ "content": [] }))["content"], json!([]), "a tool may have nothing to say");
+    }
+
+    #[test]
+    fn what_can_be_read_beside_a_task_is_the_result() {
+        let task = json!({ "taskId": "t", "status": "working" });
+        let text = json!({ "type": "text", "text": "3" });
+        for more in [
+            json!({ "content": [text] }),
+            json!({ "content": text }),
+            json!({ "content": [], "structuredContent": { "n": 1 } }),
+            json!({ "content": [], "isError": true }),
+        ] {
+            let mut both = more.clone();
+            both["task"] = task.clone();
+            assert!(matches!(read(&both), Answer::Result(_)), "{both}");
+            assert_eq!(begun(&both), None);
+        }
+        for none in [json!({}), json!({ "content": [] }), json!({ "content": null, "isError": false })] {
+            let mut alone = none.clone();
+            alone["task"] = task.clone();
+            assert!(matches!(read(&alone), Answer::Task(_)), "{alone}");
+        }
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use super::question;
+
 /// What JSON-RPC calls an internal error.
 const INTERNAL_ERROR: i64 = -32_603;
 /// Programs of some systems begin their output with it.
@@ -40,9 +42,10 @@ fn is_message(value: &Value) -> bool {
     value["jsonrpc"] == "2.0" && (is_request || has_id || value["error"].is_object())
 }
 
-/// An answer with one of both, a result or an error; what is wrong with it is its error, so that nobody waits for another.
+/// A message of a method as the library keeps it, or an answer with one of both, a result or an error; what is wrong with it is its error, so that nobody waits for another.
 fn mended(mut message: Value) -> Value {
     if message["method"].is_string() {
+        question::kept(&mut message);
         return message;
     }
     let error = match message["error"].take() {

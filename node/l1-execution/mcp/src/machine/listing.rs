@@ -43,12 +43,16 @@ pub enum Next {
 }
 
 impl Listing {
-    /// Takes a page, as it was answered.
+    /// Takes a page, as it was answered. One without tools has none.
     ///
     /// # Errors
     /// It is no list of tools.
     pub fn take(&mut self, page: &Value) -> Result<Next, &'static str> {
-        let tools = page["tools"].as_array().ok_or("it answered something else than a list of tools")?;
+        let tools: &[Value] = match &page["tools"] {
+            Value::Array(tools) => tools,
+            Value::Null if page.is_object() => &[],
+            _ => return Err("it answered something else than a list of tools"),
+        };
         self.pages += 1;
         for (place, tool) in tools.iter().enumerate() {
             if self.tools.len() == TOOLS_MAX {
@@ -83,6 +87,16 @@ impl Listing {
         let why = format!("its pages do not end: the cursor of page {page} {why}; what may follow is not read");
         self.note(LISTING.to_owned(), why);
         Next::End
+    }
+
+    /// Ends the list where it fails, for the reason `why`; tells whether there is anything to keep.
+    pub fn broke_off(&mut self, why: &str) -> bool {
+        if self.pages == 0 {
+            return false;
+        }
+        let page = self.pages + 1;
+        self.note(LISTING.to_owned(), format!("it ends before page {page}: {why}; what may follow is not read"));
+        true
     }
 
     /// The tools, and what was left out.
@@ -244,6 +258,27 @@ mod tests {
         }
         assert!(Listing::default().take(&json!({ "tools": {} })).is_err());
         assert!(Listing::default().take(&Value::Null).is_err());
+    }
+
+    #[test]
+    fn a_page_without_tools_is_empty_and_the_others_are_read() {
+        let empty = [json!({ "tools": null, "nextCursor": "b" }), json!({ "nextCursor": "c" }), json!({})];
+        assert_eq!(listed(&empty), (Vec::new(), Vec::new()));
+        let first = json!({ "tools": [tool("one")], "nextCursor": "a" });
+        let [second, third, last] = empty;
+        assert_eq!(listed(&[first, second, third, last]), (vec!["one".to_owned()], Vec::new()));
+    }
+
+    #[test]
+    fn a_list_that_breaks_off_keeps_its_pages_and_says_so() {
+        assert!(!Listing::default().broke_off("no"), "there is nothing to keep");
+        let mut listing = Listing::default();
+        listing.take(&json!({ "tools": [tool("one")], "nextCursor": "a" })).expect("a list");
+        let why = listing.take(&json!({ "tools": {} })).expect_err("no list");
+        assert!(listing.broke_off(why));
+        let (tools, left_out) = listing.done();
+        assert_eq!((tools.len(), left_out.len(), left_out[0].0.as_str()), (1, 1, LISTING));
+        assert!(left_out[0].1.contains("before page 2: it answered something else"), "{left_out:?}");
     }
 
     #[test]

@@ -115,3 +115,24 @@ async fn a_question_that_nobody_can_read_is_cancelled_and_no_error() {
         assert_eq!(told["result"], json!({ "action": "cancel" }), "{told}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_a_server_asks_is_shown_as_it_wrote_it() {
+    let any = json!({ "anyOf": [{ "type": "string", "pattern": "^a" }, { "type": "null" }] });
+    let schema = json!({ "type": "object", "properties": { "any": any }, "additionalProperties": false });
+    let params = json!({ "message": "Which?", "requestedSchema": schema });
+    let mut waits = Value::Null;
+    let (tools, _) = scene(move |asked| {
+        if asked["method"] == "tools/call" {
+            waits = asked.clone();
+            let question = json!({ "jsonrpc": "2.0", "id": 1, "method": "elicitation/create", "params": params });
+            return vec![line(&question)];
+        }
+        vec![answers(&waits, text(&asked["result"].to_string()))]
+    })
+    .await;
+    let required = asking(&tools, "{}", Relayed::default()).await;
+    let request = &required["inputRequests"]["elicitation"];
+    assert_eq!(request["method"], "elicitation/create", "{required}");
+    assert_eq!(request["params"]["requestedSchema"], schema, "{required}");
+}

@@ -109,8 +109,8 @@ async fn the_tool_that_was_bound_is_called() {
 }
 
 #[tokio::test]
-async fn no_field_of_a_tool_can_change_between_listing_and_call() {
-    for field in ["title", "description", "inputSchema", "outputSchema", "annotations", "_meta"] {
+async fn no_field_that_makes_a_tool_can_change_between_listing_and_call() {
+    for field in ["title", "description", "inputSchema", "outputSchema", "annotations"] {
         let mut then = full();
         then[field] = match field {
             "title" | "description" => json!("Deletes it."),
@@ -121,6 +121,20 @@ async fn no_field_of_a_tool_can_change_between_listing_and_call() {
         scene.bind().await;
         scene.refused(field).await;
     }
+}
+
+#[tokio::test]
+async fn a_tool_with_other_notes_for_programs_and_an_equal_definition_is_called() {
+    let mut then = full();
+    then["_meta"] = json!({ "example.com/a": 2 });
+    then["icons"] = json!([{ "src": "https://example.com/i.png?v=2" }]);
+    then["inputSchema"]["required"] = json!([]);
+    let scene = scene(&full(), &then, 1, &[]);
+    scene.bind().await;
+    let (outcome, record) = scene.tools.invoke("files__read", r#"{"path": "a"}"#).await;
+    assert_eq!(outcome.expect("it is called")["content"][0]["text"], "done");
+    assert_eq!((record.outcome, scene.calls()), ("done", 1));
+    scene.tools.stop().await;
 }
 
 #[tokio::test]

@@ -18,7 +18,7 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::{AgentError, Output, Parameters, Turn};
-use crate::process::client::{Client, PROGRAM_ENDED, whole};
+use crate::process::client::{Client, PROGRAM_ENDED, unmarked, whole};
 use machine::course::{Course, Miss};
 use machine::decoder;
 use reading::{Answer, Tasks};
@@ -48,7 +48,7 @@ impl fmt::Display for RemoteTask {
 /// Sends one message to the program, and tells its outputs until the answer is complete.
 ///
 /// # Errors
-/// The program's own error; that its answer ended while it worked, and asking for its task did not help.
+/// The program's own error; that its answer ended while it worked, or has a gap, and asking for its task did not help.
 pub(super) async fn turn(client: Client, turn: Turn, out: Output) -> Result<(), AgentError> {
     let remote: Option<RemoteTask> = turn.remembered.as_deref().and_then(|kept| serde_json::from_str(kept).ok());
     let mut message = turn.message;
@@ -97,7 +97,7 @@ pub(super) async fn cancel(
 /// The result of an operation that answers once.
 async fn ask(client: &Client, method: &str, params: Value, parameters: &Parameters) -> Result<Value, AgentError> {
     let answer = accepted(client.post(method, params, parameters).await?).await?;
-    let answer = serde_json::from_slice(&whole(answer).await?);
+    let answer = serde_json::from_slice(unmarked(&whole(answer).await?));
     decoder::result(answer.map_err(|_| AgentError::NotA2a("something else than A2A: it is no JSON".to_owned()))?)
 }
 
@@ -107,7 +107,7 @@ async fn accepted(answer: Response) -> Result<Response, AgentError> {
     if status.is_success() {
         return Ok(answer);
     }
-    let said: Option<Value> = serde_json::from_slice(&whole(answer).await?).ok();
+    let said: Option<Value> = serde_json::from_slice(unmarked(&whole(answer).await?)).ok();
     let refusal = said.and_then(|said| decoder::result(said).err());
     let refusal = refusal.filter(|refusal| !matches!(refusal, AgentError::NotA2a(_)));
     Err(refusal.unwrap_or_else(|| AgentError::NotA2a(format!("HTTP {status}"))))
@@ -186,9 +186,7 @@ impl RunningTurn {
 /// What an error says of asking for a task again.
 fn miss(error: AgentError) -> Miss {
     match error {
-        AgentError::Refused { code: error_code::TASK_NOT_FOUND, .. } => {
-            Miss::Ever("it does not know its task any more".to_owned())
-        }
+        AgentError::Refused { code: error_code::TASK_NOT_FOUND, .. } => Miss::Unknown,
         AgentError::Refused { code: error_code::METHOD_NOT_FOUND | error_code::UNSUPPORTED_OPERATION, .. } => {
             Miss::Ever("it does not tell of its tasks (GetTask)".to_owned())
         }
@@ -197,6 +195,10 @@ fn miss(error: AgentError) -> Miss {
         }
         AgentError::NotA2a(what) if REFUSALS.iter().any(|status| what.starts_with(status)) => {
             Miss::Ever(format!("it refuses to tell of its task (GetTask): {what}"))
+        }
+        // What was too long once grows only.
+        AgentError::NotA2a(what) if what.starts_with("more than") => {
+            Miss::Ever(format!("its task cannot be read (GetTask): {what}"))
         }
         AgentError::Internal(what) if what == PROGRAM_ENDED => Miss::Ever("the agent's program ended".to_owned()),
         AgentError::Internal(what) => Miss::Now(what.to_owned()),

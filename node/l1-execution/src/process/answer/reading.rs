@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::time::Duration;
 
-use a2a::{StreamResponse, Task};
+use a2a::{Message, StreamResponse, Task, TaskStatus};
 use bytes::Bytes;
 use futures::{Stream, StreamExt as _};
 use tokio::time::{Instant, sleep, timeout};
@@ -31,12 +31,16 @@ pub(super) struct Answer {
     course: Course,
     begun: Instant,
     gave_up: bool,
+    /// A message that waits until it is known whether there is a task.
+    held: Option<Message>,
+    /// A last state that waits until nothing is missing before it.
+    end: Option<StreamResponse>,
 }
 
 impl Answer {
     /// None yet; the turn begins now.
     pub fn new(relay: Relay, course: Course) -> Answer {
-        Answer { relay, course, begun: Instant::now(), gave_up: false }
+        Answer { relay, course, begun: Instant::now(), gave_up: false, held: None, end: None }
     }
 
     /// Cancelled as soon as the id of the agent's task is known.
@@ -54,7 +58,7 @@ impl Answer {
         self.gave_up
     }
 
-    /// Reads the bytes of an answer until a last state or until their end, however they end.
+    /// Reads the bytes of an answer until a last state or until their end, however they end, or until its task is to be asked for.
     ///
     /// # Errors
     /// The agent's own error; that it answers with something else.
@@ -72,18 +76,22 @@ impl Answer {
                     break;
                 }
             };
-            for said in decoder.push(&chunk)? {
+            for said in decoder.push(&chunk) {
                 self.take(said).await?;
             }
-            if self.course.is_over() {
+            if self.course.is_heard() {
                 tokio::spawn(timeout(REST_TIMEOUT, read_rest(bytes)));
                 return Ok(());
             }
         }
+        if is_broken {
+            self.course.break_off();
+        }
         for said in decoder.end() {
-            // Of what broke off nobody expects that it is whole.
-            if !(is_broken && matches!(said, Said::Odd(_))) {
-                self.take(said).await?;
+            match said {
+                // Of what broke off nobody expects that it is whole.
+                Said::Odd(odd) if is_broken => self.course.pass(odd),
+                said => self.take(said).await?,
             }
         }
         Ok(())
@@ -91,29 +99,76 @@ impl Answer {
 
     async fn take(&mut self, said: Said) -> Result<(), AgentError> {
         match said {
-            _ if self.course.is_over() => Ok(()),
-            Said::Event(event) => match (self.course.hear(&event), *event) {
-                (Verdict::Take, event) => self.relay.put(event).await,
-                (Verdict::Aside, StreamResponse::Message(message)) => self.relay.put_aside(message).await,
-                (Verdict::Aside | Verdict::Pass, _) => Ok(()),
-            },
-            Said::Refusal(error) => Err(error),
-            Said::Odd(what) => self.course.odd(what),
+            _ if self.course.is_heard() => Ok(()),
+            Said::Event(event) => self.take_event(*event).await,
+            Said::Refusal(error) => self.course.refuse(error),
+            Said::Odd(odd) => self.course.odd(odd),
+            Said::Named(odd) => {
+                self.course.pass(odd);
+                Ok(())
+            }
+            Said::Endless(what) => self.course.endless(what),
         }
     }
 
-    /// Asks for the task until its last state was told, where the answer ended before.
+    async fn take_event(&mut self, event: StreamResponse) -> Result<(), AgentError> {
+        match (self.course.hear(&event, self.relay.share(&event)), event) {
+            (Verdict::Take, event) => {
+                self.put_held().await?;
+                self.relay.put(event).await
+            }
+            (Verdict::Aside, StreamResponse::Message(message)) => {
+                self.put_held().await?;
+                self.relay.put_aside(message, self.course.task()).await
+            }
+            (Verdict::Hold, StreamResponse::Message(message)) => {
+                self.relay.note_task(self.course.task());
+                self.held = Some(message);
+                Ok(())
+            }
+            (Verdict::Withhold, mut event) => {
+                self.put_held().await?;
+                self.relay.note_task(self.course.task());
+                if let StreamResponse::Task(task) = &mut event {
+                    // Those of the task that is asked for are told.
+                    task.artifacts = None;
+                }
+                self.end = Some(event);
+                Ok(())
+            }
+            (Verdict::Aside | Verdict::Hold | Verdict::Pass, _) => Ok(()),
+        }
+    }
+
+    /// Tells the message that waited: it is one beside a task.
+    async fn put_held(&mut self) -> Result<(), AgentError> {
+        match self.held.take() {
+            Some(message) => self.relay.put_aside(message, self.course.task()).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Asks for the task until its last state was told, where the answer ended before, or something of it may be missing.
     ///
     /// # Errors
-    /// Its answer ended while it worked, and asking does not help.
+    /// Its answer ended while it worked, or has a gap, and asking does not help; the agent's own error.
     pub async fn follow(&mut self, tasks: &impl Tasks) -> Result<(), AgentError> {
         let mut after = After::Answer;
         loop {
             match self.course.next(after, self.begun.elapsed()) {
-                Next::Done => return Ok(()),
-                Next::Fail(error) => return Err(error),
+                Next::Done => {
+                    return match self.held.take() {
+                        Some(message) => self.relay.put(StreamResponse::Message(message)).await,
+                        None => Ok(()),
+                    };
+                }
+                Next::Fail(error) => {
+                    self.put_held().await?;
+                    return Err(error);
+                }
                 Next::GiveUp(error) => {
                     self.gave_up = true;
+                    self.put_held().await?;
                     return Err(error);
                 }
                 Next::Ask { task, pause } => {
@@ -128,12 +183,36 @@ impl Answer {
     }
 
     async fn told(&mut self, task: Task) -> Result<After, AgentError> {
-        let (before, event) = (self.relay.told(), StreamResponse::Task(task));
-        if self.course.hear(&event) != Verdict::Take {
-            return Ok(After::Missed(Miss::Now("it told of another task".to_owned())));
+        let (before, state) = (self.relay.told(), task.status.state.clone());
+        let has_word = task.status.message.is_some();
+        let event = StreamResponse::Task(task);
+        match self.course.hear(&event, self.relay.share(&event)) {
+            Verdict::Take => {}
+            Verdict::Withhold => return Ok(After::Told { changed: false }),
+            Verdict::Aside | Verdict::Hold | Verdict::Pass => {
+                return Ok(After::Missed(Miss::Now("it told of another task".to_owned())));
+            }
         }
-        self.relay.put(event).await?;
+        self.put_held().await?;
+        let says_it = |status: &TaskStatus| status.state == state && (status.message.is_some() || !has_word);
+        match (self.end.take_if(|end| status_of(end).is_some_and(says_it)), event) {
+            // What the agent said with that state is told as it said it.
+            (Some(end), StreamResponse::Task(task)) => {
+                self.relay.put_artifacts(task).await?;
+                self.relay.put(end).await?;
+            }
+            (_, event) => self.relay.put(event).await?,
+        }
         Ok(After::Told { changed: self.relay.told() > before })
+    }
+}
+
+/// The status that an event tells, if it does.
+fn status_of(event: &StreamResponse) -> Option<&TaskStatus> {
+    match event {
+        StreamResponse::Task(task) => Some(&task.status),
+        StreamResponse::StatusUpdate(update) => Some(&update.status),
+        StreamResponse::Message(_) | StreamResponse::ArtifactUpdate(_) => None,
     }
 }
 

@@ -1,10 +1,10 @@
 //! Tells what an agent says of its task as the outputs of a turn, each thing once.
 
-use a2a::{Message, StreamResponse, Task, TaskState, TaskStatus};
+use a2a::{Artifact, Message, StreamResponse, Task, TaskState, TaskStatus};
 use tokio_util::sync::CancellationToken;
 
 use super::RemoteTask;
-use super::machine::artifacts::Artifacts;
+use super::machine::artifacts::{Artifacts, Share};
 use super::machine::course::is_last;
 use crate::agent::{AgentError, Made, Metadata, Output};
 use crate::process::seen::SeenMessages;
@@ -14,6 +14,8 @@ pub(super) struct Relay {
     out: Output,
     /// The program's task, until it is terminal.
     pub task: Option<String>,
+    /// The task that the message goes on with, as it was known.
+    goes_on: Option<RemoteTask>,
     /// Whether the program made a task.
     begun: bool,
     /// Cancelled as soon as the id of the program's task is known.
@@ -36,8 +38,12 @@ impl Relay {
         if task.is_some() {
             named.cancel();
         }
+        let goes_on = sent.task_id.clone().map(|task_id| {
+            let context_id = sent.context_id.clone().unwrap_or_default();
+            RemoteTask { task_id, context_id }
+        });
         let (seen, artifacts) = (SeenMessages::of(history, sent), Artifacts::default());
-        Relay { out, task, begun: false, named, seen, artifacts, state: None, metadata: None, told: 0 }
+        Relay { out, task, goes_on, begun: false, named, seen, artifacts, state: None, metadata: None, told: 0 }
     }
 
     /// Cancelled as soon as the id of the program's task is known.
@@ -48,6 +54,22 @@ impl Relay {
     /// How many outputs were told.
     pub fn told(&self) -> u64 {
         self.told
+    }
+
+    /// How much of what was told an event has.
+    pub fn share(&self, event: &StreamResponse) -> Share {
+        match event {
+            StreamResponse::Task(task) => self.artifacts.share(task),
+            _ => Share::Less,
+        }
+    }
+
+    /// Notes the id of the program's task before anything is told of it.
+    pub fn note_task(&mut self, task: Option<&str>) {
+        if let Some(task) = task {
+            self.task = Some(task.to_owned());
+            self.named.cancel();
+        }
     }
 
     /// Tells an event.
@@ -73,11 +95,20 @@ impl Relay {
         }
     }
 
-    /// Tells a message beside the task as progress.
+    /// Tells a message beside that task as progress.
     ///
     /// # Errors
     /// [`AgentError::Cancelled`].
-    pub async fn put_aside(&mut self, message: Message) -> Result<(), AgentError> {
+    pub async fn put_aside(&mut self, message: Message, task: Option<&str>) -> Result<(), AgentError> {
+        if let Some(task) = task
+            && !self.begun
+        {
+            let known = self.goes_on.as_ref().filter(|known| known.task_id == task).map(|known| &known.context_id);
+            let context = message.context_id.as_ref().filter(|context| !context.is_empty()).or(known);
+            let context = context.cloned().unwrap_or_default();
+            self.name(task.to_owned(), context).await?;
+            self.begin(TaskState::Submitted, None).await?;
+        }
         if self.seen.mark_seen(&message) {
             self.tell(Made::Status(TaskState::Working, Some(message))).await?;
         }
@@ -89,11 +120,7 @@ impl Relay {
         let unseen = self.seen.take_unseen(&mut task);
         self.name(task.id, task.context_id).await?;
         self.put_messages(unseen).await?;
-        for artifact in task.artifacts.into_iter().flatten() {
-            if let Some((artifact, append)) = self.artifacts.news(artifact) {
-                self.tell(Made::Artifact { artifact, append, last: true }).await?;
-            }
-        }
+        self.put_news(task.artifacts).await?;
         let (state, first) = (task.status.state.clone(), !self.begun);
         let is_news = if first {
             // The first status of a task is told with its beginning.
@@ -108,6 +135,26 @@ impl Relay {
             self.metadata.clone_from(&task.metadata);
             self.begun = false;
             self.begin(state, task.metadata).await?;
+        }
+        Ok(())
+    }
+
+    /// Tells what is new of the artifacts of a task, and of its history; its state is told by somebody else.
+    ///
+    /// # Errors
+    /// [`AgentError::Cancelled`].
+    pub async fn put_artifacts(&mut self, mut task: Task) -> Result<(), AgentError> {
+        let unseen = self.seen.take_unseen(&mut task);
+        self.name(task.id, task.context_id).await?;
+        self.put_messages(unseen).await?;
+        self.put_news(task.artifacts).await
+    }
+
+    async fn put_news(&mut self, artifacts: Option<Vec<Artifact>>) -> Result<(), AgentError> {
+        for artifact in artifacts.into_iter().flatten() {
+            if let Some((artifact, append)) = self.artifacts.news(artifact) {
+                self.tell(Made::Artifact { artifact, append, last: true }).await?;
+            }
         }
         Ok(())
     }

@@ -1,5 +1,5 @@
-//! Generated endings: whatever becomes of an answer on its way, none is complete that its agent did not complete, and none
-//! fails that it did.
+//! Generated endings: whatever becomes of an answer on its way, none is complete that its agent did not complete, none lacks a
+//! piece, and none fails that it did.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -17,6 +17,12 @@ const ENDINGS: u64 = 2_000;
 const OURS: &str = "t-1";
 const OTHERS: &str = "t-2";
 const LAST: [&str; 6] = ["COMPLETED", "FAILED", "CANCELED", "REJECTED", "INPUT_REQUIRED", "AUTH_REQUIRED"];
+/// Of these, those whose answer people read.
+const WHOLE: [&str; 3] = ["COMPLETED", "INPUT_REQUIRED", "AUTH_REQUIRED"];
+/// How often a task is asked for whose answer has a gap.
+const GAP_ASKS: u32 = 5;
+/// What the agent made, as it tells when it is asked.
+const MADE: &str = "piece 0 piece 1 piece 2 and the rest";
 const EARLY: [&str; 3] = ["SUBMITTED", "WORKING", "UNSPECIFIED"];
 
 /// Numbers that look random, the same for each seed (SplitMix64).
@@ -41,10 +47,18 @@ impl Dice {
 enum Meaning {
     /// That task has that state.
     State(&'static str, &'static str),
-    /// That task goes on.
-    Piece(&'static str),
+    /// That task goes on, with this text.
+    Piece(&'static str, String),
     /// A message.
     Message,
+    /// A message beside that task.
+    Word(&'static str),
+    /// It cannot be read, and may be a piece; whether it is of a task at least.
+    Gap(bool),
+    /// More of that than anybody reads.
+    Flood,
+    /// The agent's error.
+    Refusal,
     /// Nothing: it is passed over.
     Nothing,
 }
@@ -76,7 +90,38 @@ impl Item {
     fn piece(id: &'static str, text: &str) -> Item {
         let artifact = json!({ "artifactId": "a", "parts": [{ "text": text }] });
         let update = json!({ "taskId": id, "contextId": "c", "artifact": artifact, "append": true });
-        Item::of(&json!({ "artifactUpdate": update }), Meaning::Piece(id))
+        Item::of(&json!({ "artifactUpdate": update }), Meaning::Piece(id, text.to_owned()))
+    }
+
+    fn word(id: &'static str) -> Item {
+        let message =
+            json!({ "messageId": "w", "taskId": id, "role": "ROLE_AGENT", "parts": [{ "text": "starting" }] });
+        Item::of(&json!({ "message": message }), Meaning::Word(id))
+    }
+
+    /// A piece that cannot be read.
+    fn broken(mut self, dice: &mut Dice) -> Item {
+        self.meaning = Meaning::Gap(true);
+        match dice.roll(6) {
+            0 => self.data = self.data.replace("\"text\"", "\"txt\""),
+            1 => self.data = self.data.replace("{\"text\":", "{\"text\":2,\"was\":"),
+            2 => self.data = self.data.replace("artifactUpdate", "artifact-update"),
+            3 => self.data = self.data.replace("artifactId", "id"),
+            4 => self.before = "event: chunk\n",
+            _ => self.data = self.data.replace("\"result\"", "\"outcome\""),
+        }
+        self
+    }
+
+    fn flood(dice: &mut Dice) -> Item {
+        let one = dice.one_of(&["nonsense", "{\"at\":1}", "7"]);
+        let data = [one; 20].join("\n\ndata: ");
+        Item { before: "", data, meaning: Meaning::Flood }
+    }
+
+    fn refusal() -> Item {
+        let error = json!({ "jsonrpc": "2.0", "id": 1, "error": { "code": -32_603, "message": "not any more" } });
+        Item { before: "", data: error.to_string(), meaning: Meaning::Refusal }
     }
 
     fn message() -> Item {
@@ -86,15 +131,17 @@ impl Item {
 
     /// What is there beside events.
     fn beside(dice: &mut Dice) -> Item {
-        let (before, data) = match dice.roll(6) {
-            0 => ("", String::new()),
-            1 => ("event: ping\n", "{}".to_owned()),
-            2 => ("event: status\n", Item::status(OURS, "COMPLETED").data),
-            3 => ("", "[DONE]".to_owned()),
-            4 => (": keep-alive\n\n", String::new()),
-            _ => ("", "nonsense".to_owned()),
+        let (before, data, meaning) = match dice.roll(8) {
+            0 => ("", String::new(), Meaning::Nothing),
+            1 => ("event: ping\n", "{}".to_owned(), Meaning::Nothing),
+            2 => ("event: status\n", Item::status(OURS, "COMPLETED").data, Meaning::Gap(true)),
+            3 => ("", "[DONE]".to_owned(), Meaning::Nothing),
+            4 => (": keep-alive\n\n", String::new(), Meaning::Nothing),
+            5 => ("", ["ping"; 20].join("\n\ndata: "), Meaning::Nothing),
+            6 => ("", "{}".to_owned(), Meaning::Nothing),
+            _ => ("", "nonsense".to_owned(), Meaning::Gap(false)),
         };
-        Item { before, data, meaning: Meaning::Nothing }
+        Item { before, data, meaning }
     }
 }
 
@@ -113,7 +160,10 @@ fn course(dice: &mut Dice) -> Vec<Item> {
         0 => items.push(Item::message()),
         1 => {}
         _ => {
-            items.push(Item::task(OURS, dice.one_of(&EARLY), ""));
+            items.push(match dice.roll(6) {
+                0 => Item::word(OURS),
+                _ => Item::task(OURS, dice.one_of(&EARLY), ""),
+            });
             for number in 0..dice.roll(4) {
                 items.push(match dice.roll(3) {
                     0 => Item::status(OURS, "WORKING"),
@@ -135,12 +185,16 @@ fn course(dice: &mut Dice) -> Vec<Item> {
 fn disturbed(mut items: Vec<Item>, dice: &mut Dice) -> Vec<Item> {
     for _ in 0..dice.roll(4) {
         let at = dice.roll(items.len() + 1);
-        match dice.roll(6) {
+        match dice.roll(12) {
             0 if at < items.len() => drop(items.remove(at)),
             1 if at < items.len() => items.insert(at, items[at].clone()),
             2 if at + 1 < items.len() => items.swap(at, at + 1),
             3 => items.insert(at, Item::status(OTHERS, dice.one_of(&LAST))),
             4 => items.insert(at, Item::message()),
+            5 | 6 => items.insert(at, Item::piece(OURS, "lost ").broken(dice)),
+            7 if dice.roll(3) == 0 => items.insert(at, Item::flood(dice)),
+            8 if dice.roll(2) == 0 => items.insert(at, Item::refusal()),
+            9 => items.insert(at, Item::word(dice.one_of(&[OURS, OTHERS]))),
             _ => items.insert(at, Item::beside(dice)),
         }
     }
@@ -151,7 +205,9 @@ fn disturbed(mut items: Vec<Item>, dice: &mut Dice) -> Vec<Item> {
 fn written(items: &[Item], dice: &mut Dice) -> (Vec<u8>, Vec<usize>) {
     let (mut bytes, mut ends) = (Vec::new(), Vec::new());
     if let [only] = items
-        && only.meaning != Meaning::Nothing
+        && only.before.is_empty()
+        && only.data.starts_with('{')
+        && matches!(serde_json::from_str::<Value>(&only.data), Ok(Value::Object(members)) if members.len() > 2)
         && dice.roll(3) == 0
     {
         // No stream.
@@ -187,7 +243,8 @@ fn told(dice: &mut Dice) -> Vec<Told> {
             0 => Told::State(OURS, dice.one_of(&LAST)),
             1 => Told::State(OTHERS, dice.one_of(&LAST)),
             2 | 3 => Told::Miss(Miss::Now("it does not answer".to_owned())),
-            4 => Told::Miss(Miss::Ever("it does not know its task any more".to_owned())),
+            4 if dice.roll(2) == 0 => Told::Miss(Miss::Unknown),
+            4 => Told::Miss(Miss::Ever("it refuses".to_owned())),
             _ => Told::State(OURS, dice.one_of(&EARLY)),
         });
     }
@@ -202,9 +259,7 @@ impl Tasks for Script {
         // At its end, the server is gone.
         let next = self.0.lock().expect("no holder panics").pop_front();
         match next.unwrap_or(Told::Miss(Miss::Ever("its server is gone".to_owned()))) {
-            Told::State(of, state) => {
-                decoder::task(task(of, state, "piece 0 piece 1 piece 2 and the rest")).map_err(Miss::Now)
-            }
+            Told::State(of, state) => decoder::task(task(of, state, MADE)).map_err(Miss::Now),
             Told::Miss(miss) => Err(miss),
         }
     }
@@ -227,8 +282,18 @@ struct Ending {
     pieces: usize,
     breaks: bool,
     told: Vec<Told>,
-    /// How it has to end: the state, or a message; none if it has to fail.
-    right: Option<&'static str>,
+    right: Right,
+}
+
+/// How an answer has to end.
+#[derive(Debug, Clone, PartialEq)]
+enum Right {
+    /// With that state, or a message, and with this text in its artifacts.
+    End(&'static str, String),
+    /// As a failure.
+    Failure,
+    /// As a failure, or with the message that named a task which its agent does not know.
+    Either,
 }
 
 impl Ending {
@@ -247,30 +312,55 @@ impl Ending {
 }
 
 /// How an answer ends that says this, with an agent that tells that when it is asked: written as simply as can be.
-fn right<'a>(said: impl Iterator<Item = &'a Meaning>, told: &[Told]) -> Option<&'static str> {
-    let mut named = None;
+fn right<'a>(said: impl Iterator<Item = &'a Meaning>, told: &[Told]) -> Right {
+    let (mut named, mut text, mut has_gap, mut is_alone) = (None, String::new(), false, false);
+    let (mut is_of_task, mut asks) = (false, u32::MAX);
     for meaning in said {
         match meaning {
-            Meaning::Message if named.is_none() => return Some("a message"),
-            Meaning::Message | Meaning::Nothing => {}
-            Meaning::Piece(id) => named = named.or(Some(*id)),
+            // It is beside the task that could not be read.
+            Meaning::Message if named.is_none() && is_of_task => {}
+            Meaning::Message if named.is_none() => return Right::End("a message", String::new()),
+            Meaning::Word(id) if named.is_none() => (named, is_alone) = (Some(*id), true),
+            Meaning::Message | Meaning::Word(_) => is_alone = false,
+            Meaning::Nothing => {}
+            Meaning::Gap(of_task) => (has_gap, is_of_task) = (true, is_of_task || *of_task),
+            Meaning::Flood | Meaning::Refusal if named.is_none() => return Right::Failure,
+            Meaning::Flood | Meaning::Refusal => break,
+            Meaning::Piece(id, more) => {
+                if *named.get_or_insert(*id) == *id {
+                    is_alone = false;
+                    text.push_str(more);
+                }
+            }
             Meaning::State(id, state) => {
-                if *named.get_or_insert(*id) == *id && LAST.contains(state) {
-                    return Some(*state);
+                if *named.get_or_insert(*id) != *id {
+                    continue;
+                }
+                is_alone = false;
+                if LAST.contains(state) && has_gap && WHOLE.contains(state) {
+                    asks = GAP_ASKS;
+                    break;
+                }
+                if LAST.contains(state) {
+                    return Right::End(state, text);
                 }
             }
         }
     }
-    let named = named?;
-    for one in told {
+    let Some(named) = named else { return Right::Failure };
+    for one in told.iter().take(usize::try_from(asks).expect("a number")) {
         match one {
-            Told::State(id, state) if *id == named && LAST.contains(state) => return Some(*state),
-            Told::Miss(Miss::Ever(_)) => return None,
+            Told::State(id, state) if *id == named && LAST.contains(state) => {
+                return Right::End(state, MADE.to_owned());
+            }
+            Told::State(id, _) => is_alone &= *id != named,
+            Told::Miss(Miss::Unknown) if is_alone => return Right::Either,
+            Told::Miss(Miss::Ever(_) | Miss::Unknown) => return Right::Failure,
             // It is asked again.
-            Told::State(..) | Told::Miss(Miss::Now(_)) => {}
+            Told::Miss(Miss::Now(_)) => {}
         }
     }
-    None
+    Right::Failure
 }
 
 /// What the outputs of a turn that went well say of its end.
@@ -324,15 +414,17 @@ async fn no_ending_is_complete_that_was_not_and_none_fails_that_was() {
             let arrives = String::from_utf8_lossy(&ending.arrives);
             format!("seed {seed}: {arrives:?}, breaks: {}, then {:?}: {made:?}, {ended:?}", ending.breaks, ending.told)
         };
-        match (&ended, ending.right) {
-            (Ok(()), Some(right)) => {
-                assert_eq!(end(&made).as_deref(), Some(right), "{}", story());
+        match (&ended, &ending.right) {
+            (Ok(()), Right::End(right, whole)) => {
+                assert_eq!(end(&made).as_deref(), Some(*right), "{}", story());
+                assert_eq!(text(&made), *whole, "{}", story());
                 complete += 1;
             }
-            (Err(error), None) => {
+            (Ok(()), Right::Either) => assert_eq!(end(&made).as_deref(), Some("a message"), "{}", story()),
+            (Err(error), Right::Failure | Right::Either) => {
                 let said = error.to_string();
-                let is_told = said.contains("its answer ended while it worked") || said.contains("else than A2A");
-                assert!(is_told, "{}", story());
+                let told = ["its answer ended while it worked", "answered with", "could not be read", "not any more"];
+                assert!(told.iter().any(|told| said.contains(told)), "{}", story());
                 failed += 1;
             }
             _ => panic!("it is right to end with {:?}; {}", ending.right, story()),
@@ -363,7 +455,7 @@ async fn what_was_told_before_the_cut_is_completed_and_not_repeated() {
     let items = [Item::task(OURS, "WORKING", ""), Item::piece(OURS, "piece 0 "), Item::piece(OURS, "piece 1 ")];
     let arrives = items.iter().map(|item| format!("data: {}\n\n", item.data)).collect::<String>().into_bytes();
     let told = vec![Told::State(OURS, "WORKING"), Told::State(OURS, "WORKING"), Told::State(OURS, "COMPLETED")];
-    let (made, ended) = comes_of(&Ending { arrives, pieces: 7, breaks: true, told, right: None }).await;
+    let (made, ended) = comes_of(&Ending { arrives, pieces: 7, breaks: true, told, right: Right::Failure }).await;
     ended.expect("it is complete");
     assert_eq!(text(&made), "piece 0 piece 1 piece 2 and the rest");
     let artifacts = made.iter().filter(|made| matches!(made, Made::Artifact { .. })).count();
@@ -373,20 +465,91 @@ async fn what_was_told_before_the_cut_is_completed_and_not_repeated() {
     assert_eq!(end(&made).as_deref(), Some("COMPLETED"));
 }
 
+/// What comes of a stream of these, with an agent that tells that when it is asked.
+async fn streamed(items: &[Item], breaks: bool, told: &[Told]) -> (Vec<Made>, Result<(), AgentError>) {
+    let line = |item: &Item| format!("{}data: {}\n\n", item.before, item.data);
+    let arrives = items.iter().map(line).collect::<String>().into_bytes();
+    comes_of(&Ending { arrives, pieces: 50, breaks, told: told.to_vec(), right: Right::Failure }).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_completed_answer_with_a_gap_is_told_as_its_task_has_it_or_has_failed() {
+    let done = || Item::status(OURS, "COMPLETED");
+    for seed in 0..30 {
+        let lost = Item::piece(OURS, "piece 1 ").broken(&mut Dice(seed));
+        let items = [
+            Item::task(OURS, "WORKING", ""),
+            Item::piece(OURS, "piece 0 "),
+            lost,
+            Item::piece(OURS, "piece 2 "),
+            done(),
+        ];
+        let (made, ended) = streamed(&items, false, &[Told::State(OURS, "COMPLETED")]).await;
+        ended.expect("its task has all");
+        assert_eq!((text(&made).as_str(), end(&made).as_deref()), (MADE, Some("COMPLETED")), "{:?}", items[2]);
+        for miss in [Miss::Unknown, Miss::Ever("it refuses".to_owned()), Miss::Now("it does not answer".to_owned())] {
+            let (made, ended) = streamed(&items, false, &vec![Told::Miss(miss); 8]).await;
+            let error = ended.expect_err("nobody knows what is missing").to_string();
+            assert!(error.contains("a part of its answer could not be read"), "{error}");
+            assert!(!made.iter().any(|made| matches!(made, Made::Status(TaskState::Completed, _))), "{made:?}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_that_names_its_task_is_followed_by_what_becomes_of_that() {
+    let failed = [Item::word(OURS), Item::status(OURS, "FAILED")];
+    let (made, ended) = streamed(&failed, false, &[]).await;
+    ended.expect("it is told");
+    assert_eq!(end(&made).as_deref(), Some("FAILED"));
+    let working = [Item::word(OURS), Item::task(OURS, "WORKING", "")];
+    let (made, ended) = streamed(&working, false, &[Told::State(OURS, "COMPLETED")]).await;
+    ended.expect("it is followed");
+    assert_eq!((text(&made).as_str(), end(&made).as_deref()), (MADE, Some("COMPLETED")));
+    let word =
+        |made: &&Made| matches!(made, Made::Status(TaskState::Working, Some(said)) if said.text() == Some("starting"));
+    assert_eq!(made.iter().filter(word).count(), 1, "it is told as progress: {made:?}");
+    // One whose agent knows no such task was the answer, unless that broke off.
+    let (made, ended) = streamed(&working[..1], false, &[Told::Miss(Miss::Unknown)]).await;
+    ended.expect("it is the answer");
+    assert!(matches!(&made[..], [Made::Reply(said)] if said.text() == Some("starting")), "{made:?}");
+    let (made, ended) = streamed(&working[..1], true, &[Told::Miss(Miss::Unknown)]).await;
+    ended.expect_err("it broke off");
+    assert!(!made.iter().any(|made| matches!(made, Made::Reply(_))), "{made:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_too_long_or_too_much_is_left_and_its_task_is_followed() {
+    let begun = Item::task(OURS, "WORKING", "");
+    let long = Item { before: "", data: "x".repeat(5 << 20), meaning: Meaning::Gap(false) };
+    for other in [Item::flood(&mut Dice(1)), Item::refusal(), long] {
+        let line = |item: &Item| format!("data: {}\n\n", item.data);
+        let arrives = [line(&begun), line(&other)].concat().into_bytes();
+        let told = vec![Told::State(OURS, "WORKING"), Told::State(OURS, "COMPLETED")];
+        let ending = Ending { arrives, pieces: 1 << 16, breaks: false, told, right: Right::Failure };
+        let (made, ended) = comes_of(&ending).await;
+        ended.expect("its task went on");
+        assert_eq!((text(&made).as_str(), end(&made).as_deref()), (MADE, Some("COMPLETED")));
+    }
+    let (_, ended) = streamed(&[begun, Item::refusal()], false, &[Told::Miss(Miss::Unknown)]).await;
+    assert!(matches!(ended, Err(AgentError::Refused { code: -32_603, .. })), "{ended:?}");
+}
+
 #[test]
 fn what_is_refused_ends_the_asking_and_what_fails_does_not() {
     let refused = |code| AgentError::Refused { code, message: "no".to_owned(), details: Vec::new() };
     let odd = |what: &str| AgentError::NotA2a(what.to_owned());
     for error in [
-        refused(error_code::TASK_NOT_FOUND),
         refused(error_code::METHOD_NOT_FOUND),
         refused(error_code::INVALID_PARAMS),
         odd("HTTP 401 Unauthorized"),
         odd("HTTP 404 Not Found"),
+        odd("more than 4194304 bytes"),
         AgentError::Internal(PROGRAM_ENDED),
     ] {
         assert!(matches!(miss(error.clone()), Miss::Ever(_)), "{error:?}");
     }
+    assert_eq!(miss(refused(error_code::TASK_NOT_FOUND)), Miss::Unknown);
     for error in [
         refused(error_code::INTERNAL_ERROR),
         refused(-32_000),

@@ -122,6 +122,51 @@ fn what_cannot_be_read_is_left_out_and_named_and_the_rest_is_kept() {
 }
 
 #[test]
+fn a_mark_of_the_byte_order_is_no_part_of_a_card() {
+    let text = format!("\u{feff}{}", card());
+    let shown = ShownCard::read(text.into_bytes()).expect("a card");
+    assert_eq!((shown.card.name.as_str(), shown.notes.len()), ("Billing", 0));
+    assert_eq!(shown.raw, card().to_string().into_bytes(), "whoever verifies it reads it too");
+}
+
+#[test]
+fn an_address_is_read_below_that_of_the_card_or_its_interface_is_left_out() {
+    let with = |url: &str| changed(|card| card["supportedInterfaces"][0]["url"] = json!(url));
+    let (read, notes) = good(&with("/a2a"));
+    assert_eq!(
+        (read.supported_interfaces[0].url.as_str(), notes.as_slice()),
+        ("/a2a", &["/supportedInterfaces/0/url".to_owned()][..])
+    );
+    let (read, notes) = good(&with("localhost:9000/a2a"));
+    assert!(read.supported_interfaces.is_empty() && notes == ["/supportedInterfaces/0"], "{notes:?}");
+}
+
+#[test]
+fn a_signature_that_cannot_be_read_is_none_and_costs_no_other() {
+    let whole = json!({ "protected": "e30", "signature": "AAAA" });
+    let wrong = [
+        json!(7),
+        json!({}),
+        json!({ "protected": "e30" }),
+        json!({ "protected": 7, "signature": "AAAA" }),
+        json!({ "protected": "!", "signature": "AAAA" }),
+        json!({ "protected": "e30", "signature": "!" }),
+        json!({ "protected": "W10", "signature": "AAAA" }),
+        json!({ "protected": "e30", "signature": "AAAA", "header": [] }),
+    ];
+    for one in wrong {
+        let (read, notes) = good(&changed(|card| card["signatures"] = json!([one, whole])));
+        assert_eq!(
+            (read.signatures.map(|all| all.len()), notes.as_slice()),
+            (Some(1), &["/signatures/0".to_owned()][..]),
+            "{one}"
+        );
+    }
+    let (read, notes) = good(&changed(|card| card["signatures"] = json!("signed")));
+    assert!(read.signatures.is_none() && notes == ["/signatures"], "{notes:?}");
+}
+
+#[test]
 fn what_is_named_is_bounded() {
     let skills: Vec<Value> = (0..1_000).map(|number| json!(number)).collect();
     let (read, notes) = good(&changed(|card| card["skills"] = json!(skills)));

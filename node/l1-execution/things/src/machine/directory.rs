@@ -1,6 +1,6 @@
 //! What is at an address of the Web of Things: a Thing, a directory, or a page of one (W3C WoT Discovery).
 
-use althing_td::{TITLE_CHARS_MAX, identifier};
+use althing_td::{TITLE_CHARS_MAX, identifier, is_hidden, is_thing};
 use reqwest::Url;
 use serde_json::{Map, Value};
 
@@ -10,9 +10,10 @@ use super::template::{Template, escape};
 pub const ENTRIES_MAX: usize = 1_000;
 /// Bytes of an entry's id.
 const ID_BYTES_MAX: usize = 512;
-/// The contexts of Thing Descriptions.
-const CONTEXTS: [&str; 3] =
-    ["https://www.w3.org/2022/wot/td/v1.1", "https://www.w3.org/2019/wot/td/v1", "http://www.w3.org/ns/td"];
+/// Entries of a directory that are named where they are left out; the others are counted.
+const NAMED_MAX: usize = 16;
+/// Characters of such a name.
+const NAME_CHARS_MAX: usize = 64;
 
 /// The contexts of WebThings before it took over those, without their schemes.
 const WEBTHINGS: [&str; 2] = ["webthings.io/schemas", "iot.mozilla.org/schemas"];
@@ -30,6 +31,29 @@ pub struct Entry {
     pub url: String,
 }
 
+/// What a directory has beside its Things.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Unlisted {
+    /// Which entry, and why it is no Thing that can be chosen, for people: at most 16.
+    pub named: Vec<(String, String)>,
+    /// How many there are, those that are named included; pages that were not read count as one.
+    pub count: usize,
+}
+
+impl Unlisted {
+    /// Adds an entry, the `number`th of its list, from 0.
+    pub fn add(&mut self, number: usize, item: &Value) {
+        self.count += 1;
+        if self.named.len() < NAMED_MAX {
+            let title = item.get("title").and_then(Value::as_str).unwrap_or_default();
+            let seen = title.chars().filter(|c| !c.is_control() && !is_hidden(*c));
+            let title: String = seen.take(NAME_CHARS_MAX).collect();
+            let name = if title.is_empty() { String::new() } else { format!(" {title:?}") };
+            self.named.push((format!("entry {}{name}", number + 1), unfit(item).to_owned()));
+        }
+    }
+}
+
 /// What a document is.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Kind {
@@ -41,20 +65,25 @@ pub enum Kind {
     List(Vec<Value>, Option<Url>),
 }
 
-/// What a document that was read at `from` is; nothing that is known, if none.
-pub fn kind(document: Value, from: &Url) -> Option<Kind> {
+/// What a document that was read at `from` is; nothing that is known, if none. `is_typed`: its media type says that it is a
+/// Thing Description.
+pub fn kind(document: Value, from: &Url, is_typed: bool) -> Option<Kind> {
     match document {
-        Value::Array(items) => {
-            items.iter().all(|item| item.as_object().is_some_and(is_description)).then_some(Kind::List(items, None))
-        }
-        Value::Object(mut members) if !is_description(&members) || members.contains_key("members") => {
+        Value::Array(items) => is_list(&items).then_some(Kind::List(items, None)),
+        Value::Object(mut members) if members.get("members").is_some_and(Value::is_array) => {
             let Some(Value::Array(items)) = members.remove("members") else { return None };
             let next = members.get("next").and_then(Value::as_str).and_then(|next| from.join(next).ok());
-            items.iter().all(|item| item.as_object().is_some_and(is_description)).then_some(Kind::List(items, next))
+            is_list(&items).then_some(Kind::List(items, next))
         }
+        Value::Object(td) if !is_typed && !is_thing(&td) => None,
         Value::Object(td) => Some(list_of(&td, from).map_or_else(|| Kind::Thing(td), Kind::Directory)),
         _ => None,
     }
+}
+
+/// Whether these are the entries of a directory, which may be odd beside the description of a Thing.
+fn is_list(items: &[Value]) -> bool {
+    items.is_empty() || items.iter().any(|item| item.as_object().is_some_and(is_thing))
 }
 
 /// Whether a document is a Thing of WebThings from before its descriptions were those of the W3C, or a list of such: where
@@ -70,8 +99,7 @@ pub fn is_before_w3c(document: &Value) -> bool {
 fn is_webthing(document: &Map<String, Value>) -> bool {
     let of_kind = |kind: &&str| document.get(*kind).and_then(Value::as_object).into_iter().flatten();
     let affordances = || AFFORDANCES.iter().flat_map(of_kind).filter_map(|(_, affordance)| affordance.as_object());
-    if is_description(document) || document.contains_key("forms") || affordances().any(|one| one.contains_key("forms"))
-    {
+    if is_thing(document) || document.contains_key("forms") || affordances().any(|one| one.contains_key("forms")) {
         return false;
     }
     let leads = |link: &Value| link.get("href").is_some_and(Value::is_string);
@@ -102,16 +130,6 @@ fn has_webthings_context(document: &Map<String, Value>) -> bool {
     }
 }
 
-/// Whether its context is that of Thing Descriptions.
-fn is_description(document: &Map<String, Value>) -> bool {
-    let known = |context: &Value| context.as_str().is_some_and(|context| CONTEXTS.contains(&context));
-    match document.get("@context") {
-        Some(Value::Array(all)) => all.iter().any(known),
-        Some(one) => known(one),
-        None => false,
-    }
-}
-
 /// Where a directory has its list: the property `things`, which is a list of descriptions.
 fn list_of(td: &Map<String, Value>, from: &Url) -> Option<Url> {
     let things = td.get("properties")?.get("things")?;
@@ -125,10 +143,10 @@ fn list_of(td: &Map<String, Value>, from: &Url) -> Option<Url> {
     base.as_ref().unwrap_or(from).join(&href).ok()
 }
 
-/// The entry of a description in the list at `list`; none if it has no id, or one that is too long.
+/// The entry of a description in the list at `list`; none if it is no description, has no id, or one that is too long.
 pub fn entry(td: &Value, list: &Url) -> Option<Entry> {
     let text = |member: &str| td.get(member).and_then(Value::as_str);
-    let id = td.as_object().and_then(identifier).filter(|id| id.len() <= ID_BYTES_MAX)?;
+    let id = td.as_object().filter(|td| is_thing(td)).and_then(identifier).filter(|id| id.len() <= ID_BYTES_MAX)?;
     let title = text("title").unwrap_or(id).chars().take(TITLE_CHARS_MAX).collect();
     let mut list = list.clone();
     list.set_query(None);
@@ -136,6 +154,16 @@ pub fn entry(td: &Value, list: &Url) -> Option<Entry> {
     let mut url = format!("{}/", list.as_str().trim_end_matches('/'));
     escape(id, &mut url);
     Some(Entry { id: id.to_owned(), title, url })
+}
+
+/// Why an entry of a list is none that can be chosen.
+fn unfit(item: &Value) -> &'static str {
+    match item.as_object() {
+        None => "it is no object, or nested too deeply",
+        Some(td) if !is_thing(td) => "its context is not that of Thing Descriptions",
+        Some(td) if identifier(td).is_some() => "its id has more than 512 bytes",
+        Some(_) => "it has no id",
+    }
 }
 
 /// The next page, as a `Link` header says (RFC 8288).
@@ -167,33 +195,72 @@ mod tests {
 
     #[test]
     fn a_directory_is_told_from_a_thing_by_its_list() {
-        let Some(Kind::Thing(thing)) = kind(td(json!({ "actions": {} })), &at()) else { panic!("a Thing") };
+        let Some(Kind::Thing(thing)) = kind(td(json!({ "actions": {} })), &at(), false) else { panic!("a Thing") };
         assert_eq!(thing["title"], "T");
         let directory = td(json!({ "properties": { "things": {
             "type": "array", "forms": [{ "href": "/things{?offset,limit}" }],
         } } }));
         let wanted = Url::parse("http://192.0.2.1/things").expect("an address");
-        assert_eq!(kind(directory, &at()), Some(Kind::Directory(wanted)));
+        assert_eq!(kind(directory, &at(), false), Some(Kind::Directory(wanted)));
         // A Thing that only has a property of that name.
         let shelf = td(json!({ "properties": { "things": { "type": "integer", "forms": [{ "href": "/things" }] } } }));
-        assert!(matches!(kind(shelf, &at()), Some(Kind::Thing(_))));
+        assert!(matches!(kind(shelf, &at(), false), Some(Kind::Thing(_))));
     }
 
     #[test]
     fn lists_are_read_in_both_forms() {
         assert!(
-            matches!(kind(json!([td(json!({ "id": "urn:x:1" }))]), &at()), Some(Kind::List(items, None)) if items.len() == 1)
+            matches!(kind(json!([td(json!({ "id": "urn:x:1" }))]), &at(), false), Some(Kind::List(all, None)) if all.len() == 1)
         );
         let collection = json!({ "@context": "https://w3c.github.io/wot-discovery/context/discovery-context.jsonld",
             "@type": "ThingCollection", "members": [td(json!({}))], "next": "/things?offset=1&format=collection" });
-        assert!(matches!(kind(collection, &at()), Some(Kind::List(_, Some(next))) if next.path() == "/things"));
+        assert!(matches!(kind(collection, &at(), false), Some(Kind::List(_, Some(next))) if next.path() == "/things"));
+    }
+
+    #[test]
+    fn an_odd_entry_spoils_no_directory_and_is_named() {
+        let list = Url::parse("http://192.0.2.1/things").expect("an address");
+        let good = td(json!({ "id": "urn:x:1" }));
+        let long = td(json!({ "id": "i".repeat(ID_BYTES_MAX + 1) }));
+        for (odd, why) in [
+            (json!(null), "no object"),
+            (json!(7), "no object"),
+            (json!([]), "no object"),
+            (json!({}), "context"),
+            (json!({ "id": "urn:x:2", "title": "Card" }), "context"),
+            (td(json!({ "id": null })), "no id"),
+            (td(json!({ "title": null })), "no id"),
+            (long, "512 bytes"),
+        ] {
+            for document in [json!([odd, good]), json!({ "members": [odd, good] })] {
+                let Some(Kind::List(items, _)) = kind(document, &at(), false) else { panic!("a list: {odd}") };
+                let read: Vec<Option<Entry>> = items.iter().map(|item| entry(item, &list)).collect();
+                assert!(read[0].is_none(), "{odd}");
+                assert_eq!(read[1].as_ref().map(|one| one.id.as_str()), Some("urn:x:1"), "{odd}");
+            }
+            let mut unlisted = Unlisted::default();
+            unlisted.add(0, &odd);
+            assert!(unlisted.count == 1 && unlisted.named[0].1.contains(why), "{odd}: {unlisted:?}");
+        }
+        let mut unlisted = Unlisted::default();
+        (0..NAMED_MAX + 9).for_each(|number| unlisted.add(number, &json!({ "title": "a\u{202e}b\n".repeat(99) })));
+        assert_eq!((unlisted.named.len(), unlisted.count), (NAMED_MAX, NAMED_MAX + 9));
+        assert_eq!(unlisted.named[1].0, format!("entry 2 {:?}", "ab".repeat(NAME_CHARS_MAX / 2)));
+    }
+
+    #[test]
+    fn a_media_type_says_what_a_context_does_not() {
+        let document = json!({ "title": "T", "actions": {} });
+        assert!(matches!(kind(document.clone(), &at(), true), Some(Kind::Thing(_))));
+        assert_eq!(kind(document, &at(), false), None);
+        assert!(matches!(kind(td(json!({ "members": 7 })), &at(), false), Some(Kind::Thing(_))), "a member of its own");
     }
 
     #[test]
     fn other_documents_are_neither() {
         for other in [json!({}), json!({ "name": "a card" }), json!([{ "a": 1 }]), json!(7), json!({ "members": [1] })]
         {
-            assert_eq!(kind(other.clone(), &at()), None, "{other}");
+            assert_eq!(kind(other.clone(), &at(), false), None, "{other}");
         }
     }
 
@@ -249,7 +316,7 @@ mod tests {
         let entry = read(&fits, "T").expect("an entry");
         assert_eq!((entry.id.as_str(), entry.title.as_str()), (fits.as_str(), "T"));
         assert_eq!(read(&format!("{fits}i"), "T"), None, "it is left out: a cut id would be another one");
-        let untitled = json!({ "@context": CONTEXTS[0], "id": fits });
+        let untitled = json!({ "@context": "https://www.w3.org/2022/wot/td/v1.1", "id": fits });
         let title = super::entry(&untitled, &list).expect("an entry").title;
         assert_eq!(title.len(), TITLE_CHARS_MAX, "an id in place of the title is cut too");
     }

@@ -4,37 +4,41 @@ use althing_execution::memory::{Memory, MemoryError, Recalled};
 
 use super::Data;
 use super::bindings::althing::agent::memory;
+use super::memory_call::MemoryCall;
 
 /// Without a memory in the contract, calls return an error and do not trap.
 impl memory::Host for Data {
     async fn put(&mut self, key: String, value: Vec<u8>) -> wasmtime::Result<Result<(), String>> {
-        Ok(self.keep("memory/put", async |memory| memory.put(&key, &value).await).await)
+        let call = MemoryCall::Put { key: &key, value: &value };
+        Ok(self.keep(call, async |memory| memory.put(&key, &value).await).await)
     }
 
     async fn get(&mut self, key: String) -> wasmtime::Result<Result<Option<Vec<u8>>, String>> {
-        Ok(self.keep("memory/get", async |memory| memory.get(&key).await).await)
+        Ok(self.keep(MemoryCall::Get { key: &key }, async |memory| memory.get(&key).await).await)
     }
 
     async fn delete(&mut self, key: String) -> wasmtime::Result<Result<bool, String>> {
-        Ok(self.keep("memory/delete", async |memory| memory.delete(&key).await).await)
+        Ok(self.keep(MemoryCall::Delete { key: &key }, async |memory| memory.delete(&key).await).await)
     }
 
     async fn keys(&mut self, prefix: String) -> wasmtime::Result<Result<Vec<String>, String>> {
-        Ok(self.keep("memory/keys", async |memory| memory.keys(&prefix).await).await)
+        Ok(self.keep(MemoryCall::Keys { prefix: &prefix }, async |memory| memory.keys(&prefix).await).await)
     }
 
     async fn remember(&mut self, source: String, text: String) -> wasmtime::Result<Result<u32, String>> {
-        let kept = self.keep("memory/remember", async |memory| memory.remember(&source, &text).await).await;
-        Ok(kept.map(count))
+        let call = MemoryCall::Remember { source: &source, text: &text };
+        Ok(self.keep(call, async |memory| memory.remember(&source, &text).await).await.map(count))
     }
 
     async fn forget(&mut self, source: String) -> wasmtime::Result<Result<u32, String>> {
-        Ok(self.keep("memory/forget", async |memory| memory.forget(&source).await).await.map(count))
+        let call = MemoryCall::Forget { source: &source };
+        Ok(self.keep(call, async |memory| memory.forget(&source).await).await.map(count))
     }
 
     async fn recall(&mut self, question: String, most: u32) -> wasmtime::Result<Result<Vec<memory::Passage>, String>> {
         let most = usize::try_from(most).unwrap_or(usize::MAX);
-        let recalled = self.keep("memory/recall", async |memory| memory.recall(&question, most).await).await;
+        let call = MemoryCall::Recall { question: &question, most };
+        let recalled = self.keep(call, async |memory| memory.recall(&question, most).await).await;
         let passage = |recalled: Recalled| memory::Passage {
             id: recalled.id,
             source: recalled.source,
@@ -48,10 +52,11 @@ impl memory::Host for Data {
 }
 
 impl Data {
-    /// Runs a memory operation. Each one passes the gate, like calls of models, and counts as a call of the turn.
+    /// Runs a memory operation. Each one passes the gate with its arguments, like calls of models, and counts as a call of
+    /// the turn.
     async fn keep<T>(
         &mut self,
-        call: &str,
+        call: MemoryCall<'_>,
         work: impl AsyncFnOnce(Memory) -> Result<T, MemoryError>,
     ) -> Result<T, String> {
         let memory = self.calls.memory.clone();
@@ -64,7 +69,7 @@ impl Data {
             *calls_left -= 1;
             work(memory).await.map_err(|error| error.to_string())
         };
-        tools.permitted(call, counted).await
+        tools.permitted(call.name(), &call.arguments(), counted).await
     }
 }
 

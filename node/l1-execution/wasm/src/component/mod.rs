@@ -5,6 +5,7 @@
 
 mod budget;
 mod kept;
+mod memory_call;
 
 use std::sync::Arc;
 use std::time::Duration;

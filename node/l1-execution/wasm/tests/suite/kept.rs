@@ -1,16 +1,17 @@
-//! What a component keeps counts among the calls that its contract lets a turn make.
+//! What a component keeps counts among the calls that its contract lets a turn make, and passes its gate.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use crate::turns::turn;
 use althing_execution::memory::{Embedder, MEMORY, Memories, Memory};
-use althing_execution::tools::{ContractGate, Tools};
+use althing_execution::tools::{ContractGate, Denied, Permission, ToolCall, ToolError, ToolGate, Tools};
 use althing_execution::{Agent, Loaded, Ports, SoftRuntime as _, SystemCalls};
-use althing_protocol::{Contract, contract};
+use althing_protocol::{AgentRef, Contract, contract};
 use althing_store::MemoryStore;
 use althing_wasm::Soft;
-use serde_json::json;
+use futures::future::BoxFuture;
+use serde_json::{Value, json};
 
 /// Keeps its message three times, under the message as the key; says the message, or why the third was refused.
 const KEEPS: &str = r#"(component
@@ -71,16 +72,25 @@ fn memory() -> Memory {
     memories.open("guest", &contract::Memory::default(), Arc::new(Embedder::Words)).expect("opened")
 }
 
-/// The component with a memory, and so many calls of a turn.
-fn load(calls: u64, memory: &Memory) -> Arc<dyn Agent> {
+fn contract_with(calls: u64) -> Contract {
     let contract = json!({
         "class": { "latency": "srt" },
         "capabilities": ["memory/*"],
         "compute": { "memory_bytes": 2 << 20, "cpu_ms_per_turn": 1_000, "calls_per_turn": calls },
     });
-    let contract = Contract::from_value(&contract).expect("a contract");
+    Contract::from_value(&contract).expect("a contract")
+}
+
+/// The component with a memory, and so many calls of a turn.
+fn load(calls: u64, memory: &Memory) -> Arc<dyn Agent> {
+    load_behind(Arc::new(ContractGate::of(&contract_with(calls))), calls, memory)
+}
+
+/// The same behind another gate.
+fn load_behind(gate: Arc<dyn ToolGate>, calls: u64, memory: &Memory) -> Arc<dyn Agent> {
+    let contract = contract_with(calls);
     let guest = Ports::none().agent_ref("guest", "1.0.0").expect("a name");
-    let tools = Arc::new(Tools::new(guest, BTreeMap::new(), Arc::new(ContractGate::of(&contract))));
+    let tools = Arc::new(Tools::new(guest, BTreeMap::new(), gate));
     let calls = SystemCalls { tools, memory: Some(memory.clone()), budget: Arc::default() };
     match Soft::default().load(KEEPS.as_bytes(), &contract, &calls).expect("a component") {
         Loaded::Agent(agent) => agent,
@@ -100,4 +110,44 @@ async fn what_a_component_keeps_counts_among_the_calls_of_its_turn() {
         assert!(refused.contains("made all the calls that its contract allows"), "{refused}");
     }
     assert_eq!(memory.keys("").await.expect("keys"), ["three", "two", "two more"], "the first ones were kept");
+}
+
+/// Denies what is to be kept under one key, and notes what it decides on.
+struct KeyGuard {
+    denied: &'static str,
+    decided: Mutex<Vec<(String, Value)>>,
+}
+
+impl ToolGate for KeyGuard {
+    fn lists(&self, _: &AgentRef, _: &str) -> Permission {
+        Permission::Allowed
+    }
+
+    fn decide<'a>(&'a self, call: &'a ToolCall<'a>) -> BoxFuture<'a, Result<(), Denied>> {
+        self.decided.lock().expect("nobody panics with it").push((call.tool.to_owned(), call.arguments.clone()));
+        let is_denied = call.arguments["key"] == self.denied;
+        let decision = if is_denied { Err(Denied { reason: "not under this key".to_owned() }) } else { Ok(()) };
+        Box::pin(std::future::ready(decision))
+    }
+
+    fn settle<'a>(&'a self, _: &'a ToolCall<'a>, _: Result<&'a Value, &'a ToolError>) -> BoxFuture<'a, ()> {
+        Box::pin(std::future::ready(()))
+    }
+}
+
+#[tokio::test]
+async fn the_gate_decides_by_what_a_component_keeps_and_where() {
+    let memory = memory();
+    let gate = Arc::new(KeyGuard { denied: "secret", decided: Mutex::default() });
+    let agent = load_behind(gate.clone(), 8, &memory);
+    assert_eq!(turn(&agent, "plain").await.as_deref(), Ok("plain"));
+    let refused = turn(&agent, "secret").await.expect("it answers");
+    assert!(refused.contains("not under this key"), "{refused}");
+    assert_eq!(memory.keys("").await.expect("keys"), ["plain"]);
+    let decided = gate.decided.lock().expect("nobody panics with it").clone();
+    let put = |text: &str| ("memory/put".to_owned(), json!({ "key": text, "value": text }));
+    assert_eq!(
+        decided,
+        [[put("plain"), put("plain"), put("plain")], [put("secret"), put("secret"), put("secret")]].concat()
+    );
 }

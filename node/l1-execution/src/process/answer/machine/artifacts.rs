@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use a2a::{Artifact, Part, PartContent};
+use a2a::{Artifact, Part, PartContent, Task};
 
 use crate::agent::Metadata;
 
@@ -16,7 +16,34 @@ struct Told {
     metadata: Option<Metadata>,
 }
 
+/// How much a task has of what was told of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Share {
+    /// Each artifact, as far as it was told, or another one in its place.
+    All,
+    /// There is no artifact, and none was told.
+    Nothing,
+    /// Less than was told, or nobody knows.
+    Less,
+}
+
 impl Artifacts {
+    /// How much that task has of what was told.
+    pub fn share(&self, task: &Task) -> Share {
+        let whole = task.artifacts.as_deref().unwrap_or_default();
+        if whole.is_empty() {
+            return if self.0.is_empty() { Share::Nothing } else { Share::Less };
+        }
+        let has = |(id, told): (&String, &Told)| {
+            let is_it = |one: &&Artifact| one.artifact_id == *id;
+            whole
+                .iter()
+                .find(is_it)
+                .is_some_and(|one| rest(&told.parts, &joined(&one.parts)).is_none_or(|rest| rest.is_empty()))
+        };
+        if self.0.iter().all(has) { Share::All } else { Share::Less }
+    }
+
     /// Notes an artifact, or a piece of one, that is told as it is.
     pub fn note(&mut self, artifact: &Artifact, append: bool) {
         let told = self.0.entry(artifact.artifact_id.clone()).or_default();
@@ -32,8 +59,7 @@ impl Artifacts {
     /// What has to be told of a whole artifact, and whether that is appended: what follows the pieces that were told, or all
     /// of it where it is another one; nothing where it was told, or is only the beginning of what was told.
     pub fn news(&mut self, whole: Artifact) -> Option<(Artifact, bool)> {
-        let mut parts = Vec::new();
-        whole.parts.iter().cloned().for_each(|part| join(&mut parts, part));
+        let parts = joined(&whole.parts);
         let Some(told) = self.0.get(&whole.artifact_id) else {
             self.note(&whole, false);
             return Some((whole, false));
@@ -56,6 +82,13 @@ impl Artifacts {
             }
         }
     }
+}
+
+/// The parts, of which text that follows text is one.
+fn joined(parts: &[Part]) -> Vec<Part> {
+    let mut all = Vec::new();
+    parts.iter().cloned().for_each(|part| join(&mut all, part));
+    all
 }
 
 /// Adds a part; text joins the text before it, as in the task that is told.
@@ -117,6 +150,30 @@ mod tests {
         let (piece, append) = told.news(artifact(&["one two three"])).expect("something is new");
         assert_eq!((texts(&piece), append), (vec!["three"], true));
         assert_eq!(told.news(artifact(&["one two three"])), None);
+    }
+
+    #[test]
+    fn a_task_that_has_less_than_was_told_is_no_proof_that_this_was_all() {
+        let task = |artifacts: &[Artifact]| -> Task {
+            let status = json!({ "state": "TASK_STATE_COMPLETED" });
+            let task = json!({ "id": "t", "contextId": "c", "status": status, "artifacts": artifacts });
+            serde_json::from_value(task).expect("a task")
+        };
+        let mut told = Artifacts::default();
+        assert_eq!(told.share(&task(&[])), Share::Nothing);
+        assert_eq!(told.share(&task(&[artifact(&["one"])])), Share::All);
+        told.note(&artifact(&["one ", "three"]), false);
+        for (texts, share) in [
+            (&["one ", "two ", "three"][..], Share::All),
+            (&["one three"][..], Share::All),
+            (&["one "][..], Share::Less),
+            (&[][..], Share::Less),
+        ] {
+            assert_eq!(told.share(&task(&[artifact(texts)])), share, "{texts:?}");
+        }
+        assert_eq!(told.share(&task(&[])), Share::Less);
+        let other = Artifact { artifact_id: "b".to_owned(), ..artifact(&["one three"]) };
+        assert_eq!(told.share(&task(&[other])), Share::Less);
     }
 
     #[test]

@@ -1,10 +1,13 @@
 //! Decides when the answer to a message is complete: when a last state says so, or a message is all of it. What ends before
-//! that is followed: the task is asked for, with longer and longer pauses.
+//! that is followed: the task is asked for, with longer and longer pauses. So is what has a gap, where something that may have been
+//! a piece of it was passed over: no answer with a gap is complete.
 
 use std::time::Duration;
 
-use a2a::{StreamResponse, TaskState};
+use a2a::{Message, StreamResponse, TaskState};
 
+use super::artifacts::Share;
+use super::decoder::{Hint, Odd};
 use crate::agent::AgentError;
 
 /// Before the task is asked for: at first, and at most.
@@ -13,12 +16,19 @@ const PAUSE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_
 const SILENT_MAX: Duration = Duration::from_secs(600);
 /// How long a task may change nothing while it is asked for.
 const STILL_MAX: Duration = Duration::from_secs(3_600);
+/// The same where its agent had answered with an error.
+const REFUSED_STILL_MAX: Duration = Duration::from_secs(120);
+/// How often a task is asked for whose answer is at its end, and has a gap.
+const GAP_ASKS_MAX: u32 = 5;
 /// Before the end of the turn's time, the task is asked for the last time.
 const LAST: Duration = Duration::from_millis(200);
-/// Things in an answer that are not A2A, and are passed over.
+/// Things in a row in an answer that are not A2A, and are passed over.
 const ODD_MAX: u32 = 16;
-/// How each of these failures begins.
+/// How failures begin of answers that end early.
 const ENDED: &str = "its answer ended while it worked";
+
+/// How failures begin of answers in which something may be missing.
+const GAP: &str = "a part of its answer could not be read";
 
 /// How far an answer is.
 #[derive(Debug)]
@@ -28,9 +38,22 @@ pub struct Course {
     /// Whether the answer named it.
     is_named: bool,
     is_over: bool,
+    /// Nothing more of the answer is read, though its task is not over: it is asked for.
+    is_left: bool,
+    /// Whether the task was asked for: what is heard now is told by that.
+    is_asked: bool,
+    /// Whether a message alone named the task, and nothing else was heard of it.
+    is_alone: bool,
+    /// Whether the answer broke off.
+    is_broken: bool,
+    /// Things in a row that were not A2A.
     odd: u32,
-    /// The first thing that was not A2A.
-    first_odd: Option<String>,
+    /// The first thing that was passed over, and the most that any of them may have been: a piece may be missing.
+    gap: Option<Odd>,
+    /// A last state was withheld for the gap; how often the task was asked for since.
+    withheld: Option<u32>,
+    /// The error that the agent answered with, while its task went on.
+    refusal: Option<AgentError>,
     /// Requests for the task in a row that led to nothing, and why the last one did.
     missed: Option<(u32, String)>,
     pause: Duration,
@@ -49,6 +72,11 @@ pub enum Verdict {
     Take,
     /// It is a message beside the task, and told as progress: only a state ends a task.
     Aside,
+    /// It is a message that names a task of which nothing else was heard: it is told once more is known. If the agent knows no such
+    /// task, it is all of the answer.
+    Hold,
+    /// It is a last state, and the answer has a gap: it is told once the task has all.
+    Withhold,
     /// It is of another task, or comes after the end: it is passed over.
     Pass,
 }
@@ -74,6 +102,8 @@ pub enum Miss {
     Now(String),
     /// It never will, in words.
     Ever(String),
+    /// The agent knows no such task.
+    Unknown,
 }
 
 /// What to do.
@@ -101,8 +131,14 @@ impl Course {
             task,
             is_named: false,
             is_over: false,
+            is_left: false,
+            is_asked: false,
+            is_alone: false,
+            is_broken: false,
             odd: 0,
-            first_odd: None,
+            gap: None,
+            withheld: None,
+            refusal: None,
             missed: None,
             pause: PAUSE.0,
             heard: Duration::ZERO,
@@ -111,22 +147,24 @@ impl Course {
         }
     }
 
-    /// Whether the answer is complete; what comes after that is passed over.
-    pub fn is_over(&self) -> bool {
-        self.is_over
+    /// Whether nothing more of the answer is read: it is complete, or its task is asked for.
+    pub fn is_heard(&self) -> bool {
+        self.is_over || self.is_left
     }
 
-    /// Judges an event.
-    pub fn hear(&mut self, event: &StreamResponse) -> Verdict {
-        if self.is_over {
+    /// The agent's task, if it is known.
+    pub fn task(&self) -> Option<&str> {
+        self.task.as_deref()
+    }
+
+    /// Judges an event; `share` says how much of what was told it has.
+    pub fn hear(&mut self, event: &StreamResponse, share: Share) -> Verdict {
+        if self.is_over || self.is_left && !self.is_asked {
             return Verdict::Pass;
         }
+        self.odd = 0;
         let (task, state) = match event {
-            StreamResponse::Message(_) if self.is_named => return Verdict::Aside,
-            StreamResponse::Message(_) => {
-                self.is_over = true;
-                return Verdict::Take;
-            }
+            StreamResponse::Message(message) => return self.hear_message(message),
             StreamResponse::Task(task) => (&task.id, Some(&task.status.state)),
             StreamResponse::StatusUpdate(update) => (&update.task_id, Some(&update.status.state)),
             StreamResponse::ArtifactUpdate(update) => (&update.task_id, None),
@@ -135,19 +173,111 @@ impl Course {
             return Verdict::Pass;
         }
         self.task = Some(task.clone());
-        self.is_named = true;
-        self.is_over = state.is_some_and(is_last);
+        (self.is_named, self.is_alone) = (true, false);
+        let Some(state) = state.filter(|state| is_last(state)) else { return Verdict::Take };
+        if may_be_whole(state) && !self.has_all(share) {
+            self.is_left = true;
+            self.withheld.get_or_insert(0);
+            return Verdict::Withhold;
+        }
+        self.is_over = true;
         Verdict::Take
     }
 
-    /// Notes something that is not A2A.
+    fn hear_message(&mut self, message: &Message) -> Verdict {
+        if self.is_named {
+            self.is_alone = false;
+            return Verdict::Aside;
+        }
+        let named = message.task_id.as_ref().filter(|task| !task.trim().is_empty());
+        let goes_on = self.task.is_some();
+        match named.or(self.task.as_ref()).cloned() {
+            Some(task) => self.task = Some(task),
+            // What could not be read was of a task: the message is beside it.
+            None if self.gap.as_ref().is_some_and(|gap| gap.hint >= Hint::Task) => return Verdict::Aside,
+            None => {
+                self.is_over = true;
+                return Verdict::Take;
+            }
+        }
+        self.is_named = true;
+        if goes_on {
+            return Verdict::Aside;
+        }
+        self.is_alone = true;
+        Verdict::Hold
+    }
+
+    /// Whether nothing of the answer can be missing.
+    fn has_all(&self, share: Share) -> bool {
+        match (&self.gap, share) {
+            (None, _) | (_, Share::All) => true,
+            // An agent that is asked and knows of no artifacts had none, unless one was seen.
+            (Some(gap), Share::Nothing) => self.is_asked && gap.hint < Hint::Artifact,
+            (Some(_), Share::Less) => false,
+        }
+    }
+
+    /// Notes something that was passed over, and may have been a piece.
+    pub fn pass(&mut self, odd: Odd) {
+        let hint = odd.hint;
+        let gap = self.gap.get_or_insert(odd);
+        gap.hint = gap.hint.max(hint);
+    }
+
+    /// Notes something that is not A2A. After too much of it the answer is left, and its task is asked for.
     ///
     /// # Errors
-    /// There is too much of it.
-    pub fn odd(&mut self, what: String) -> Result<(), AgentError> {
+    /// There is too much of it, and no task that could be asked for.
+    pub fn odd(&mut self, odd: Odd) -> Result<(), AgentError> {
+        self.pass(odd);
         self.odd += 1;
-        let first = self.first_odd.get_or_insert(what);
-        if self.odd > ODD_MAX { Err(AgentError::NotA2a(first.clone())) } else { Ok(()) }
+        if self.odd > ODD_MAX { self.leave() } else { Ok(()) }
+    }
+
+    /// Notes that the answer goes on with something that is too long to be read.
+    ///
+    /// # Errors
+    /// There is no task that could be asked for.
+    pub fn endless(&mut self, what: String) -> Result<(), AgentError> {
+        if self.task.is_none() {
+            return Err(AgentError::NotA2a(what));
+        }
+        self.pass(Odd { what, hint: Hint::Artifact });
+        self.leave()
+    }
+
+    /// Notes the agent's error.
+    ///
+    /// # Errors
+    /// That error, unless the answer named a task before, which may go on.
+    pub fn refuse(&mut self, error: AgentError) -> Result<(), AgentError> {
+        if !self.is_named {
+            return Err(error);
+        }
+        self.refusal = Some(error);
+        self.leave()
+    }
+
+    /// Notes that the answer broke off.
+    pub fn break_off(&mut self) {
+        self.is_broken = true;
+    }
+
+    fn leave(&mut self) -> Result<(), AgentError> {
+        if self.task.is_none() {
+            return Err(self.no_a2a());
+        }
+        self.is_left = true;
+        Ok(())
+    }
+
+    /// Of an answer without a task.
+    fn no_a2a(&self) -> AgentError {
+        match &self.gap {
+            Some(gap) => AgentError::NotA2a(gap.what.clone()),
+            None => failed("it named no task that could be asked for"),
+        }
     }
 
     /// What to do after that; `now` is the time since the turn began.
@@ -156,21 +286,32 @@ impl Course {
             return Next::Done;
         }
         let Some(task) = self.task.clone() else {
-            return Next::Fail(match self.first_odd.take() {
-                Some(what) => AgentError::NotA2a(what),
-                None => failed("it named no task that could be asked for"),
-            });
+            return Next::Fail(self.no_a2a());
         };
         match after {
             After::Answer | After::Told { changed: true } => {
                 (self.pause, self.changed, self.heard, self.missed) = (PAUSE.0, now, now, None);
             }
             After::Told { changed: false } => (self.heard, self.missed) = (now, None),
-            After::Missed(Miss::Ever(why)) => return Next::Fail(failed(&why)),
+            After::Missed(Miss::Unknown) if self.is_alone && !self.is_broken && self.gap.is_none() => {
+                self.is_over = true;
+                return Next::Done;
+            }
+            After::Missed(Miss::Unknown) => return Next::Fail(self.failure("it does not know its task any more")),
+            After::Missed(Miss::Ever(why)) => return Next::Fail(self.failure(&why)),
             After::Missed(Miss::Now(why)) => {
                 let times = self.missed.take().map_or(0, |(times, _)| times);
                 self.missed = Some((times + 1, why));
             }
+        }
+        if let Some(asks) = &mut self.withheld {
+            *asks += 1;
+            if *asks > GAP_ASKS_MAX {
+                return self.give_up("the task has less than was told, or could not be read");
+            }
+        }
+        if self.refusal.is_some() && now.saturating_sub(self.changed) >= REFUSED_STILL_MAX {
+            return self.give_up("nothing of its task changed since");
         }
         if self.within.is_none() && now.saturating_sub(self.heard) >= SILENT_MAX {
             return self.give_up("nothing was told of its task for ten minutes");
@@ -180,24 +321,41 @@ impl Course {
         }
         let pause = self.pause;
         self.pause = (pause * 2).min(PAUSE.1);
-        let Some(left) = self.within.map(|within| within.saturating_sub(now)) else { return Next::Ask { task, pause } };
-        match left.checked_sub(LAST) {
-            Some(left) if !left.is_zero() => Next::Ask { task, pause: pause.min(left) },
-            _ => self.give_up("the time that its caller gave it is over"),
+        let left = self.within.map(|within| within.saturating_sub(now).saturating_sub(LAST));
+        if left.is_some_and(|left| left.is_zero()) {
+            return self.give_up("the time that its caller gave it is over");
         }
+        self.is_asked = true;
+        Next::Ask { task, pause: left.map_or(pause, |left| pause.min(left)) }
     }
 
     /// Gives the task up, with what asking for it led to last.
     fn give_up(&self, why: &str) -> Next {
-        Next::GiveUp(failed(&match &self.missed {
+        Next::GiveUp(self.failure(&match &self.missed {
             None => why.to_owned(),
             Some((times, last)) => format!("{why}; its task was asked for {times} times in vain: {last}"),
         }))
+    }
+
+    /// Why the turn failed whose task could not be followed: with the agent's own error, if it said one.
+    fn failure(&self, why: &str) -> AgentError {
+        match (&self.refusal, &self.gap) {
+            (Some(refusal), _) => refusal.clone(),
+            (None, Some(gap)) if self.withheld.is_some() => {
+                AgentError::Failed(format!("{GAP} ({}), and its task does not show it: {why}", gap.what))
+            }
+            _ => failed(why),
+        }
     }
 }
 
 fn failed(why: &str) -> AgentError {
     AgentError::Failed(format!("{ENDED}: {why}"))
+}
+
+/// Whether a task in this last state has all that was made of it, which people then read.
+fn may_be_whole(state: &TaskState) -> bool {
+    matches!(state, TaskState::Completed | TaskState::InputRequired | TaskState::AuthRequired)
 }
 
 /// Whether no more comes of a task by itself: it is over, or waits for its user.
@@ -206,135 +364,4 @@ pub fn is_last(state: &TaskState) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
-
-    use super::*;
-
-    fn event(event: Value) -> StreamResponse {
-        serde_json::from_value(event).expect("an event")
-    }
-
-    fn task(id: &str, state: &str) -> StreamResponse {
-        event(json!({ "task": { "id": id, "contextId": "c", "status": { "state": format!("TASK_STATE_{state}") } } }))
-    }
-
-    fn message() -> StreamResponse {
-        event(json!({ "message": { "messageId": "m", "role": "ROLE_AGENT", "parts": [{ "text": "hello" }] } }))
-    }
-
-    fn why(next: Next) -> String {
-        match next {
-            Next::Fail(error) | Next::GiveUp(error) => error.to_string(),
-            other => panic!("{other:?}"),
-        }
-    }
-
-    const NOW: Duration = Duration::from_secs(1);
-
-    #[test]
-    fn only_a_last_state_or_a_message_alone_ends_an_answer() {
-        for state in ["COMPLETED", "FAILED", "CANCELED", "REJECTED", "INPUT_REQUIRED", "AUTH_REQUIRED"] {
-            let mut course = Course::new(None, None);
-            assert_eq!(course.hear(&task("t", "WORKING")), Verdict::Take);
-            assert_eq!(course.hear(&task("t", state)), Verdict::Take);
-            assert_eq!(course.hear(&task("t", "WORKING")), Verdict::Pass, "it is over");
-            assert_eq!(course.next(After::Answer, NOW), Next::Done, "{state}");
-        }
-        for state in ["SUBMITTED", "WORKING", "UNSPECIFIED"] {
-            let mut course = Course::new(None, None);
-            course.hear(&task("t", state));
-            assert_eq!(course.hear(&message()), Verdict::Aside, "a message ends no task");
-            assert_eq!(course.hear(&task("other", "COMPLETED")), Verdict::Pass, "it is another's");
-            assert!(matches!(course.next(After::Answer, NOW), Next::Ask { task, .. } if task == "t"), "{state}");
-        }
-        let mut course = Course::new(Some("t".to_owned()), None);
-        assert_eq!(course.hear(&message()), Verdict::Take);
-        assert_eq!(course.next(After::Answer, NOW), Next::Done);
-    }
-
-    #[test]
-    fn what_says_nothing_is_followed_where_the_task_is_known_and_fails_elsewhere() {
-        assert!(why(Course::new(None, None).next(After::Answer, NOW)).starts_with(ENDED));
-        let mut continued = Course::new(Some("t".to_owned()), None);
-        assert!(matches!(continued.next(After::Answer, NOW), Next::Ask { .. }));
-        let mut odd = Course::new(None, None);
-        odd.odd("hello".to_owned()).expect("the first");
-        assert_eq!(odd.next(After::Answer, NOW), Next::Fail(AgentError::NotA2a("hello".to_owned())));
-        let outcome = (0..=ODD_MAX).map(|_| odd.odd("more".to_owned())).find(Result::is_err);
-        assert!(outcome.is_some(), "it is not read for ever");
-    }
-
-    #[test]
-    fn a_task_is_asked_for_with_longer_pauses_and_sooner_again_once_it_changes() {
-        let mut course = Course::new(Some("t".to_owned()), None);
-        let mut now = NOW;
-        let mut pauses = Vec::new();
-        let mut next = course.next(After::Answer, now);
-        for _ in 0..9 {
-            let Next::Ask { pause, .. } = next else { panic!("{next:?}") };
-            pauses.push(u64::try_from(pause.as_millis()).expect("it is short"));
-            now += pause;
-            next = course.next(After::Told { changed: false }, now);
-        }
-        assert_eq!(pauses, [200, 400, 800, 1_600, 3_200, 6_400, 10_000, 10_000, 10_000]);
-        let sooner = course.next(After::Told { changed: true }, now);
-        assert!(matches!(sooner, Next::Ask { pause, .. } if pause == PAUSE.0), "{sooner:?}");
-        assert!(why(course.next(After::Told { changed: false }, now + STILL_MAX)).contains("for an hour"));
-    }
-
-    #[test]
-    fn what_asking_leads_to_decides_how_long_it_goes_on() {
-        let missed = || After::Missed(Miss::Now("it does not answer".to_owned()));
-        let mut course = Course::new(Some("t".to_owned()), None);
-        course.next(After::Answer, NOW);
-        let almost = NOW + SILENT_MAX - Duration::from_secs(1);
-        for _ in 0..100 {
-            assert!(matches!(course.next(missed(), almost), Next::Ask { pause, .. } if pause <= PAUSE.1));
-        }
-        let told = course.next(After::Told { changed: false }, almost);
-        assert!(matches!(told, Next::Ask { .. }), "it is back: {told:?}");
-        assert!(matches!(course.next(missed(), almost), Next::Ask { .. }));
-        let told = why(course.next(missed(), almost + SILENT_MAX));
-        assert!(told.starts_with(ENDED) && told.ends_with("asked for 2 times in vain: it does not answer"), "{told}");
-        let ever = course.next(After::Missed(Miss::Ever("it does not know the task any more".to_owned())), NOW);
-        assert!(matches!(&ever, Next::Fail(_)), "{ever:?}");
-    }
-
-    #[test]
-    fn a_turn_with_an_end_asks_until_then_however_often_that_leads_to_nothing() {
-        let within = SILENT_MAX * 3;
-        let mut course = Course::new(Some("t".to_owned()), Some(within));
-        course.next(After::Answer, NOW);
-        let missed = || After::Missed(Miss::Now("it does not answer".to_owned()));
-        let (mut now, mut times) = (NOW, 0);
-        let last = loop {
-            match course.next(missed(), now) {
-                Next::Ask { pause, .. } => now += pause,
-                other => break other,
-            }
-            times += 1;
-            assert!(times < 1_000, "it does not end");
-        };
-        assert!(matches!(&last, Next::GiveUp(_)) && now + LAST >= within, "{last:?} after {now:?}");
-        let told = why(last);
-        assert!(told.contains("its caller gave it is over") && told.ends_with("it does not answer"), "{told}");
-    }
-
-    #[test]
-    fn the_turns_time_is_used_up_and_no_longer() {
-        let mut course = Course::new(Some("t".to_owned()), Some(Duration::from_millis(1_500)));
-        course.hear(&task("t", "WORKING"));
-        let of = Duration::from_millis;
-        let pause = |next: Next| match next {
-            Next::Ask { pause, .. } => pause,
-            other => panic!("{other:?}"),
-        };
-        assert_eq!(pause(course.next(After::Answer, of(0))), of(200));
-        assert_eq!(pause(course.next(After::Told { changed: false }, of(200))), of(400));
-        assert_eq!(pause(course.next(After::Told { changed: false }, of(600))), of(700), "and not 800");
-        let over = course.next(After::Told { changed: false }, of(1_300));
-        assert!(matches!(&over, Next::GiveUp(_)), "{over:?}");
-        assert_eq!(why(over), format!("{ENDED}: the time that its caller gave it is over"));
-    }
-}
+mod tests;

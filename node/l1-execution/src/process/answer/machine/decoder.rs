@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::agent::AgentError;
 use crate::process::client::ANSWER_BYTES_MAX;
-use crate::sse::Events;
+use crate::sse::{Event, Events, TooLong};
 
 /// Characters of an agent's error that are kept.
 const ERROR_CHARS_MAX: usize = 1_000;
@@ -15,6 +15,11 @@ const ERROR_CHARS_MAX: usize = 1_000;
 const MARK: &[u8] = b"\xef\xbb\xbf";
 /// What some frameworks write after the last event.
 const DONE: &[u8] = b"[DONE]";
+const NO_JSON: &str = "something else than A2A: it is no JSON, or breaks off";
+/// Words by which servers say that a connection still stands, as the name of an event or as its data.
+const BEATS: [&str; 8] = ["ping", "pong", "heartbeat", "beat", "keepalive", "keep-alive", "keep_alive", "alive"];
+/// Members by which such an event says so.
+const BEAT_MEMBERS: [&str; 4] = ["type", "event", "kind", "method"];
 /// For each kind of event, what it must have.
 const REQUIRED: [(&str, &[&str]); 4] = [
     ("message", &["/messageId", "/role", "/parts"]),
@@ -30,8 +35,45 @@ pub enum Said {
     Event(Box<StreamResponse>),
     /// The agent's error.
     Refusal(AgentError),
-    /// Something that is not A2A; what it is, in words.
-    Odd(String),
+    /// Something that is not A2A.
+    Odd(Odd),
+    /// An event with another name: it is for somebody else, or a piece that was sent under a wrong name.
+    Named(Odd),
+    /// It is too long, and nothing more of the answer can be read.
+    Endless(String),
+}
+
+/// Something that was passed over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Odd {
+    /// What it is, in words.
+    pub what: String,
+    /// What it may have been.
+    pub hint: Hint,
+}
+
+/// What something that cannot be read may have been, by the words in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Hint {
+    /// Anything.
+    Anything,
+    /// Something of a task.
+    Task,
+    /// An artifact, or a piece of one.
+    Artifact,
+}
+
+impl Hint {
+    fn of(data: &[u8]) -> Hint {
+        let has = |word: &[u8]| data.windows(word.len()).any(|part| part.eq_ignore_ascii_case(word));
+        if has(b"artifact") {
+            Hint::Artifact
+        } else if has(b"task") || has(b"status") {
+            Hint::Task
+        } else {
+            Hint::Anything
+        }
+    }
 }
 
 /// Assembles the bytes of an answer.
@@ -49,10 +91,7 @@ enum Form {
 
 impl Decoder {
     /// Adds bytes; gives what they complete.
-    ///
-    /// # Errors
-    /// An event, or the JSON, is longer than it may be.
-    pub fn push(&mut self, bytes: &[u8]) -> Result<Vec<Said>, AgentError> {
+    pub fn push(&mut self, bytes: &[u8]) -> Vec<Said> {
         let bytes = match self.0 {
             Form::Open => {
                 let begins = |byte: &u8| !byte.is_ascii_whitespace() && !MARK.contains(byte);
@@ -60,25 +99,28 @@ impl Decoder {
             }
             _ => bytes,
         };
-        let Some(first) = bytes.first() else { return Ok(Vec::new()) };
+        let Some(first) = bytes.first() else { return Vec::new() };
         if let Form::Open = self.0 {
             self.0 = match first {
                 b'{' => Form::Body(Vec::new()),
-                _ => Form::Stream(Events::of_messages()),
+                _ => Form::Stream(Events::default()),
             };
         }
         match &mut self.0 {
-            Form::Open => Ok(Vec::new()),
-            Form::Stream(events) => {
-                let events = events.push(bytes).map_err(|_| AgentError::NotA2a("an endless event".to_owned()))?;
-                Ok(events.iter().filter_map(|event| said(event)).collect())
+            Form::Open => Vec::new(),
+            Form::Stream(events) => match events.push(bytes) {
+                Ok(events) => events.iter().filter_map(said).collect(),
+                Err(TooLong(before)) => {
+                    let endless = Said::Endless("an endless event".to_owned());
+                    before.iter().filter_map(said).chain([endless]).collect()
+                }
+            },
+            Form::Body(body) if body.len() + bytes.len() > ANSWER_BYTES_MAX => {
+                vec![Said::Endless(format!("more than {ANSWER_BYTES_MAX} bytes"))]
             }
             Form::Body(body) => {
                 body.extend_from_slice(bytes);
-                if body.len() > ANSWER_BYTES_MAX {
-                    return Err(AgentError::NotA2a(format!("more than {ANSWER_BYTES_MAX} bytes")));
-                }
-                Ok(Vec::new())
+                Vec::new()
             }
         }
     }
@@ -94,7 +136,7 @@ impl Decoder {
                     match value {
                         Ok(value) => all.push(answer(value)),
                         Err(_) => {
-                            all.push(no_json());
+                            all.push(Said::Odd(Odd { what: NO_JSON.to_owned(), hint: Hint::of(&body) }));
                             break;
                         }
                     }
@@ -105,23 +147,49 @@ impl Decoder {
     }
 }
 
-/// What the data of an event says; none for the mark of an end.
-fn said(data: &[u8]) -> Option<Said> {
-    if data.trim_ascii() == DONE {
+/// What an event says; none for the mark of an end, and for what only keeps the connection.
+fn said(event: &Event) -> Option<Said> {
+    let (data, hint) = (event.data.trim_ascii(), Hint::of(&event.data));
+    if data == DONE {
         return None;
     }
-    Some(serde_json::from_slice(data).map_or_else(|_| no_json(), answer))
+    let value = serde_json::from_slice::<Value>(data);
+    let name = String::from_utf8_lossy(&event.name);
+    if hint == Hint::Anything && (is_beat(&name) || is_nothing(data, value.as_ref().ok())) {
+        return None;
+    }
+    if !event.name.is_empty() {
+        return Some(Said::Named(Odd { what: format!("an event with the name {name:?}"), hint }));
+    }
+    Some(value.map_or_else(|_| Said::Odd(Odd { what: NO_JSON.to_owned(), hint }), answer))
 }
 
-fn no_json() -> Said {
-    Said::Odd("something else than A2A: it is no JSON, or breaks off".to_owned())
+fn is_beat(word: &str) -> bool {
+    BEATS.iter().any(|beat| beat.eq_ignore_ascii_case(word.trim()))
+}
+
+/// Whether data says nothing, or that the connection still stands.
+fn is_nothing(data: &[u8], value: Option<&Value>) -> bool {
+    match value {
+        None => std::str::from_utf8(data).is_ok_and(is_beat),
+        Some(Value::Null) => true,
+        Some(Value::String(text)) => text.trim().is_empty() || is_beat(text),
+        Some(Value::Array(items)) => items.is_empty(),
+        Some(Value::Object(members)) => {
+            let says = |member: &&str| members.get(*member).and_then(Value::as_str).is_some_and(is_beat);
+            members.is_empty() || BEAT_MEMBERS.iter().any(says)
+        }
+        Some(_) => false,
+    }
 }
 
 /// What an answer of JSON-RPC says.
 fn answer(answer: Value) -> Said {
+    let lacks_result = answer.get("result").is_none_or(Value::is_null);
+    let instead = if lacks_result { answer.to_string() } else { String::new() };
     match result(answer) {
         Ok(result) => event(result),
-        Err(AgentError::NotA2a(what)) => Said::Odd(what),
+        Err(AgentError::NotA2a(what)) => Said::Odd(Odd { what, hint: Hint::of(instead.as_bytes()) }),
         Err(refusal) => Said::Refusal(refusal),
     }
 }
@@ -153,7 +221,7 @@ fn event(mut result: Value) -> Said {
     }
     match StreamResponse::deserialize(&result) {
         Ok(event) => Said::Event(Box::new(event)),
-        Err(_) => Said::Odd(fault(&result)),
+        Err(_) => Said::Odd(Odd { what: fault(&result), hint: Hint::of(result.to_string().as_bytes()) }),
     }
 }
 
@@ -209,7 +277,7 @@ mod tests {
             let mut decoder = Decoder::default();
             let mut all = Vec::new();
             for piece in bytes.chunks(size) {
-                all.extend(decoder.push(piece).expect("it is short"));
+                all.extend(decoder.push(piece));
             }
             all.extend(decoder.end());
             all
@@ -261,15 +329,15 @@ mod tests {
             }
         }
         let told = |result: Value| match &read(json!({ "result": result }).to_string().as_bytes())[..] {
-            [Said::Odd(what)] => what.clone(),
+            [Said::Odd(odd)] => odd.what.clone(),
             other => panic!("{other:?}"),
         };
         assert!(told(json!({ "kind": "task", "id": "t" })).contains("A2A 0.3"));
         assert_eq!(told(json!({ "task": { "id": "t", "status": {} } })), "\"task\" without \"status/state\"");
         assert!(told(json!({ "task": { "id": "t", "status": { "state": "working" } } })).contains("not as A2A 1.0"));
         assert!(told(json!({ "tasks": [] })).contains("neither a task"));
-        assert!(matches!(&read(b"data: hello\n\n")[..], [Said::Odd(what)] if what.contains("no JSON")));
-        assert!(matches!(&read(b"{}")[..], [Said::Odd(what)] if what.contains("neither result nor error")));
+        assert!(matches!(&read(b"data: hello\n\n")[..], [Said::Odd(odd)] if odd.what.contains("no JSON")));
+        assert!(matches!(&read(b"{}")[..], [Said::Odd(odd)] if odd.what.contains("neither result nor error")));
     }
 
     #[test]
@@ -288,9 +356,40 @@ mod tests {
     fn an_endless_answer_is_refused() {
         for begin in [&b"data: x"[..], b"{"] {
             let mut decoder = Decoder::default();
-            decoder.push(begin).expect("it is short");
-            let outcome = (0..=ANSWER_BYTES_MAX / 65_536).map(|_| decoder.push(&[b'x'; 65_536])).find(Result::is_err);
-            assert!(matches!(outcome, Some(Err(AgentError::NotA2a(_)))), "{outcome:?}");
+            assert_eq!(decoder.push(begin), []);
+            let outcome =
+                (0..=ANSWER_BYTES_MAX / 65_536).map(|_| decoder.push(&[b'x'; 65_536])).find(|all| !all.is_empty());
+            assert!(matches!(outcome.as_deref(), Some([Said::Endless(_)])), "{outcome:?}");
+        }
+        let long = format!("data: {}\n\ndata: {}", done(), "x".repeat(ANSWER_BYTES_MAX));
+        let all = Decoder::default().push(long.as_bytes());
+        assert!(matches!(&all[..], [Said::Event(_), Said::Endless(_)]), "what came before is not lost: {all:?}");
+    }
+
+    #[test]
+    fn what_keeps_a_connection_says_nothing_and_what_may_be_a_piece_is_named() {
+        for beat in ["{}", "[]", "null", "\"\"", "ping", "\"Keep-Alive\"", "{\"type\":\"heartbeat\",\"at\":1}"] {
+            assert_eq!(read(format!("data: {beat}\n\n").as_bytes()), [], "{beat}");
+        }
+        let update = |part: Value| {
+            let artifact = json!({ "artifactId": "a", "parts": [part] });
+            json!({ "result": { "artifactUpdate": { "taskId": "t", "artifact": artifact } } }).to_string()
+        };
+        let (wrong, right) = (update(json!({ "txt": "two" })), update(json!({ "text": "two" })));
+        let renamed = right.replace("artifactUpdate", "artifact_update");
+        for (what, text, hint) in [
+            ("a part of no kind", format!("data: {wrong}\n\n"), Hint::Artifact),
+            ("a text that is none", format!("data: {}\n\n", update(json!({ "text": 2 }))), Hint::Artifact),
+            ("another member", format!("data: {renamed}\n\n"), Hint::Artifact),
+            ("no result", format!("data: {}\n\n", right.replace("result", "resultat")), Hint::Artifact),
+            ("cut", format!("data: {}", &right[..right.len() - 9]), Hint::Artifact),
+            ("no JSON", "data: two\n\n".to_owned(), Hint::Anything),
+        ] {
+            assert!(matches!(&read(text.as_bytes())[..], [Said::Odd(odd)] if odd.hint == hint), "{what}");
+        }
+        for name in ["chunk", "ping"] {
+            let said = read(format!("event: {name}\ndata: {right}\n\n").as_bytes());
+            assert!(matches!(&said[..], [Said::Named(odd)] if odd.hint == Hint::Artifact), "{name}: {said:?}");
         }
     }
 }

@@ -3,17 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2a::StreamResponse;
+use a2a::{StreamResponse, TaskState};
 
 use super::book::Next;
 use super::port::{Notification, PostError};
-use super::{Delivery, NoteRow, PUSH_OUTBOX, Shared};
+use super::{Delivery, NoteRow, PUSH_OUTBOX, Shared, delete_notes};
 use crate::machine::task::{self, ANSWER_BYTES_MAX};
 use althing_store::{Batch, Durability};
 
 /// The wait after the first failure; each further one waits twice as long, up to the last.
 const FIRST_WAIT: Duration = Duration::from_millis(500);
 const LAST_WAIT: Duration = Duration::from_secs(600);
+/// Failures in a row after which one event does not hold back the last state of its task any longer.
+const HOLDS_BACK_MAX: u32 = 4;
 /// An event that nobody took for this long is given up.
 const GIVEN_UP_AFTER_MS: u64 = 24 * 3_600 * 1_000;
 
@@ -31,6 +33,9 @@ async fn run(shared: &Shared, task: &str, config: &str) {
     let Some(delivery) = shared.delivery.get() else { return };
     let mut failures = 0;
     loop {
+        if failures >= HOLDS_BACK_MAX {
+            catch_up(shared, delivery, task, config).await;
+        }
         let Some(next) = shared.book().next(task, config) else { return };
         let sent = send(shared, delivery, task, &next).await;
         match sent {
@@ -54,10 +59,11 @@ async fn run(shared: &Shared, task: &str, config: &str) {
             Err(error) => {
                 let age = (delivery.now_ms)().saturating_sub(next.entry.made_ms);
                 if age < GIVEN_UP_AFTER_MS {
-                    if failures == 0 && matches!(error, PostError::Moved { .. }) {
+                    if failures == 0 {
                         tracing::warn!(task, config, %error, "a push notification was not taken; it is sent again later");
+                    } else {
+                        tracing::debug!(task, config, failures, %error, "a push notification is sent again later");
                     }
-                    tracing::debug!(task, config, failures, %error, "a push notification is sent again later");
                     tokio::time::sleep(wait(failures, next.entry.seq)).await;
                     failures += 1;
                     continue;
@@ -66,6 +72,31 @@ async fn run(shared: &Shared, task: &str, config: &str) {
             }
         }
         done(shared, task, config, next.entry.seq).await;
+    }
+}
+
+/// Where the task waits for nothing but its receiver, what it is now takes the place of all that waits: one event that the
+/// receiver does not take, such as a kind that it does not know, would hold back the last state for a day.
+async fn catch_up(shared: &Shared, delivery: &Delivery, task: &str, config: &str) {
+    let is_last =
+        |state: &TaskState| state.is_terminal() || matches!(state, TaskState::InputRequired | TaskState::AuthRequired);
+    let is_settled = (delivery.look)(task).is_some_and(|now| is_last(&now.status.state));
+    let dropped = shared.book().catch_up(task, config, is_settled);
+    if dropped.is_empty() {
+        return;
+    }
+    let events = dropped.len();
+    tracing::warn!(
+        task,
+        config,
+        events,
+        "push notifications are given up: the task as it is now is sent instead of them"
+    );
+    let mut batch = Batch::new();
+    delete_notes(&mut batch, &dropped);
+    // If this is lost, they are sent after a restart.
+    if let Err(error) = shared.store.write(batch, Durability::Buffered).await {
+        tracing::warn!(task, %error, "push notifications that were given up cannot be deleted; they are sent after a restart");
     }
 }
 
@@ -115,18 +146,19 @@ async fn send(shared: &Shared, delivery: &Delivery, task: &str, next: &Next) -> 
 /// # Errors
 /// The event cannot be read now.
 fn body(shared: &Shared, delivery: &Delivery, task: &str, next: &Next) -> Result<Option<Vec<u8>>, PostError> {
-    if next.entry.size.is_some() {
-        let row = shared.store.read(PUSH_OUTBOX, &next.entry.seq.to_be_bytes());
-        let unreadable = |error: String| {
-            tracing::error!(task, error, "a push notification cannot be read");
-            PostError::Failed(error)
-        };
-        let Some(row) = row.map_err(|error| unreadable(error.to_string()))? else { return Ok(None) };
-        let row: NoteRow = ciborium::from_reader(&row[..]).map_err(|error| unreadable(error.to_string()))?;
-        return Ok(row.event.map(String::into_bytes));
+    if next.entry.size.is_none()
+        && let Some(now) = (delivery.look)(task)
+    {
+        return Ok(serde_json::to_vec(&StreamResponse::Task(task::fit(now, ANSWER_BYTES_MAX))).ok());
     }
-    let Some(now) = (delivery.look)(task) else { return Ok(None) };
-    Ok(serde_json::to_vec(&StreamResponse::Task(task::fit(now, ANSWER_BYTES_MAX))).ok())
+    let row = shared.store.read(PUSH_OUTBOX, &next.entry.seq.to_be_bytes());
+    let unreadable = |error: String| {
+        tracing::error!(task, error, "a push notification cannot be read");
+        PostError::Failed(error)
+    };
+    let Some(row) = row.map_err(|error| unreadable(error.to_string()))? else { return Ok(None) };
+    let row: NoteRow = ciborium::from_reader(&row[..]).map_err(|error| unreadable(error.to_string()))?;
+    Ok(row.event.map(String::into_bytes))
 }
 
 #[cfg(test)]
@@ -205,6 +237,16 @@ mod tests {
         }
         let all = told(vec![PostError::Failed("it answered 503".to_owned())], 3).await;
         assert!(all[0] == all[1] && all[1].contains("WORKING") && all[2].contains("COMPLETED"), "{all:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_event_that_is_never_taken_does_not_hold_back_the_last_state() {
+        for error in [PostError::Failed("it answered 503".to_owned()), PostError::Moved { status: 302, to: None }] {
+            let refused = vec![error; HOLDS_BACK_MAX as usize];
+            let all = told(refused, HOLDS_BACK_MAX as usize + 1).await;
+            let (last, before) = all.split_last().expect("some");
+            assert!(before.iter().all(|one| one.contains("WORKING")) && last.contains("COMPLETED"), "{all:?}");
+        }
     }
 
     #[test]

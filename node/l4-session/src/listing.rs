@@ -11,7 +11,8 @@ pub(crate) fn place(task: &Task) -> Order {
 
 /// Merges the pages of all nodes into one page: a token means the same position on every node. A node may end a page early;
 /// tasks behind that position are left for the next page.
-pub(crate) fn merge(pages: Vec<ListTasksResponse>) -> ListTasksResponse {
+#[must_use]
+pub fn merge(pages: Vec<ListTasksResponse>) -> ListTasksResponse {
     let page_size = pages.iter().map(|page| page.page_size).max().unwrap_or_default();
     let total_size = pages.iter().fold(0i32, |sum, page| sum.saturating_add(page.total_size));
     let size = usize::try_from(page_size).unwrap_or(0);

@@ -268,6 +268,21 @@ impl Book {
         Some(Next { config: held.config.clone(), entry, lane, others })
     }
 
+    /// Puts the task as it is in the place of all that waits, if its last event is there or `is_settled`; gives the events that are
+    /// dropped, none if nothing waits behind the first.
+    pub fn catch_up(&mut self, task: &str, config: &str, is_settled: bool) -> Vec<u64> {
+        let Some(held) = self.tasks.get_mut(task).and_then(|of| of.get_mut(config)) else { return Vec::new() };
+        if held.queue.len() < 2 || !(is_settled || held.queue.iter().any(|entry| entry.over)) {
+            return Vec::new();
+        }
+        let Some(mut last) = held.queue.pop_back() else { return Vec::new() };
+        let dropped = held.queue.drain(..).collect::<Vec<Entry>>();
+        self.bytes -= dropped.iter().chain([&last]).filter_map(|entry| entry.size).sum::<usize>();
+        last.size = None;
+        held.queue.push_back(last);
+        dropped.iter().map(|entry| entry.seq).collect()
+    }
+
     /// The event was delivered, or is given up.
     pub fn done(&mut self, task: &str, config: &str, seq: u64) {
         let Some(held) = self.tasks.get_mut(task).and_then(|of| of.get_mut(config)) else { return };
@@ -313,6 +328,27 @@ mod tests {
         let mut again = Book::new(scope(1, "local"));
         (0..PER_PAYER_MAX).for_each(|task| again.load(said(task), config(task), false));
         assert_eq!(again.set(said(PER_PAYER_MAX), config(PER_PAYER_MAX)), Err(full));
+    }
+
+    #[test]
+    fn the_last_event_takes_the_place_of_what_is_before_it_and_of_nothing_else() {
+        let mut book = Book::new(scope(1, "local"));
+        book.load(scope(1, "local"), config(1), false);
+        let wait = |book: &mut Book, over: bool| {
+            for planned in book.plan("1", Some(10), 0, over) {
+                book.commit("1", planned);
+            }
+        };
+        wait(&mut book, false);
+        assert_eq!(book.catch_up("1", "1", true), [] as [u64; 0], "nothing waits behind it");
+        wait(&mut book, false);
+        assert_eq!((book.catch_up("1", "1", false), book.bytes), (Vec::new(), 20), "more comes");
+        wait(&mut book, true);
+        assert_eq!(book.catch_up("1", "1", false).len(), 2);
+        let next = book.next("1", "1").expect("the last one");
+        assert!(next.entry.over && next.entry.size.is_none() && book.bytes == 0, "{:?}", next.entry);
+        book.done("1", "1", next.entry.seq);
+        assert!(book.next("1", "1").is_none() && book.bytes == 0);
     }
 
     #[test]

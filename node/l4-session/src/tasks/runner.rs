@@ -22,7 +22,7 @@ use crate::tasks::live_tasks::LiveTasks;
 use crate::tasks::reads::Reads;
 use crate::tasks::store::{TaskStore, TaskStoreError};
 
-/// What calls need to know of an agent that this node hosts.
+/// What is to be known of an agent that this node hosts, for its calls and its tasks.
 #[derive(Debug, Clone)]
 pub struct HostedAgent {
     /// Its id; its name is also that of its runtime.
@@ -64,7 +64,7 @@ pub(crate) const STOPPING: &str =
     "its node is being stopped: send the message again once it is up, or to another node that hosts the agent";
 
 impl TaskRunner {
-    /// Opens the task store, as [`crate::Hosting::open`] says.
+    /// Opens the task store, as [`crate::TaskService::open`] says.
     pub async fn open(
         store: Arc<dyn Store>,
         host: Arc<Host>,
@@ -108,12 +108,10 @@ impl TaskRunner {
         &self.context.ending
     }
 
-    /// The task store.
     pub(crate) fn store(&self) -> &TaskStore {
         &self.context.store
     }
 
-    /// The live tasks.
     pub(crate) fn live(&self) -> &LiveTasks {
         &self.context.live
     }

@@ -21,12 +21,17 @@ use crate::tasks::store::TaskStoreError;
 
 /// The tasks of this node.
 #[derive(Clone)]
-pub(crate) struct TaskService {
+pub struct TaskService {
     pub(super) runner: TaskRunner,
 }
 
 impl TaskService {
-    /// Opens the task store, as [`crate::Hosting::open`] says.
+    /// Opens the task store. Tasks that ran when the node ended are set to failed. A damaged task does not keep the store
+    /// from opening: only summaries are read, and a failure that cannot be written is remembered until the node ends. `owner`
+    /// is this node's owner.
+    ///
+    /// # Errors
+    /// [`TaskStoreError::Read`]: the disk, or the whole store, cannot be read.
     pub async fn open(
         store: Arc<dyn Store>,
         host: Arc<Host>,
@@ -73,6 +78,7 @@ impl TaskService {
     }
 
     /// Whether a message of that id began a task here.
+    #[must_use]
     pub fn has_begun(&self, agent: &HostedAgent, scope: Scope, message_id: &str) -> bool {
         let (runner, name) = (&self.runner, agent.id.name());
         // In this order: a turn that ends is in the store before it is live no more.
@@ -81,22 +87,26 @@ impl TaskService {
     }
 
     /// Whether this is a task of that agent.
+    #[must_use]
     pub fn is_of(&self, id: &str, agent: &AgentId) -> bool {
         let (runner, name) = (&self.runner, agent.name());
         runner.live().is_of(id, name) || runner.store().is_of(id, name)
     }
 
     /// The number of turns that run.
+    #[must_use]
     pub fn count(&self) -> usize {
         self.runner.live().count()
     }
 
     /// How many turns of each agent run, by its name, of those that have one.
+    #[must_use]
     pub fn by_agent(&self) -> BTreeMap<String, usize> {
         self.runner.live().by_agent()
     }
 
     /// What is counted of the turns of each agent, by its name.
+    #[must_use]
     pub fn figures(&self) -> BTreeMap<String, AgentFigures> {
         self.runner.figures().all()
     }
@@ -112,21 +122,25 @@ impl TaskService {
     }
 
     /// The hash of the manifest that a running agent is bound to.
+    #[must_use]
     pub fn binding_hash(&self, agent: &AgentId) -> Option<Arc<str>> {
         self.runner.host().binding(agent.name()).map(|binding| binding.hash)
     }
 
     /// The latency class of a running agent's contract.
+    #[must_use]
     pub fn latency_class(&self, agent: &AgentId) -> Option<&'static str> {
         Some(self.runner.host().latency(agent.name())?.name())
     }
 
     /// The agent card that a running agent serves itself, if any.
+    #[must_use]
     pub fn own_card(&self, agent: &AgentId) -> Option<OwnCard> {
         self.runner.own_card(agent)
     }
 
     /// A new id, by the node's clock and randomness.
+    #[must_use]
     pub fn new_id(&self) -> String {
         self.runner.new_id()
     }
@@ -137,6 +151,7 @@ impl TaskService {
     }
 
     /// Whether push notifications are sent.
+    #[must_use]
     pub fn notifies(&self) -> bool {
         self.runner.store().push().is_served()
     }

@@ -18,7 +18,6 @@ const LIVE_MAX: Load = Load { turns: 4_096, bytes: 128 << 20 };
 /// Write locks, which idle tasks share.
 const WRITE_LOCKS: usize = 32;
 
-/// The live tasks.
 pub(crate) struct LiveTasks {
     tasks: Mutex<Tasks>,
     /// Held while an idle task is changed, so that changes are serialized; by task id.

@@ -20,5 +20,5 @@ mod turn;
 
 pub use figures::{AgentFigures, DURATION_BOUNDS_S};
 pub use runner::HostedAgent;
-pub(crate) use service::TaskService;
+pub use service::TaskService;
 pub use store::{TASK_SUMMARIES, TASKS, TaskStoreError};

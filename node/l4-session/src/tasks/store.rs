@@ -66,7 +66,6 @@ impl Encoded {
     }
 }
 
-/// The task store.
 pub(crate) struct TaskStore {
     store: Arc<dyn Store>,
     listing: Mutex<Listing>,

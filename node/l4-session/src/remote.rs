@@ -48,23 +48,27 @@ struct TaskLocation {
 }
 
 /// The index of remote tasks.
-pub(crate) struct Remote {
+pub struct Remote {
     store: Arc<dyn Store>,
     /// Tasks that were added since the start.
     new: AtomicU64,
 }
 
 impl Remote {
+    /// The index in `store`, which has the family [`REMOTE_TASKS`].
+    #[must_use]
     pub fn new(store: Arc<dyn Store>) -> Remote {
         Remote { store, new: AtomicU64::new(0) }
     }
 
     /// The node that hosts the task, if it was asked for through this one.
+    #[must_use]
     pub fn node(&self, agent: &AgentId, id: &str) -> Option<PublicKey> {
         self.read(&key(agent, id)).map(|known| known.node.0)
     }
 
     /// The task as it was last known, marked as stale.
+    #[must_use]
     pub fn last_known(&self, agent: &AgentId, id: &str) -> Option<Task> {
         let known = self.read(&key(agent, id))?;
         let mut task = known.task;
@@ -154,7 +158,7 @@ fn key(agent: &AgentId, id: &str) -> Vec<u8> {
 
 /// The task of a stream, updated by its events.
 #[derive(Default)]
-pub(crate) struct Follower(Option<Task>);
+pub struct Follower(Option<Task>);
 
 impl Follower {
     /// Applies one event; gives the task when it is to be remembered: when it is new, and when it becomes idle.

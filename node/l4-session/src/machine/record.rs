@@ -37,7 +37,7 @@ pub(crate) struct Record {
 /// Whose task it is, as stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
-pub(crate) struct Scope {
+pub struct Scope {
     /// Who proved to call.
     pub caller: CallerId,
     /// Which user of the caller's gateway it was, by the digest of the name, if it has several.
@@ -49,12 +49,14 @@ const OF_USER: &str = " user:";
 
 impl Scope {
     /// A caller without users.
+    #[must_use]
     pub fn of(caller: CallerId) -> Scope {
         Scope { caller, user: None }
     }
 
     /// The scope of a call: its user is the one directly before the authenticated caller. What an agent asks for itself or
     /// for somebody is the agent's task.
+    #[must_use]
     pub fn of_call(caller: CallerId, principals: &[Principal]) -> Scope {
         let said = match principals {
             [.., said, Principal::Caller(last)] if *last == caller => Some(said),
@@ -66,6 +68,7 @@ impl Scope {
     }
 
     /// Whose room a task takes: users of one caller share it, since a caller can name as many as it likes.
+    #[must_use]
     pub fn payer(self) -> Scope {
         Scope::of(self.caller)
     }
@@ -80,7 +83,7 @@ impl From<Scope> for String {
 
 /// Why stored text is no scope.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum ScopeError {
+pub enum ScopeError {
     /// The caller is none.
     #[error(transparent)]
     Caller(#[from] althing_protocol::IdentityError),

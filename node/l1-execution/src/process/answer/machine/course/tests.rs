@@ -1,0 +1,247 @@
+use serde_json::{Value, json};
+
+use super::*;
+
+fn event(event: Value) -> StreamResponse {
+    serde_json::from_value(event).expect("an event")
+}
+
+fn task(id: &str, state: &str) -> StreamResponse {
+    event(json!({ "task": { "id": id, "contextId": "c", "status": { "state": format!("TASK_STATE_{state}") } } }))
+}
+
+fn message() -> StreamResponse {
+    event(json!({ "message": { "messageId": "m", "role": "ROLE_AGENT", "parts": [{ "text": "hello" }] } }))
+}
+
+fn passed(what: &str, hint: Hint) -> Odd {
+    Odd { what: what.to_owned(), hint }
+}
+
+fn why(next: Next) -> String {
+    match next {
+        Next::Fail(error) | Next::GiveUp(error) => error.to_string(),
+        other => panic!("{other:?}"),
+    }
+}
+
+const NOW: Duration = Duration::from_secs(1);
+
+#[test]
+fn only_a_last_state_or_a_message_alone_ends_an_answer() {
+    for state in ["COMPLETED", "FAILED", "CANCELED", "REJECTED", "INPUT_REQUIRED", "AUTH_REQUIRED"] {
+        let mut course = Course::new(None, None);
+        assert_eq!(course.hear(&task("t", "WORKING"), Share::Less), Verdict::Take);
+        assert_eq!(course.hear(&task("t", state), Share::Less), Verdict::Take);
+        assert_eq!(course.hear(&task("t", "WORKING"), Share::Less), Verdict::Pass, "it is over");
+        assert_eq!(course.next(After::Answer, NOW), Next::Done, "{state}");
+    }
+    for state in ["SUBMITTED", "WORKING", "UNSPECIFIED"] {
+        let mut course = Course::new(None, None);
+        course.hear(&task("t", state), Share::Less);
+        assert_eq!(course.hear(&message(), Share::Less), Verdict::Aside, "a message ends no task");
+        assert_eq!(course.hear(&task("other", "COMPLETED"), Share::Less), Verdict::Pass, "it is another's");
+        assert!(matches!(course.next(After::Answer, NOW), Next::Ask { task, .. } if task == "t"), "{state}");
+    }
+    let mut course = Course::new(None, None);
+    assert_eq!(course.hear(&message(), Share::Less), Verdict::Take);
+    assert_eq!(course.next(After::Answer, NOW), Next::Done);
+}
+
+#[test]
+fn what_says_nothing_is_followed_where_the_task_is_known_and_fails_elsewhere() {
+    assert!(why(Course::new(None, None).next(After::Answer, NOW)).starts_with(ENDED));
+    let mut continued = Course::new(Some("t".to_owned()), None);
+    assert!(matches!(continued.next(After::Answer, NOW), Next::Ask { .. }));
+    let mut odd = Course::new(None, None);
+    odd.odd(passed("hello", Hint::Anything)).expect("the first");
+    assert_eq!(odd.next(After::Answer, NOW), Next::Fail(AgentError::NotA2a("hello".to_owned())));
+    let outcome = (0..=ODD_MAX).map(|_| odd.odd(passed("more", Hint::Anything))).find(Result::is_err);
+    assert!(outcome.is_some(), "it is not read for ever");
+}
+
+#[test]
+fn a_last_state_after_a_gap_waits_for_a_task_that_has_all() {
+    for (state, hint, share, is_whole) in [
+        ("COMPLETED", Hint::Anything, Share::All, true),
+        ("COMPLETED", Hint::Anything, Share::Nothing, true),
+        ("COMPLETED", Hint::Artifact, Share::Nothing, false),
+        ("COMPLETED", Hint::Anything, Share::Less, false),
+        ("INPUT_REQUIRED", Hint::Artifact, Share::Less, false),
+        ("AUTH_REQUIRED", Hint::Artifact, Share::All, true),
+        ("FAILED", Hint::Artifact, Share::Less, true),
+    ] {
+        let mut course = Course::new(None, None);
+        course.hear(&task("t", "WORKING"), Share::Nothing);
+        course.odd(passed("a piece", hint)).expect("one");
+        let is_failure = state == "FAILED";
+        let verdict = course.hear(&task("t", state), Share::Less);
+        assert_eq!(verdict, if is_failure { Verdict::Take } else { Verdict::Withhold }, "{state}");
+        if is_failure {
+            assert_eq!(course.next(After::Answer, NOW), Next::Done);
+            continue;
+        }
+        assert!(course.is_heard(), "nothing more is read");
+        assert_eq!(course.hear(&task("t", "WORKING"), Share::All), Verdict::Pass);
+        let mut next = course.next(After::Answer, NOW);
+        for _ in 0..GAP_ASKS_MAX {
+            assert!(matches!(next, Next::Ask { .. }), "{state}, {share:?}: {next:?}");
+            let verdict = course.hear(&task("t", state), share);
+            assert_eq!(verdict == Verdict::Take, is_whole, "{state}, {hint:?}, {share:?}");
+            next = course.next(After::Told { changed: false }, NOW);
+            if is_whole {
+                break;
+            }
+        }
+        if is_whole {
+            assert_eq!(next, Next::Done);
+        } else {
+            let why = why(next);
+            assert!(why.starts_with(GAP) && why.contains("a piece"), "{why}");
+        }
+    }
+    let mut course = Course::new(None, None);
+    course.hear(&task("t", "WORKING"), Share::Nothing);
+    course.odd(passed("a piece", Hint::Artifact)).expect("one");
+    course.hear(&task("t", "COMPLETED"), Share::Less);
+    course.next(After::Answer, NOW);
+    let next = course.next(After::Missed(Miss::Unknown), NOW);
+    assert!(matches!(&next, Next::Fail(_)) && why(next).starts_with(GAP));
+}
+
+#[test]
+fn a_message_that_names_its_task_or_goes_on_with_one_ends_nothing() {
+    let named = || {
+        event(json!({ "message": {
+            "messageId": "m", "taskId": "t", "role": "ROLE_AGENT", "parts": [{ "text": "starting" }],
+        } }))
+    };
+    let mut course = Course::new(None, None);
+    assert_eq!(course.hear(&named(), Share::Less), Verdict::Hold);
+    assert_eq!(course.hear(&task("other", "COMPLETED"), Share::All), Verdict::Pass);
+    assert_eq!(course.hear(&named(), Share::Less), Verdict::Aside);
+    assert_eq!(course.hear(&task("t", "FAILED"), Share::Less), Verdict::Take);
+    let mut goes_on = Course::new(Some("t".to_owned()), None);
+    assert_eq!(goes_on.hear(&message(), Share::Less), Verdict::Aside);
+    assert!(matches!(goes_on.next(After::Answer, NOW), Next::Ask { task, .. } if task == "t"));
+    // It alone is the answer of an agent that knows no such task, and ended its answer.
+    for (breaks, has_gap) in [(false, false), (true, false), (false, true)] {
+        let mut course = Course::new(None, None);
+        course.hear(&named(), Share::Less);
+        if breaks {
+            course.break_off();
+        }
+        if has_gap {
+            course.pass(passed("something", Hint::Anything));
+        }
+        assert!(matches!(course.next(After::Answer, NOW), Next::Ask { .. }));
+        let next = course.next(After::Missed(Miss::Unknown), NOW);
+        assert_eq!(next == Next::Done, !breaks && !has_gap, "{next:?}");
+    }
+    let mut course = Course::new(None, None);
+    course.odd(passed("a task", Hint::Task)).expect("one");
+    assert_eq!(course.hear(&message(), Share::Less), Verdict::Aside, "it is beside what could not be read");
+    assert!(matches!(course.next(After::Answer, NOW), Next::Fail(AgentError::NotA2a(_))));
+}
+
+#[test]
+fn what_cannot_be_read_after_the_task_was_named_fails_nothing() {
+    let begun = || {
+        let mut course = Course::new(None, None);
+        course.hear(&task("t", "WORKING"), Share::Nothing);
+        course
+    };
+    let mut course = begun();
+    for _ in 0..10 {
+        (0..ODD_MAX).for_each(|_| course.odd(passed("beat", Hint::Anything)).expect("few in a row"));
+        assert!(!course.is_heard());
+        course.hear(&task("t", "WORKING"), Share::Nothing);
+    }
+    (0..=ODD_MAX).for_each(|_| course.odd(passed("beat", Hint::Anything)).expect("its task is known"));
+    assert!(course.is_heard() && matches!(course.next(After::Answer, NOW), Next::Ask { .. }));
+    let mut course = begun();
+    course.endless("an endless event".to_owned()).expect("its task is known");
+    assert!(course.is_heard() && matches!(course.next(After::Answer, NOW), Next::Ask { .. }));
+    assert_eq!(course.hear(&task("t", "COMPLETED"), Share::All), Verdict::Take);
+    let own = || AgentError::Failed("not any more".to_owned());
+    assert_eq!(Course::new(Some("t".to_owned()), None).refuse(own()), Err(own()), "the message was refused");
+    let mut course = begun();
+    course.refuse(own()).expect("its task may go on");
+    assert!(matches!(course.next(After::Answer, NOW), Next::Ask { .. }));
+    let late = NOW + REFUSED_STILL_MAX;
+    assert_eq!(course.next(After::Told { changed: false }, late), Next::GiveUp(own()));
+    assert_eq!(course.next(After::Missed(Miss::Unknown), late), Next::Fail(own()));
+}
+
+#[test]
+fn a_task_is_asked_for_with_longer_pauses_and_sooner_again_once_it_changes() {
+    let mut course = Course::new(Some("t".to_owned()), None);
+    let mut now = NOW;
+    let mut pauses = Vec::new();
+    let mut next = course.next(After::Answer, now);
+    for _ in 0..9 {
+        let Next::Ask { pause, .. } = next else { panic!("{next:?}") };
+        pauses.push(u64::try_from(pause.as_millis()).expect("it is short"));
+        now += pause;
+        next = course.next(After::Told { changed: false }, now);
+    }
+    assert_eq!(pauses, [200, 400, 800, 1_600, 3_200, 6_400, 10_000, 10_000, 10_000]);
+    let sooner = course.next(After::Told { changed: true }, now);
+    assert!(matches!(sooner, Next::Ask { pause, .. } if pause == PAUSE.0), "{sooner:?}");
+    assert!(why(course.next(After::Told { changed: false }, now + STILL_MAX)).contains("for an hour"));
+}
+
+#[test]
+fn what_asking_leads_to_decides_how_long_it_goes_on() {
+    let missed = || After::Missed(Miss::Now("it does not answer".to_owned()));
+    let mut course = Course::new(Some("t".to_owned()), None);
+    course.next(After::Answer, NOW);
+    let almost = NOW + SILENT_MAX - Duration::from_secs(1);
+    for _ in 0..100 {
+        assert!(matches!(course.next(missed(), almost), Next::Ask { pause, .. } if pause <= PAUSE.1));
+    }
+    let told = course.next(After::Told { changed: false }, almost);
+    assert!(matches!(told, Next::Ask { .. }), "it is back: {told:?}");
+    assert!(matches!(course.next(missed(), almost), Next::Ask { .. }));
+    let told = why(course.next(missed(), almost + SILENT_MAX));
+    assert!(told.starts_with(ENDED) && told.ends_with("asked for 2 times in vain: it does not answer"), "{told}");
+    let ever = course.next(After::Missed(Miss::Ever("it does not know the task any more".to_owned())), NOW);
+    assert!(matches!(&ever, Next::Fail(_)), "{ever:?}");
+}
+
+#[test]
+fn a_turn_with_an_end_asks_until_then_however_often_that_leads_to_nothing() {
+    let within = SILENT_MAX * 3;
+    let mut course = Course::new(Some("t".to_owned()), Some(within));
+    course.next(After::Answer, NOW);
+    let missed = || After::Missed(Miss::Now("it does not answer".to_owned()));
+    let (mut now, mut times) = (NOW, 0);
+    let last = loop {
+        match course.next(missed(), now) {
+            Next::Ask { pause, .. } => now += pause,
+            other => break other,
+        }
+        times += 1;
+        assert!(times < 1_000, "it does not end");
+    };
+    assert!(matches!(&last, Next::GiveUp(_)) && now + LAST >= within, "{last:?} after {now:?}");
+    let told = why(last);
+    assert!(told.contains("its caller gave it is over") && told.ends_with("it does not answer"), "{told}");
+}
+
+#[test]
+fn the_turns_time_is_used_up_and_no_longer() {
+    let mut course = Course::new(Some("t".to_owned()), Some(Duration::from_millis(1_500)));
+    course.hear(&task("t", "WORKING"), Share::Less);
+    let of = Duration::from_millis;
+    let pause = |next: Next| match next {
+        Next::Ask { pause, .. } => pause,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(pause(course.next(After::Answer, of(0))), of(200));
+    assert_eq!(pause(course.next(After::Told { changed: false }, of(200))), of(400));
+    assert_eq!(pause(course.next(After::Told { changed: false }, of(600))), of(700), "and not 800");
+    let over = course.next(After::Told { changed: false }, of(1_300));
+    assert!(matches!(&over, Next::GiveUp(_)), "{over:?}");
+    assert_eq!(why(over), format!("{ENDED}: the time that its caller gave it is over"));
+}

@@ -1,0 +1,23 @@
+//! L4: the tasks that agents of this node have, from the message that begins one until it is forgotten; who is told of them;
+//! and on which nodes the tasks are that were begun through this one.
+//!
+//! **Inputs**: an agent that this node hosts, whose task it is, and a request whose caller was checked; the tasks in other
+//! nodes' answers. **Outputs**: the reply of the operation, events to all who subscribed, push notifications through a port
+//! ([`Postman`]), or an [`OperationError`](althing_call::OperationError) of A2A's table.
+//!
+//! **Invariants**: a task that was acknowledged is on disk; its events reach every subscriber in the same order; a task is
+//! shown only to the caller that it belongs to, and is not accepted from another node than the one that it is known from.
+//!
+//! **Never knows**: who may call which agent, where agents are, HTTP, JSON-RPC envelopes.
+
+pub mod listing;
+pub mod machine;
+mod push;
+mod remote;
+mod tasks;
+
+pub use machine::record::{Scope, ScopeError};
+pub use machine::time_limit::LATENCY;
+pub use push::{Notification, PUSH_CONFIGS, PUSH_OUTBOX, PostError, Postman};
+pub use remote::{Follower, REMOTE_TASKS, Remote, STALE};
+pub use tasks::{AgentFigures, DURATION_BOUNDS_S, HostedAgent, TASK_SUMMARIES, TASKS, TaskService, TaskStoreError};

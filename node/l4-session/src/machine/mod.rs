@@ -1,0 +1,8 @@
+//! The deciding code of tasks: plain data in, plain data out.
+
+pub(crate) mod listing;
+pub(crate) mod record;
+pub mod shares;
+pub(crate) mod size;
+pub mod task;
+pub(crate) mod time_limit;
