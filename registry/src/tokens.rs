@@ -21,7 +21,6 @@ use crate::stamp::{Stamp, stamp};
 const FILE: &str = "tokens.json";
 /// Tokens at one time.
 const TOKENS_MAX: usize = 1_024;
-/// Bytes of a name.
 const NAME_BYTES_MAX: usize = 64;
 /// What a token begins with, so that scanners of leaked secrets know it.
 const PREFIX: &str = "althing_registry_";

@@ -12,7 +12,6 @@ use super::keys::Key;
 
 /// Seconds by which the issuer's clock may differ from this one.
 const LEEWAY_S: u64 = 60;
-/// Bytes of a subject.
 const SUBJECT_BYTES_MAX: usize = 256;
 
 /// Why a token is refused.
@@ -105,7 +104,6 @@ impl Words {
 }
 
 impl<'a> Token<'a> {
-    /// Reads a token.
     pub fn read(token: &'a str) -> Result<Token<'a>, Refused> {
         let (signed, signature) = token.rsplit_once('.').ok_or(Refused::NoToken)?;
         let (header, claims) = signed.split_once('.').ok_or(Refused::NoToken)?;

@@ -26,7 +26,6 @@ pub use sandbox::Sandbox;
 use crate::exit::Failure;
 use crate::telemetry::LogFormat;
 
-/// Bytes of the file.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 /// Characters of a network's name.
 const NETWORK_MAX: usize = althing_protocol::limits::NETWORK_BYTES_MAX;

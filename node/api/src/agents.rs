@@ -2,11 +2,10 @@
 
 use std::path::PathBuf;
 
-use althing_td::AgentFile;
+use althing_td::{AgentFile, Callers, Exposure};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
-use crate::Problem;
+use crate::{AgentInstance, Problem};
 
 /// Adds or runs an agent.
 #[derive(Debug, Serialize, Deserialize)]
@@ -31,9 +30,190 @@ pub struct AddRequest {
 #[serde(rename_all = "camelCase")]
 pub enum RunLine {
     /// It runs now.
-    Runs(Value),
+    Runs(Box<AgentAddition>),
     /// Its status, once a second.
-    Status(Value),
+    Status(Box<AgentInstance>),
     /// It could not be run, or was stopped.
     Error(Problem),
+}
+
+/// An agent was added.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AgentAddition {
+    /// Its urn, by which others call it.
+    pub id: String,
+    /// Which agent, by name.
+    pub name: String,
+    /// Where its agent card is, if the node has a gateway.
+    pub card: Option<String>,
+    /// How it is, once its program or its server answered or is known not to; none if it is gone already.
+    pub status: Option<AgentInstance>,
+}
+
+/// What an agent file changes of what was agreed to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RightsChanges {
+    /// Each of them; what widens comes first.
+    pub changes: Vec<RightsChange>,
+    /// Whether the agent, or a program of it, may do more by one of them.
+    pub wider: bool,
+    /// The digest of all of it: whoever agrees to it agrees to exactly that.
+    pub digest: String,
+}
+
+/// One change of what an agent may do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RightsChange {
+    /// What: `runtime: command`, `tools.maps: sandbox`, `contract: secrets`.
+    pub what: String,
+    /// What it was, on one line; empty if there was none.
+    pub old: String,
+    /// What it is; empty if there is none.
+    pub new: String,
+    /// Whether it may do more by it.
+    pub wider: bool,
+}
+
+/// The agents that were added to a node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentList {
+    /// Each of them.
+    pub agents: Vec<AgentSummary>,
+}
+
+/// An agent that was added.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentSummary {
+    /// Which agent, by name.
+    pub name: String,
+    /// Its urn, by which others call it; none where its name makes none.
+    pub id: Option<String>,
+    /// Its title for people.
+    pub title: String,
+    /// Who may call it.
+    pub callers: Callers,
+    /// Who may see it.
+    pub exposure: Exposure,
+    /// The ids of its skills.
+    pub skills: Vec<String>,
+}
+
+/// An agent was removed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AgentRemoval {
+    /// Its name.
+    pub removed: String,
+    /// The secrets that were its own, and stay.
+    pub secrets_kept: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::golden::assert_json;
+    use crate::{AgentCondition, FirstOutput, Kind};
+
+    fn instance() -> AgentInstance {
+        AgentInstance {
+            name: "echo".to_owned(),
+            class: "srt".to_owned(),
+            runtime: "native".to_owned(),
+            state: AgentCondition::Ready,
+            why: None,
+            pid: None,
+            said: None,
+            containment: Vec::new(),
+            turns: 0,
+            turns_total: 3,
+            first_output_us: FirstOutput { p50: 1.5, p99: 2.0, late: 0 },
+            hrt: None,
+            tools_refused: Vec::new(),
+        }
+    }
+
+    /// The same as JSON.
+    const INSTANCE: &str = concat!(
+        r#"{"name":"echo","class":"srt","runtime":"native","state":"ready","why":null,"pid":null,"said":null,"#,
+        r#""containment":[],"turns":0,"turnsTotal":3,"firstOutputUs":{"p50":1.5,"p99":2.0,"late":0},"hrt":null,"#,
+        r#""toolsRefused":[]}"#,
+    );
+
+    #[test]
+    fn an_addition_is_told_with_what_it_does_not_have() {
+        let gone = AgentAddition { id: "urn:x".to_owned(), name: "echo".to_owned(), card: None, status: None };
+        assert_json(&gone, r#"{"id":"urn:x","name":"echo","card":null,"status":null}"#);
+        let card = Some("http://127.0.0.1:1/a2a/echo".to_owned());
+        let there = AgentAddition { card, status: Some(instance()), ..gone };
+        let json =
+            format!(r#"{{"id":"urn:x","name":"echo","card":"http://127.0.0.1:1/a2a/echo","status":{INSTANCE}}}"#);
+        assert_json(&there, &json);
+    }
+
+    #[test]
+    fn an_agent_that_runs_for_a_client_is_told_line_by_line() {
+        let gone = AgentAddition { id: "urn:x".to_owned(), name: "echo".to_owned(), card: None, status: None };
+        let lines = [
+            (
+                RunLine::Runs(Box::new(gone)),
+                r#"{"runs":{"id":"urn:x","name":"echo","card":null,"status":null}}"#.to_owned(),
+            ),
+            (RunLine::Status(Box::new(instance())), format!(r#"{{"status":{INSTANCE}}}"#)),
+            (
+                RunLine::Error(Problem::new(Kind::Failed, "no")),
+                r#"{"error":{"kind":"failed","message":"no"}}"#.to_owned(),
+            ),
+        ];
+        for (line, json) in lines {
+            assert_eq!(serde_json::to_string(&line).expect("a line is JSON"), json);
+            let read: RunLine = serde_json::from_str(&json).expect("it has the shape of a line");
+            assert_eq!(serde_json::to_string(&read).expect("a line is JSON"), json);
+        }
+    }
+
+    #[test]
+    fn agents_are_listed_by_what_their_files_say() {
+        let listed = AgentSummary {
+            name: "echo".to_owned(),
+            id: None,
+            title: "Echo".to_owned(),
+            callers: Callers::Listed(vec!["did:key:z6Mk".to_owned()]),
+            exposure: Exposure::Public,
+            skills: Vec::new(),
+        };
+        let open = AgentSummary {
+            id: Some("urn:x".to_owned()),
+            callers: Callers::ThisNode,
+            exposure: Exposure::Hidden,
+            skills: vec!["say".to_owned()],
+            ..listed.clone()
+        };
+        assert_json(
+            &AgentList { agents: vec![listed, open] },
+            concat!(
+                r#"{"agents":[{"name":"echo","id":null,"title":"Echo","callers":["did:key:z6Mk"],"exposure":"public","#,
+                r#""skills":[]},{"name":"echo","id":"urn:x","title":"Echo","callers":"this-node","exposure":"hidden","#,
+                r#""skills":["say"]}]}"#,
+            ),
+        );
+        let removal = AgentRemoval { removed: "echo".to_owned(), secrets_kept: vec!["echo.KEY".to_owned()] };
+        assert_json(&removal, r#"{"removed":"echo","secretsKept":["echo.KEY"]}"#);
+    }
+
+    #[test]
+    fn changes_are_told_with_what_widens() {
+        let change = RightsChange {
+            what: "tools.maps: sandbox".to_owned(),
+            old: String::new(),
+            new: "read /srv".to_owned(),
+            wider: true,
+        };
+        assert_json(
+            &RightsChanges { changes: vec![change], wider: true, digest: "9c0d".to_owned() },
+            concat!(
+                r#"{"changes":[{"what":"tools.maps: sandbox","old":"","new":"read /srv","wider":true}],"wider":true,"#,
+                r#""digest":"9c0d"}"#,
+            ),
+        );
+    }
 }

@@ -12,6 +12,7 @@ mod adopt;
 mod agents;
 mod apps;
 mod attesting;
+mod bind;
 mod call;
 mod flows;
 #[cfg(test)]
@@ -21,17 +22,22 @@ mod logs;
 mod memory;
 mod org;
 mod problem;
+mod ps;
 mod registries;
 mod reserve;
 mod routing;
+mod status;
 mod tap;
 mod tasks;
 mod trust;
 
 pub use adopt::{AcceptRequest, AdoptRequest, Offers};
-pub use agents::{AddRequest, RunLine};
+pub use agents::{
+    AddRequest, AgentAddition, AgentList, AgentRemoval, AgentSummary, RightsChange, RightsChanges, RunLine,
+};
 pub use apps::AppRequest;
 pub use attesting::{AttestRequest, MeasureRequest};
+pub use bind::{BindingReply, CandidateReason, ContractField};
 pub use call::{CallLine, CallRequest};
 pub use flows::{OverlapRule, ScheduleRequest, ScheduledWork, WorkflowRequest};
 pub use groups::{AmendGroup, CreateGroup, GroupRequest, JoinGroup, ServeGroup};
@@ -42,9 +48,17 @@ pub use memory::{
 };
 pub use org::{ApproveRequest, MemberRequest, OrganiseRequest, ProveRequest, PurgeRequest, RejectRequest};
 pub use problem::{Doubt, Kind, Problem};
+pub use ps::{
+    AgentCondition, AgentEntries, AgentEntry, AgentFailure, AgentInstance, AgentStart, EnclosureLevel, FileAccess,
+    FirstOutput, HardJobs, ProgramContainment, ProgramRefusal, ToolDifference, ToolRefusal,
+};
 pub use registries::{AddRegistry, InstallRequest, MarkRequest, PublishRequest, UpdateRequest};
 pub use reserve::ReserveRequest;
 pub use routing::{RouteChannel, RouteEvaluation, RouteFile, RouteMode, RouteRequest};
+pub use status::{
+    CallStatus, CommunicationStatus, DialFailure, DiscoveryStatus, ExecutionStatus, GroupTotals, KeyStatus,
+    LayerStatus, MachineStatus, NodeStatus, PeerList, PeerStatus, ReachStatus, TableStatus, WakeUp,
+};
 pub use tap::{TapBody, TapDirection, TapGap, TapLine, TapMessage, TapRequest};
 pub use tasks::{SubmitTask, TaskRequest};
-pub use trust::TrustRequest;
+pub use trust::{TrustChange, TrustList, TrustRequest};

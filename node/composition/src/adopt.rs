@@ -19,7 +19,7 @@ use althing_td::{
     NAME_CHARS_MAX, Place, RuntimeSpec, SKILL_ID_CHARS_MAX, SKILLS_MAX, Sandbox, Skill, TAG_CHARS_MAX, TAGS_MAX,
     TITLE_CHARS_MAX, ToolServerSpec, VERSION_DEFAULT, visible,
 };
-use althing_things::{CardSignature, Entry, Found, Unlisted, Unrecognised, recognise};
+use althing_things::{CardSignature, Entry, Found, Omissions, Unrecognised, recognise};
 use serde_json::{Map, Value, json};
 
 /// The server of tools in the agent file of an MCP server.
@@ -49,7 +49,7 @@ pub enum Offer {
     /// Something that becomes an agent.
     One(Box<Draft>),
     /// A directory, with its Things, and what it has beside.
-    Directory(Vec<Entry>, Unlisted),
+    Directory(Vec<Entry>, Omissions),
 }
 
 /// What was found, and the agent file for it.

@@ -1,14 +1,15 @@
 //! Contracts that this node normalises, binds and seals.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use althing_communication::WallClock;
-use althing_execution::binding::{Bound, Layer, Normalised, Why, normalise};
+use althing_execution::binding::{Bound, Layer, Normalised, normalise};
 use althing_execution::kernel::Kernel;
 use althing_execution::{Binding, Host};
 use althing_protocol::binding::Binding as Seal;
-use althing_protocol::{hex, object};
+use althing_protocol::object;
 use althing_store::file::read_text;
 use althing_store::{Batch, Durability, Family, Range, ReadError, Store};
 use althing_td::{AgentFile, parse_partial_contract};
@@ -36,6 +37,19 @@ pub struct Bindings {
     pub(crate) identity: Arc<Identity>,
     pub(crate) policies: Policies,
     pub(crate) clock: WallClock,
+}
+
+/// A manifest that this node sealed, with its reasons.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SealedBinding {
+    /// The network for which it was sealed.
+    pub network: String,
+    /// The manifest; the reasons are empty where they are not known any more.
+    pub bound: Arc<Bound>,
+    /// The manifest as this node signed it, in base64.
+    pub sealed: String,
+    /// Each field of the contract by its path, with its value and who set it, where an agent file was bound now.
+    pub fields: Option<BTreeMap<String, (Value, Layer)>>,
 }
 
 impl Bindings {
@@ -74,16 +88,13 @@ impl Bindings {
     ///
     /// # Errors
     /// See [`NodeError`].
-    pub async fn bind(&self, mut file: AgentFile, folder: &Path) -> Result<Value, NodeError> {
+    pub async fn bind(&self, mut file: AgentFile, folder: &Path) -> Result<SealedBinding, NodeError> {
         let normalised = self.normalise(&file)?;
         file.contract = normalised.as_ref().map(|whole| whole.contract.clone());
         let (host, folder) = (self.host.clone(), folder.to_owned());
         let bound = run_blocking(self.kernel.as_ref(), move || host.bind(&file, &folder)).await??;
-        let mut shown = self.show(&bound, &self.sealed(&bound)?)?;
-        if let Some(normalised) = normalised {
-            shown["fields"] = fields(&normalised);
-        }
-        Ok(shown)
+        let sealed = self.sealed(&bound)?;
+        Ok(SealedBinding { fields: normalised.map(|whole| whole.fields), ..self.shown(Arc::new(bound), &sealed) })
     }
 
     /// Seals the manifest of an agent that was started and keeps it under its hash, so that a hash found on a span later
@@ -121,7 +132,7 @@ impl Bindings {
     ///
     /// # Errors
     /// See [`NodeError`].
-    pub fn find(&self, wanted: &str) -> Result<Value, NodeError> {
+    pub fn find(&self, wanted: &str) -> Result<SealedBinding, NodeError> {
         let none = || NodeError::NoBinding(wanted.to_owned());
         let running = self.host.binding(wanted);
         let hash = running.as_ref().map_or(wanted, |running| &running.hash);
@@ -134,7 +145,7 @@ impl Bindings {
             Some(Binding { bound, .. }) => bound,
             None => Arc::new(Bound { manifest, models: Vec::new(), tools: Vec::new() }),
         };
-        self.show(&bound, sealed)
+        Ok(self.shown(bound, sealed))
     }
 
     fn sealed(&self, bound: &Bound) -> Result<Vec<u8>, NodeError> {
@@ -142,24 +153,10 @@ impl Bindings {
         Ok(object::sign(seal, self.identity.network(), "", &self.identity.key)?.bytes)
     }
 
-    fn show(&self, bound: &Bound, sealed: &[u8]) -> Result<Value, NodeError> {
-        let manifest = &bound.manifest;
-        let why = |why: &Why| json!({ "candidate": why.candidate, "rank": why.rank, "reason": why.reason });
-        let manifest_json = serde_json::to_value(manifest)?;
-        Ok(json!({
-            "hash": hex(&manifest.hash()),
-            "network": self.identity.network(),
-            "manifest": manifest_json,
-            "sealed": STANDARD.encode(sealed),
-            "models": bound.models.iter().map(why).collect::<Vec<_>>(),
-            "tools": bound.tools.iter().map(why).collect::<Vec<_>>(),
-        }))
+    fn shown(&self, bound: Arc<Bound>, sealed: &[u8]) -> SealedBinding {
+        let network = self.identity.network().to_owned();
+        SealedBinding { network, bound, sealed: STANDARD.encode(sealed), fields: None }
     }
-}
-
-fn fields(normalised: &Normalised) -> Value {
-    let field = |(path, (value, layer)): (&String, &(Value, Layer))| json!({ "field": path, "value": value, "setBy": layer.to_string() });
-    normalised.fields.iter().map(field).collect()
 }
 
 fn read(path: &Path, what: &'static str) -> Result<Value, NodeError> {

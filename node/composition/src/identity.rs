@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use althing_communication::{Communication, WallClock};
 use althing_protocol::{KeyLog, OwnerProof, PublisherId, SecretKey};
-use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use crate::error::NodeError;
@@ -20,6 +19,17 @@ pub struct Identity {
     membership: watch::Sender<Option<Arc<OwnerProof>>>,
     communication: Communication,
     clock: WallClock,
+}
+
+/// The state of an owner's keys, as this node has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyState {
+    /// `active`, `rotating`, `revoked`, `outdated` or `withdrawn`.
+    pub state: &'static str,
+    /// The name of the key that signs here.
+    pub key: String,
+    /// Events of the keys' log.
+    pub events: usize,
 }
 
 impl Identity {
@@ -93,9 +103,9 @@ impl Identity {
         self.membership.send_replace(None);
     }
 
-    /// The state of the owner's keys: `state` (`active`, `rotating`, `revoked`, `outdated` or `withdrawn`), `key`, `events`.
+    /// The state of the owner's keys.
     #[must_use]
-    pub fn key_state(&self) -> Value {
+    pub fn key_state(&self) -> KeyState {
         let (owner, now_ms) = (self.owner(), self.clock.now_ms());
         let heard = self.communication.keys().log(owner.id());
         let outdated =
@@ -107,6 +117,6 @@ impl Identity {
         } else {
             owner.state(now_ms)
         };
-        json!({ "state": state, "key": owner::key_name(owner.key.public()), "events": owner.log.len() })
+        KeyState { state, key: owner::key_name(owner.key.public()), events: owner.log.len() }
     }
 }

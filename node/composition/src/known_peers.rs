@@ -14,7 +14,6 @@ use crate::error::NodeError;
 pub const KNOWN_PEERS: Family = Family("althing.peers");
 /// Rows that are read, or written at once. More are not kept.
 const ROWS_MAX: usize = 1_024;
-/// Bytes of a row.
 const ROW_BYTES_MAX: usize = 4 << 10;
 /// Between two writes, and before one that failed is tried again.
 const PAUSE: Duration = Duration::from_secs(1);

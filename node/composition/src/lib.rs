@@ -50,13 +50,13 @@ pub use adopt::{
 };
 pub use agents::{Agents, agent_statuses};
 pub use assemble::{Execution, LanPort, Ports};
-pub use bindings::Bindings;
+pub use bindings::{Bindings, SealedBinding};
 pub use collector::{Collector, CollectorNews, CollectorTrouble};
 pub use config::{Adopted, Embeddings, NodeConfig, Policies, Things};
 pub use error::{NodeError, PolicyError};
 pub use group_orders::GroupOrders;
 pub use group_work::words;
-pub use identity::Identity;
+pub use identity::{Identity, KeyState};
 pub use lan::{IntroductionPaths, Introductions, LanPresence};
 pub use node::{FAMILIES, Node};
 pub use owner::{Owner, OwnerError};

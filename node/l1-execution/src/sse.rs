@@ -15,7 +15,6 @@ pub(crate) struct Events {
     name: Vec<u8>,
 }
 
-/// An event.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Event {
     /// The first bytes of its name; empty for a message, which has none, or the name `message`.

@@ -38,7 +38,6 @@ const LIFE_MS: u64 = 120_000;
 const SIGN_MS: u64 = 20_000;
 /// Addresses in a statement.
 const ADDRESSES_MAX: usize = 4;
-/// Bytes of a statement.
 const STATEMENT_BYTES_MAX: usize = 2 << 10;
 /// Bytes of an instance and a statement, and of an answer.
 const BODY_BYTES_MAX: usize = 4 * STATEMENT_BYTES_MAX;

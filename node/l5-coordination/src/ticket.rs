@@ -11,7 +11,6 @@ use crate::error::GroupError;
 
 /// What a ticket begins with.
 const PREFIX: &str = "althing-group-";
-/// Bytes of a ticket.
 const TICKET_BYTES_MAX: usize = 16 << 10;
 /// Members that a ticket names.
 pub const CONTACTS_MAX: usize = 8;

@@ -15,7 +15,6 @@ use crate::limits::DOMAIN_PROOF_LIFE_MS;
 const DOMAIN_BYTES_MAX: usize = 253;
 /// Characters of one of its labels.
 const LABEL_BYTES_MAX: usize = 63;
-/// Bytes of a finding.
 const FINDING_BYTES_MAX: usize = 512;
 
 /// A domain in its one spelling: lower-case ASCII, at least two labels, no dot at the end. A domain of another script is in

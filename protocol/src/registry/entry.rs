@@ -10,7 +10,6 @@ use crate::limits::SUBMISSION_BYTES_MAX;
 use crate::object::Kind;
 use crate::{Digest, digest};
 
-/// Bytes of an entry.
 const ENTRY_BYTES_MAX: usize = 128;
 /// Random bytes beside a statement that is not for everybody.
 pub type Salt = [u8; 16];

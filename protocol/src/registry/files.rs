@@ -10,7 +10,6 @@ use crate::limits::BUNDLE_BYTES_MAX;
 
 /// Files of a bundle.
 const FILES_MAX: usize = 256;
-/// Bytes of a path.
 const PATH_BYTES_MAX: usize = 256;
 
 /// The files of a bundle.

@@ -6,7 +6,6 @@ use super::{Salt, Version};
 use crate::cbor;
 use crate::identity::AgentId;
 
-/// Bytes of a record.
 const RECORD_BYTES_MAX: usize = 1 << 10;
 
 /// An agent, or one of its versions, that is hidden or shown again. It is on the operator's word.

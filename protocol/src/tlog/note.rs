@@ -8,7 +8,6 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 
 use crate::identity::{PublicKey, SecretKey};
 
-/// Bytes of a note.
 const NOTE_BYTES_MAX: usize = 64 * 1024;
 /// Signatures of a note.
 const SIGNATURES_MAX: usize = 64;

@@ -14,12 +14,10 @@ use crate::service::{Host, Listed, Registry};
 /// What stands in the place of the standing of a release that the operator hides.
 const QUARANTINED: &str = "quarantined";
 
-/// JSON.
 pub fn json(value: &Value) -> Response {
     Json(value).into_response()
 }
 
-/// CBOR.
 pub fn cbor(bytes: Vec<u8>) -> Response {
     ([(header::CONTENT_TYPE, "application/cbor")], bytes).into_response()
 }

@@ -37,7 +37,6 @@ impl Problem {
         Problem { status, detail: detail.to_string(), more: Box::default() }
     }
 
-    /// The status.
     pub fn status(&self) -> StatusCode {
         self.status
     }

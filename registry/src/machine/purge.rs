@@ -5,7 +5,6 @@ use althing_protocol::cbor;
 use althing_protocol::registry::{Salt, Version};
 use minicbor::{Decode, Encode};
 
-/// Bytes of a record.
 const RECORD_BYTES_MAX: usize = 16 << 10;
 
 /// Who wanted something to be purged.

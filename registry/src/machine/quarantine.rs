@@ -6,7 +6,6 @@ use althing_protocol::{AgentId, hidden_in};
 
 use super::{Machine, Refusal};
 
-/// Bytes of a reason.
 const REASON_BYTES_MAX: usize = 512;
 
 impl Machine {

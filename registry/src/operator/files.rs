@@ -22,7 +22,6 @@ const FOLDER: &str = "orders";
 const ORDER: &str = "order";
 /// How that of its answer ends.
 const ANSWER: &str = "answer";
-/// Bytes of an order.
 const ORDER_BYTES_MAX: usize = 16 << 10;
 /// Characters of an answer, which may name the versions of an agent.
 const SAID_CHARS_MAX: usize = 8_192;

@@ -21,7 +21,6 @@ const OF_ONE_MAX: usize = 16;
 /// What the token of a session begins with.
 const PREFIX: &str = "althing_session_";
 
-/// A session.
 #[derive(Debug, Clone, Copy)]
 struct Session {
     publisher: PublisherId,

@@ -17,7 +17,6 @@ use super::rows::{STAGED, STAGED_BUNDLES};
 use super::staging_room::{STAGED_MAX, StagedEntry, StagingRoom, is_over};
 use super::{KEPT_BUNDLE_BYTES_MAX, Registry, RequestError, Visitor};
 
-/// Bytes of an id.
 const ID_BYTES: usize = 16;
 
 /// What a build machine hands in.

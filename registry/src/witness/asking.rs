@@ -13,7 +13,6 @@ use crate::service::{Registry, RequestError};
 const ANSWERS_WITHIN: Duration = Duration::from_millis(400);
 /// How long one may take when the registry starts.
 const FIRST_ANSWER_WITHIN: Duration = Duration::from_secs(3);
-/// Bytes of an answer.
 const ANSWER_BYTES_MAX: usize = 8 * 1024;
 /// A witness that does not answer is asked again after this, then after twice as long, and so on.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);

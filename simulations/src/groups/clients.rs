@@ -28,7 +28,6 @@ const ATTEMPTS: u8 = 8;
 
 /// What all clients of a run have in common.
 pub struct Office {
-    /// The group.
     pub group: GroupId,
     /// What is seen.
     pub books: Books,
@@ -44,7 +43,6 @@ pub struct Office {
     pub tasks: AtomicU32,
 }
 
-/// A client.
 pub struct Client {
     office: Arc<Office>,
     number: u32,

@@ -22,7 +22,6 @@ const GROUP_BYTES: usize = 32;
 /// The letter of the last committed entry in [`RAFT_STATE`].
 const COMMITTED: u8 = b'c';
 
-/// A disk.
 #[derive(Clone)]
 pub struct Disk(Arc<Inner>);
 

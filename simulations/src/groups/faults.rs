@@ -99,7 +99,6 @@ impl Faults {
         }
     }
 
-    /// A fault ends.
     pub async fn end(&mut self, number: usize, members: &mut [Member]) {
         self.ground.books.note(format_args!("fault {number} ends"));
         if self.cuts.remove(&number).is_some() {

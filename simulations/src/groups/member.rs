@@ -97,7 +97,6 @@ impl Clock {
 /// A member that runs.
 #[derive(Clone)]
 pub struct Running {
-    /// Its groups.
     pub groups: Groups,
     /// L2.
     pub communication: Communication,
@@ -105,11 +104,8 @@ pub struct Running {
     pub down: CancellationToken,
 }
 
-/// A member.
 pub struct Member {
-    /// Its number.
     pub number: u8,
-    /// Its key.
     pub key: SecretKey,
     /// Its time of day.
     pub clock: Clock,
@@ -131,7 +127,6 @@ impl Member {
         member
     }
 
-    /// Its id.
     #[must_use]
     pub fn id(&self) -> PublicKey {
         self.key.public()

@@ -19,7 +19,6 @@ pub struct Executed {
     pub index: u64,
     /// Who signed its batch, in which session, under which number.
     pub batch: (Author, u64, u64),
-    /// The command.
     pub command: Command,
     /// What became of it.
     pub outcome: Outcome,

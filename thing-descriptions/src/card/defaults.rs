@@ -32,7 +32,6 @@ const fn default(name: &'static str) -> Member {
     Member { name, covered: false, holds: Holds::Value }
 }
 
-/// A message.
 const fn message(name: &'static str, members: &'static [Member]) -> Member {
     Member { name, covered: true, holds: Holds::Message(members) }
 }

@@ -77,7 +77,6 @@ pub(crate) struct Reader {
 pub(crate) struct Fields<'a> {
     /// Its path: `skills[0]`; empty for the file.
     pub path: String,
-    /// Its line.
     pub line: u64,
     entries: &'a [Entry],
 }

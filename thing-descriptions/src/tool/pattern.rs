@@ -6,7 +6,6 @@
 use std::iter::Peekable;
 use std::str::Chars;
 
-/// Bytes of a pattern.
 const PATTERN_BYTES_MAX: usize = 512;
 /// Groups within groups.
 const DEPTH_MAX: usize = 16;

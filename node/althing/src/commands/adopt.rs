@@ -9,7 +9,7 @@ use althing_td::{Callers, Demand, Environment, OwnFolder, Sandbox, ToolServerSpe
 use serde_json::Value;
 
 use crate::args::{Adopt, is_address};
-use crate::commands::agent::standing;
+use crate::commands::agent::{addition, standing};
 use crate::commands::agreement::asked;
 use crate::commands::needs::{self, Next, Rounds};
 use crate::commands::panes::exposed;
@@ -245,9 +245,10 @@ fn shown(adopted: &Value) -> String {
                 .to_owned()
         }
         None => "nothing was published: without --dry-run it would be".to_owned(),
-        Some(added) => {
-            format!("{}{}", exposed(&added["status"]), standing(&text(added, "name"), added))
-        }
+        Some(added) => match addition(added) {
+            Ok(added) => format!("{}{}", exposed(added.status.as_ref()), standing(&added.name, &added)),
+            Err(failure) => failure.message,
+        },
     };
     format!(
         "found    {} \"{}\"\nagent    {}, version {}\ncallers  {who}{}{}{}{}{}\n\n{}{left_out}\n\n{outcome}",

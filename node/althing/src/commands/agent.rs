@@ -2,17 +2,30 @@
 
 use std::path::Path;
 
-use althing_api::{AddRequest, RunLine};
+use althing_api::{
+    AddRequest, AgentAddition, AgentCondition, AgentInstance, AgentList, AgentRemoval, AgentSummary, RightsChange,
+    RightsChanges, RunLine,
+};
 use althing_client::{Client, agent_file};
-use althing_td::AgentFile;
+use althing_td::{AgentFile, Exposure};
+use serde::{Deserialize as _, Serialize};
 use serde_json::{Value, json};
 
 use crate::args::{Agent, Run};
 use crate::commands::agreement::agree;
 use crate::commands::panes::exposed;
-use crate::commands::{Out, print_line, rows, table, text, waiting};
+use crate::commands::{Out, print_line, table, waiting};
 use crate::exit::{Failure, code};
 use crate::paths::Paths;
+
+/// An agent that was added, with what its file changed of what was agreed to.
+#[derive(Serialize)]
+struct Addition<'a> {
+    #[serde(flatten)]
+    added: &'a AgentAddition,
+    #[serde(skip_serializing_if = "<[RightsChange]>::is_empty")]
+    changes: &'a [RightsChange],
+}
 
 /// Adds, lists or removes agents.
 pub async fn run(at: &Paths, agent: &Agent, out: &Out) -> Result<(), Failure> {
@@ -23,48 +36,44 @@ pub async fn run(at: &Paths, agent: &Agent, out: &Out) -> Result<(), Failure> {
             let changes = compared(&client, &mut request, (*yes, "add"), out).await?;
             let changed = changed(&changes);
             let look = async || waiting::of_call(&client, &escaped, false).await;
-            let mut added = waiting::telling(client.post("/agents", &request), look, out).await?;
-            if !changed.is_empty() {
-                added["changes"] = changes["changes"].clone();
-            }
-            out.show(&added, |added| {
-                let promise = promised(&added["status"]);
+            let added: AgentAddition = waiting::telling(client.ask("/agents", &request), look, out).await?;
+            out.show(&Addition { added: &added, changes: &changes.changes }, |Addition { added, .. }| {
+                let promise = promised(added.status.as_ref());
                 let changed = if changed.is_empty() { String::new() } else { format!("{changed}\n") };
                 format!(
                     "{}\n{changed}{promise}{}its card: {}",
-                    standing(&text(added, "name"), added),
-                    exposed(&added["status"]),
-                    text(added, "card")
+                    standing(&added.name, added),
+                    exposed(added.status.as_ref()),
+                    added.card.as_deref().unwrap_or_default()
                 )
             });
         }
         Agent::List => {
-            let list = at.connect().await?.get("/agents").await?;
+            let list: AgentList = at.connect().await?.read("/agents").await?;
             out.show(&list, |list| {
-                let cells = |agent| {
+                let cells = |agent: &AgentSummary| {
                     vec![
-                        text(agent, "name"),
-                        text(agent, "title"),
-                        callers(&agent["callers"]),
-                        text(agent, "exposure"),
-                        rows(agent, "skills").iter().filter_map(|skill| skill.as_str()).collect::<Vec<_>>().join(" "),
+                        agent.name.clone(),
+                        agent.title.clone(),
+                        agent.callers.word().unwrap_or("listed").to_owned(),
+                        exposure(agent.exposure).to_owned(),
+                        agent.skills.join(" "),
                     ]
                 };
-                let all: Vec<Vec<String>> = rows(list, "agents").iter().map(cells).collect();
+                let all: Vec<Vec<String>> = list.agents.iter().map(cells).collect();
                 table(&["name", "title", "callers", "exposure", "skills"], &all)
             });
         }
         Agent::Remove { name } => {
             let path = format!("/agents/{}", escape(name));
-            let removed = at.connect().await?.delete(&path).await?;
-            out.show(&removed, |removed| {
-                let secrets: Vec<&str> = rows(removed, "secretsKept").iter().filter_map(Value::as_str).collect();
+            let removed: AgentRemoval = at.connect().await?.remove(&path).await?;
+            out.show(&removed, |AgentRemoval { removed, secrets_kept: secrets }| {
                 let with = if secrets.is_empty() {
                     String::new()
                 } else {
                     format!("; its secrets stay ({}): `althing secret remove NAME`", secrets.join(", "))
                 };
-                format!("{} is stopped and removed{with}", text(removed, "removed"))
+                format!("{removed} is stopped and removed{with}")
             });
         }
     }
@@ -77,57 +86,69 @@ async fn compared(
     request: &mut AddRequest,
     (yes, verb): (bool, &str),
     out: &Out,
-) -> Result<Value, Failure> {
-    let changes = client.post("/adding", &*request).await?;
-    if changes["wider"] == true {
+) -> Result<RightsChanges, Failure> {
+    let changes: RightsChanges = client.ask("/adding", &*request).await?;
+    if changes.wider {
         let name = &request.file.name;
         let shown = format!("{name} would reach more than was agreed to here\n{}", changed(&changes));
-        request.agreed = Some(agree(&changes, &shown, yes, verb, out)?);
+        request.agreed = Some(agree(&json!(changes), &shown, yes, verb, out)?);
     }
     Ok(changes)
 }
 
 /// What changed of what an agent may do, a line or more for each; empty if that is nothing.
-fn changed(changes: &Value) -> String {
-    let line = |change: &Value| {
-        let or_none = |key: &str| Some(text(change, key)).filter(|it| !it.is_empty()).unwrap_or("none".to_owned());
-        let mark = if change["wider"] == true { "wider    " } else { "changed  " };
-        format!("{mark}{}\n  was  {}\n  is   {}", text(change, "what"), or_none("old"), or_none("new"))
+fn changed(changes: &RightsChanges) -> String {
+    let line = |RightsChange { what, old, new, wider }: &RightsChange| {
+        let or_none = |text: &str| if text.is_empty() { "none".to_owned() } else { text.to_owned() };
+        let mark = if *wider { "wider    " } else { "changed  " };
+        format!("{mark}{what}\n  was  {}\n  is   {}", or_none(old), or_none(new))
     };
-    rows(changes, "changes").iter().map(line).collect::<Vec<_>>().join("\n")
+    changes.changes.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
 /// How an agent stands that was added, by its name, perhaps with its version: it runs only where its program, or its server,
 /// answered.
-pub fn standing(named: &str, added: &Value) -> String {
-    let (name, id, status) = (text(added, "name"), text(added, "id"), &added["status"]);
-    match status["state"].as_str() {
-        None | Some("ready" | "degraded") => format!("{named} runs as {id}"),
-        Some("starting") => {
+pub fn standing(named: &str, added: &AgentAddition) -> String {
+    let AgentAddition { id, name, status, .. } = added;
+    let Some(status) = status else { return format!("{named} runs as {id}") };
+    match status.state {
+        AgentCondition::Ready | AgentCondition::Degraded => format!("{named} runs as {id}"),
+        AgentCondition::Starting => {
             format!("{named} is starting as {id}: its program does not answer yet, and `althing ps` shows when it does")
         }
-        Some(state) => {
-            format!("{named} is added as {id} and {state}: {}; `althing logs {name}` says more", text(status, "why"))
+        state => {
+            let (state, why) = (state.name(), status.why.as_deref().unwrap_or_default());
+            format!("{named} is added as {id} and {state}: {why}; `althing logs {name}` says more")
         }
     }
+}
+
+/// The agent that was added, of a reply that has no type as a whole.
+pub fn addition(reply: &Value) -> Result<AgentAddition, Failure> {
+    let unknown = |_: serde_json::Error| Failure::failed("the node answers in another way than this program knows");
+    AgentAddition::deserialize(reply).map_err(unknown)
 }
 
 /// That the program of an agent which was put in the place of another, or installed, ended: the agent stays, and does not run.
-pub fn stays(added: &Value) -> Result<(), Failure> {
-    if added["status"]["state"] == "restarting" { Err(Failure::shown(code::FAILED)) } else { Ok(()) }
+pub fn stays(added: &AgentAddition) -> Result<(), Failure> {
+    let ended = added.status.as_ref().is_some_and(|status| status.state == AgentCondition::Restarting);
+    if ended { Err(Failure::shown(code::FAILED)) } else { Ok(()) }
 }
 
-fn callers(value: &serde_json::Value) -> String {
-    value.as_str().map_or_else(|| "listed".to_owned(), str::to_owned)
+/// The word for who may see an agent.
+fn exposure(exposure: Exposure) -> &'static str {
+    match exposure {
+        Exposure::Public => "public",
+        Exposure::Trusted => "trusted",
+        Exposure::Own => "own",
+        Exposure::Hidden => "hidden",
+    }
 }
 
 /// The guarantee of a hard real-time agent.
-fn promised(status: &Value) -> String {
-    let hard = &status["hrt"];
-    match hard["responseBoundUs"].as_f64() {
-        None => String::new(),
-        Some(bound) => format!("admitted on core {}: every job is done within {bound:.0} µs\n", hard["core"]),
-    }
+fn promised(status: Option<&AgentInstance>) -> String {
+    let Some(hard) = status.and_then(|status| status.hrt.as_ref()) else { return String::new() };
+    format!("admitted on core {}: every job is done within {:.0} µs\n", hard.core, hard.response_bound_us)
 }
 
 /// `althing run`: runs an agent for as long as this command runs.
@@ -157,13 +178,13 @@ pub async fn hold(at: &Paths, run: &Run, out: &Out) -> Result<(), Failure> {
         };
         match line {
             Some(RunLine::Runs(added)) => out.show(&added, |added| {
-                let promise = promised(&added["status"]);
-                let promise = promise + &exposed(&added["status"]);
-                format!("{}\n{changed}{promise}Ctrl-C stops it", standing(&text(added, "name"), added))
+                let status = added.status.as_ref();
+                let promise = promised(status) + &exposed(status);
+                format!("{}\n{changed}{promise}Ctrl-C stops it", standing(&added.name, added))
             }),
-            Some(RunLine::Status(status)) if out.json => print_line(&status.to_string()),
-            Some(RunLine::Status(status)) if status["state"] == "suspended" => {
-                return Err(Failure::failed(format!("it was stopped: {}", text(&status, "why"))));
+            Some(RunLine::Status(status)) if out.json => print_line(&json!(status).to_string()),
+            Some(RunLine::Status(status)) if status.state == AgentCondition::Suspended => {
+                return Err(Failure::failed(format!("it was stopped: {}", status.why.unwrap_or_default())));
             }
             Some(RunLine::Status(_)) => {}
             Some(RunLine::Error(problem)) => return Err(problem.into()),
@@ -201,20 +222,54 @@ pub fn escape(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::commands::panes::tests::{instance, jobs};
+
+    fn gone() -> AgentAddition {
+        AgentAddition { id: "urn:x".to_owned(), name: "weather".to_owned(), card: None, status: None }
+    }
+
+    #[test]
+    fn scripts_read_of_an_addition_what_changed_only_where_something_did() {
+        let added = gone();
+        let shown = |changes: &[RightsChange]| json!(Addition { added: &added, changes }).to_string();
+        assert_eq!(shown(&[]), r#"{"id":"urn:x","name":"weather","card":null,"status":null}"#);
+        let change = RightsChange {
+            what: "runtime: command".to_owned(),
+            old: String::new(),
+            new: "python3".to_owned(),
+            wider: true,
+        };
+        let changes = RightsChanges { changes: vec![change], wider: true, digest: "9c0d".to_owned() };
+        assert_eq!(changed(&changes), "wider    runtime: command\n  was  none\n  is   python3");
+        let expected = concat!(
+            r#"{"id":"urn:x","name":"weather","card":null,"status":null,"#,
+            r#""changes":[{"what":"runtime: command","old":"","new":"python3","wider":true}]}"#,
+        );
+        assert_eq!(shown(&changes.changes), expected);
+    }
+
+    #[test]
+    fn what_is_promised_of_a_hard_real_time_agent_is_said() {
+        let arm = AgentInstance { hrt: Some(jobs(0)), ..instance("arm", "hrt") };
+        assert_eq!(promised(Some(&arm)), "admitted on core 0: every job is done within 812 µs\n");
+        assert_eq!(promised(Some(&instance("clerk", "srt"))) + &promised(None), "");
+    }
 
     #[test]
     fn only_an_agent_that_answered_is_said_to_run() {
-        let of = |state: Value, why: &str| {
-            let added = json!({ "name": "weather", "id": "urn:x", "status": { "state": state, "why": why } });
+        let of = |state: AgentCondition, why: &str| {
+            let status = AgentInstance { state, why: Some(why.to_owned()), ..instance("weather", "srt") };
+            let added = AgentAddition { status: Some(status), ..gone() };
             (standing("weather 1.2.0", &added), stays(&added).is_ok())
         };
-        assert_eq!(of(json!("ready"), ""), ("weather 1.2.0 runs as urn:x".to_owned(), true));
-        let (starting, goes_on) = of(json!("starting"), "");
+        assert_eq!(standing("weather", &gone()), "weather runs as urn:x");
+        assert_eq!(of(AgentCondition::Ready, ""), ("weather 1.2.0 runs as urn:x".to_owned(), true));
+        let (starting, goes_on) = of(AgentCondition::Starting, "");
         assert!(starting.starts_with("weather 1.2.0 is starting as urn:x: ") && goes_on, "{starting}");
-        let (again, goes_on) = of(json!("restarting"), "it ended with exit status 1");
+        let (again, goes_on) = of(AgentCondition::Restarting, "it ended with exit status 1");
         let words = "weather 1.2.0 is added as urn:x and restarting: it ended with exit status 1; `althing logs weather` says more";
         assert_eq!((again.as_str(), goes_on), (words, false));
-        let gone = of(json!("unreachable"), "connection refused");
+        let gone = of(AgentCondition::Unreachable, "connection refused");
         assert!(gone.0.contains("and unreachable: connection refused") && gone.1, "{gone:?}");
     }
 }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use althing_api::{AddRequest, BindingReply, CandidateReason, ContractField};
 use althing_client::agent_file;
 use althing_execution::binding::replay;
 use althing_protocol::binding::Binding;
@@ -13,10 +14,9 @@ use serde_json::{Map, Value, json};
 
 use crate::args::Bind;
 use crate::commands::agent::escape;
-use crate::commands::{Out, rows, short, table, text};
+use crate::commands::{Out, short, table, text};
 use crate::exit::{Failure, code};
 use crate::paths::Paths;
-use althing_api::AddRequest;
 
 /// Bytes of a sealed manifest's file.
 const SEALED_BYTES_MAX: u64 = 4 << 20;
@@ -36,13 +36,13 @@ pub async fn run(at: &Paths, bind: &Bind, out: &Out) -> Result<(), Failure> {
         return Ok(());
     }
     let client = at.connect().await?;
-    let bound = if bind.running {
-        client.get(&format!("/bind/{}", escape(&bind.target))).await?
+    let bound: BindingReply = if bind.running {
+        client.read(&format!("/bind/{}", escape(&bind.target))).await?
     } else {
-        client.post("/bind", &request(bind)?).await?
+        client.ask("/bind", &request(bind)?).await?
     };
     if let Some(path) = &bind.output {
-        let sealed = json!({ "network": bound["network"], "hash": bound["hash"], "sealed": bound["sealed"] });
+        let sealed = json!({ "network": bound.network, "hash": bound.hash, "sealed": bound.sealed });
         let failed = |error| Failure::failed(format!("cannot write {}: {error}", path.display()));
         std::fs::write(path, format!("{sealed:#}\n")).map_err(failed)?;
     }
@@ -81,19 +81,15 @@ fn put(value: &mut Value, path: &str, leaf: Value) {
     }
 }
 
-fn people(bound: &Value, explain: bool) -> String {
-    let mut shown = format!("{}\n", text(bound, "hash"));
-    let manifest = &bound["manifest"];
-    let names = |list: &str, member: &str| {
-        rows(manifest, list).iter().map(|one| text(one, member)).collect::<Vec<_>>().join(", ")
-    };
-    shown += &format!("agent    {} {}\n", text(manifest, "agent"), text(manifest, "agentVersion"));
-    shown += &format!(
-        "runtime  {} {}\n",
-        text(&manifest["runtime"], "kind"),
-        text(&manifest["runtime"], "digest").get(..12).unwrap_or_default()
-    );
-    for (what, list) in [("models", names("models", "name")), ("tools", names("tools", "name"))] {
+fn people(bound: &BindingReply, explain: bool) -> String {
+    let manifest = &bound.manifest;
+    let mut shown = format!("{}\n", bound.hash);
+    shown += &format!("agent    {} {}\n", manifest.agent, manifest.agent_version);
+    let digest = manifest.runtime.digest.get(..12).unwrap_or_default();
+    shown += &format!("runtime  {} {digest}\n", manifest.runtime.kind);
+    let models: Vec<&str> = manifest.models.iter().map(|model| model.name.as_str()).collect();
+    let tools: Vec<&str> = manifest.tools.iter().map(|tool| tool.name.as_str()).collect();
+    for (what, list) in [("models", models.join(", ")), ("tools", tools.join(", "))] {
         if !list.is_empty() {
             shown += &format!("{what:8} {list}\n");
         }
@@ -101,25 +97,31 @@ fn people(bound: &Value, explain: bool) -> String {
     if !explain {
         return shown;
     }
-    let whys = |list: &str| -> Vec<Vec<String>> {
-        rows(bound, list)
-            .iter()
-            .map(|why| vec![text(why, "candidate"), text(why, "rank"), text(why, "reason")])
-            .collect()
-    };
-    for (what, list) in [("candidate model", whys("models")), ("candidate tool", whys("tools"))] {
+    for (what, reasons) in [("candidate model", &bound.models), ("candidate tool", &bound.tools)] {
+        let cells = |why: &CandidateReason| {
+            let rank = why.rank.map_or_else(String::new, |rank| rank.to_string());
+            vec![why.candidate.clone(), rank, why.reason.clone()]
+        };
+        let list: Vec<Vec<String>> = reasons.iter().map(cells).collect();
         if !list.is_empty() {
             shown += &format!("\n{}", table(&[what, "rank", "reason"], &list));
         }
     }
-    let fields: Vec<Vec<String>> = rows(bound, "fields")
-        .iter()
-        .map(|field| vec![text(field, "field"), text(field, "value"), text(field, "setBy")])
-        .collect();
+    let cells = |field: &ContractField| vec![field.field.clone(), value(&field.value), field.set_by.clone()];
+    let fields: Vec<Vec<String>> = bound.fields.iter().flatten().map(cells).collect();
     if !fields.is_empty() {
         shown += &format!("\n{}", table(&["field", "value", "set by"], &fields));
     }
     shown
+}
+
+/// The value of a field: a text without quotation marks, nothing where there is none, else JSON.
+fn value(of: &Value) -> String {
+    match of {
+        Value::String(text) => text.clone(),
+        Value::Null => String::new(),
+        other => other.to_string(),
+    }
 }
 
 /// Checks a sealed manifest: the signature, the hash, and that binding again gives the same.

@@ -1,6 +1,6 @@
 //! What becomes of a group when this node leaves it, and whether somebody agrees to that.
 
-use althing_api::GroupRequest;
+use althing_api::{GroupRequest, NodeStatus};
 use althing_client::Client;
 use serde_json::Value;
 
@@ -18,8 +18,8 @@ pub async fn agreed(client: &Client, group: &str, (forget, yes): (bool, bool), o
     if !takes_part(&status) {
         return Ok(());
     }
-    let here = text(&client.get("/status").await?, "node");
-    agree(&status, &moves(&status, &here, forget), false, if forget { "forget" } else { "leave" }, out).map(drop)
+    let here: NodeStatus = client.read("/status").await?;
+    agree(&status, &moves(&status, &here.node, forget), false, if forget { "forget" } else { "leave" }, out).map(drop)
 }
 
 fn takes_part(status: &Value) -> bool {

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use althing_api::NodeStatus;
 use althing_mcp_server::BridgeError;
 
 use crate::args::Mcp;
@@ -15,8 +16,8 @@ const TOKEN_VARIABLE: &str = "ALTHING_GATEWAY_TOKEN";
 
 /// Serves MCP on standard input and output until the client closes its end. Standard output carries nothing else.
 pub async fn run(at: &Paths, mcp: &Mcp) -> Result<(), Failure> {
-    let status = at.connect().await?.get("/status").await?;
-    let url = status["gateway"].as_str().unwrap_or_default();
+    let status: NodeStatus = at.connect().await?.read("/status").await?;
+    let url = status.gateway.as_deref().unwrap_or_default();
     if url.starts_with("https://") {
         return Err(Failure::failed(format!(
             "this node's gateway speaks TLS, and `althing mcp` does not; let the client use {url}/mcp itself, by HTTP"

@@ -1,5 +1,8 @@
 //! A node's agents, class by class, as `ps` and `top` show them.
 
+use althing_api::{
+    AgentCondition, AgentEntries, AgentEntry, AgentInstance, EnclosureLevel, HardJobs, ProgramContainment,
+};
 use serde_json::Value;
 
 use crate::commands::{rows, short, text};
@@ -54,9 +57,11 @@ pub fn groups(list: &Value) -> Option<Pane> {
 }
 
 /// The panes of classes that have agents.
-pub fn panes(list: &Value) -> Vec<Pane> {
-    let of =
-        |class: &str| rows(list, "agents").iter().filter(|agent| text(agent, "class") == class).collect::<Vec<_>>();
+pub fn panes(list: &AgentEntries) -> Vec<Pane> {
+    let of = |class: &str| {
+        let agents = list.agents.iter().filter(|agent| agent.class().unwrap_or_default() == class);
+        agents.collect::<Vec<_>>()
+    };
     let mut panes = Vec::new();
     let hard: Vec<Vec<String>> = of("hrt").into_iter().map(hard).collect();
     if !hard.is_empty() {
@@ -72,111 +77,235 @@ pub fn panes(list: &Value) -> Vec<Pane> {
 }
 
 /// What programs were refused, a line for each that was: the agent, the program in it, and the block that grants it.
-pub fn refusals(list: &Value) -> Vec<String> {
-    let line = |agent: &Value, program: &Value| {
-        let all = rows(program, "refused");
-        let shown: Vec<String> = all.iter().take(REFUSALS_SHOWN).map(|refusal| text(refusal, "text")).collect();
-        let rest = match (all.len() - shown.len(), program["moreRefused"] == true) {
+pub fn refusals(list: &AgentEntries) -> Vec<String> {
+    let line = |agent: &AgentInstance, program: &ProgramContainment| {
+        let all = &program.refused;
+        let shown: Vec<&str> = all.iter().take(REFUSALS_SHOWN).map(|refusal| refusal.text.as_str()).collect();
+        let rest = match (all.len() - shown.len(), program.more_refused) {
             (0, false) => String::new(),
             (0, true) => ", and more that is not named".to_owned(),
             (hidden, true) => format!(", {hidden} others (ps --json), and more that is not named"),
             (hidden, false) => format!(", {hidden} others (ps --json)"),
         };
-        let whose = format!("{} ({})", text(agent, "name"), text(program, "program"));
-        let block = match program["needs"].as_str() {
+        let whose = format!("{} ({})", agent.name, program.program);
+        let block = match &program.needs {
             Some(block) => format!("; its file would grant it by {block}"),
             None => String::new(),
         };
         (!all.is_empty()).then(|| format!("{whose} was refused: {}{rest}{block}", shown.join(", ")))
     };
-    let agents = rows(list, "agents").iter();
-    agents.flat_map(|agent| rows(agent, "containment").iter().filter_map(move |program| line(agent, program))).collect()
+    let agents = list.agents.iter().filter_map(AgentEntry::instance);
+    agents.flat_map(|agent| agent.containment.iter().filter_map(move |program| line(agent, program))).collect()
 }
 
 /// What programs said last whose agents do not run, a line for each, unless it is in the table already.
-pub fn last_words(list: &Value) -> Vec<String> {
-    let line = |agent: &Value| {
-        let (said, why, name) = (text(&agent["said"], "text"), text(agent, "why"), text(agent, "name"));
-        let is_told = said.is_empty() || agent["state"] == "ready" || why.contains(&said);
-        (!is_told).then(|| {
-            format!("{name} ({}) said last: {said}; `althing logs {name}` says more", text(&agent["said"], "program"))
-        })
+pub fn last_words(list: &AgentEntries) -> Vec<String> {
+    let line = |agent: &AgentEntry| {
+        let (said, why, name) = (agent.said()?, agent.why().unwrap_or_default(), agent.name());
+        let is_told = said.text.is_empty() || agent.state() == AgentCondition::Ready || why.contains(&said.text);
+        (!is_told)
+            .then(|| format!("{name} ({}) said last: {}; `althing logs {name}` says more", said.program, said.text))
     };
-    rows(list, "agents").iter().filter_map(line).collect()
+    list.agents.iter().filter_map(line).collect()
 }
 
-fn number(value: &Value) -> String {
-    value.as_f64().map_or_else(String::new, |us| format!("{us:.0}"))
+fn number(us: f64) -> String {
+    format!("{us:.0}")
 }
 
-fn base(agent: &Value) -> Vec<String> {
-    ["name", "runtime", "state"].map(|name| text(agent, name)).to_vec()
+fn base(agent: &AgentEntry) -> Vec<String> {
+    let runtime = agent.instance().map_or_else(String::new, |there| there.runtime.clone());
+    vec![agent.name().to_owned(), runtime, agent.state().name().to_owned()]
 }
 
 /// What is said at once of an agent that was added, on a line of its own with its end: which of its programs are contained less than
 /// machines can, and why; nothing where all are contained as far as can be.
-pub fn exposed(status: &Value) -> String {
-    let programs = rows(status, "containment");
-    let less = programs.iter().filter(|program| program["level"] != "namespaces");
-    let each = less.map(|program| match text(program, "program") {
-        own if own == "runtime" => format!("its program: {}", text(program, "how")),
-        other => format!("its program {other}: {}", text(program, "how")),
+pub fn exposed(status: Option<&AgentInstance>) -> String {
+    let programs: &[ProgramContainment] = status.map_or(&[], |status| status.containment.as_slice());
+    let less = programs.iter().filter(|program| program.level != EnclosureLevel::Namespaces);
+    let each = less.map(|program| match program.program.as_str() {
+        "runtime" => format!("its program: {}", program.how),
+        other => format!("its program {other}: {}", program.how),
     });
     let each: Vec<String> = each.collect();
     if each.is_empty() { String::new() } else { format!("sandbox: {}\n", each.join("; ")) }
 }
 
 /// How an agent's programs are contained: in one way, or each in its own.
-fn sandbox(agent: &Value) -> String {
-    let programs = rows(agent, "containment");
-    let mut ways: Vec<String> = programs.iter().map(|program| text(program, "how")).collect();
+fn sandbox(agent: &AgentInstance) -> String {
+    let programs = &agent.containment;
+    let mut ways: Vec<&str> = programs.iter().map(|program| program.how.as_str()).collect();
     ways.dedup();
     if ways.len() < 2 {
-        return ways.pop().unwrap_or_default();
+        return ways.pop().unwrap_or_default().to_owned();
     }
-    let each = programs.iter().map(|program| format!("{}: {}", text(program, "program"), text(program, "how")));
+    let each = programs.iter().map(|program| format!("{}: {}", program.program, program.how));
     each.collect::<Vec<_>>().join(", ")
 }
 
-fn hard(agent: &Value) -> Vec<String> {
-    let hard = &agent["hrt"];
-    let mut row = base(agent);
-    row.extend(
-        ["core", "jobs", "missed", "explained", "overruns", "failures", "fallbacks"].map(|name| text(hard, name)),
-    );
-    row.extend(["responseP99Us", "responseMaxUs", "responseBoundUs"].map(|name| number(&hard[name])));
-    row.push(text(agent, "why"));
-    row
+fn hard(agent: &AgentEntry) -> Vec<String> {
+    let cells = |jobs: &HardJobs| {
+        let HardJobs { jobs: released, missed, explained, overruns, failures, fallbacks, .. } = jobs;
+        let mut cells = vec![jobs.core.to_string()];
+        cells.extend([released, missed, explained, overruns, failures, fallbacks].map(u64::to_string));
+        cells.extend([jobs.response_p99_us, jobs.response_max_us, jobs.response_bound_us].map(number));
+        cells
+    };
+    row(agent, HARD.len(), agent.instance().and_then(|there| there.hrt.as_ref()).map(cells))
 }
 
-fn turns(agent: &Value) -> Vec<String> {
-    let first = &agent["firstOutputUs"];
+fn turns(agent: &AgentEntry) -> Vec<String> {
+    let cells = |there: &AgentInstance| {
+        let first = &there.first_output_us;
+        vec![
+            sandbox(there),
+            there.pid.map_or_else(String::new, |pid| pid.to_string()),
+            there.turns.to_string(),
+            there.turns_total.to_string(),
+            number(first.p50),
+            number(first.p99),
+            first.late.to_string(),
+        ]
+    };
+    row(agent, TURNS.len() + 1, agent.instance().map(cells))
+}
+
+/// A row of that many columns: what is said of every agent, these cells, empty where there are none, and why.
+fn row(agent: &AgentEntry, columns: usize, cells: Option<Vec<String>>) -> Vec<String> {
     let mut row = base(agent);
-    row.push(sandbox(agent));
-    row.extend(["pid", "turns", "turnsTotal"].map(|name| text(agent, name)));
-    row.extend([number(&first["p50"]), number(&first["p99"]), text(first, "late"), text(agent, "why")]);
+    row.extend(cells.unwrap_or_default());
+    row.resize(columns - 1, String::new());
+    row.push(agent.why().unwrap_or_default().to_owned());
     row
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
+pub(crate) mod tests {
+    use althing_api::{
+        AgentCondition, AgentEntries, AgentEntry, AgentFailure, AgentInstance, AgentStart, EnclosureLevel, FileAccess,
+        FirstOutput, HardJobs, ProgramContainment, ProgramLine, ProgramRefusal,
+    };
 
-    use super::{exposed, last_words, refusals};
+    use super::{HARD, TURNS, exposed, last_words, panes, refusals};
+
+    /// An agent of that name and class of which nothing more is known than that it is ready.
+    pub fn instance(name: &str, class: &str) -> AgentInstance {
+        AgentInstance {
+            name: name.to_owned(),
+            class: class.to_owned(),
+            runtime: "wasm".to_owned(),
+            state: AgentCondition::Ready,
+            why: None,
+            pid: None,
+            said: None,
+            containment: Vec::new(),
+            turns: 0,
+            turns_total: 0,
+            first_output_us: FirstOutput { p50: 0.0, p99: 0.0, late: 0 },
+            hrt: None,
+            tools_refused: Vec::new(),
+        }
+    }
+
+    /// Jobs of a hard real-time agent that missed one deadline.
+    pub fn jobs(jobs: u64) -> HardJobs {
+        HardJobs {
+            core: 0,
+            jobs,
+            missed: 1,
+            explained: 0,
+            overruns: 0,
+            failures: 0,
+            fallbacks: 0,
+            response_bound_us: 812.4,
+            response_p99_us: 40.0,
+            response_max_us: 91.6,
+        }
+    }
+
+    /// A list of agents that are there.
+    pub fn list(agents: Vec<AgentInstance>) -> AgentEntries {
+        AgentEntries { agents: agents.into_iter().map(|agent| AgentEntry::Instance(Box::new(agent))).collect() }
+    }
+
+    fn program(name: &str, level: EnclosureLevel, how: &str) -> ProgramContainment {
+        ProgramContainment {
+            program: name.to_owned(),
+            contained: level != EnclosureLevel::None,
+            level,
+            how: how.to_owned(),
+            refused: Vec::new(),
+            more_refused: false,
+            needs: None,
+        }
+    }
+
+    #[test]
+    fn each_class_has_rows_as_wide_as_its_head_whatever_is_known() {
+        let arm = AgentInstance { hrt: Some(jobs(1_234)), why: Some("late".to_owned()), ..instance("arm", "hrt") };
+        let clerk = AgentInstance {
+            pid: Some(7),
+            turns: 2,
+            turns_total: 9,
+            first_output_us: FirstOutput { p50: 81.4, p99: 90.0, late: 3 },
+            containment: vec![program("runtime", EnclosureLevel::Namespaces, "contained")],
+            ..instance("clerk", "srt")
+        };
+        let mut list = list(vec![arm, clerk]);
+        let (state, why) = (AgentCondition::Starting, None);
+        let start = |name: &str, class: &str| AgentStart {
+            name: name.to_owned(),
+            class: class.to_owned(),
+            state,
+            why: why.clone(),
+        };
+        list.agents.extend([start("leg", "hrt"), start("slow", "dt")].map(AgentEntry::Start));
+        list.agents.push(AgentEntry::Failure(AgentFailure {
+            name: "broken".to_owned(),
+            state: AgentCondition::Failed,
+            why: "no such program".to_owned(),
+            said: None,
+        }));
+        let panes = panes(&list);
+        let heads: Vec<&str> = panes.iter().map(|pane| pane.head[0]).collect();
+        assert_eq!(heads, ["hard real-time", "soft real-time", "delay-tolerant", "not running"]);
+        assert_eq!((panes[0].head.len(), panes[1].head.len()), (HARD.len(), TURNS.len() + 1));
+        for pane in &panes {
+            assert!(pane.rows.iter().all(|row| row.len() == pane.head.len()), "{:?}", pane.rows);
+        }
+        let hard = ["arm", "wasm", "ready", "0", "1234", "1", "0", "0", "0", "0", "40", "92", "812", "late"];
+        assert_eq!(panes[0].rows[0], hard);
+        assert_eq!(panes[0].rows[1], [&["leg", "", "starting"][..], [""; 11].as_slice()].concat());
+        let soft = ["clerk", "wasm", "ready", "contained", "7", "2", "9", "81", "90", "3", ""];
+        assert_eq!(panes[1].rows[0], soft);
+        assert_eq!(panes[2].rows[0], [&["slow", "", "starting"][..], [""; 8].as_slice()].concat());
+        let failed = [&["broken", "", "failed"][..], [""; 7].as_slice(), &["no such program"]].concat();
+        assert_eq!(panes[3].rows[0], failed);
+    }
 
     #[test]
     fn a_program_that_was_refused_something_has_a_line() {
-        let refused = |count: usize| (0..count).map(|n| json!({ "text": format!("read /{n}") })).collect::<Vec<_>>();
-        let program =
-            |name: &str, count, more| json!({ "program": name, "refused": refused(count), "moreRefused": more });
-        let programs = [
-            program("runtime", 0, false),
-            program("tools.maps", 2, false),
-            program("tools.x", 10, false),
-            program("tools.y", 1, true),
-            json!({ "program": "tools.z", "refused": refused(1), "needs": "sandbox: { read: [/0] }" }),
+        let refusal = |n: usize| ProgramRefusal {
+            access: FileAccess::Read,
+            path: format!("/{n}"),
+            write: None,
+            text: format!("read /{n}"),
+        };
+        let refused = |name: &str, count: usize, more: bool| ProgramContainment {
+            refused: (0..count).map(refusal).collect(),
+            more_refused: more,
+            ..program(name, EnclosureLevel::Namespaces, "contained")
+        };
+        let needs = Some("sandbox: { read: [/0] }".to_owned());
+        let programs = vec![
+            refused("runtime", 0, false),
+            refused("tools.maps", 2, false),
+            refused("tools.x", 10, false),
+            refused("tools.y", 1, true),
+            ProgramContainment { needs, ..refused("tools.z", 1, false) },
         ];
-        let list = json!({ "agents": [{ "name": "guide", "containment": programs }, { "name": "bare" }] });
+        let guide = AgentInstance { containment: programs, ..instance("guide", "srt") };
+        let list = list(vec![guide, instance("bare", "srt")]);
         let eight: Vec<String> = (0..8).map(|n| format!("read /{n}")).collect();
         let expected = [
             "guide (tools.maps) was refused: read /0, read /1".to_owned(),
@@ -189,29 +318,37 @@ mod tests {
 
     #[test]
     fn what_a_program_said_last_is_shown_where_its_agent_does_not_run_and_the_table_does_not_say_it() {
-        let said = json!({ "program": "tools.maps", "text": "no map", "atMs": 1 });
-        let agent =
-            |state: &str, why: &str| json!({ "name": "guide", "state": state, "why": why, "said": said.clone() });
-        let list = |agent: Value| json!({ "agents": [agent, { "name": "bare", "state": "starting" }] });
+        let said = || Some(ProgramLine { program: "tools.maps".to_owned(), text: "no map".to_owned(), at_ms: 1 });
+        let agent = |state: AgentCondition, why: &str| {
+            let guide = AgentInstance { state, why: Some(why.to_owned()), said: said(), ..instance("guide", "srt") };
+            list(vec![guide, instance("bare", "srt")])
+        };
         let words = "guide (tools.maps) said last: no map; `althing logs guide` says more";
-        assert_eq!(last_words(&list(agent("starting", ""))), [words]);
-        assert_eq!(last_words(&list(agent("failed", "its tools are not there"))), [words]);
-        assert_eq!(last_words(&list(agent("restarting", "it ended; it said: no map"))), [""; 0]);
-        assert_eq!(last_words(&list(agent("ready", ""))), [""; 0]);
+        assert_eq!(last_words(&agent(AgentCondition::Starting, "")), [words]);
+        assert_eq!(last_words(&agent(AgentCondition::Restarting, "it ended; it said: no map")), [""; 0]);
+        assert_eq!(last_words(&agent(AgentCondition::Ready, "")), [""; 0]);
+        let failure = AgentFailure {
+            name: "guide".to_owned(),
+            state: AgentCondition::Failed,
+            why: "its tools are not there".to_owned(),
+            said: said(),
+        };
+        assert_eq!(last_words(&AgentEntries { agents: vec![AgentEntry::Failure(failure)] }), [words]);
     }
 
     #[test]
     fn who_adds_an_agent_is_told_on_one_line_which_of_its_programs_are_contained_less_than_can_be() {
-        let program = |name: &str, level: &str, how: &str| json!({ "program": name, "level": level, "how": how });
-        let well = program("tools.well", "namespaces", "contained");
-        assert_eq!(exposed(&json!({ "containment": [well] })), "");
-        assert_eq!(exposed(&Value::Null), "");
-        let all = [
-            program("runtime", "none", "off (sandbox: none)"),
-            program("tools.maps", "landlock", "contained (Landlock only: no namespaces)"),
+        let with =
+            |programs: Vec<ProgramContainment>| AgentInstance { containment: programs, ..instance("guide", "srt") };
+        let well = program("tools.well", EnclosureLevel::Namespaces, "contained");
+        assert_eq!(exposed(Some(&with(vec![well.clone()]))), "");
+        assert_eq!(exposed(None), "");
+        let all = vec![
+            program("runtime", EnclosureLevel::None, "off (sandbox: none)"),
+            program("tools.maps", EnclosureLevel::Landlock, "contained (Landlock only: no namespaces)"),
             well,
         ];
-        let said = exposed(&json!({ "containment": all }));
+        let said = exposed(Some(&with(all)));
         let expected = "sandbox: its program: off (sandbox: none); its program tools.maps: contained (Landlock only: no namespaces)\n";
         assert_eq!(said, expected);
     }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::args::{Install, MarkArgs, Publish, Registry, Release, Uninstall, Update};
 use crate::commands::adopt::{callers, who};
-use crate::commands::agent::{escape, standing, stays};
+use crate::commands::agent::{addition, escape, standing, stays};
 use crate::commands::agreement::{agree, of_release, of_update};
 use crate::commands::panes::exposed;
 use crate::commands::{Out, attesting, org, receipts, rows, staging, table, text, time};
@@ -221,17 +221,19 @@ fn taken_back(row: &Value) -> Option<String> {
 
 async fn done<T: Serialize>(at: &Paths, path: &str, request: &T, out: &Out) -> Result<(), Failure> {
     let done = at.connect().await?.post(path, request).await?;
+    if !done["workflow"].is_null() {
+        out.show(&done, |done| {
+            let (name, version) = (text(&done["added"], "name"), text(done, "version"));
+            format!("{name} {version} is installed\nnext: althing workflow run GROUP {name} INPUT")
+        });
+        return Ok(());
+    }
+    let added = addition(&done["added"])?;
     out.show(&done, |done| {
-        let added = &done["added"];
-        if !done["workflow"].is_null() {
-            let (name, version) = (text(added, "name"), text(done, "version"));
-            return format!("{name} {version} is installed\nnext: althing workflow run GROUP {name} INPUT");
-        }
-        let exposed = exposed(&added["status"]);
-        let named = format!("{} {}", text(added, "name"), text(done, "version"));
-        format!("{exposed}{}", standing(&named, added))
+        let named = format!("{} {}", added.name, text(done, "version"));
+        format!("{}{}", exposed(added.status.as_ref()), standing(&named, &added))
     });
-    stays(&done["added"])
+    stays(&added)
 }
 
 /// A release for people: who made it, how it runs, and what it may do.

@@ -1,77 +1,73 @@
 //! `althing status`, `ps`, `peers`, `describe`, `id`.
 
+use althing_api::{AgentEntries, LayerStatus, MachineStatus, NodeStatus, PeerList, PeerStatus, ReachStatus};
 use althing_node::{Owner, owner};
 use althing_protocol::SecretKey;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::commands::agent::escape;
 use crate::commands::panes::{last_words, panes, refusals};
-use crate::commands::{Out, rows, short, table, text};
+use crate::commands::{Out, short, table, text};
 use crate::exit::{Failure, code};
 use crate::paths::Paths;
 use crate::ports;
 
 /// Prints the node's status, layer by layer.
 pub async fn status(at: &Paths, out: &Out) -> Result<(), Failure> {
-    let status = at.connect().await?.get("/status").await?;
+    let status: NodeStatus = at.connect().await?.read("/status").await?;
     out.show(&status, |status| {
         let mut lines = vec![
-            format!("node     {}", text(status, "node")),
-            format!("owner    {}", text(status, "owner")),
-            format!("network  {}{}", text(status, "network"), if status["private"] == true { " (private)" } else { "" }),
-            format!("gateway  {}", text(status, "gateway")),
+            format!("node     {}", status.node),
+            format!("owner    {}", status.owner),
+            format!("network  {}{}", status.network, if status.private { " (private)" } else { "" }),
+            format!("gateway  {}", status.gateway.as_deref().unwrap_or_default()),
         ];
-        let keys = text(&status["ownerKeys"], "state");
-        if !["active", "rotating"].contains(&keys.as_str()) {
+        let keys = status.owner_keys.state.as_str();
+        if !["active", "rotating"].contains(&keys) {
             lines.push(format!("keys     {keys}; `althing doctor` tells what to do"));
         }
-        let layers = &status["layers"];
-        let l1 = &layers["l1Execution"];
-        lines.push(format!(
-            "L1 execution      {} agents, {} turns running, {} reservations held",
-            l1["agents"], l1["turns"], l1["reserved"]
-        ));
-        let machine = &l1["machine"];
-        if machine.is_object() {
-            let wake = &machine["wakeUpUs"];
-            lines.push(format!(
-                "machine           grade {}; real-time scheduling {}; wakes within {:.0} µs (99 of 100), {:.0} µs (999 of 1,000)",
-                text(machine, "grade"),
-                text(machine, "realTime"),
-                wake["p99"].as_f64().unwrap_or_default(),
-                wake["p999"].as_f64().unwrap_or_default()
-            ));
-        }
-        let l2 = &layers["l2Communication"];
-        lines.push(format!("L2 communication  {} peers, {} streams refused", l2["peers"], l2["streamsRefused"]));
-        lines.push(format!("reached           {}", reached(&l2["reach"])));
-        let table = &l2["table"];
-        lines.push(format!(
-            "table             {} nodes; keeps {} values and {} provider records for others, {} refused",
-            table["nodes"], table["values"], table["providers"], table["refused"]
-        ));
-        let l3 = &layers["l3Discovery"];
-        lines.push(format!(
-            "L3 discovery      {} nodes, {} agents, {} refused",
-            l3["nodes"], l3["agents"], l3["refused"]
-        ));
-        lines.push(format!("calls             {} tasks running", layers["calls"]["liveTasks"]));
-        let l5 = &layers["l5Coordination"];
-        if l5["groups"] != 0 {
-            lines.push(format!(
-                "L5 coordination   {} groups, {} led here, {} without a leader; {} of their tasks here",
-                l5["groups"], l5["led"], l5["withoutLeader"], l5["tasks"]
-            ));
-        }
-        lines.extend(rows(status, "notes").iter().filter_map(Value::as_str).map(|note| format!("note     {note}")));
+        lines.extend(layers(&status.layers));
+        lines.extend(status.notes.iter().map(|note| format!("note     {note}")));
         lines.join("\n")
     });
     Ok(())
 }
 
+/// A line or more for each layer.
+fn layers(layers: &LayerStatus) -> Vec<String> {
+    let (l1, l2, l3) = (&layers.l1_execution, &layers.l2_communication, &layers.l3_discovery);
+    let mut lines = vec![format!(
+        "L1 execution      {} agents, {} turns running, {} reservations held",
+        l1.agents, l1.turns, l1.reserved
+    )];
+    if let Some(MachineStatus { grade, real_time, wake_up_us: wake }) = &l1.machine {
+        lines.push(format!(
+            "machine           grade {grade}; real-time scheduling {real_time}; wakes within {:.0} µs (99 of 100), {:.0} µs (999 of 1,000)",
+            wake.p99, wake.p999
+        ));
+    }
+    lines.push(format!("L2 communication  {} peers, {} streams refused", l2.peers, l2.streams_refused));
+    lines.push(format!("reached           {}", reached(&l2.reach)));
+    let table = &l2.table;
+    lines.push(format!(
+        "table             {} nodes; keeps {} values and {} provider records for others, {} refused",
+        table.nodes, table.values, table.providers, table.refused
+    ));
+    lines.push(format!("L3 discovery      {} nodes, {} agents, {} refused", l3.nodes, l3.agents, l3.refused));
+    lines.push(format!("calls             {} tasks running", layers.calls.live_tasks));
+    let l5 = &layers.l5_coordination;
+    if l5.groups != 0 {
+        lines.push(format!(
+            "L5 coordination   {} groups, {} led here, {} without a leader; {} of their tasks here",
+            l5.groups, l5.led, l5.without_leader, l5.tasks
+        ));
+    }
+    lines
+}
+
 /// Lists the agents of this node, class by class, what their programs were refused, and what those said last that do not run.
 pub async fn ps(at: &Paths, out: &Out) -> Result<(), Failure> {
-    let list = at.connect().await?.get("/ps").await?;
+    let list: AgentEntries = at.connect().await?.read("/ps").await?;
     out.show(&list, |list| {
         let shown: Vec<String> = panes(list).iter().map(|pane| table(&pane.head, &pane.rows)).collect();
         if shown.is_empty() {
@@ -87,33 +83,34 @@ pub async fn ps(at: &Paths, out: &Out) -> Result<(), Failure> {
 
 /// Lists the connected peers.
 pub async fn peers(at: &Paths, out: &Out) -> Result<(), Failure> {
-    let list = at.connect().await?.get("/peers").await?;
+    let list: PeerList = at.connect().await?.read("/peers").await?;
     out.show(&list, |list| {
-        let cells = |peer: &Value| {
-            let round_trip = peer["roundTripMs"].as_f64().map_or_else(String::new, |ms| format!("{ms:.1} ms"));
+        let cells = |peer: &PeerStatus| {
             vec![
-                short(&text(peer, "node")),
-                short(&text(peer, "owner")),
-                text(peer, "address"),
-                text(peer, "connections"),
-                round_trip,
+                short(&peer.node),
+                peer.owner.as_deref().map(short).unwrap_or_default(),
+                peer.address.clone(),
+                peer.connections.to_string(),
+                peer.round_trip_ms.map_or_else(String::new, |ms| format!("{ms:.1} ms")),
             ]
         };
-        let all: Vec<Vec<String>> = rows(list, "peers").iter().map(cells).collect();
+        let all: Vec<Vec<String>> = list.peers.iter().map(cells).collect();
         table(&["node", "owner", "address", "conn", "round trip"], &all)
     });
     Ok(())
 }
 
 /// How others can reach the node, in words.
-fn reached(reach: &Value) -> String {
-    let relays: Vec<String> = rows(reach, "relays").iter().filter_map(Value::as_str).map(short).collect();
-    match reach["state"].as_str().unwrap_or_default() {
+fn reached(reach: &ReachStatus) -> String {
+    match reach.state.as_str() {
         "internet" => {
-            let at = rows(reach, "confirmed").first().and_then(Value::as_str).unwrap_or_default().to_owned();
+            let at = reach.confirmed.first().map(String::as_str).unwrap_or_default();
             format!("from the internet, at {at}")
         }
-        "relayed" => format!("not from the internet directly; reached through {}", relays.join(", ")),
+        "relayed" => {
+            let relays: Vec<String> = reach.relays.iter().map(|relay| short(relay)).collect();
+            format!("not from the internet directly; reached through {}", relays.join(", "))
+        }
         "hidden" => "not from the internet, and no relay was found; `althing doctor` tells more".to_owned(),
         "nearby" => "from its own network; no peer on the internet has tried".to_owned(),
         "blocked" => "not even from its own network; `althing doctor` tells more".to_owned(),

@@ -3,18 +3,19 @@
 use std::io::IsTerminal as _;
 use std::time::Duration;
 
-use althing_client::Client;
+use althing_api::{AgentEntries, NodeStatus};
+use althing_client::{Client, ClientError};
 use ratatui::Frame;
 use ratatui::crossterm::event::{Event, KeyCode, KeyModifiers, poll, read};
 use ratatui::layout::{Constraint, Layout};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::Line;
 use ratatui::widgets::{Block, Paragraph, Row, Table};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::args::Top;
 use crate::commands::panes::{Pane, groups, panes};
-use crate::commands::{Out, plain, print_line, table, text};
+use crate::commands::{Out, plain, print_line, table};
 use crate::exit::Failure;
 use crate::paths::Paths;
 
@@ -27,11 +28,11 @@ pub async fn run(at: &Paths, top: &Top, out: &Out) -> Result<(), Failure> {
     let (every, most) = (Duration::from_secs(top.interval), top.count.unwrap_or(u64::MAX));
     if out.json || !std::io::stdout().is_terminal() {
         for shown in 0..most {
-            let (list, status) = (client.get("/ps").await?, client.get("/status").await?);
+            let (list, status) = look(&client).await?;
             let of_groups = client.get("/groups").await?;
             if out.json {
-                let execution = &status["layers"]["l1Execution"];
-                let shown = json!({ "agents": list["agents"], "execution": execution, "groups": of_groups["groups"] });
+                let execution = &status.layers.l1_execution;
+                let shown = json!({ "agents": list.agents, "execution": execution, "groups": of_groups["groups"] });
                 print_line(&shown.to_string());
             } else {
                 print_line(&title(&status));
@@ -52,6 +53,11 @@ pub async fn run(at: &Paths, top: &Top, out: &Out) -> Result<(), Failure> {
     shown
 }
 
+/// The agents, and the node, as they are now.
+async fn look(client: &Client) -> Result<(AgentEntries, NodeStatus), ClientError> {
+    Ok((client.read("/ps").await?, client.read("/status").await?))
+}
+
 async fn live(
     client: &Client,
     terminal: &mut ratatui::DefaultTerminal,
@@ -60,7 +66,7 @@ async fn live(
 ) -> Result<(), Failure> {
     let failed = |error: std::io::Error| Failure::failed(format!("the terminal failed: {error}"));
     for _ in 0..most {
-        let (list, status) = (client.get("/ps").await?, client.get("/status").await?);
+        let (list, status) = look(client).await?;
         let mut panes = panes(&list);
         panes.extend(groups(&client.get("/groups").await?));
         terminal.draw(|frame| draw(frame, &title(&status), &panes)).map_err(failed)?;
@@ -87,23 +93,17 @@ async fn live(
 }
 
 /// The machine's grade, and how much of it is promised.
-fn title(status: &Value) -> String {
-    let l1 = &status["layers"]["l1Execution"];
-    let promised: Vec<String> = l1["promised"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_f64)
-        .map(|share| format!("{:.0} %", share * 100.0))
-        .collect();
+fn title(status: &NodeStatus) -> String {
+    let l1 = &status.layers.l1_execution;
+    let promised: Vec<String> = l1.promised.iter().map(|share| format!("{:.0} %", share * 100.0)).collect();
     format!(
         "grade {}  agents {}  turns {}  promised {}  reserved {}  peers {}",
-        text(&l1["machine"], "grade"),
-        l1["agents"],
-        l1["turns"],
+        l1.machine.as_ref().map(|machine| machine.grade.to_string()).unwrap_or_default(),
+        l1.agents,
+        l1.turns,
         promised.join(", "),
-        l1["reserved"],
-        status["layers"]["l2Communication"]["peers"]
+        l1.reserved,
+        status.layers.l2_communication.peers
     )
 }
 
@@ -143,20 +143,63 @@ fn pane_table(pane: &Pane) -> Table<'static> {
 
 #[cfg(test)]
 mod tests {
+    use althing_api::{
+        AgentInstance, CallStatus, CommunicationStatus, DiscoveryStatus, ExecutionStatus, GroupTotals, KeyStatus,
+        LayerStatus, MachineStatus, ReachStatus, TableStatus, WakeUp,
+    };
+    use althing_protocol::contract::Grade;
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
 
     use super::*;
+    use crate::commands::panes::tests::{instance, jobs, list};
+
+    fn status() -> NodeStatus {
+        let wake_up_us = WakeUp { p50: 3.0, p99: 40.0, p999: 81.0, max: 90.0, samples: 1_000 };
+        let machine = MachineStatus { grade: Grade::A, real_time: "at every priority".to_owned(), wake_up_us };
+        let reach = ReachStatus {
+            state: "unknown".to_owned(),
+            confirmed: Vec::new(),
+            relays: Vec::new(),
+            failures: Vec::new(),
+            announced: Vec::new(),
+        };
+        NodeStatus {
+            node: "did:key:z6Mk".to_owned(),
+            owner: "urn:althing:zQm".to_owned(),
+            owner_keys: KeyStatus { state: "active".to_owned(), key: "z6Mo".to_owned(), events: 1 },
+            network: "althing".to_owned(),
+            private: false,
+            version: "0.1.0".to_owned(),
+            gateway: None,
+            notes: Vec::new(),
+            layers: LayerStatus {
+                l1_execution: ExecutionStatus {
+                    agents: 3,
+                    turns: 2,
+                    machine: Some(machine),
+                    reserved: 0,
+                    promised: vec![0.11],
+                },
+                l2_communication: CommunicationStatus {
+                    peers: 4,
+                    listening: Vec::new(),
+                    reach,
+                    streams_refused: 0,
+                    table: TableStatus { nodes: 0, values: 0, providers: 0, refused: 0 },
+                },
+                l3_discovery: DiscoveryStatus { nodes: 1, agents: 3, dial_targets: 0, refused: 0 },
+                calls: CallStatus { live_tasks: 0 },
+                l5_coordination: GroupTotals { groups: 1, led: 1, without_leader: 0, tasks: 0 },
+            },
+        }
+    }
 
     #[test]
     fn each_class_has_a_pane_of_its_own() {
-        let list = json!({ "agents": [
-            { "name": "arm", "class": "hrt", "runtime": "wasm", "state": "ready", "hrt": { "core": 0, "jobs": 1234, "missed": 1 } },
-            { "name": "clerk", "class": "srt", "runtime": "model", "state": "ready", "turns": 2, "firstOutputUs": { "p50": 81.0 } },
-            { "name": "planner", "class": "dt", "runtime": "wasm", "state": "ready" },
-        ] });
-        let status = json!({ "layers": { "l1Execution": { "agents": 3, "turns": 2, "promised": [0.11], "reserved": 0,
-            "machine": { "grade": "A" } }, "l2Communication": { "peers": 4 } } });
+        let arm = AgentInstance { hrt: Some(jobs(1_234)), ..instance("arm", "hrt") };
+        let list = list(vec![arm, instance("clerk", "srt"), instance("planner", "dt")]);
+        let status = status();
         let of_groups = json!({ "groups": [{ "name": "team", "standing": "member", "role": "leader", "term": 7,
             "leader": "did:key:z6MkoggtPajZoh98cy8yo9nwNvXYaxJ1jbuotr5eNzW1JRd9", "lag": 0,
             "work": { "waiting": 3, "working": 1, "redone": 2, "asking": 1, "alarms": ["nightly"] } }] });

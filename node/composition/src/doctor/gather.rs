@@ -168,7 +168,6 @@ async fn gather(node: &Node, dialled_back: Vec<DialBack>) -> NodeStatus {
     let open_ports = agents.iter().filter(open).map(|added| added.file.name.clone()).collect();
     let runs = |name: &str| !failed.iter().any(|(failed, _)| failed == name);
     let agents = agents.into_iter().filter(|added| runs(&added.file.name));
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let last = |name: &String| Some((name.clone(), node.host.process.logs.get(name)?.last()?.text));
     NodeStatus {
         said: failed.iter().filter_map(|(name, _)| last(name)).collect(),
@@ -182,7 +181,7 @@ async fn gather(node: &Node, dialled_back: Vec<DialBack>) -> NodeStatus {
         containment,
         listed: super::tool_lists::all(&node.discovery),
         storage: super::Storage::look(node).await,
-        owner_keys: text(&node.identity.key_state()["state"]),
+        owner_keys: node.identity.key_state().state.to_owned(),
         refused_by: troubles.refused_by.into_iter().map(|(peer, why)| (short(&peer.did()), why)).collect(),
         peers: network.peers().len(),
         unreachable: troubles.unreachable,

@@ -16,8 +16,9 @@ use axum::Json;
 use axum::extract::State;
 use serde_json::{Value, json};
 
+use crate::agent_problem;
 use crate::agents::added;
-use crate::{Answer, ApiError, agent_problem};
+use crate::error::{Answer, ApiError};
 
 /// The most Things of a directory that are adopted at once.
 const THINGS_MAX: usize = 64;
@@ -133,7 +134,7 @@ async fn one(
     // The agent reads them when it starts.
     keep_environment(environment, &name, node.data())?;
     match node.agents.adopt(draft.file, folder, draft.pins).await {
-        Ok(id) => answer["added"] = added(node, &id).await,
+        Ok(id) => answer["added"] = json!(added(node, &id).await),
         Err(error) => {
             drop_environment(environment, &name, node.data());
             return Err(error.into());
@@ -224,7 +225,7 @@ pub async fn accept(State(node): State<Arc<Node>>, Json(request): Json<AcceptReq
             return Err(ApiError::new(Kind::Refused, message));
         }
         let id = node.agents.replace(draft.file, &folder, draft.pins).await?;
-        answer["added"] = added(&node, &id).await;
+        answer["added"] = json!(added(&node, &id).await);
         Ok(Json(answer))
     });
     accepting.await.unwrap_or_else(|error| Err(ApiError::failed(error.to_string())))

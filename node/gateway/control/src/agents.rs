@@ -3,9 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use althing_api::{AddRequest, RunLine};
+use althing_api::{
+    AddRequest, AgentAddition, AgentCondition, AgentEntries, AgentEntry, AgentFailure, AgentInstance, AgentStart,
+    EnclosureLevel, FileAccess, FirstOutput, HardJobs, MachineStatus, ProgramContainment, ProgramRefusal, RunLine,
+    ToolDifference, ToolRefusal, WakeUp,
+};
+use althing_execution::definition::{Difference, Unfit};
 use althing_execution::realtime::{HardwareProfile, Privilege};
-use althing_execution::{AgentState, AgentStatus, Level, answered};
+use althing_execution::{Access, Advice, AgentState, AgentStatus, Containment, HardStatus, Level, answered};
 use althing_node::doctor::{refused_tools, tool_notes};
 use althing_node::publish::Stay;
 use althing_node::{Node, agent_statuses};
@@ -14,9 +19,9 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
 use futures::stream;
-use serde_json::{Value, json};
 
-use crate::{ApiError, logs, ndjson};
+use crate::error::ApiError;
+use crate::{logs, ndjson};
 
 /// Between two status lines of `althing run`.
 const STATUS_INTERVAL: Duration = Duration::from_secs(1);
@@ -27,11 +32,11 @@ const ANSWER_MAX: Duration = Duration::from_secs(30);
 const LAST_LINES: usize = 20;
 
 /// An agent that was added, once its program or its server answered, or is known not to.
-pub async fn added(node: &Node, id: &AgentId) -> Value {
+pub async fn added(node: &Node, id: &AgentId) -> AgentAddition {
     answered(&node.host, id.name(), ANSWER_MAX).await;
     let card = node.gateway.as_ref().map(|gateway| format!("{gateway}/a2a/{}/.well-known/agent-card.json", id.name()));
     let status = node.agents.status(id.name()).map(|status| row(node, &status));
-    json!({ "id": id.to_string(), "name": id.name(), "card": card, "status": status })
+    AgentAddition { id: id.to_string(), name: id.name().to_owned(), card, status }
 }
 
 /// That the program of an agent which was added ended before it answered, with what it said last; none if it did not.
@@ -51,107 +56,160 @@ fn ended_words(name: &str, why: &str, said: &[&str]) -> String {
 }
 
 /// What a probe found.
-pub fn machine(machine: &HardwareProfile) -> Value {
-    json!({
-        "grade": machine.grade,
-        "realTime": match machine.privilege {
-            Privilege::Full => "at every priority",
-            Privilege::Limited => "up to a limit",
-            Privilege::None => "not permitted",
+pub fn machine(machine: &HardwareProfile) -> MachineStatus {
+    let real_time = match machine.privilege {
+        Privilege::Full => "at every priority",
+        Privilege::Limited => "up to a limit",
+        Privilege::None => "not permitted",
+    };
+    MachineStatus {
+        grade: machine.grade,
+        real_time: real_time.to_owned(),
+        wake_up_us: WakeUp {
+            p50: micros(machine.wake_p50_ns),
+            p99: micros(machine.wake_p99_ns),
+            p999: micros(machine.wake_p999_ns),
+            max: micros(machine.wake_max_ns),
+            samples: machine.samples,
         },
-        "wakeUpUs": {
-            "p50": machine.wake_p50_ns as f64 / 1e3,
-            "p99": machine.wake_p99_ns as f64 / 1e3,
-            "p999": machine.wake_p999_ns as f64 / 1e3,
-            "max": machine.wake_max_ns as f64 / 1e3,
-            "samples": machine.samples,
-        },
-    })
+    }
 }
 
-fn row(node: &Node, agent: &AgentStatus) -> Value {
-    let (state, why) = match &agent.state {
-        AgentState::Ready => ("ready", (!agent.unfit.is_empty()).then(|| refused_tools(agent).join("; "))),
-        AgentState::Starting => ("starting", None),
-        AgentState::Restarting { why, restarts } => ("restarting", Some(format!("{why} (restarts: {restarts})"))),
-        AgentState::Unreachable { why } => ("unreachable", Some(why.clone())),
-        AgentState::Degraded { why } => ("degraded", Some(why.clone())),
-        AgentState::Suspended { why } => ("suspended", Some(why.clone())),
-    };
-    let hard = agent.hard.as_ref().map(|hard| {
-        json!({
-            "core": hard.core,
-            "jobs": hard.jobs,
-            "missed": hard.missed,
-            "explained": hard.explained,
-            "overruns": hard.overruns,
-            "failures": hard.failures,
-            "fallbacks": hard.fallbacks,
-            "responseBoundUs": hard.response_bound_ns as f64 / 1e3,
-            "responseP99Us": hard.response_p99_ns as f64 / 1e3,
-            "responseMaxUs": hard.response_max_ns as f64 / 1e3,
-        })
-    });
-    json!({
-        "name": agent.name,
-        "class": agent.class,
-        "runtime": agent.runtime,
-        "state": state,
-        "why": why,
-        "pid": agent.pid,
-        "said": logs::last(node, &agent.name),
-        "containment": agent.containment.iter().map(|(program, how)| json!({
-            "program": program,
-            "contained": how.level != Level::None,
-            "level": how.level,
-            "how": how.to_string(),
-            "refused": how.lacks.refused.iter().map(|advice| json!({
-                "access": advice.refusal.access,
-                "path": advice.refusal.path,
-                "write": advice.block(),
-                "text": advice.words(),
-            })).collect::<Vec<_>>(),
-            "moreRefused": how.lacks.more,
-            "needs": (!how.lacks.needs.is_empty()).then(|| how.lacks.needs.to_string()),
-        })).collect::<Vec<_>>(),
-        "turns": agent.turns.running,
-        "turnsTotal": agent.turns.total,
-        "firstOutputUs": {
-            "p50": agent.turns.first_p50_ns as f64 / 1e3,
-            "p99": agent.turns.first_p99_ns as f64 / 1e3,
-            "late": agent.turns.late,
+fn micros(ns: u64) -> f64 {
+    ns as f64 / 1e3
+}
+
+fn row(node: &Node, agent: &AgentStatus) -> AgentInstance {
+    let (state, why) = condition(agent);
+    AgentInstance {
+        name: agent.name.clone(),
+        class: agent.class.to_owned(),
+        runtime: agent.runtime.to_owned(),
+        state,
+        why,
+        pid: agent.pid,
+        said: logs::last(node, &agent.name),
+        containment: agent.containment.iter().map(|(program, how)| contained(program, how)).collect(),
+        turns: agent.turns.running,
+        turns_total: agent.turns.total,
+        first_output_us: FirstOutput {
+            p50: micros(agent.turns.first_p50_ns),
+            p99: micros(agent.turns.first_p99_ns),
+            late: agent.turns.late,
         },
-        "hrt": hard,
-        "toolsRefused": agent.unfit.iter().map(|(tool, unfit)| json!({
-            "tool": tool,
-            "reason": unfit.reason(),
-            "why": unfit.brief(),
-            "differences": unfit.differences(),
-        })).collect::<Vec<_>>(),
-    })
+        hrt: agent.hard.as_ref().map(hard),
+        tools_refused: agent.unfit.iter().map(|(tool, unfit)| unfit_tool(tool, unfit)).collect(),
+    }
+}
+
+/// What an agent can do now, and why.
+fn condition(agent: &AgentStatus) -> (AgentCondition, Option<String>) {
+    match &agent.state {
+        AgentState::Ready => {
+            let why = (!agent.unfit.is_empty()).then(|| refused_tools(agent).join("; "));
+            (AgentCondition::Ready, why)
+        }
+        AgentState::Starting => (AgentCondition::Starting, None),
+        AgentState::Restarting { why, restarts } => {
+            (AgentCondition::Restarting, Some(format!("{why} (restarts: {restarts})")))
+        }
+        AgentState::Unreachable { why } => (AgentCondition::Unreachable, Some(why.clone())),
+        AgentState::Degraded { why } => (AgentCondition::Degraded, Some(why.clone())),
+        AgentState::Suspended { why } => (AgentCondition::Suspended, Some(why.clone())),
+    }
+}
+
+fn contained(program: &str, how: &Containment) -> ProgramContainment {
+    let level = match how.level {
+        Level::None => EnclosureLevel::None,
+        Level::Account => EnclosureLevel::Account,
+        Level::Landlock => EnclosureLevel::Landlock,
+        Level::Namespaces => EnclosureLevel::Namespaces,
+    };
+    ProgramContainment {
+        program: program.to_owned(),
+        contained: how.level != Level::None,
+        level,
+        how: how.to_string(),
+        refused: how.lacks.refused.iter().map(refused).collect(),
+        more_refused: how.lacks.more,
+        needs: (!how.lacks.needs.is_empty()).then(|| how.lacks.needs.to_string()),
+    }
+}
+
+fn refused(advice: &Advice) -> ProgramRefusal {
+    let access = match advice.refusal.access {
+        Access::Read => FileAccess::Read,
+        Access::Write => FileAccess::Write,
+        Access::Execute => FileAccess::Execute,
+        Access::Connect => FileAccess::Connect,
+    };
+    ProgramRefusal { access, path: advice.refusal.path.clone(), write: advice.block(), text: advice.words() }
+}
+
+fn hard(hard: &HardStatus) -> HardJobs {
+    HardJobs {
+        core: hard.core,
+        jobs: hard.jobs,
+        missed: hard.missed,
+        explained: hard.explained,
+        overruns: hard.overruns,
+        failures: hard.failures,
+        fallbacks: hard.fallbacks,
+        response_bound_us: micros(hard.response_bound_ns),
+        response_p99_us: micros(hard.response_p99_ns),
+        response_max_us: micros(hard.response_max_ns),
+    }
+}
+
+fn unfit_tool(tool: &str, unfit: &Unfit) -> ToolRefusal {
+    let difference =
+        |one: &Difference| ToolDifference { field: one.field.clone(), old: one.old.clone(), new: one.new.clone() };
+    ToolRefusal {
+        tool: tool.to_owned(),
+        reason: unfit.reason().to_owned(),
+        why: unfit.brief(),
+        differences: unfit.differences().iter().map(difference).collect(),
+    }
 }
 
 /// `GET /ps`
-pub async fn ps(State(node): State<Arc<Node>>) -> Json<Value> {
-    let agents = agent_statuses(&node.host, &node.discovery);
-    let failed = node.agents.failed();
+pub async fn ps(State(node): State<Arc<Node>>) -> Json<AgentEntries> {
+    let there = agent_statuses(&node.host, &node.discovery);
     // What is started anew runs already before it is no failure any more.
-    let failed = failed.iter().filter(|(name, _)| agents.iter().all(|agent| agent.name != **name));
-    let said = |name: &str| logs::last(&node, name);
-    let failed = failed.map(|(name, why)| json!({ "name": name, "state": "failed", "why": why, "said": said(name) }));
+    let is_missing = |name: &str| there.iter().all(|agent| agent.name != name);
+    let failed = node.agents.failed();
+    let failed = failed.iter().filter(|(name, _)| is_missing(name)).map(|(name, why)| {
+        let said = logs::last(&node, name);
+        let state = AgentCondition::Failed;
+        AgentEntry::Failure(AgentFailure { name: name.clone(), state, why: why.clone(), said })
+    });
     let starting = node.agents.starting();
-    let starting = starting.iter().filter(|(name, _)| agents.iter().all(|agent| agent.name != **name));
-    let starting = starting.map(|(name, class)| json!({ "name": name, "class": class, "state": "starting" }));
-    let mut rows: Vec<Value> = agents.iter().map(|agent| row(&node, agent)).chain(starting).chain(failed).collect();
+    let starting = starting.iter().filter(|(name, _)| is_missing(name)).map(|(name, class)| {
+        let state = AgentCondition::Starting;
+        AgentEntry::Start(AgentStart { name: name.clone(), class: (*class).to_owned(), state, why: None })
+    });
+    let instances = there.iter().map(|agent| AgentEntry::Instance(Box::new(row(&node, agent))));
+    let mut agents: Vec<AgentEntry> = instances.chain(starting).chain(failed).collect();
     for known in node.discovery.local() {
         let (name, notes) = (known.verified.agent.name(), tool_notes(&known));
-        if let Some(row) = rows.iter_mut().find(|row| row["name"] == name && row["why"].is_null())
+        if let Some(agent) = agents.iter_mut().find(|agent| agent.name() == name && agent.why().is_none())
             && !notes.is_empty()
         {
-            row["why"] = json!(notes.join("; "));
+            note(agent, notes.join("; "));
         }
     }
-    Json(json!({ "agents": rows }))
+    Json(AgentEntries { agents })
+}
+
+/// Says what is to be known of an agent of which nothing is said yet.
+fn note(agent: &mut AgentEntry, words: String) {
+    match agent {
+        AgentEntry::Instance(agent) => agent.why = Some(words),
+        AgentEntry::Start(agent) => agent.why = Some(words),
+        // Why it could not be started is said.
+        AgentEntry::Failure(_) => {}
+    }
 }
 
 /// Ends an agent when its client disconnects.
@@ -181,7 +239,7 @@ pub async fn run(State(node): State<Arc<Node>>, Json(request): Json<AddRequest>)
             node.agents.add_read(file, (folder.as_path(), sources.as_slice()), reservation.as_deref(), how).await?;
         let name = id.name().to_owned();
         let held = EndOnDrop { node: node.clone(), name: name.clone() };
-        let first = RunLine::Runs(added(&node, &id).await);
+        let first = RunLine::Runs(Box::new(added(&node, &id).await));
         match ended(&node, &name) {
             Some(ended) => Err(ended),
             None => Ok((held, first)),
@@ -202,14 +260,42 @@ pub async fn run(State(node): State<Arc<Node>>, Json(request): Json<AddRequest>)
             () = tokio::time::sleep(STATUS_INTERVAL) => {}
         }
         let status = held.node.agents.status(&held.name)?;
-        Some((RunLine::Status(row(&held.node, &status)), (held, None)))
+        Some((RunLine::Status(Box::new(row(&held.node, &status))), (held, None)))
     });
     ndjson(lines)
 }
 
 #[cfg(test)]
 mod tests {
+    use althing_execution::{Lack, Lacks, Refusal};
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn a_level_and_a_refusal_are_told_in_the_words_of_whoever_contains_the_program() {
+        for level in [Level::None, Level::Account, Level::Landlock, Level::Namespaces] {
+            let how = Containment {
+                level,
+                why: String::new(),
+                gaps: Vec::new(),
+                account: None,
+                is_off: false,
+                withheld: Vec::new(),
+                unbounded: String::new(),
+                lacks: Lacks::default(),
+            };
+            let told = contained("runtime", &how);
+            assert_eq!((json!(told.level), told.contained), (json!(level), level != Level::None));
+            assert_eq!((told.how, told.needs), (how.to_string(), None));
+        }
+        for access in [Access::Read, Access::Write, Access::Execute, Access::Connect] {
+            let refusal = Refusal { access, path: "/srv/map".to_owned(), lack: Lack::NodesOwn };
+            let told = refused(&Advice { refusal, remedy: Err("it is the node's own".to_owned()) });
+            assert_eq!((json!(told.access), told.path.as_str()), (json!(access), "/srv/map"));
+            assert!(told.write.is_none() && told.text.ends_with("(it is the node's own)"), "{}", told.text);
+        }
+    }
 
     #[test]
     fn who_adds_an_agent_whose_program_ends_reads_its_last_lines() {

@@ -13,7 +13,7 @@ use axum::extract::{Query, State};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::{Answer, ApiError};
+use crate::error::{Answer, ApiError};
 
 /// Forms of one Thing that are shown.
 const FORMS_MAX: usize = 64;

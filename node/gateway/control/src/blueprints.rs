@@ -11,7 +11,7 @@ use axum::extract::{Query, State};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::{Answer, ApiError};
+use crate::error::{Answer, ApiError};
 
 impl From<BlueprintError> for ApiError {
     fn from(error: BlueprintError) -> ApiError {

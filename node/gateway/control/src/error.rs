@@ -6,6 +6,10 @@ use althing_node::{NodeError, SecretError};
 use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use serde_json::Value;
+
+/// A reply, or why there is none.
+pub type Answer<T = Value> = Result<Json<T>, ApiError>;
 
 /// Why a request failed, as an answer: its problem as JSON.
 #[derive(Debug, Clone, PartialEq, Eq)]

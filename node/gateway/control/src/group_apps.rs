@@ -22,8 +22,9 @@ use axum::extract::{Path, State};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::error::{Answer, ApiError};
 use crate::group_flows::{WORKFLOWS, times};
-use crate::{Answer, ApiError, near};
+use crate::near;
 
 /// Keys that begin so say what an application consists of.
 const APPS: &str = "app/";

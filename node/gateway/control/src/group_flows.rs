@@ -17,7 +17,8 @@ use axum::Json;
 use axum::extract::{Path, State};
 use serde_json::{Value, json};
 
-use crate::{Answer, ApiError, groups, near};
+use crate::error::{Answer, ApiError};
+use crate::{groups, near};
 
 /// Keys that begin so have workflows as values, which are run by name.
 pub(crate) const WORKFLOWS: &str = "workflow/";

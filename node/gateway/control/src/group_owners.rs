@@ -7,7 +7,7 @@ use althing_protocol::group::{GroupId, Policy, Rule};
 use althing_protocol::{CallerId, IdentityError, PublicKey, PublisherId, hex};
 use serde_json::{Value, json};
 
-use crate::ApiError;
+use crate::error::ApiError;
 
 /// Who may do something, which is named for people.
 fn rule(what: &str, text: &str) -> Result<Rule, ApiError> {

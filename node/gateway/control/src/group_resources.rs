@@ -7,7 +7,7 @@ use althing_coordination::machine::work::{Conflict, Task};
 use althing_protocol::group::{ConflictRule, WorkId};
 use serde_json::{Value, json};
 
-use crate::ApiError;
+use crate::error::ApiError;
 
 /// Resources that are listed at once.
 const LISTED_MAX: usize = 1_000;

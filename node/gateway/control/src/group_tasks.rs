@@ -18,7 +18,8 @@ use axum::Json;
 use axum::extract::{Path, State};
 use serde_json::{Value, json};
 
-use crate::{Answer, ApiError, group_resources, groups, near};
+use crate::error::{Answer, ApiError};
+use crate::{group_resources, groups, near};
 
 /// Tasks that are listed at once.
 const LISTED_MAX: usize = 1_000;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use althing_api::{CreateGroup, Doubt, GroupRequest, JoinGroup, Kind};
+use althing_api::{CreateGroup, Doubt, GroupRequest, GroupTotals, JoinGroup, Kind};
 use althing_coordination::machine::group::Group;
 use althing_coordination::machine::sight::Sight;
 use althing_coordination::machine::work::{State as TaskState, Task};
@@ -17,7 +17,8 @@ use axum::Json;
 use axum::extract::{Path, State};
 use serde_json::{Value, json};
 
-use crate::{Answer, ApiError, group_owners, near};
+use crate::error::{Answer, ApiError};
+use crate::{group_owners, near};
 
 /// Keys that are listed at once.
 const KEYS_MAX: usize = 10_000;
@@ -63,18 +64,18 @@ pub async fn list(State(node): State<Arc<Node>>) -> Json<Value> {
 }
 
 /// How many groups this node belongs to, leads, and finds without a leader; and the tasks that it has of them.
-pub fn totals(node: &Node) -> Value {
+pub fn totals(node: &Node) -> GroupTotals {
     let groups: Vec<Overview> = node.groups.list().into_iter().filter(|group| group.standing == "member").collect();
     let led_here = |group: &&Overview| group.replica.as_ref().is_some_and(|replica| replica.role == Role::Leader);
     let led = |group: &&Overview| leader(group).0.is_some();
     let here = node.communication.network().local();
     let held = |group: &Overview| node.groups.look(group.id, |state| state.work().tasks().held_by(&here).count());
-    json!({
-        "groups": groups.len(),
-        "led": groups.iter().filter(led_here).count(),
-        "withoutLeader": groups.iter().filter(|group| !led(group)).count(),
-        "tasks": groups.iter().filter_map(|group| held(group).ok()).sum::<usize>(),
-    })
+    GroupTotals {
+        groups: groups.len(),
+        led: groups.iter().filter(led_here).count(),
+        without_leader: groups.iter().filter(|group| !led(group)).count(),
+        tasks: groups.iter().filter_map(|group| held(group).ok()).sum(),
+    }
 }
 
 /// `POST /groups`

@@ -8,6 +8,7 @@
 mod adopt;
 mod agents;
 mod attesting;
+mod bind;
 mod blueprints;
 mod error;
 mod finding;
@@ -27,6 +28,7 @@ mod reserve;
 mod routing;
 mod said;
 mod shared;
+mod status;
 mod tap;
 mod tools;
 mod traces;
@@ -34,7 +36,10 @@ mod waits;
 
 use std::sync::Arc;
 
-use althing_api::{AddRequest, CallLine, CallRequest, Kind, TrustRequest};
+use althing_api::{
+    AddRequest, AgentAddition, AgentList, AgentRemoval, AgentSummary, CallLine, CallRequest, Kind, RightsChange,
+    RightsChanges, TrustChange, TrustList, TrustRequest,
+};
 use althing_calls::{
     Among, Asker, Callee, Operation, OperationError, OperationRequest, Principal, Purpose, Refusal, Reply,
 };
@@ -52,14 +57,13 @@ use serde_json::{Value, json};
 pub use agents::machine;
 pub use error::ApiError;
 
-/// A reply, or why there is none.
-type Answer<T = Value> = Result<Json<T>, ApiError>;
+use error::Answer;
 
 /// All routes, for a node.
 pub fn router(node: Arc<Node>) -> Router {
     Router::new()
-        .route("/status", get(status))
-        .route("/peers", get(peers))
+        .route("/status", get(status::status))
+        .route("/peers", get(status::peers))
         .route("/ps", get(agents::ps))
         .route("/find", post(find))
         .route("/groups", get(groups::list).post(groups::create))
@@ -81,8 +85,8 @@ pub fn router(node: Arc<Node>) -> Router {
         .route("/adopt", post(adopt::adopt))
         .route("/adopt/accept", post(adopt::accept))
         .route("/run", post(agents::run))
-        .route("/bind", post(bound))
-        .route("/bind/{name}", get(binding))
+        .route("/bind", post(bind::bind))
+        .route("/bind/{name}", get(bind::find))
         .route("/reserve", post(reserve::reserve))
         .route("/memory", get(memory::list))
         .route("/memory/{namespace}", post(memory::work).delete(memory::remove))
@@ -119,66 +123,6 @@ pub fn router(node: Arc<Node>) -> Router {
         .with_state(node)
 }
 
-async fn status(State(node): State<Arc<Node>>) -> Json<Value> {
-    let discovery = node.discovery.status();
-    let network = node.communication.network();
-    let kept = network.routing().stats();
-    Json(json!({
-        "node": node.key.public().did(),
-        "owner": node.owner().id().to_string(),
-        "ownerKeys": node.identity.key_state(),
-        "network": node.network(),
-        "private": node.config.private,
-        "version": env!("CARGO_PKG_VERSION"),
-        "gateway": node.gateway,
-        "notes": node.notes,
-        "layers": {
-            "l1Execution": {
-                "agents": node.host.status().len(),
-                "turns": node.host.turns().values().map(|(_, turns)| turns).sum::<u64>(),
-                "machine": node.kernel().and_then(|kernel| kernel.promises.hardware()).map(|machine| agents::machine(&machine)),
-                "reserved": node.kernel().map_or(0, |kernel| kernel.promises.reserved()),
-                "promised": promised(&node),
-            },
-            "l2Communication": {
-                "peers": network.peers().len(),
-                "listening": network.listening(),
-                "reach": reach(&node),
-                "streamsRefused": node.communication.refused(),
-                "table": { "nodes": kept.nodes, "values": kept.values, "providers": kept.providers, "refused": kept.refused },
-            },
-            "l3Discovery": {
-                "nodes": discovery.nodes,
-                "agents": discovery.agents,
-                "dialTargets": discovery.targets,
-                "refused": discovery.refused,
-            },
-            "calls": { "liveTasks": node.hosting.live_tasks() },
-            "l5Coordination": groups::totals(&node),
-        },
-    }))
-}
-
-/// The share of each core that is promised.
-fn promised(node: &Node) -> Vec<f64> {
-    let shares = node.kernel().map(|kernel| kernel.promises.shares_ppm()).unwrap_or_default();
-    shares.iter().map(|ppm| *ppm as f64 / 1e6).collect()
-}
-
-/// How others can reach this node, and where.
-fn reach(node: &Node) -> Value {
-    let (network, verdict) = (node.communication.network(), node.communication.reachability());
-    let relays: Vec<String> = network.relays().iter().map(|relay| relay.did()).collect();
-    let failures = verdict.failures.iter().map(|(address, why)| json!({ "address": address, "why": why }));
-    json!({
-        "state": node.reach(),
-        "confirmed": verdict.confirmed,
-        "relays": relays,
-        "failures": failures.collect::<Vec<_>>(),
-        "announced": network.announced(),
-    })
-}
-
 /// The body of `POST /doctor`: the agent whose calls fail, if it is one.
 #[derive(serde::Deserialize)]
 struct DoctorRequest {
@@ -201,22 +145,6 @@ async fn overhead(State(node): State<Arc<Node>>) -> Answer {
     let measuring = tokio::spawn(async move { doctor::overhead(&node).await });
     let measured = measuring.await.map_err(|error| ApiError::failed(error.to_string()))?;
     Ok(Json(measured.map_err(ApiError::failed)?))
-}
-
-async fn peers(State(node): State<Arc<Node>>) -> Json<Value> {
-    let peers = node.communication.network().peers();
-    let peers = peers.iter().map(|info| {
-        json!({
-            "node": info.peer.did(),
-            "peerId": info.peer.peer_id(),
-            "owner": node.communication.owner(info.peer).map(|owner| owner.to_string()),
-            "address": info.address,
-            "dialled": info.dialled,
-            "connections": info.connections,
-            "roundTripMs": info.round_trip.map(|time| time.as_secs_f64() * 1_000.0),
-        })
-    });
-    Json(json!({ "peers": peers.collect::<Vec<_>>() }))
 }
 
 /// Somebody else's Thing.
@@ -374,27 +302,31 @@ fn td(bytes: Vec<u8>) -> Response {
     ([("content-type", "application/td+json")], bytes).into_response()
 }
 
-async fn listed(State(node): State<Arc<Node>>) -> Answer {
-    let stored = publish::permanent(node.store.as_ref())?;
-    let list = stored.iter().map(|added| {
-        json!({
-            "name": added.file.name,
-            "id": publish::agent_id(&node.owner(), &added.file).map(|id| id.to_string()).ok(),
-            "title": added.file.title,
-            "callers": added.file.callers,
-            "exposure": added.file.exposure,
-            "skills": added.file.skills.iter().map(|skill| skill.id.clone()).collect::<Vec<_>>(),
-        })
-    });
-    Ok(Json(json!({ "agents": list.collect::<Vec<_>>() })))
+async fn listed(State(node): State<Arc<Node>>) -> Answer<AgentList> {
+    let (stored, owner) = (publish::permanent(node.store.as_ref())?, node.owner());
+    let summary = |added: &publish::StoredAgent| AgentSummary {
+        name: added.file.name.clone(),
+        id: publish::agent_id(&owner, &added.file).map(|id| id.to_string()).ok(),
+        title: added.file.title.clone(),
+        callers: added.file.callers.clone(),
+        exposure: added.file.exposure,
+        skills: added.file.skills.iter().map(|skill| skill.id.clone()).collect(),
+    };
+    Ok(Json(AgentList { agents: stored.iter().map(summary).collect() }))
 }
 
 /// `POST /adding`: what an agent file changes of what was agreed to for its name, and for that file; adds nothing.
-async fn adding(State(node): State<Arc<Node>>, Json(request): Json<AddRequest>) -> Answer {
-    Ok(Json(json!(node.agents.changes(&request.file, &request.sources)?)))
+async fn adding(State(node): State<Arc<Node>>, Json(request): Json<AddRequest>) -> Answer<RightsChanges> {
+    let althing_node::RightsChanges { changes, wider, digest } =
+        node.agents.changes(&request.file, &request.sources)?;
+    let change = |change: althing_node::RightsChange| {
+        let althing_node::RightsChange { what, old, new, wider } = change;
+        RightsChange { what, old, new, wider }
+    };
+    Ok(Json(RightsChanges { changes: changes.into_iter().map(change).collect(), wider, digest }))
 }
 
-async fn add(State(node): State<Arc<Node>>, Json(request): Json<AddRequest>) -> Answer {
+async fn add(State(node): State<Arc<Node>>, Json(request): Json<AddRequest>) -> Answer<AgentAddition> {
     let AddRequest { file, folder, sources, reservation, agreed } = request;
     let host = node.clone();
     // In a task of its own: it is completed even if the command line hangs up.
@@ -413,22 +345,13 @@ async fn add(State(node): State<Arc<Node>>, Json(request): Json<AddRequest>) -> 
     Ok(Json(added))
 }
 
-async fn bound(State(node): State<Arc<Node>>, Json(request): Json<AddRequest>) -> Answer {
-    Ok(Json(node.bindings.bind(request.file, &request.folder).await?))
-}
-
-async fn binding(State(node): State<Arc<Node>>, UrlPath(name): UrlPath<String>) -> Answer {
-    let found = node.bindings.find(&name);
-    found.map(Json).map_err(|error| agent_problem(&node, &name, error))
-}
-
-async fn remove(State(node): State<Arc<Node>>, UrlPath(name): UrlPath<String>) -> Answer {
+async fn remove(State(node): State<Arc<Node>>, UrlPath(name): UrlPath<String>) -> Answer<AgentRemoval> {
     let removing = tokio::spawn(async move {
         let unknown = |error| agent_problem(&node, &name, error);
         let (file, _) = node.agents.file(&name).map_err(unknown)?;
         node.agents.remove(&name).await.map_err(unknown)?;
         // Whoever adds it again needs them, and another agent may use them.
-        Ok(Json(json!({ "removed": name, "secretsKept": kept_environment(&file) })))
+        Ok(Json(AgentRemoval { removed: name, secrets_kept: kept_environment(&file) }))
     });
     removing.await.unwrap_or_else(|error| Err(ApiError::failed(error.to_string())))
 }
@@ -440,15 +363,15 @@ fn agent_problem(node: &Node, name: &str, error: NodeError) -> ApiError {
     if is_unknown { problem.or_meant(name, &near::own_agents(node)) } else { problem }
 }
 
-async fn trusted(State(node): State<Arc<Node>>) -> Json<Value> {
-    let ids: Vec<String> = node.trust.ids().iter().map(ToString::to_string).collect();
-    Json(json!({ "trusted": ids }))
+async fn trusted(State(node): State<Arc<Node>>) -> Json<TrustList> {
+    Json(TrustList { trusted: node.trust.ids().iter().map(ToString::to_string).collect() })
 }
 
-async fn trust(State(node): State<Arc<Node>>, Json(request): Json<TrustRequest>) -> Answer {
-    let id: CallerId = request.id.parse().map_err(|error: IdentityError| ApiError::invalid(error.to_string()))?;
-    node.trust.set(id, request.trusted).await?;
-    Ok(Json(json!({ "id": request.id, "trusted": request.trusted })))
+async fn trust(State(node): State<Arc<Node>>, Json(request): Json<TrustRequest>) -> Answer<TrustChange> {
+    let TrustRequest { id, trusted } = request;
+    let whom: CallerId = id.parse().map_err(|error: IdentityError| ApiError::invalid(error.to_string()))?;
+    node.trust.set(whom, trusted).await?;
+    Ok(Json(TrustChange { id, trusted }))
 }
 
 async fn cancel(State(node): State<Arc<Node>>, Json(request): Json<CallRequest>) -> Answer {

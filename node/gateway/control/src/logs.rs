@@ -10,7 +10,8 @@ use axum::extract::State;
 use axum::response::Response;
 use futures::{StreamExt as _, stream};
 
-use crate::{ApiError, ndjson, near};
+use crate::error::ApiError;
+use crate::{ndjson, near};
 
 /// Reads a log, from its beginning.
 struct Reader {

@@ -11,7 +11,7 @@ use althing_node::Node;
 use axum::Json;
 use axum::extract::{Path, State};
 
-use crate::{Answer, ApiError};
+use crate::error::{Answer, ApiError};
 
 fn failed(error: &MemoryError) -> ApiError {
     ApiError::new(error.kind(), error.to_string())

@@ -10,7 +10,7 @@ use althing_node::{Node, publish};
 use althing_protocol::group::{Command, GroupId};
 use althing_protocol::near;
 
-use crate::ApiError;
+use crate::error::ApiError;
 
 /// Agents whose names are compared, at most.
 const AGENTS_MAX: usize = 1_000;

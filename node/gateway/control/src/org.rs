@@ -12,8 +12,9 @@ use axum::extract::{Query, State};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::error::{Answer, ApiError};
 use crate::said::words;
-use crate::{Answer, ApiError, receipts, shared};
+use crate::{receipts, shared};
 
 /// What it can mean that an entry is not shown whose statement is not for some alone.
 const KEPT_BACK: &str = "its operator hides what it is of, it waits for approvals, or the registry keeps it back";

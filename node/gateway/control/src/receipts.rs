@@ -10,8 +10,8 @@ use axum::extract::{Query, State};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::error::{Answer, ApiError};
 use crate::said::words;
-use crate::{Answer, ApiError};
 
 /// Which receipts.
 #[derive(Deserialize)]

@@ -16,7 +16,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::attesting::ids;
-use crate::{Answer, ApiError, shared};
+use crate::error::{Answer, ApiError};
+use crate::shared;
 
 impl From<RegistriesError> for ApiError {
     fn from(error: RegistriesError) -> ApiError {
@@ -157,7 +158,7 @@ fn offered(node: &Node, offer: &Offer) -> Value {
 /// Writes into an answer what was installed: the agent that runs now, if it is one.
 async fn done(answer: &mut Value, node: &Node, offer: &Offer, id: Option<&AgentId>) {
     answer["added"] = match id {
-        Some(id) => crate::agents::added(node, id).await,
+        Some(id) => json!(crate::agents::added(node, id).await),
         None => json!({ "name": offer.name }),
     };
 }

@@ -11,7 +11,7 @@ use axum::Json;
 use axum::extract::State;
 use serde_json::json;
 
-use crate::{Answer, ApiError};
+use crate::error::{Answer, ApiError};
 
 /// Lease of the first phase.
 const PREPARED: Duration = Duration::from_secs(10);

@@ -8,7 +8,8 @@ use axum::Json;
 use axum::extract::State;
 use serde_json::json;
 
-use crate::{Answer, ApiError, among};
+use crate::among;
+use crate::error::{Answer, ApiError};
 
 impl From<RoutingError> for ApiError {
     fn from(error: RoutingError) -> ApiError {

@@ -8,7 +8,7 @@ use althing_td::Capability;
 use axum::response::{IntoResponse as _, Response};
 use serde_json::{Value, json};
 
-use crate::ApiError;
+use crate::error::ApiError;
 
 /// The tools of an agent that have what is looked for, as Things.
 pub fn of(query: &Query, found: &Found) -> Vec<Value> {

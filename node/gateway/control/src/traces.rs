@@ -9,7 +9,7 @@ use axum::Json;
 use axum::extract::{Path as UrlPath, Query as UrlQuery, State};
 use serde_json::{Value, json};
 
-use crate::{Answer, ApiError};
+use crate::error::{Answer, ApiError};
 
 /// Traces that are listed at most.
 const LISTED_MAX: usize = 1_000;

@@ -73,7 +73,6 @@ impl Default for Most {
     }
 }
 
-/// The sessions.
 pub(crate) struct Sessions {
     inner: LocalSessionManager,
     most: Most,

@@ -155,10 +155,13 @@ impl Invocation {
 /// Why an invocation has no output.
 #[derive(Debug)]
 pub(super) enum Failed {
-    /// The call failed.
     Call(OperationError),
     /// The agent failed, rejected or cancelled its task.
-    Task { how: &'static str, why: String, task: Option<String> },
+    Task {
+        how: &'static str,
+        why: String,
+        task: Option<String>,
+    },
 }
 
 impl Failed {

@@ -13,12 +13,12 @@ const CALLS: [&str; 2] = ["tools/call", "tasks/result"];
 
 /// A request that was asked.
 #[derive(Debug, Clone)]
-pub struct Asked {
+pub struct OpenRequest {
     pub method: String,
     pub id: RequestId,
 }
 
-impl Asked {
+impl OpenRequest {
     /// The data of an event. What answers another request stays as it is.
     pub fn event(&self, data: String) -> String {
         let Line::Messages(mut all) = line::read(data.as_bytes()) else { return data };
@@ -110,8 +110,8 @@ mod tests {
     use super::*;
     use crate::machine::question::{AS_WRITTEN, ELICITATION};
 
-    fn asked(method: &str) -> Asked {
-        Asked { method: method.to_owned(), id: RequestId::Number(4) }
+    fn asked(method: &str) -> OpenRequest {
+        OpenRequest { method: method.to_owned(), id: RequestId::Number(4) }
     }
 
     /// Results as the node has them: of an event, and of a body.

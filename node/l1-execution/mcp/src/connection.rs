@@ -31,7 +31,6 @@ const TCP_CONNECT: Duration = Duration::from_secs(5);
 /// The MCP client.
 pub type Client = RunningService<RoleClient, Handler>;
 
-/// A connection.
 pub struct Connection {
     pub client: Arc<Client>,
     pub program: Option<Program>,

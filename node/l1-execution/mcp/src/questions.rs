@@ -25,7 +25,6 @@ use crate::machine::question::{AS_WRITTEN, ELICITATION};
 pub const QUESTIONS_MAX: usize = 8;
 /// The name of the question in a result that asks for input.
 const NAME: &str = "elicitation";
-/// Bytes of a question.
 const QUESTION_BYTES_MAX: usize = 64 << 10;
 /// By what a message of a task names it (MCP 2025-11-25).
 const TASK: &str = "io.modelcontextprotocol/related-task";

@@ -14,7 +14,7 @@ use rmcp::transport::streamable_http_client::{
     SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
 };
 
-use crate::bodies::{Asked, unasked};
+use crate::bodies::{OpenRequest, unasked};
 use crate::lines::TOO_LONG;
 
 /// Characters of what a server says beside its status.
@@ -126,7 +126,7 @@ impl StreamableHttpClient for Requests {
     ) -> Result<StreamableHttpPostResponse, Failed> {
         let asked = match &message {
             JsonRpcMessage::Request(request) => {
-                Some(Asked { method: request.request.method().to_owned(), id: request.id.clone() })
+                Some(OpenRequest { method: request.request.method().to_owned(), id: request.id.clone() })
             }
             _ => None,
         };
@@ -196,7 +196,7 @@ impl StreamableHttpClient for Requests {
 }
 
 /// The events that answer a request, member by member; one that is too long ends them with an error.
-fn read(events: BoxedSseResponse, asked: Asked) -> BoxedSseResponse {
+fn read(events: BoxedSseResponse, asked: OpenRequest) -> BoxedSseResponse {
     let read = move |event: Result<Event, SseError>| match event {
         Ok(mut event) => {
             event.data = event.data.map(|data| asked.event(data));
@@ -249,8 +249,8 @@ mod tests {
 
     use super::*;
 
-    fn asked() -> Asked {
-        Asked { method: "tools/call".to_owned(), id: RequestId::Number(4) }
+    fn asked() -> OpenRequest {
+        OpenRequest { method: "tools/call".to_owned(), id: RequestId::Number(4) }
     }
 
     #[tokio::test]

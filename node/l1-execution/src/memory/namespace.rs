@@ -33,7 +33,6 @@ pub struct Namespace {
 
 /// The rows that a change deletes.
 pub enum Forget {
-    /// Nothing.
     Nothing,
     /// This row.
     One(Name),

@@ -9,8 +9,8 @@ use althing_td::{Report, VERSION_UNKNOWN, card_signers, lint_card};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use super::client::unmarked;
 use super::interface::Address;
+use super::text::unmarked;
 
 /// The most things that are named; more would not help a reader.
 const NOTES_MAX: usize = 32;

@@ -20,6 +20,7 @@ pub(crate) mod remote;
 mod said;
 mod seen;
 mod socket;
+mod text;
 mod work;
 
 pub use accounts::{AccountHold, Accounts, AccountsError, ProgramOf};

@@ -345,18 +345,12 @@ async fn all(mut made: Outputs) -> Vec<Made> {
 
 fn turn(text: &str, remembered: Option<String>) -> Turn {
     let parameters = Parameters {
-        principals: Vec::new(),
         extensions: vec!["https://example.com/a".to_owned(), "https://example.com/b".to_owned()],
         metadata: Some([("trip".to_owned(), json!(7))].into()),
         accepted_output_modes: Some(vec!["text/markdown".to_owned()]),
         history_length: Some(3),
         traceparent: Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".to_owned()),
-        tracestate: None,
-        lease: None,
-        within: None,
-        activated: Default::default(),
-        attributes: Default::default(),
-        answer: Default::default(),
+        ..Parameters::default()
     };
     Turn {
         task_id: "ours".to_owned(),

@@ -15,7 +15,7 @@ mod server;
 mod signing;
 
 pub use look::{LookError, Seen, Web, look};
-pub use machine::directory::{ENTRIES_MAX, Entry, Unlisted};
+pub use machine::directory::{ENTRIES_MAX, Entry, Omissions};
 pub use machine::plan::{Affordance, Plan, TOOLS_MAX, Terms, plan};
 pub use recognise::{Found, Unrecognised, recognise};
 pub use server::ThingServer;

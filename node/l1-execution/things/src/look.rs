@@ -16,7 +16,7 @@ use reqwest::Url;
 use serde_json::{Map, Value};
 use tokio::time::{Instant, timeout_at};
 
-use super::machine::directory::{ENTRIES_MAX, Entry, Kind, Unlisted, entry, is_before_w3c, kind, next};
+use super::machine::directory::{ENTRIES_MAX, Entry, Kind, Omissions, entry, is_before_w3c, kind, next};
 
 /// Of one description; a list may be longer.
 const DESCRIPTION: Limits = Limits { bytes: TD_BYTES_MAX, time: Duration::from_secs(5) };
@@ -61,7 +61,7 @@ pub enum Seen {
     /// A Thing, by what is good in its description, and where that was not as it should be (a JSON pointer), with how it was read.
     Thing(Map<String, Value>, Vec<(String, String)>),
     /// A directory, with the Things that have an id that is not too long, and what else it has, or has too many of.
-    Directory(Vec<Entry>, Unlisted),
+    Directory(Vec<Entry>, Omissions),
 }
 
 /// Why nothing was seen.
@@ -228,7 +228,7 @@ async fn read(
 
 /// The list at an address, by pages.
 async fn listed(web: &Web, list: Url, secret: Option<&str>) -> Result<Seen, LookError> {
-    let (mut entries, mut unlisted, mut page, mut number) = (Vec::new(), Unlisted::default(), Some(list.clone()), 0);
+    let (mut entries, mut unlisted, mut page, mut number) = (Vec::new(), Omissions::default(), Some(list.clone()), 0);
     let (until, mut bytes) = (Instant::now() + PAGES.time, PAGES.bytes);
     for _ in 0..PAGES_MAX {
         let Some(url) = page.clone() else { break };

@@ -14,7 +14,7 @@ use althing_execution::tools::Fault;
 use althing_execution::{CardFault, Host, ServerOf, remote_card};
 
 use crate::signing::{CardSignature, signature};
-use crate::{Entry, LookError, Plan, Seen, Terms, Unlisted, Web, look, plan};
+use crate::{Entry, LookError, Omissions, Plan, Seen, Terms, Web, look, plan};
 use reqwest::Url;
 
 /// Refusals of a program that are named where it does not answer.
@@ -32,7 +32,7 @@ pub enum Found {
     /// A Thing, whose description is at that address, and what can be done with it.
     Thing(String, Box<Plan>),
     /// A directory, with its Things, and what it has beside.
-    Directory(Vec<Entry>, Unlisted),
+    Directory(Vec<Entry>, Omissions),
 }
 
 /// Why nothing was found.

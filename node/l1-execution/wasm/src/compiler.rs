@@ -25,13 +25,11 @@ use wasmtime::{Engine, Module};
 
 /// The environment variable of a compiling process: the kind, its limits and the output path.
 pub const JOB: &str = "ALTHING_COMPILE";
-/// Bytes of an artifact.
 const ARTIFACT_BYTES_MAX: u64 = 1 << 30;
 /// Bytes of the cache; the oldest artifacts beyond that are deleted.
 const KEPT_BYTES_MAX: u64 = 2 << 30;
 /// Bytes of the error message of a compiling process.
 const SAID_BYTES_MAX: u64 = 4 << 10;
-/// A MAC, bytes.
 const MAC_BYTES: usize = 32;
 const MIB: u64 = 1 << 20;
 
@@ -94,7 +92,6 @@ enum Kind {
     Text,
     /// A module of hard real-time agents and control loops.
     Module,
-    /// A component.
     Component,
 }
 

@@ -49,7 +49,6 @@ pub(crate) fn is_alone(candidate: &Candidate, rows: &[&Row]) -> bool {
     candidate.examples().next().is_none() && !rows.iter().any(|row| candidate.is(&row.agent))
 }
 
-/// The topics.
 pub(crate) fn topics() -> impl Iterator<Item = &'static str> {
     TOPICS.lines()
 }

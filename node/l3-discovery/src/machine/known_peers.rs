@@ -15,7 +15,6 @@ use crate::machine::rank::Holder;
 
 /// Addresses of one peer; the newest are kept.
 const ADDRESSES_MAX: usize = 4;
-/// Bytes of an address.
 const ADDRESS_BYTES_MAX: usize = 256;
 /// No clock that is right shows an earlier time: 2026. A machine without a battery begins with such a one.
 const CLOCK_MIN_MS: u64 = 1_767_225_600_000;

@@ -140,7 +140,6 @@ impl EntryRecord {
 }
 
 impl EntryRecord {
-    /// The entry.
     pub(crate) fn into_entry(self) -> Result<Entry, String> {
         let payload = match self.payload {
             Payload::Blank => EntryPayload::Blank,

@@ -172,7 +172,6 @@ impl Members {
         Ok(())
     }
 
-    /// Removes a member.
     pub(crate) fn remove(&mut self, node: PublicKey, voters_max: u8) -> Result<(), Refusal> {
         let owner = self.by_node.get(&node).ok_or(Refusal::NotAMember(node))?.owner;
         if self.by_node.len() == 1 {

@@ -1,6 +1,6 @@
 //! The stopped families, and the mapping of RocksDB's errors.
 
-use super::{Database, open::DATABASE};
+use super::{DATABASE, Database};
 use crate::{Cause, Family, ReadError, WriteError};
 use rocksdb::{DB, Error};
 use std::{

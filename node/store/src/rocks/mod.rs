@@ -28,6 +28,9 @@ use std::{
 use tokio::sync::oneshot;
 use view::{FrozenView, LiveView};
 
+/// RocksDB has a lock file of its own, so it gets a directory of its own.
+const DATABASE: &str = "db";
+
 /// A store on disk. Dropping it commits what has been queued; the directory is free again once its snapshots are
 /// dropped too.
 pub struct RocksStore {

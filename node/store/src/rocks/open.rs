@@ -1,7 +1,7 @@
 //! Opening: lock, format, then RocksDB, with every bound set.
 
 use super::{
-    Database,
+    DATABASE, Database,
     damage::{Damage, free_bytes, is_damage, is_full, is_missing},
     slot::DatabaseSlot,
     wal::{self, Tail},
@@ -20,8 +20,6 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// RocksDB has a lock file of its own, so it gets a directory of its own.
-pub(super) const DATABASE: &str = "db";
 /// Bytes of one of RocksDB's own log files, and how many are kept.
 const INFO_LOG_BYTES: usize = 256 << 10;
 const INFO_LOGS: usize = 2;

@@ -7,7 +7,6 @@ use crate::machine::things::Writer;
 use crate::service::Registry;
 use crate::tokens::AccessError;
 
-/// Bytes of a token.
 const TOKEN_BYTES_MAX: usize = 256;
 
 /// The bearer token of a request.

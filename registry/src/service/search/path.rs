@@ -7,7 +7,6 @@ use serde_json_path::JsonPath;
 
 use super::{SearchError, nesting, part};
 
-/// Bytes of a query.
 const QUERY_BYTES_MAX: usize = 1_024;
 /// Steps that a query may take in one description, by the estimate below.
 const STEPS_MAX: u64 = 20_000_000;
@@ -18,7 +17,6 @@ const EXPRESSION_BYTE_STEPS: u64 = 2_000;
 /// Functions that take a regular expression.
 const EXPRESSIONS: [&str; 2] = ["match(", "search("];
 
-/// A query.
 pub struct Query {
     path: JsonPath,
     /// What a description has if the query selects something in it.

@@ -61,7 +61,6 @@ impl Sent {
         Ok(Sent { td, ttl_s, expires_ms })
     }
 
-    /// The bytes.
     pub fn into_bytes(self) -> Vec<u8> {
         self.td.bytes().to_vec()
     }
@@ -71,7 +70,6 @@ impl Sent {
         self.td.id()
     }
 
-    /// Its title.
     pub fn title(&self) -> &str {
         self.td.title()
     }

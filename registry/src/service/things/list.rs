@@ -70,7 +70,6 @@ pub struct Paged {
 /// One of the directory, before its description is read.
 #[derive(Clone, Copy)]
 pub(in crate::service) enum Pick<'a> {
-    /// A Thing.
     Thing(&'a Thing),
     /// An agent, with the entries of its first and of its current release.
     Agent(&'a AgentId, u64, u64),
@@ -123,14 +122,12 @@ impl<'a> From<ShownAgent<'a>> for Pick<'a> {
 
 /// One of the directory, to be read.
 pub(in crate::service) enum Picked {
-    /// A Thing.
     Thing(Box<Thing>),
     /// An agent, with the entries of its first and of its current release.
     Agent(AgentId, u64, u64),
 }
 
 impl Picked {
-    /// Its id.
     pub fn id(&self) -> String {
         match self {
             Picked::Thing(thing) => thing.written.id.to_string(),

@@ -60,7 +60,6 @@ impl Asked {
         self.members.remove("input").unwrap_or_default()
     }
 
-    /// A member.
     pub fn member(&self, name: &str) -> Option<&Value> {
         self.members.get(name)
     }

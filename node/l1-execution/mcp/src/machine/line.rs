@@ -9,7 +9,6 @@ const INTERNAL_ERROR: i64 = -32_603;
 /// Programs of some systems begin their output with it.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// A line.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Line {
     /// Messages of JSON-RPC, in order: one, or those of a batch.

@@ -7,7 +7,6 @@ pub const ELICITATION: &str = "elicitation/create";
 /// The method by which the library passes a question on as it stands.
 pub const AS_WRITTEN: &str = "dev.althing/elicitation";
 
-/// A question.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Question {
     /// By a form, with all that was written.

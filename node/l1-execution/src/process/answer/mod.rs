@@ -18,7 +18,8 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::{AgentError, Output, Parameters, Turn};
-use crate::process::client::{Client, PROGRAM_ENDED, unmarked, whole};
+use crate::process::client::{Client, PROGRAM_ENDED, whole};
+use crate::process::text::unmarked;
 use machine::course::{Course, Miss};
 use machine::decoder;
 use reading::{Answer, Tasks};
@@ -132,7 +133,6 @@ impl Tasks for Peer {
     }
 }
 
-/// A running turn.
 struct RunningTurn {
     peer: Peer,
     answer: Answer,

@@ -33,14 +33,14 @@ pub struct Entry {
 
 /// What a directory has beside its Things.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Unlisted {
+pub struct Omissions {
     /// Which entry, and why it is no Thing that can be chosen, for people: at most 16.
     pub named: Vec<(String, String)>,
     /// How many there are, those that are named included; pages that were not read count as one.
     pub count: usize,
 }
 
-impl Unlisted {
+impl Omissions {
     /// Adds an entry, the `number`th of its list, from 0.
     pub fn add(&mut self, number: usize, item: &Value) {
         self.count += 1;
@@ -238,11 +238,11 @@ mod tests {
                 assert!(read[0].is_none(), "{odd}");
                 assert_eq!(read[1].as_ref().map(|one| one.id.as_str()), Some("urn:x:1"), "{odd}");
             }
-            let mut unlisted = Unlisted::default();
+            let mut unlisted = Omissions::default();
             unlisted.add(0, &odd);
             assert!(unlisted.count == 1 && unlisted.named[0].1.contains(why), "{odd}: {unlisted:?}");
         }
-        let mut unlisted = Unlisted::default();
+        let mut unlisted = Omissions::default();
         (0..NAMED_MAX + 9).for_each(|number| unlisted.add(number, &json!({ "title": "a\u{202e}b\n".repeat(99) })));
         assert_eq!((unlisted.named.len(), unlisted.count), (NAMED_MAX, NAMED_MAX + 9));
         assert_eq!(unlisted.named[1].0, format!("entry 2 {:?}", "ab".repeat(NAME_CHARS_MAX / 2)));

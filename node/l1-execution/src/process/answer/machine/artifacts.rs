@@ -8,10 +8,10 @@ use crate::agent::Metadata;
 
 /// The artifacts of a task as they were told so far, by their ids.
 #[derive(Debug, Default)]
-pub struct Artifacts(BTreeMap<String, Told>);
+pub struct Artifacts(BTreeMap<String, ArtifactContent>);
 
 #[derive(Debug, Default)]
-struct Told {
+struct ArtifactContent {
     parts: Vec<Part>,
     metadata: Option<Metadata>,
 }
@@ -34,7 +34,7 @@ impl Artifacts {
         if whole.is_empty() {
             return if self.0.is_empty() { Share::Nothing } else { Share::Less };
         }
-        let has = |(id, told): (&String, &Told)| {
+        let has = |(id, told): (&String, &ArtifactContent)| {
             let is_it = |one: &&Artifact| one.artifact_id == *id;
             whole
                 .iter()
@@ -48,7 +48,7 @@ impl Artifacts {
     pub fn note(&mut self, artifact: &Artifact, append: bool) {
         let told = self.0.entry(artifact.artifact_id.clone()).or_default();
         if !append {
-            *told = Told::default();
+            *told = ArtifactContent::default();
         }
         artifact.parts.iter().cloned().for_each(|part| join(&mut told.parts, part));
         if let Some(metadata) = &artifact.metadata {

@@ -1,0 +1,44 @@
+//! What contracts are bound to, in the control API.
+
+use std::sync::Arc;
+
+use althing_api::{AddRequest, BindingReply, CandidateReason, ContractField};
+use althing_execution::binding::{Layer, Why};
+use althing_node::{Node, SealedBinding};
+use althing_protocol::hex;
+use axum::Json;
+use axum::extract::{Path, State};
+use serde_json::Value;
+
+use crate::agent_problem;
+use crate::error::Answer;
+
+/// `POST /bind`: binds an agent file without running it.
+pub async fn bind(State(node): State<Arc<Node>>, Json(request): Json<AddRequest>) -> Answer<BindingReply> {
+    Ok(Json(reply(node.bindings.bind(request.file, &request.folder).await?)))
+}
+
+/// `GET /bind/{name}`: what a running agent was bound to, or the manifest of that hash.
+pub async fn find(State(node): State<Arc<Node>>, Path(name): Path<String>) -> Answer<BindingReply> {
+    let found = node.bindings.find(&name);
+    found.map(|found| Json(reply(found))).map_err(|error| agent_problem(&node, &name, error))
+}
+
+fn reply(binding: SealedBinding) -> BindingReply {
+    let SealedBinding { network, bound, sealed, fields } = binding;
+    let field =
+        |(field, (value, layer)): (String, (Value, Layer))| ContractField { field, value, set_by: layer.to_string() };
+    BindingReply {
+        hash: hex(&bound.manifest.hash()),
+        network,
+        manifest: bound.manifest.clone(),
+        sealed,
+        models: bound.models.iter().map(reason).collect(),
+        tools: bound.tools.iter().map(reason).collect(),
+        fields: fields.map(|fields| fields.into_iter().map(field).collect()),
+    }
+}
+
+fn reason(why: &Why) -> CandidateReason {
+    CandidateReason { candidate: why.candidate.clone(), rank: why.rank, reason: why.reason.clone() }
+}

@@ -1,0 +1,96 @@
+//! A node at a glance, and its peers, in the control API.
+
+use std::sync::Arc;
+
+use althing_api::{
+    CallStatus, CommunicationStatus, DialFailure, DiscoveryStatus, ExecutionStatus, KeyStatus, LayerStatus, NodeStatus,
+    PeerList, PeerStatus, ReachStatus, TableStatus,
+};
+use althing_node::Node;
+use axum::Json;
+use axum::extract::State;
+
+use crate::{agents, groups};
+
+/// `GET /status`
+pub async fn status(State(node): State<Arc<Node>>) -> Json<NodeStatus> {
+    let keys = node.identity.key_state();
+    Json(NodeStatus {
+        node: node.key.public().did(),
+        owner: node.owner().id().to_string(),
+        owner_keys: KeyStatus { state: keys.state.to_owned(), key: keys.key, events: keys.events },
+        network: node.network().to_owned(),
+        private: node.config.private,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        gateway: node.gateway.clone(),
+        notes: node.notes.clone(),
+        layers: LayerStatus {
+            l1_execution: execution(&node),
+            l2_communication: communication(&node),
+            l3_discovery: discovery(&node),
+            calls: CallStatus { live_tasks: node.hosting.live_tasks() },
+            l5_coordination: groups::totals(&node),
+        },
+    })
+}
+
+fn execution(node: &Node) -> ExecutionStatus {
+    let hardware = node.kernel().and_then(|kernel| kernel.promises.hardware());
+    ExecutionStatus {
+        agents: node.host.status().len(),
+        turns: node.host.turns().values().map(|(_, turns)| turns).sum(),
+        machine: hardware.map(|machine| agents::machine(&machine)),
+        reserved: node.kernel().map_or(0, |kernel| kernel.promises.reserved()),
+        promised: promised(node),
+    }
+}
+
+/// The share of each core that is promised.
+fn promised(node: &Node) -> Vec<f64> {
+    let shares = node.kernel().map(|kernel| kernel.promises.shares_ppm()).unwrap_or_default();
+    shares.iter().map(|ppm| *ppm as f64 / 1e6).collect()
+}
+
+fn communication(node: &Node) -> CommunicationStatus {
+    let network = node.communication.network();
+    let kept = network.routing().stats();
+    CommunicationStatus {
+        peers: network.peers().len(),
+        listening: network.listening(),
+        reach: reach(node),
+        streams_refused: node.communication.refused(),
+        table: TableStatus { nodes: kept.nodes, values: kept.values, providers: kept.providers, refused: kept.refused },
+    }
+}
+
+/// How others can reach this node, and where.
+fn reach(node: &Node) -> ReachStatus {
+    let (network, verdict) = (node.communication.network(), node.communication.reachability());
+    ReachStatus {
+        state: node.reach().to_owned(),
+        confirmed: verdict.confirmed,
+        relays: network.relays().iter().map(|relay| relay.did()).collect(),
+        failures: verdict.failures.into_iter().map(|(address, why)| DialFailure { address, why }).collect(),
+        announced: network.announced(),
+    }
+}
+
+fn discovery(node: &Node) -> DiscoveryStatus {
+    let known = node.discovery.status();
+    DiscoveryStatus { nodes: known.nodes, agents: known.agents, dial_targets: known.targets, refused: known.refused }
+}
+
+/// `GET /peers`
+pub async fn peers(State(node): State<Arc<Node>>) -> Json<PeerList> {
+    let peers = node.communication.network().peers();
+    let peers = peers.into_iter().map(|info| PeerStatus {
+        node: info.peer.did(),
+        peer_id: info.peer.peer_id(),
+        owner: node.communication.owner(info.peer).map(|owner| owner.to_string()),
+        address: info.address,
+        dialled: info.dialled,
+        connections: info.connections,
+        round_trip_ms: info.round_trip.map(|time| time.as_secs_f64() * 1_000.0),
+    });
+    Json(PeerList { peers: peers.collect() })
+}
