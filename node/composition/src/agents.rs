@@ -200,6 +200,7 @@ impl Agents {
     /// # Errors
     /// [`NodeError::AgentExists`], those of the contract, and those of the store.
     pub fn changes(&self, file: &AgentFile, sources: &[PathBuf]) -> Result<RightsChanges, NodeError> {
+        self.identity.check_authority()?;
         if publish::named(self.store.as_ref(), &file.name)?.is_some_and(|added| !added.once) {
             return Err(NodeError::AgentExists(file.name.clone()));
         }

@@ -74,21 +74,21 @@ impl Intake {
     }
 
     /// Takes an event of a subscription: a placement, or nothing when the last one still holds. `hosted` is what the last one
-    /// of this subscription says is hosted. False when the event is of no use.
-    pub fn handle_event(&self, node: PublicKey, event: &[u8], hosted: &mut Vec<Hosted>) -> bool {
+    /// of this subscription says is hosted, if one came. False when the event is of no use.
+    pub fn handle_event(&self, node: PublicKey, event: &[u8], hosted: &mut Option<Vec<Hosted>>) -> bool {
         if !event.is_empty() {
             match self.take(node, event) {
                 Ok(taken) => {
-                    *hosted = taken;
+                    *hosted = Some(taken);
                     return true;
                 }
                 Err(PlacementError::Invalid(_)) => return false,
                 // What was asked for meanwhile is newer, or comes from another node with the same key.
-                Err(PlacementError::Stale { hosted: said, .. }) => *hosted = said,
+                Err(PlacementError::Stale { hosted: said, .. }) => *hosted = Some(said),
             }
         }
         let (now, rank) = (self.0.now(), self.0.rank(node));
-        let renewed = self.0.lock().catalogue.renew(now, node, rank, hosted);
+        let renewed = self.0.lock().catalogue.renew(now, node, rank, hosted.as_deref());
         let holds = renewed.is_some();
         self.fetch_wanted(node, renewed.unwrap_or_default());
         holds

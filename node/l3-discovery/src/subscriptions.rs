@@ -55,7 +55,7 @@ enum Listened {
 async fn listen(intake: &Intake, node: PublicKey) -> Result<Listened, CallError> {
     let communication = &intake.0.communication;
     let mut events = communication.stream(node, PLACEMENTS, Request::new("watch", Vec::new())).await?;
-    let mut hosted = Vec::new();
+    let mut hosted = None;
     while let Some(event) = events.next().await? {
         let holds = intake.handle_event(node, &event, &mut hosted);
         if !holds || !communication.is_current(&events) {

@@ -25,7 +25,7 @@ ATTEMPTS = {}
 OUTLIVES_SECONDS = 120
 FORKS = 64
 # More watchers of files than one program is given, and fewer than an account has.
-WATCHERS = 33
+WATCHERS = 80
 
 libc = ctypes.CDLL(None, use_errno=True)
 # Numbers of system calls that the C library does not offer.

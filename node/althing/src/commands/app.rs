@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn who_brings_an_application_up_is_shown_its_programs_without_a_sandbox_that_are_new() {
-        let app = "app: desk\ngroup: team\nagents: [{ file: open.yaml }, { file: held.yaml }, { file: old.yaml }]\n";
+        let app = "name: desk\ngroup: team\nagents: [{ file: open.yaml }, { file: held.yaml }, { file: old.yaml }]\n";
         let none = "{ command: [a], sandbox: none }";
         let agent = |path: &str| {
             let name = path.trim_end_matches(".yaml");

@@ -180,12 +180,12 @@ impl Catalogue {
         }
     }
 
-    /// What `node` said last, that it hosts just `hosted`, still holds, as it says itself; says which of its agents still need
+    /// What `node` said last, that it hosts just `hosted` if that is known, still holds, as it says itself; says which of its agents still need
     /// evidence. `None` when nothing that it said is believed any more, and when what is believed is another list: another node
     /// with the same key said that later, and would not be forgotten although it is gone.
-    pub fn renew(&mut self, now: Now, node: PublicKey, rank: Rank, hosted: &[Hosted]) -> Option<Vec<Hosted>> {
-        let node =
-            self.nodes.get_mut(&node).filter(|node| node.expires_ms > now.monotonic_ms && node.hosted == hosted)?;
+    pub fn renew(&mut self, now: Now, node: PublicKey, rank: Rank, hosted: Option<&[Hosted]>) -> Option<Vec<Hosted>> {
+        let is_same = |node: &Node| hosted.is_none_or(|hosted| node.hosted == hosted);
+        let node = self.nodes.get_mut(&node).filter(|node| node.expires_ms > now.monotonic_ms && is_same(node))?;
         node.learned = Learned::Push;
         node.heard(now);
         if node.source.rank != rank {

@@ -145,7 +145,7 @@ impl Model {
             }
             Step::Renew { node, hosts } => {
                 let said = placement(node, 0, hosts, false, self.now_ms).body.agents;
-                let renewed = catalogue.renew(now, key(node).public(), Rank::Stranger, &said);
+                let renewed = catalogue.renew(now, key(node).public(), Rank::Stranger, Some(&said));
                 let entry = self.nodes.get_mut(&node).filter(|entry| entry.hosts == hosts);
                 prop_assert_eq!(renewed.is_some(), entry.is_some(), "only what was said last is renewed");
                 entry.into_iter().for_each(|entry| entry.expires_ms = self.now_ms + TTL_MS);

@@ -310,7 +310,7 @@ async fn what_was_said_last_holds_as_long_as_events_come() {
     assert_eq!(loads(&node), Vec::<u16>::new(), "nothing came back");
     // It says so whole, and is watched anew.
     peer.push(&node, peer.placement(&net, true, 9)).await;
-    until("it is found, and watched", || loads(&node) == [9] && peer.counts().1 == 2).await;
+    until("it is found, and watched", || loads(&node) == [9] && peer.counts().1 == 3).await;
 }
 
 /// P-76: an event is verified as a push is.

@@ -188,13 +188,13 @@ fn miss(error: AgentError) -> Miss {
     match error {
         AgentError::Refused { code: error_code::TASK_NOT_FOUND, .. } => Miss::Unknown,
         AgentError::Refused { code: error_code::METHOD_NOT_FOUND | error_code::UNSUPPORTED_OPERATION, .. } => {
-            Miss::Ever("it does not tell of its tasks (GetTask)".to_owned())
+            Miss::Silent("it does not tell of its tasks (GetTask)".to_owned())
         }
         AgentError::Refused { code: error_code::INVALID_PARAMS | error_code::INVALID_REQUEST, message, .. } => {
-            Miss::Ever(format!("it refuses to tell of its task (GetTask): {message}"))
+            Miss::Silent(format!("it refuses to tell of its task (GetTask): {message}"))
         }
         AgentError::NotA2a(what) if REFUSALS.iter().any(|status| what.starts_with(status)) => {
-            Miss::Ever(format!("it refuses to tell of its task (GetTask): {what}"))
+            Miss::Silent(format!("it refuses to tell of its task (GetTask): {what}"))
         }
         // What was too long once grows only.
         AgentError::NotA2a(what) if what.starts_with("more than") => {

@@ -355,7 +355,7 @@ fn right<'a>(said: impl Iterator<Item = &'a Meaning>, told: &[Told]) -> Right {
             }
             Told::State(id, _) => is_alone &= *id != named,
             Told::Miss(Miss::Unknown) if is_alone => return Right::Either,
-            Told::Miss(Miss::Ever(_) | Miss::Unknown) => return Right::Failure,
+            Told::Miss(Miss::Ever(_) | Miss::Silent(_) | Miss::Unknown) => return Right::Failure,
             // It is asked again.
             Told::Miss(Miss::Now(_)) => {}
         }
@@ -547,7 +547,7 @@ fn what_is_refused_ends_the_asking_and_what_fails_does_not() {
         odd("more than 4194304 bytes"),
         AgentError::Internal(PROGRAM_ENDED),
     ] {
-        assert!(matches!(miss(error.clone()), Miss::Ever(_)), "{error:?}");
+        assert!(matches!(miss(error.clone()), Miss::Ever(_) | Miss::Silent(_)), "{error:?}");
     }
     assert_eq!(miss(refused(error_code::TASK_NOT_FOUND)), Miss::Unknown);
     for error in [

@@ -48,13 +48,17 @@ pub fn elsewhere(files: &dyn Files, mounts: &[u8], own: &[PathBuf]) -> Vec<PathB
                 other.at.join(rest)
             } else if other.root.starts_with(&inside) {
                 other.at.clone()
+            } else if below.as_os_str().is_empty() {
+                // A mount at just that path: nothing says which of the others shows the same, and they are not the node's own.
+                continue;
             } else {
                 // Another subvolume, which may be a snapshot of this one.
                 other.at.join(below)
             };
             // A path that ends in nothing has a slash at its end, which makes it no other path.
             let shown: PathBuf = shown.components().collect();
-            if shown != *path && files.kind(&shown) != Kind::Missing {
+            // What the node's own lies in is no other copy of it.
+            if !own.iter().any(|own| own.starts_with(&shown)) && files.kind(&shown) != Kind::Missing {
                 found.insert(shown);
             }
         }
@@ -149,6 +153,23 @@ mod tests {
         assert_eq!(found(&format!("{home}{again}")), [Path::new("/mnt/home/me/.local/share/althing")]);
         let snapshot = "30 22 0:25 /@snapshots/7/snapshot /mnt/old ro - btrfs /dev/sda1 ro\n";
         assert_eq!(found(&format!("{home}{snapshot}")), [Path::new("/mnt/old/me/.local/share/althing")]);
+    }
+
+    #[test]
+    fn what_lies_beside_data_that_are_a_mount_of_their_own_is_not_the_nodes() {
+        // As an engine mounts them, or a service manager: each at its own path, of one file system.
+        let data =
+            format!("22 1 8:1 / / ro - ext4 /dev/sda1 ro\n23 22 8:1 /volumes/data {DATA} rw - ext4 /dev/sda1 rw\n");
+        for beside in [
+            "30 22 8:1 /src/agents /srv/other rw - ext4 /dev/sda1 rw\n",
+            "30 22 8:1 /containers/7/hosts /srv/other/file rw - ext4 /dev/sda1 rw\n",
+            "30 22 8:1 /usr /srv ro - ext4 /dev/sda1 ro\n",
+        ] {
+            assert!(found(&format!("{data}{beside}")).is_empty(), "{beside}");
+        }
+        let subvolume =
+            format!("22 1 0:25 /@ / rw - btrfs /dev/sda1 rw\n23 22 0:25 /@althing {DATA} rw - btrfs /dev/sda1 rw\n");
+        assert!(found(&subvolume).is_empty());
     }
 
     #[test]

@@ -72,7 +72,7 @@ pub enum Verdict {
     Take,
     /// It is a message beside the task, and told as progress: only a state ends a task.
     Aside,
-    /// It is a message that names a task of which nothing else was heard: it is told once more is known. If the agent knows no such
+    /// It is a message that names a task, or answers what goes on with one, of which nothing else was heard: it is told once more is known. If the agent knows no such
     /// task, it is all of the answer.
     Hold,
     /// It is a last state, and the answer has a gap: it is told once the task has all.
@@ -102,6 +102,8 @@ pub enum Miss {
     Now(String),
     /// It never will, in words.
     Ever(String),
+    /// The agent does not tell of its tasks, in words.
+    Silent(String),
     /// The agent knows no such task.
     Unknown,
 }
@@ -190,7 +192,6 @@ impl Course {
             return Verdict::Aside;
         }
         let named = message.task_id.as_ref().filter(|task| !task.trim().is_empty());
-        let goes_on = self.task.is_some();
         match named.or(self.task.as_ref()).cloned() {
             Some(task) => self.task = Some(task),
             // What could not be read was of a task: the message is beside it.
@@ -201,9 +202,6 @@ impl Course {
             }
         }
         self.is_named = true;
-        if goes_on {
-            return Verdict::Aside;
-        }
         self.is_alone = true;
         Verdict::Hold
     }
@@ -293,12 +291,15 @@ impl Course {
                 (self.pause, self.changed, self.heard, self.missed) = (PAUSE.0, now, now, None);
             }
             After::Told { changed: false } => (self.heard, self.missed) = (now, None),
-            After::Missed(Miss::Unknown) if self.is_alone && !self.is_broken && self.gap.is_none() => {
+            // Nothing but the message is there, or ever will be.
+            After::Missed(Miss::Unknown | Miss::Silent(_))
+                if self.is_alone && !self.is_broken && self.gap.is_none() =>
+            {
                 self.is_over = true;
                 return Next::Done;
             }
             After::Missed(Miss::Unknown) => return Next::Fail(self.failure("it does not know its task any more")),
-            After::Missed(Miss::Ever(why)) => return Next::Fail(self.failure(&why)),
+            After::Missed(Miss::Ever(why) | Miss::Silent(why)) => return Next::Fail(self.failure(&why)),
             After::Missed(Miss::Now(why)) => {
                 let times = self.missed.take().map_or(0, |(times, _)| times);
                 self.missed = Some((times + 1, why));

@@ -147,6 +147,9 @@ impl Decoder {
     }
 }
 
+/// What has one of these is an answer, or a piece of one.
+const PIECES: [&str; 6] = ["result", "error", "task", "message", "statusUpdate", "artifactUpdate"];
+
 /// What an event says; none for the mark of an end, and for what only keeps the connection.
 fn said(event: &Event) -> Option<Said> {
     let (data, hint) = (event.data.trim_ascii(), Hint::of(&event.data));
@@ -159,6 +162,11 @@ fn said(event: &Event) -> Option<Said> {
         return None;
     }
     if !event.name.is_empty() {
+        // For whom others send events beside their answer, such as figures, that is not.
+        let is_piece = value.as_ref().is_ok_and(|value| PIECES.iter().any(|member| value.get(member).is_some()));
+        if !is_piece {
+            return None;
+        }
         return Some(Said::Named(Odd { what: format!("an event with the name {name:?}"), hint }));
     }
     Some(value.map_or_else(|_| Said::Odd(Odd { what: NO_JSON.to_owned(), hint }), answer))

@@ -121,9 +121,13 @@ fn a_message_that_names_its_task_or_goes_on_with_one_ends_nothing() {
     assert_eq!(course.hear(&task("other", "COMPLETED"), Share::All), Verdict::Pass);
     assert_eq!(course.hear(&named(), Share::Less), Verdict::Aside);
     assert_eq!(course.hear(&task("t", "FAILED"), Share::Less), Verdict::Take);
-    let mut goes_on = Course::new(Some("t".to_owned()), None);
-    assert_eq!(goes_on.hear(&message(), Share::Less), Verdict::Aside);
-    assert!(matches!(goes_on.next(After::Answer, NOW), Next::Ask { task, .. } if task == "t"));
+    // An agent that keeps no tasks, or does not tell of them, said all that it has to say.
+    for miss in [Miss::Unknown, Miss::Silent("no GetTask".to_owned())] {
+        let mut goes_on = Course::new(Some("t".to_owned()), None);
+        assert_eq!(goes_on.hear(&message(), Share::Less), Verdict::Hold);
+        assert!(matches!(goes_on.next(After::Answer, NOW), Next::Ask { task, .. } if task == "t"));
+        assert_eq!(goes_on.next(After::Missed(miss), NOW), Next::Done);
+    }
     // It alone is the answer of an agent that knows no such task, and ended its answer.
     for (breaks, has_gap) in [(false, false), (true, false), (false, true)] {
         let mut course = Course::new(None, None);
