@@ -152,6 +152,11 @@ impl Rewriter<'_> {
             "items" if value.is_array() => return self.list(value, at, "prefixItems", is_embedded),
             _ if LISTS.contains(&name) => return self.list(value, at, name, is_embedded),
             _ if MAPS.contains(&name) => self.map(name, value, at, is_embedded),
+            "not" if value.is_object() && *value != json!({}) => {
+                let none = self.schema(value, &format!("{at}/not"), is_embedded);
+                // Of what nothing is left everything would be excluded.
+                return (none != json!({})).then_some((name, none));
+            }
             _ if SINGLES.contains(&name) => match value {
                 Value::Bool(_) => Some(value.clone()),
                 Value::Object(_) => Some(self.schema(value, &format!("{at}/{name}"), is_embedded)),

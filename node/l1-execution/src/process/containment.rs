@@ -71,6 +71,18 @@ impl Files for Disk {
         let entry = |entry: fs::DirEntry| (entry.path(), entry.file_type().map_or(Kind::Missing, kind));
         entries.map(entry).collect()
     }
+
+    fn inside(&self, folder: &Path, most: usize) -> (usize, Vec<(PathBuf, Kind)>) {
+        let (mut count, mut all) = (0, Vec::new());
+        for entry in fs::read_dir(folder).into_iter().flatten().take(most).flatten() {
+            count += 1;
+            let kind = entry.file_type().map_or(Kind::Missing, kind);
+            if matches!(kind, Kind::Folder | Kind::Socket) {
+                all.push((entry.path(), kind));
+            }
+        }
+        (count, all)
+    }
 }
 
 fn kind(of: fs::FileType) -> Kind {

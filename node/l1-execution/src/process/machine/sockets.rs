@@ -16,9 +16,9 @@ use std::path::{Path, PathBuf};
 
 use super::{Files, Kind};
 
-/// Entries of folders that are looked at for one program: those of a large environment of Python, or of several. Sockets lie near to
-/// what is named, so the nearest are looked at first.
-const ENTRIES_MAX: usize = 262_144;
+/// Entries of folders that are looked at for one program: more than there are in the folder of a large build, or in one of data, which
+/// has hundreds of thousands of files. Sockets lie near to what is named, so the nearest are looked at first.
+const ENTRIES_MAX: usize = 4_194_304;
 /// Entries of folders around what is kept apart: each of them is granted by itself.
 const PARTS_MAX: usize = 2_048;
 /// Sockets and folders that are kept apart.
@@ -54,14 +54,14 @@ fn search(files: &dyn Files, roots: &[&Path], apart: &dyn Fn(&Path) -> bool, mos
     let (mut found, mut left) = (Search::default(), most);
     let mut open: VecDeque<PathBuf> = roots.iter().map(|root| (*root).to_owned()).collect();
     while let Some(folder) = open.pop_front() {
-        let entries = if left == 0 { Vec::new() } else { files.entries(&folder, left + 1) };
-        if left == 0 || entries.len() > left {
+        let (count, entries) = if left == 0 { (0, Vec::new()) } else { files.inside(&folder, left + 1) };
+        if left == 0 || count > left {
             left = 0;
             found.unknown.insert(folder);
             continue;
         }
-        left -= entries.len();
-        found.searched.insert(folder, entries.len());
+        left -= count;
+        found.searched.insert(folder, count);
         for (path, kind) in entries.into_iter().filter(|(path, _)| !apart(path)) {
             match kind {
                 Kind::Folder => open.push_back(path),
