@@ -23,6 +23,15 @@ impl Label {
     pub fn join(self, other: Label) -> Label {
         Label { level: self.level.max(other.level), trusted: self.trusted && other.trusted }
     }
+
+    /// The label of data that are made of two of which something may be said.
+    #[must_use]
+    pub fn of_both(one: Option<Label>, other: Option<Label>) -> Option<Label> {
+        match (one, other) {
+            (Some(one), Some(other)) => Some(one.join(other)),
+            (one, other) => one.or(other),
+        }
+    }
 }
 
 #[cfg(test)]

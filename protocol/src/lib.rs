@@ -38,7 +38,7 @@ pub mod tlog;
 
 pub use activated::Activated;
 pub use agent_ref::AgentRef;
-pub use attributes::{AnswerAttributes, Attributes};
+pub use attributes::{AnswerAttributes, Attributes, DelegationError};
 pub use contract::Contract;
 pub use evidence::{Evidence, EvidenceError, VerifiedAgent};
 pub use frame::{Frame, FrameError, FrameKind, FrameOpener, FrameSealer};

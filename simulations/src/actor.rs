@@ -15,8 +15,8 @@ pub const PIECES: [&str; 5] = ["0 ", "1 ", "2 ", "3 ", "4 "];
 pub const PIECE_EVERY: Duration = Duration::from_millis(100);
 
 /// Acts on its message: `stuck` never ends, `ask` asks back, `pieces` makes an artifact in pieces, `who` names the principals of the
-/// call, `activate` activates all extensions that are asked for, `forward AGENT MESSAGE` asks another agent and gives its answer;
-/// other texts are echoed.
+/// call, `activate` activates all extensions that are asked for, `forward AGENT MESSAGE` asks another agent and gives its answer,
+/// `each AGENT MESSAGE; MESSAGE` asks it one after another and gives its last answer; other texts are echoed.
 pub(crate) struct Actor {
     calls: SystemCalls,
 }
@@ -46,6 +46,13 @@ impl Agent for Actor {
             let text = turn.text();
             if let Some((to, message)) = text.strip_prefix("forward ").and_then(|rest| rest.split_once(' ')) {
                 return out.text("answer", &self.forward(to, message).await?).await;
+            }
+            if let Some((to, messages)) = text.strip_prefix("each ").and_then(|rest| rest.split_once(' ')) {
+                let mut answer = String::new();
+                for message in messages.split("; ") {
+                    answer = self.forward(to, message).await?;
+                }
+                return out.text("answer", &answer).await;
             }
             match text.as_str() {
                 "stuck" => std::future::pending().await,

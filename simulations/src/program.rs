@@ -63,7 +63,14 @@ impl Agent for Program {
             match verb {
                 "message" => out.put(Made::Reply(said(rest))).await,
                 "label" => {
-                    turn.parameters.answer.add(&answer_attributes());
+                    let added = turn.parameters.answer.add(&answer_attributes());
+                    added.map_err(|error| AgentError::Failed(error.to_string()))?;
+                    out.put(Made::Reply(said(rest))).await
+                }
+                "delegate" => {
+                    let delegation = Some(vec![1; rest.parse().unwrap_or_default()]);
+                    let added = turn.parameters.answer.add(&Attributes { delegation, ..Attributes::default() });
+                    added.map_err(|error| AgentError::Failed(error.to_string()))?;
                     out.put(Made::Reply(said(rest))).await
                 }
                 "late" => {

@@ -98,6 +98,8 @@ async fn ask(calls: &Calls, question: Question) -> Result<AgentReply, String> {
     let request = CallRequest::new(to.clone(), operation.map_err(|error| error.message)?, principals)
         .in_trace(Trace::of(&tracing::Span::current()))
         .in_turn_bound_by(question.binding_hash)
+        .with_attributes(question.attributes)
+        .adding_to(question.answer)
         .with_priority(priority);
     let request = match question.lease.clone() {
         Some(lease) => request.under(lease),

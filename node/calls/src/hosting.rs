@@ -148,10 +148,10 @@ impl Hosting {
         match request.params {
             Params::Send(request) if streams => tasks.send_streaming(&hosted, scope, *request, metadata).await,
             Params::Send(request) => tasks.send(&hosted, scope, *request, metadata).await,
-            Params::Get(request) => tasks.get(&hosted, scope, &request),
-            Params::List(request) => tasks.list(&hosted, scope, request).await,
+            Params::Get(request) => tasks.get(&hosted, scope, &request, metadata),
+            Params::List(request) => tasks.list(&hosted, scope, request, metadata).await,
             Params::Cancel(request) => tasks.cancel(&hosted, scope, &request, metadata).await,
-            Params::Subscribe(request) => tasks.subscribe(&hosted, scope, &request).await,
+            Params::Subscribe(request) => tasks.subscribe(&hosted, scope, &request, metadata).await,
             Params::Card => Err(OperationError::no_extended_card()),
             Params::CreatePush(_) | Params::GetPush(_) | Params::ListPush(_) | Params::DeletePush(_) => {
                 tasks.push(&hosted, scope, request.params).await

@@ -208,6 +208,8 @@ impl Calls {
     }
 
     async fn walk(&self, request: CallRequest) -> Result<Reply, OperationError> {
+        let carried = request.metadata.attributes.check();
+        carried.map_err(|error| OperationError::invalid_params(error.to_string()))?;
         let agent = self.shared.finder.agent(&request.callee).await?;
         tracing::Span::current().record("agent", tracing::field::display(&agent));
         let call = Call { agent, request };
@@ -228,8 +230,9 @@ impl Calls {
             Err(Unanswered::Unreached(failed)) => failed,
         };
         if let Params::Get(request) = &call.request.request.params
-            && let Some(task) = shared.remote.last_known(&call.agent, &request.id)
+            && let Some((task, label)) = shared.remote.last_known(&call.agent, &request.id)
         {
+            call.request.metadata.answer.add_label(label);
             let json = serde_json::to_vec(&task).map_err(|error| OperationError::internal(error.to_string()))?;
             return Ok(Reply::One(json));
         }
@@ -319,17 +322,18 @@ impl Calls {
         let after_ms = u64::try_from(patience.as_millis()).unwrap_or(u64::MAX);
         let first = first.map_err(|_| CallError::Deadline { peer: node, after_ms })??;
         let later = events.into_stream();
-        let (calls, agent) = (self.clone(), call.agent.clone());
+        let (calls, agent, answer) = (self.clone(), call.agent.clone(), metadata.answer.clone());
         let all = futures::stream::iter(first.map(Ok)).chain(later);
         let followed = all.scan(Follower::default(), move |follower, event| {
-            let (calls, agent) = (calls.clone(), agent.clone());
+            let (calls, agent, label) = (calls.clone(), agent.clone(), answer.label());
             let event = event.map_err(refusal).and_then(|event| match follower.follow(&event) {
                 Ok(news) => Ok((event, news)),
                 Err(error) => Err(not_a2a(node, &error)),
             });
             async move {
                 if let Ok((_, Some(task))) = &event {
-                    calls.shared.remote.note(node, &agent, task.clone(), calls.shared.clock.now_ms()).await;
+                    let now_ms = calls.shared.clock.now_ms();
+                    calls.shared.remote.note(node, &agent, (task.clone(), label), now_ms).await;
                 }
                 Some(event.map(|(event, _)| event))
             }
@@ -364,7 +368,8 @@ impl Calls {
             _ => Some(serde_json::from_slice(&body).map_err(wrong)?),
         };
         if let Some(task) = task {
-            self.shared.remote.note(node, &call.agent, task, self.shared.clock.now_ms()).await;
+            let label = call.request.metadata.answer.label();
+            self.shared.remote.note(node, &call.agent, (task, label), self.shared.clock.now_ms()).await;
         }
         Ok(body)
     }

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use althing_protocol::Contract;
 use althing_protocol::contract::Class;
+use althing_protocol::{AnswerAttributes, Attributes, Contract};
 use althing_td::{AgentFile, AsksAs};
 use futures::future::BoxFuture;
 use serde::Deserialize;
@@ -60,6 +60,10 @@ pub struct Question {
     pub lease: Option<Lease>,
     /// The hash of the manifest that the calling agent was bound to; empty outside turns.
     pub binding_hash: Arc<str>,
+    /// Session and delegation of the call that the calling agent's turn answers, and the label of all that the turn was given.
+    pub attributes: Attributes,
+    /// Where what is said of the answer is added to.
+    pub answer: AnswerAttributes,
 }
 
 /// The reply of an agent.
@@ -155,18 +159,24 @@ impl ToolServer for AgentServer {
             {
                 return Err(Fault::Failed(format!("{task:?} is no task that it began with {tool:?}")));
             }
+            let (turn, answer) = (context::now(), AnswerAttributes::default());
             let question = Question {
                 from: self.from.clone(),
                 to: tool.to_owned(),
                 message,
                 task,
                 delay_tolerant: self.delay_tolerant,
-                principals: context::current().principals.to_vec(),
+                principals: turn.principals.to_vec(),
                 as_itself: self.as_itself,
-                lease: context::current_lease(),
-                binding_hash: context::binding_hash(),
+                lease: turn.lease.clone(),
+                binding_hash: turn.binding_hash.clone(),
+                attributes: turn.attributes.sent().clone(),
+                answer: answer.clone(),
             };
-            let reply = self.calls.ask(question).await.map_err(Fault::Failed)?;
+            let reply = self.calls.ask(question).await;
+            // Of why there is no answer the same is said as of an answer.
+            turn.attributes.hear(answer.label());
+            let reply = reply.map_err(Fault::Failed)?;
             if reply.state == INPUT_REQUIRED {
                 let mut open_tasks = self.open_tasks();
                 if open_tasks.len() >= OPEN_TASKS_MAX {

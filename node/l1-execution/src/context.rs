@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use althing_protocol::Attributes;
 use althing_protocol::contract::{DataLabel, Observability};
+use althing_protocol::{AnswerAttributes, Attributes, Label};
 use tokio::task_local;
 use tracing::Span;
 
@@ -20,14 +20,49 @@ pub(crate) struct CallContext {
     pub trace: Option<Arc<str>>,
     /// The label of the data that the agent works with, by its contract.
     pub label: DataLabel,
-    /// Label, session and delegation of the call that it answers.
-    pub attributes: Arc<Attributes>,
+    /// Label, session and delegation.
+    pub attributes: TurnAttributes,
     /// On whose behalf the turn runs, the origin first.
     pub principals: Arc<[String]>,
     /// What traces may record of it.
     pub observability: Observability,
     /// The lease under which it runs, if it is for a task of a group.
     pub lease: Option<Lease>,
+}
+
+/// What is said of the data of a turn beside their content.
+#[derive(Clone, Default)]
+pub(crate) struct TurnAttributes {
+    /// Of what the turn sends: session and delegation of the call that it answers, and the label of all that it was given, as of
+    /// the time when this copy was made.
+    sent: Arc<Attributes>,
+    /// Of its answer. All copies are one.
+    answer: AnswerAttributes,
+}
+
+impl TurnAttributes {
+    /// Those of a turn that answers a call of which that is said, in an answer of which this is said so far.
+    pub fn of(call: &Attributes, answer: &AnswerAttributes) -> TurnAttributes {
+        TurnAttributes { sent: Arc::new(call.clone()), answer: answer.clone() }
+    }
+
+    /// What is said of what the turn sends.
+    pub fn sent(&self) -> &Attributes {
+        &self.sent
+    }
+
+    /// Adds the label of what the turn was given: it comes back with the turn's answer, and goes with what it sends from now on.
+    pub fn hear(&self, label: Option<Label>) {
+        self.answer.add_label(label);
+    }
+
+    /// Takes up the label of what the turn was given by now.
+    fn update(&mut self) {
+        let label = Label::of_both(self.sent.label, self.answer.label());
+        if label != self.sent.label {
+            Arc::make_mut(&mut self.sent).label = label;
+        }
+    }
 }
 
 /// Bytes of a text on a span.
@@ -55,6 +90,13 @@ pub(crate) fn current() -> CallContext {
     CALL_CONTEXT.try_with(CallContext::clone).unwrap_or_default()
 }
 
+/// The same, with the label of what the turn was given by now.
+pub(crate) fn now() -> CallContext {
+    let mut turn = current();
+    turn.attributes.update();
+    turn
+}
+
 /// On whose behalf the turn that runs here is, the origin first; nobody outside turns.
 #[must_use]
 pub fn current_principals() -> Arc<[String]> {
@@ -75,4 +117,33 @@ pub(crate) fn check_lease() -> Result<(), Superseded> {
 /// The hash of the manifest of the turn that runs here; empty outside turns.
 pub(crate) fn binding_hash() -> Arc<str> {
     current().binding_hash
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labelled(level: DataLabel, trusted: bool) -> Attributes {
+        Attributes { label: Some(Label { level, trusted }), ..Attributes::default() }
+    }
+
+    #[tokio::test]
+    async fn what_a_turn_is_given_raises_the_label_of_what_it_sends_and_of_its_answer() {
+        // P-201
+        let call = Attributes { session: Some([1; 32]), ..labelled(DataLabel::Confidential, true) };
+        let answer = AnswerAttributes::default();
+        let attributes = TurnAttributes::of(&call, &answer);
+        let turn = async {
+            let before = now();
+            assert_eq!(*before.attributes.sent(), call);
+            before.attributes.hear(None);
+            before.attributes.hear(labelled(DataLabel::Public, false).label);
+            assert_eq!(*before.attributes.sent(), call, "as it was when it was sent");
+            let after = Attributes { session: Some([1; 32]), ..labelled(DataLabel::Confidential, false) };
+            assert_eq!(*now().attributes.sent(), after);
+        };
+        CALL_CONTEXT.scope(CallContext { attributes, ..CallContext::default() }, turn).await;
+        assert_eq!(answer.get(), labelled(DataLabel::Public, false), "the session is the answer's own affair");
+        assert_eq!(*now().attributes.sent(), Attributes::default(), "outside turns nothing is said");
+    }
 }

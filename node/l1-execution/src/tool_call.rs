@@ -35,7 +35,8 @@ pub struct ToolCall<'a> {
     pub binding_hash: &'a str,
     /// The label of the data that the agent works with, as its contract says it.
     pub label: DataLabel,
-    /// What came with the call that the turn answers: label of its data, session and delegation; nothing outside turns.
+    /// Session and delegation of the call that the turn answers, and the label of its data and of all answers that the turn was
+    /// given since; nothing outside turns.
     pub attributes: &'a Attributes,
     /// The server: what stands before the `/` of `tool`; empty where there is none.
     pub server: &'a str,
@@ -65,7 +66,7 @@ impl<'a> ToolCall<'a> {
             trace: turn.trace.as_deref(),
             binding_hash: &turn.binding_hash,
             label: turn.label,
-            attributes: &turn.attributes,
+            attributes: turn.attributes.sent(),
             server: tool.split_once('/').map_or("", |(server, _)| server),
             tool,
             definition,

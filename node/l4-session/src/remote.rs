@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use a2a::{StreamResponse, Task};
-use althing_protocol::{AgentId, PublicKey};
+use althing_protocol::{AgentId, Label, PublicKey};
 use althing_store::{Batch, Durability, Family, Range, ReadError, Store};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -45,6 +45,9 @@ struct TaskLocation {
     node: PublicKeyText,
     task: Task,
     seen_ms: u64,
+    /// The label of its data, as the node said it; none where nothing was said. Rows from before there were labels have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    label: Option<Label>,
 }
 
 /// The index of remote tasks.
@@ -67,14 +70,14 @@ impl Remote {
         self.read(&key(agent, id)).map(|known| known.node.0)
     }
 
-    /// The task as it was last known, marked as stale.
+    /// The task as it was last known, marked as stale, and the label of its data.
     #[must_use]
-    pub fn last_known(&self, agent: &AgentId, id: &str) -> Option<Task> {
+    pub fn last_known(&self, agent: &AgentId, id: &str) -> Option<(Task, Option<Label>)> {
         let known = self.read(&key(agent, id))?;
         let mut task = known.task;
         let mark = json!({ "node": known.node.0.did(), "lastSeenUnixMs": known.seen_ms });
         task.metadata.get_or_insert_default().insert(STALE.to_owned(), mark);
-        Some(task)
+        Some((task, known.label))
     }
 
     fn read(&self, key: &[u8]) -> Option<TaskLocation> {
@@ -87,9 +90,9 @@ impl Remote {
             .ok()
     }
 
-    /// Remembers a task as seen. Not synced: the hosting node owns the task, this is a cache. A task that is known from one
-    /// node is not accepted from another.
-    pub async fn note(&self, node: PublicKey, agent: &AgentId, mut task: Task, seen_ms: u64) {
+    /// Remembers a task as seen, with what is said of its data. Not synced: the hosting node owns the task, this is a cache. A
+    /// task that is known from one node is not accepted from another.
+    pub async fn note(&self, node: PublicKey, agent: &AgentId, (mut task, label): (Task, Option<Label>), seen_ms: u64) {
         let key = key(agent, &task.id);
         let known = self.read(&key);
         if known.as_ref().is_some_and(|known| known.node.0 != node) {
@@ -102,7 +105,8 @@ impl Remote {
             task.artifacts = None;
         }
         let mut bytes = Vec::new();
-        let seen = TaskLocation { node: PublicKeyText(node), task, seen_ms };
+        let label = Label::of_both(known.as_ref().and_then(|known| known.label), label);
+        let seen = TaskLocation { node: PublicKeyText(node), task, seen_ms, label };
         if let Err(error) = ciborium::into_writer(&seen, &mut bytes) {
             tracing::error!(%error, "remote task cannot be written");
             return;
@@ -183,6 +187,7 @@ impl Follower {
 #[cfg(test)]
 mod tests {
     use a2a::{Message, Part, Role};
+    use althing_protocol::contract::DataLabel;
     use althing_protocol::{PublisherId, SecretKey};
     use althing_store::MemoryStore;
 
@@ -195,15 +200,53 @@ mod tests {
         let agent = AgentId::new(PublisherId::from_digest([1; 32]), "a").expect("a name");
         let task = |context: &str| {
             let message = Message::new(Role::User, vec![Part::text("hi")]);
-            crate::machine::task::submitted("t".to_owned(), context.to_owned(), message, chrono::DateTime::UNIX_EPOCH)
+            let at = chrono::DateTime::UNIX_EPOCH;
+            (crate::machine::task::submitted("t".to_owned(), context.to_owned(), message, at), None)
         };
         remote.note(node(1), &agent, task("its own"), 1).await;
         remote.note(node(2), &agent, task("another's"), 2).await;
         assert_eq!(remote.node(&agent, "t"), Some(node(1)));
-        let known = remote.last_known(&agent, "t").expect("it is remembered");
+        let (known, _) = remote.last_known(&agent, "t").expect("it is remembered");
         assert_eq!(known.context_id, "its own");
         assert_eq!(known.metadata.expect("a mark")[STALE]["node"], node(1).did());
         remote.note(node(1), &agent, task("newer"), 3).await;
-        assert_eq!(remote.last_known(&agent, "t").expect("it is remembered").context_id, "newer");
+        assert_eq!(remote.last_known(&agent, "t").expect("it is remembered").0.context_id, "newer");
+    }
+
+    /// A row as it was before there were labels.
+    #[derive(Serialize)]
+    struct UnlabelledRow {
+        node: PublicKeyText,
+        task: Task,
+        seen_ms: u64,
+    }
+
+    /// P-201
+    #[tokio::test]
+    async fn a_task_that_is_remembered_keeps_its_label_and_a_row_without_one_is_read() {
+        let store = Arc::new(MemoryStore::new(&[REMOTE_TASKS]));
+        let remote = Remote::new(store.clone());
+        let node = SecretKey::from_seed(&[1; 32]).public();
+        let agent = AgentId::new(PublisherId::from_digest([1; 32]), "a").expect("a name");
+        let message = Message::new(Role::User, vec![Part::text("hi")]);
+        let at = chrono::DateTime::UNIX_EPOCH;
+        let task = crate::machine::task::submitted("t".to_owned(), "c".to_owned(), message, at);
+        let row = UnlabelledRow { node: PublicKeyText(node), task: task.clone(), seen_ms: 1 };
+        let mut bytes = Vec::new();
+        ciborium::into_writer(&row, &mut bytes).expect("memory takes any");
+        let mut batch = Batch::new();
+        batch.put(REMOTE_TASKS, key(&agent, "t"), bytes);
+        store.write(batch, Durability::Buffered).await.expect("written");
+        assert_eq!(remote.node(&agent, "t"), Some(node));
+        let label = || remote.last_known(&agent, "t").expect("it is remembered").1;
+        assert_eq!(label(), None);
+
+        let said = |level, trusted| Some(Label { level, trusted });
+        remote.note(node, &agent, (task.clone(), said(DataLabel::Confidential, false)), 2).await;
+        assert_eq!(label(), said(DataLabel::Confidential, false));
+        for later in [None, said(DataLabel::Public, true)] {
+            remote.note(node, &agent, (task.clone(), later), 3).await;
+            assert_eq!(label(), said(DataLabel::Confidential, false), "no label falls");
+        }
     }
 }

@@ -10,7 +10,7 @@ use futures::future::BoxFuture;
 use tracing::Instrument as _;
 
 use super::*;
-use crate::context::{self, CALL_CONTEXT, CallContext};
+use crate::context::{self, CALL_CONTEXT, CallContext, TurnAttributes};
 use crate::kernel::TurnRuntimes;
 use crate::kernel::slots::run_on_slots;
 use crate::output_gates::GatedTurn;
@@ -90,7 +90,7 @@ impl Host {
             task: turn.task_id.as_str().into(),
             trace: turn.parameters.traceparent.as_deref().map(Arc::from),
             label: agent.contract.data_label,
-            attributes: turn.parameters.attributes.clone().into(),
+            attributes: TurnAttributes::of(&turn.parameters.attributes, &turn.parameters.answer),
             principals: turn.parameters.principals.clone().into(),
             observability: agent.contract.observability,
             lease: turn.parameters.lease.clone(),

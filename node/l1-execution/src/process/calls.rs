@@ -176,13 +176,17 @@ impl ProgramCalls {
 mod tests {
     use std::sync::atomic::AtomicU8;
 
+    use althing_protocol::contract::DataLabel;
+    use althing_protocol::{AnswerAttributes, Attributes, Label};
     use serde_json::json;
 
     use super::*;
+    use crate::context::TurnAttributes;
     use crate::ports::Ports;
     use crate::tools::{ContractGate, Fault, ToolServer};
 
-    /// A server whose tool `who` says on whose behalf it is called, and whose tool `wait` never answers.
+    /// A server whose tool `who` says on whose behalf it is called, and with which label; whose tool `learn` gives restricted data;
+    /// and whose tool `wait` never answers.
     struct Server;
 
     impl ToolServer for Server {
@@ -191,7 +195,8 @@ mod tests {
         }
 
         fn tools(&self) -> BoxFuture<'_, Result<Vec<Definition>, Fault>> {
-            let tools = ["who", "wait", "secret"].map(|name| Definition::new(name, name, json!({ "type": "object" })));
+            let tools =
+                ["who", "wait", "secret", "learn"].map(|name| Definition::new(name, name, json!({ "type": "object" })));
             Box::pin(std::future::ready(Ok(tools.to_vec())))
         }
 
@@ -200,7 +205,11 @@ mod tests {
                 if tool == "wait" {
                     std::future::pending::<()>().await;
                 }
-                Ok(json!({ "for": &*context::current().principals }))
+                let turn = context::now();
+                if tool == "learn" {
+                    turn.attributes.hear(Some(Label { level: DataLabel::Restricted, trusted: false }));
+                }
+                Ok(json!({ "for": &*turn.principals, "label": turn.attributes.sent().label }))
             })
         }
 
@@ -216,7 +225,7 @@ mod tests {
     fn calls_of(per_turn: u64) -> Arc<ProgramCalls> {
         let contract = json!({
             "class": { "latency": "srt" },
-            "capabilities": ["s/who", "s/wait"],
+            "capabilities": ["s/who", "s/wait", "s/learn"],
             "compute": { "calls_per_turn": per_turn },
         });
         let contract = Contract::from_value(&contract).expect("a contract");
@@ -236,7 +245,8 @@ mod tests {
     #[tokio::test]
     async fn a_call_is_made_for_the_turn_that_it_names_and_for_no_other() {
         let calls = calls();
-        assert_eq!(calls.listed().await.expect("a list").into_keys().collect::<Vec<_>>(), ["s__wait", "s__who"]);
+        let listed = calls.listed().await.expect("a list");
+        assert_eq!(listed.into_keys().collect::<Vec<_>>(), ["s__learn", "s__wait", "s__who"]);
         let who = async |turn: Option<&str>| match calls.call(turn, "s__who", "{}").await {
             Ok(answer) => answer.expect("an answer")["for"][0].clone(),
             Err(refused) => json!(format!("{refused:?}")),
@@ -256,6 +266,28 @@ mod tests {
         drop(alice);
         assert_eq!(who(Some(&header)).await, "Over");
         assert_eq!(who(Some(&bob.header())).await, "bob");
+    }
+
+    /// P-201
+    #[tokio::test]
+    async fn what_a_program_is_given_raises_the_label_of_later_calls_of_that_turn_and_of_no_other() {
+        let calls = calls();
+        let call = Label { level: DataLabel::Confidential, trusted: true };
+        let attributes = Attributes { label: Some(call), ..Attributes::default() };
+        let answer = AnswerAttributes::default();
+        let of = TurnAttributes::of(&attributes, &answer);
+        let context = CallContext { attributes: of, ..CallContext::default() };
+        let turn = CALL_CONTEXT.sync_scope(context, || calls.open());
+        let other = opened(&calls, "bob");
+        let label = async |turn: &TurnGuard, tool: &str| {
+            let answer = calls.call(Some(&turn.header()), tool, "{}").await.expect("it began");
+            answer.expect("an answer")["label"].clone()
+        };
+        assert_eq!(label(&turn, "s__who").await, json!({ "level": "confidential", "trusted": true }));
+        label(&turn, "s__learn").await;
+        assert_eq!(label(&turn, "s__who").await, json!({ "level": "restricted", "trusted": false }));
+        assert_eq!(label(&other, "s__who").await, Value::Null);
+        assert_eq!(answer.label(), Some(Label { level: DataLabel::Restricted, trusted: false }));
     }
 
     #[tokio::test]

@@ -280,7 +280,7 @@ impl Tools {
         let arguments: Value = serde_json::from_str(text).map_err(|error| refused(error.to_string()))?;
         record.arguments = hash(&arguments);
         // The gate decides first, so that a denied agent does not learn whether the tool exists.
-        let (definition, turn) = (record.definition.clone(), context::current());
+        let (definition, turn) = (record.definition.clone(), context::now());
         let call = ToolCall::of(&self.agent, &turn, name, &definition, &arguments);
         self.gate.decide(&call).await?;
         let outcome = if arguments.is_object() {
@@ -358,7 +358,7 @@ impl Tools {
         arguments: &Value,
         work: impl Future<Output = Result<T, E>>,
     ) -> Result<Result<T, E>, Denied> {
-        let turn = context::current();
+        let turn = context::now();
         let call = ToolCall { kind, ..ToolCall::of(&self.agent, &turn, name, "", arguments) };
         self.gate.decide(&call).await?;
         let outcome = work.await;

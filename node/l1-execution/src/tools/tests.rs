@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use althing_protocol::contract::DataLabel;
-use althing_protocol::{Attributes, Contract};
+use althing_protocol::{AnswerAttributes, Attributes, Contract};
 use serde_json::json;
 
 use futures::future::BoxFuture;
@@ -443,7 +443,10 @@ async fn the_gate_sees_which_agent_calls_for_which_task() {
         task: Arc::from("task-1"),
         trace: Some(Arc::from("00-ab-cd-01")),
         label: DataLabel::Confidential,
-        attributes: Arc::new(Attributes { session: Some([7; 32]), ..Attributes::default() }),
+        attributes: context::TurnAttributes::of(
+            &Attributes { session: Some([7; 32]), ..Attributes::default() },
+            &AnswerAttributes::default(),
+        ),
         ..context::CallContext::default()
     };
     let in_turn = async { tools.invoke("files__read", r#"{"path": "a"}"#).await.0 };

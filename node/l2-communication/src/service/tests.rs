@@ -51,19 +51,19 @@ impl Inbound for Labels {
                     .map(move |number: u8| {
                         match number {
                             1 => {}
-                            2 => said.add(&attributes),
-                            _ => said.add(&labelled(DataLabel::Restricted, true)),
+                            2 => said.add(&attributes).expect("what a frame carried"),
+                            _ => said.add_label(labelled(DataLabel::Restricted, true).label),
                         }
                         Ok(vec![number])
                     })
                     .boxed(),
             ),
             "refuse" => {
-                said.add(&attributes);
+                said.add(&attributes).expect("what a frame carried");
                 Answer::Error(Vec::new())
             }
             _ => {
-                said.add(&attributes);
+                said.add(&attributes).expect("what a frame carried");
                 Answer::Response(Vec::new())
             }
         };

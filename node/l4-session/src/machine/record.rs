@@ -1,8 +1,8 @@
 //! A task as it is stored, and its size limits.
 
 use a2a::Task;
-use althing_call::Principal;
-use althing_protocol::{CallerId, Digest, digest};
+use althing_call::{CallMetadata, Principal};
+use althing_protocol::{CallerId, Digest, Label, digest};
 use althing_store::LARGE_BATCH_BYTES_MAX;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -32,6 +32,28 @@ pub(crate) struct Record {
     pub scope: Scope,
     /// What the runtime stores for the next turn.
     pub remembered: Option<String>,
+    /// The label of all that is in it; none where nothing was said of that. Rows from before there were labels have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<Label>,
+}
+
+impl Record {
+    /// The record of a task of that agent that begins.
+    pub fn new(task: Task, agent: &str, scope: Scope) -> Record {
+        Record { task, agent: agent.to_owned(), scope, remembered: None, label: None }
+    }
+
+    /// The same, with what came with a call in it.
+    #[must_use]
+    pub fn given_by(mut self, call: &CallMetadata) -> Record {
+        self.add_label(call.attributes.label);
+        self
+    }
+
+    /// Adds the label of more data that are in it.
+    pub fn add_label(&mut self, label: Option<Label>) {
+        self.label = Label::of_both(self.label, label);
+    }
 }
 
 /// Whose task it is, as stored.
@@ -103,9 +125,45 @@ impl TryFrom<String> for Scope {
 
 #[cfg(test)]
 mod tests {
+    use a2a::{Message, Part, Role};
     use althing_protocol::SecretKey;
+    use althing_protocol::contract::DataLabel;
 
     use super::*;
+
+    /// A row as it was before there were labels.
+    #[derive(Serialize)]
+    struct UnlabelledRow {
+        task: Task,
+        agent: String,
+        scope: Scope,
+        remembered: Option<String>,
+    }
+
+    #[test]
+    fn a_row_without_a_label_is_read_and_written_as_before() {
+        let scope = Scope::of(CallerId::Node(SecretKey::from_seed(&[1; 32]).public()));
+        let message = Message::new(Role::User, vec![Part::text("hi")]);
+        let task = task::submitted("t".to_owned(), "c".to_owned(), message, chrono::DateTime::UNIX_EPOCH);
+        let row = UnlabelledRow { task, agent: "echo".to_owned(), scope, remembered: Some("it".to_owned()) };
+        let mut before = Vec::new();
+        ciborium::into_writer(&row, &mut before).expect("memory takes any");
+        let mut read: Record = ciborium::from_reader(&before[..]).expect("a row of before");
+        let kept = (read.task.id.as_str(), read.agent.as_str(), read.scope, read.remembered.as_deref(), read.label);
+        assert_eq!(kept, ("t", "echo", scope, Some("it"), None));
+        let mut again = Vec::new();
+        ciborium::into_writer(&read, &mut again).expect("memory takes any");
+        assert_eq!(again, before);
+
+        for (level, trusted) in [(DataLabel::Restricted, true), (DataLabel::Public, false)] {
+            read.add_label(Some(Label { level, trusted }));
+        }
+        let mut labelled = Vec::new();
+        ciborium::into_writer(&read, &mut labelled).expect("memory takes any");
+        let labelled: Record = ciborium::from_reader(&labelled[..]).expect("a row");
+        assert_eq!(labelled.label, Some(Label { level: DataLabel::Restricted, trusted: false }));
+        assert_eq!(labelled, read);
+    }
 
     #[test]
     fn a_task_belongs_to_the_user_who_asked_for_it() {

@@ -114,7 +114,7 @@ impl TaskRunner {
             None => {
                 let context_id = message.context_id.clone().unwrap_or_else(|| self.new_id());
                 let task = task::submitted(new_id, context_id, message, self.now());
-                Record { task, agent: agent.id.name().to_owned(), scope, remembered: None }
+                Record::new(task, agent.id.name(), scope).given_by(metadata)
             }
             Some(id) => {
                 let mut record = self.read(agent, scope, &id)?;
@@ -132,7 +132,7 @@ impl TaskRunner {
                 asked.before = Some(record.task.status.clone());
                 let over = |_| OperationError::unsupported(format!("task {id} is over; send a message without taskId"));
                 task::continue_with(&mut record.task, message, self.now()).map_err(over)?;
-                record
+                record.given_by(metadata)
             }
         };
         let encoded = if asked.waits { None } else { Some(Encoded::of(&record).map_err(internal)?) };

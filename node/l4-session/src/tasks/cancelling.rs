@@ -35,6 +35,7 @@ impl TaskService {
             let mut state = live.state.subscribe();
             live.cancel.cancel();
             let _ = state.wait_for(task::is_idle).await;
+            metadata.answer.add_all(live.said());
             let task = live.record().task;
             if task.status.state != TaskState::Canceled {
                 return Err(OperationError::task_not_cancelable(&request.id));
@@ -42,6 +43,8 @@ impl TaskService {
             return shown(task, None);
         }
         let mut cancelled = record.clone();
+        // What the agent said is in it.
+        cancelled.add_label(metadata.answer.label());
         let mut event = task::set_status(&mut cancelled.task, TaskState::Canceled, said, self.runner.now());
         let mut encoded = Encoded::of(&cancelled).map_err(internal)?;
         if encoded.len() > RECORD_BYTES_MAX {
@@ -52,8 +55,10 @@ impl TaskService {
         }
         let notes = self.runner.store().push().plan(&request.id, Some(&event), self.runner.now_ms());
         self.runner.store().write_telling(encoded, notes).await.map_err(internal)?;
+        metadata.answer.add_label(cancelled.label);
         let waiting = self.runner.live().take_waiting(&request.id);
-        futures::future::join_all(waiting.iter().map(|listener| listener.tell(event.clone()))).await;
+        let told = waiting.iter().map(|listener| listener.tell(event.clone(), &metadata.answer));
+        futures::future::join_all(told).await;
         shown(cancelled.task, None)
     }
 
@@ -70,6 +75,8 @@ impl TaskService {
         let Some(remembered) = record.remembered.filter(|_| waits) else { return Ok(None) };
         let parameters = Parameters {
             extensions: metadata.extensions.clone(),
+            attributes: metadata.attributes.clone(),
+            answer: metadata.answer.clone(),
             principals: chain::written(&metadata.principals),
             metadata: request.metadata.clone(),
             ..Parameters::default()

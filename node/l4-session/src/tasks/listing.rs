@@ -1,7 +1,8 @@
 //! ListTasks: the caller's tasks with an agent, a page at a time.
 
 use a2a::TaskState;
-use althing_call::{OperationError, Reply};
+use althing_call::{CallMetadata, OperationError, Reply};
+use althing_protocol::AnswerAttributes;
 
 use crate::listing::place;
 use crate::machine::listing::{Filter, page_token};
@@ -25,10 +26,11 @@ impl TaskService {
         agent: &HostedAgent,
         scope: Scope,
         request: a2a::ListTasksRequest,
+        metadata: &CallMetadata,
     ) -> Result<Reply, OperationError> {
         // All tasks of a page are decoded, however little of them is shown.
-        let (tasks, agent) = (self.clone(), agent.clone());
-        self.runner.apart(move || tasks.page(&agent, scope, &request)).await?
+        let (tasks, agent, answer) = (self.clone(), agent.clone(), metadata.answer.clone());
+        self.runner.apart(move || tasks.page(&agent, scope, &request, &answer)).await?
     }
 
     fn page(
@@ -36,6 +38,7 @@ impl TaskService {
         agent: &HostedAgent,
         scope: Scope,
         request: &a2a::ListTasksRequest,
+        answer: &AnswerAttributes,
     ) -> Result<Reply, OperationError> {
         let size = request.page_size.unwrap_or(PAGE_DEFAULT);
         if !(1..=PAGE_MAX).contains(&size) {
@@ -58,7 +61,7 @@ impl TaskService {
         for id in &page.ids {
             // It may just have been evicted.
             let Ok(record) = self.runner.read(agent, scope, id) else { continue };
-            let place = place(&record.task);
+            let (place, label) = (place(&record.task), record.label);
             let task = task::view(record.task, request.history_length, with_artifacts);
             // One task, with its comma, always fits a page.
             let task = task::fit(task, ANSWER_BYTES_MAX - WRAPPING - 1);
@@ -69,6 +72,7 @@ impl TaskService {
                 break;
             }
             room -= size;
+            answer.add_label(label);
             tasks.push(task);
             last = Some(place);
         }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use a2a::{Message, StreamResponse, Task, TaskState, TaskStatus};
 use althing_call::{CallMetadata, OperationError};
 use althing_execution::agent::Metadata;
+use althing_protocol::AnswerAttributes;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -91,12 +92,15 @@ pub(crate) struct Listener {
     sender: mpsc::Sender<StreamResponse>,
     /// Whether it subscribed to the task, and so receives events of later turns too; otherwise it sent the message.
     pub(super) is_subscription: bool,
+    /// Where what is said of the events is added to.
+    answer: AnswerAttributes,
 }
 
 impl Listener {
-    pub fn new(is_subscription: bool) -> (Listener, mpsc::Receiver<StreamResponse>) {
+    /// One whose call has that answer, and what it receives.
+    pub fn new(is_subscription: bool, answer: &AnswerAttributes) -> (Listener, mpsc::Receiver<StreamResponse>) {
         let (sender, receiver) = mpsc::channel(EVENTS);
-        (Listener { sender, is_subscription }, receiver)
+        (Listener { sender, is_subscription, answer: answer.clone() }, receiver)
     }
 
     /// Whether its receiver was dropped.
@@ -104,14 +108,25 @@ impl Listener {
         self.sender.is_closed()
     }
 
-    /// Sends an event; false if its queue stays full for too long.
-    pub async fn tell(&self, event: StreamResponse) -> bool {
+    /// Sends an event of which that is said; false if its queue stays full for too long.
+    pub async fn tell(&self, event: StreamResponse, said: &AnswerAttributes) -> bool {
+        // Before the event, and so perhaps with an earlier one: a label may be too strict, and never too lax.
+        self.answer.add_all(said);
         self.sender.send_timeout(event, PATIENCE).await.is_ok()
     }
 }
 
+/// A client that waits for the first response.
+pub(super) struct FirstWaiter {
+    sender: oneshot::Sender<FirstResponse>,
+    /// Where what is said of its answer is added to.
+    answer: AnswerAttributes,
+}
+
 pub(super) struct LiveState {
     pub(super) record: Record,
+    /// What is said of the turn's answer so far.
+    said: AnswerAttributes,
     pub(super) listeners: Vec<Listener>,
     /// Bytes of the artifacts, as JSON.
     pub(super) artifact_bytes: usize,
@@ -123,7 +138,7 @@ pub(super) struct LiveState {
     /// Whether the agent has begun a task.
     pub(super) begun: bool,
     /// Clients that wait for the first response: the message may have been sent more than once.
-    pub(super) first_responses: Vec<oneshot::Sender<FirstResponse>>,
+    pub(super) first_responses: Vec<FirstWaiter>,
     /// How many of them have not received it.
     pub(super) waiting: usize,
     /// How often all of them hung up.
@@ -151,6 +166,13 @@ pub(super) enum Ending {
 }
 
 impl LiveState {
+    /// The task as it is now, with the label of what its turn was given by now.
+    pub(super) fn labelled(&self) -> Record {
+        let mut record = self.record.clone();
+        record.add_label(self.said.label());
+        record
+    }
+
     /// Whether nobody waits for the answer, and nobody was told of the task.
     fn is_left(&self) -> bool {
         self.waiting == 0 && !self.keep_alive
@@ -160,27 +182,29 @@ impl LiveState {
     pub(super) fn open(&mut self) {
         self.begun = true;
         self.listeners.retain(|held| !held.is_gone());
-        for opening in std::mem::take(&mut self.first_responses) {
+        for waiter in std::mem::take(&mut self.first_responses) {
+            waiter.answer.add_all(&self.said);
             let opened = if self.listeners.len() == LISTENERS_MAX {
                 FirstResponse::Refused(too_many_listeners(&self.record.task.id))
             } else {
-                let (listener, receiver) = Listener::new(false);
+                let (listener, receiver) = Listener::new(false, &waiter.answer);
                 self.listeners.push(listener);
                 FirstResponse::Task(self.record.task.clone(), receiver)
             };
             // The client may have hung up.
-            let _ = opening.send(opened);
+            let _ = waiter.sender.send(opened);
         }
     }
 
     /// The turn is over: sends its outcome, or else the task, to clients that wait for the first response.
     pub(super) fn close(&mut self, outcome: Option<Outcome>) {
         self.begun = true;
-        for opening in std::mem::take(&mut self.first_responses) {
+        for waiter in std::mem::take(&mut self.first_responses) {
+            waiter.answer.add_all(&self.said);
             let (_, nothing_more) = mpsc::channel(1);
             let task = || FirstResponse::Task(self.record.task.clone(), nothing_more);
             // The client may have hung up.
-            let _ = opening.send(outcome.clone().map_or_else(task, FirstResponse::from));
+            let _ = waiter.sender.send(outcome.clone().map_or_else(task, FirstResponse::from));
         }
     }
 }
@@ -239,8 +263,11 @@ impl LiveTask {
         let artifact_bytes = record.task.artifacts.iter().flatten().map(task::bytes).sum();
         let kept = if asked.waits { Kept::NotYet } else { Kept::Yes };
         let (id, agent) = (record.task.id.clone(), record.agent.clone());
+        // What the task holds by now, and what came with the message: the turn's answer is made of it.
+        asked.call.answer.add_label(record.label);
         let now = LiveState {
             record,
+            said: asked.call.answer.clone(),
             listeners,
             artifact_bytes,
             stored_bytes,
@@ -267,7 +294,12 @@ impl LiveTask {
     }
 
     pub fn record(&self) -> Record {
-        self.lock().record.clone()
+        self.lock().labelled()
+    }
+
+    /// What is said of the answer of its turn so far.
+    pub fn said(&self) -> &AnswerAttributes {
+        &self.request.call.answer
     }
 
     /// The message that began the task, if it was that of this turn.
@@ -293,29 +325,35 @@ impl LiveTask {
         self.lock().running
     }
 
-    /// The task as it is now and its further events; none if there are too many listeners.
-    pub fn listen(&self, is_subscription: bool) -> Option<(Task, mpsc::Receiver<StreamResponse>)> {
+    /// The task as it is now and its further events; none if there are too many listeners. What is said of them is added to
+    /// `answer`.
+    pub fn listen(
+        &self,
+        is_subscription: bool,
+        answer: &AnswerAttributes,
+    ) -> Option<(Task, mpsc::Receiver<StreamResponse>)> {
         let mut now = self.lock();
         now.listeners.retain(|held| !held.is_gone());
         if now.listeners.len() == LISTENERS_MAX {
             return None;
         }
-        let (listener, receiver) = Listener::new(is_subscription);
+        let (listener, receiver) = Listener::new(is_subscription, answer);
         now.listeners.push(listener);
+        answer.add_all(&now.said);
         Some((now.record.task.clone(), receiver))
     }
 
-    /// Waits for the first response to the message.
-    pub fn open(self: &Arc<LiveTask>) -> AnswerWaiter {
+    /// Waits for the first response to the message; what is said of the answer is added to `answer`.
+    pub fn open(self: &Arc<LiveTask>, answer: &AnswerAttributes) -> AnswerWaiter {
         let (sender, opened) = oneshot::channel();
         let mut now = self.lock();
         now.waiting += 1;
-        now.first_responses.retain(|opening| !opening.is_closed());
+        now.first_responses.retain(|waiter| !waiter.sender.is_closed());
         if now.first_responses.len() == LISTENERS_MAX {
             // The receiver is in this very function.
             let _ = sender.send(FirstResponse::Refused(too_many_listeners(&self.id)));
         } else {
-            now.first_responses.push(sender);
+            now.first_responses.push(FirstWaiter { sender, answer: answer.clone() });
             if !now.running || now.disclosure == Disclosure::Withdrawn && self.answer.outcome().is_some() {
                 now.close(self.answer.outcome());
             } else if now.begun {
@@ -389,7 +427,7 @@ impl LiveTask {
         };
         let event = event?;
         for listener in &listeners {
-            if !listener.tell(event.clone()).await {
+            if !listener.tell(event.clone(), self.said()).await {
                 self.lock().listeners.retain(|held| !held.sender.same_channel(&listener.sender));
             }
         }
@@ -405,8 +443,15 @@ pub(crate) fn too_many_listeners(id: &str) -> OperationError {
 #[cfg(test)]
 mod tests {
     use a2a::{Part, Role};
+    use althing_protocol::contract::DataLabel;
+    use althing_protocol::{CallerId, Label, PublisherId};
 
     use super::*;
+    use crate::machine::record::Scope;
+
+    async fn tell(listener: &Listener, number: usize) -> bool {
+        listener.tell(word(number), &AnswerAttributes::default()).await
+    }
 
     fn word(number: usize) -> StreamResponse {
         StreamResponse::Message(Message::new(Role::Agent, vec![Part::text(number.to_string())]))
@@ -414,10 +459,10 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_listener_that_is_behind_is_waited_for_and_hears_all_in_order() {
-        let (listener, mut events) = Listener::new(true);
+        let (listener, mut events) = Listener::new(true, &AnswerAttributes::default());
         let telling = async move {
             for number in 0..EVENTS + 10 {
-                assert!(listener.tell(word(number)).await, "event {number}: it is there, and patience is not over");
+                assert!(tell(&listener, number).await, "event {number}: it is there, and patience is not over");
             }
         };
         let hearing = async {
@@ -435,12 +480,39 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_listener_that_takes_nothing_for_too_long_is_given_up() {
-        let (listener, _events) = Listener::new(true);
+        let (listener, _events) = Listener::new(true, &AnswerAttributes::default());
         for number in 0..EVENTS {
-            assert!(listener.tell(word(number)).await);
+            assert!(tell(&listener, number).await);
         }
         let begun = tokio::time::Instant::now();
-        assert!(!listener.tell(word(EVENTS)).await, "it would miss an event");
+        assert!(!tell(&listener, EVENTS).await, "it would miss an event");
         assert_eq!(begun.elapsed(), PATIENCE);
+    }
+
+    /// P-201
+    #[tokio::test]
+    async fn whoever_is_shown_a_task_is_told_the_label_of_all_that_is_in_it_by_then() {
+        let said = |level, trusted| Some(Label { level, trusted });
+        let owner = CallerId::Publisher(PublisherId::from_digest([1; 32]));
+        let message = Message::new(Role::User, vec![Part::text("hi")]);
+        let task = task::submitted("t".to_owned(), "c".to_owned(), message, chrono::DateTime::UNIX_EPOCH);
+        let mut record = Record::new(task, "echo", Scope::of(owner));
+        record.add_label(said(DataLabel::Internal, true));
+        let live = Arc::new(LiveTask::new(record, 0, Vec::new(), TurnRequest::default()));
+        assert_eq!(live.said().label(), said(DataLabel::Internal, true), "its answer is made of what it holds");
+
+        let (listens, waits) = (AnswerAttributes::default(), AnswerAttributes::default());
+        let (_, mut events) = live.listen(true, &listens).expect("there is room");
+        assert_eq!(listens.label(), said(DataLabel::Internal, true));
+        live.said().add_label(said(DataLabel::Restricted, false));
+        live.change(|_| Some(word(1))).await;
+        events.recv().await.expect("an event");
+        assert_eq!(listens.label(), said(DataLabel::Restricted, false));
+        assert_eq!(live.record().label, said(DataLabel::Restricted, false), "it is written with the task");
+
+        // Sent again, and answered with the task as it is.
+        let first = live.open(&waits).first_response().await;
+        assert!(matches!(first, Some(FirstResponse::Task(..))));
+        assert_eq!(waits.label(), said(DataLabel::Restricted, false));
     }
 }

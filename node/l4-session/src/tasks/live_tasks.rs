@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use a2a::{StreamResponse, Task};
 use althing_call::OperationError;
+use althing_protocol::AnswerAttributes;
 use tokio::sync::mpsc;
 
 use crate::machine::record::{Record, Scope};
@@ -147,20 +148,25 @@ impl LiveTasks {
     }
 
     /// Subscribes to a task whose turn runs: gives the task as it is and its further events. None if no turn runs: then there
-    /// is room for another listener that waits for the next one.
-    pub fn listen(&self, id: &str) -> Result<Option<(Task, mpsc::Receiver<StreamResponse>)>, OperationError> {
+    /// is room for another listener that waits for the next one. What is said of them is added to `answer`.
+    pub fn listen(
+        &self,
+        id: &str,
+        answer: &AnswerAttributes,
+    ) -> Result<Option<(Task, mpsc::Receiver<StreamResponse>)>, OperationError> {
         let tasks = self.tasks();
         match tasks.running(id) {
-            Some(live) => live.listen(true).map(Some).ok_or_else(|| too_many_listeners(id)),
+            Some(live) => live.listen(true, answer).map(Some).ok_or_else(|| too_many_listeners(id)),
             None => tasks.check_room(id).map(|()| None),
         }
     }
 
     /// Subscribes to the next turn of an idle task that was read before, while turns went on. None if it `is_as_read` no more,
-    /// or if its next turn runs already.
+    /// or if its next turn runs already. What is said of its events is added to `answer`.
     pub fn wait(
         &self,
         id: &str,
+        answer: &AnswerAttributes,
         is_as_read: impl FnOnce() -> bool,
     ) -> Result<Option<mpsc::Receiver<StreamResponse>>, OperationError> {
         // Held from looking to subscribing, so that no turn begins or ends in between.
@@ -173,7 +179,7 @@ impl LiveTasks {
             !listeners.is_empty()
         });
         tasks.check_room(id)?;
-        let (listener, events) = Listener::new(true);
+        let (listener, events) = Listener::new(true, answer);
         tasks.waiting.entry(id.to_owned()).or_default().push(listener);
         Ok(Some(events))
     }
@@ -202,10 +208,10 @@ mod tests {
 
     #[test]
     fn nobody_waits_for_the_next_turn_of_a_task_that_changed_while_it_was_read() {
-        let live = LiveTasks::new();
-        assert!(live.wait("task", || false).expect("there is room").is_none());
+        let (live, answer) = (LiveTasks::new(), AnswerAttributes::default());
+        assert!(live.wait("task", &answer, || false).expect("there is room").is_none());
         assert!(live.take_waiting("task").is_empty());
-        let _events = live.wait("task", || true).expect("there is room").expect("it is as it was");
+        let _events = live.wait("task", &answer, || true).expect("there is room").expect("it is as it was");
         assert_eq!(live.take_waiting("task").len(), 1);
     }
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use a2a::{StreamResponse, Task};
-use althing_call::OperationError;
+use althing_call::{CallMetadata, OperationError};
 use althing_communication::{CallerRule, Entropy, Priority, WallClock};
 use althing_execution::Host;
 use althing_execution::agent::OwnCard;
@@ -159,19 +159,21 @@ impl TaskRunner {
         own(agent, scope, id, self.store().read(id).map_err(internal)?)
     }
 
-    /// Subscribes to a task that belongs to this caller and this agent: gives it as it is, and its further events.
+    /// Subscribes to a task that belongs to this caller and this agent: gives it as it is, and its further events. What is said
+    /// of them is added to the answer of the call.
     pub(crate) async fn subscribe(
         &self,
         agent: &HostedAgent,
         scope: Scope,
         id: &str,
+        call: &CallMetadata,
     ) -> Result<(Task, mpsc::Receiver<StreamResponse>), OperationError> {
         if !self.is_own_task(agent, scope, id) {
             return Err(OperationError::task_not_found(id));
         }
         loop {
             // Whatever refuses it comes before the task is read, which may be large.
-            if let Some(listening) = self.live().listen(id)? {
+            if let Some(listening) = self.live().listen(id, &call.answer)? {
                 return Ok(listening);
             }
             let summary = self.store().summary(id).ok_or_else(|| OperationError::task_not_found(id))?;
@@ -179,11 +181,12 @@ impl TaskRunner {
                 return Err(OperationError::unsupported(format!("task {id} is over; GetTask shows it")));
             }
             let (runner, of, named) = (self.clone(), agent.clone(), id.to_owned());
-            let task = self.apart(move || runner.kept(&of, scope, &named)).await??.task;
+            let record = self.apart(move || runner.kept(&of, scope, &named)).await??;
             // Turns went on meanwhile.
             let is_as_read = || self.store().summary(id).as_ref() == Some(&summary);
-            if let Some(events) = self.live().wait(id, is_as_read)? {
-                return Ok((task, events));
+            if let Some(events) = self.live().wait(id, &call.answer, is_as_read)? {
+                call.answer.add_label(record.label);
+                return Ok((record.task, events));
             }
         }
     }

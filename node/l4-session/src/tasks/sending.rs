@@ -47,13 +47,19 @@ impl TaskService {
                     if let Some(live) = self.runner.live().running(&id).filter(|_| !at_once) {
                         let _ = live.state.subscribe().wait_for(task::is_idle).await;
                     }
-                    return sent(self.runner.read(agent, scope, &id)?.task, history_length);
+                    let record = self.runner.read(agent, scope, &id)?;
+                    metadata.answer.add_label(record.label);
+                    return sent(record.task, history_length);
                 }
             };
         let is_told = named && self.runner.keep_shown(&live).await.map_err(internal)?;
         if !is_told {
             // The sender lives in `live`, which is held here: waiting cannot fail.
             let _ = state.wait_for(task::is_idle).await;
+        }
+        // Whoever sent the message again is told the same.
+        metadata.answer.add_all(live.said());
+        if !is_told {
             match live.answer.outcome() {
                 Some(Outcome::Reply(message)) => return Reply::json(&SendMessageResponse::Message(message)),
                 Some(Outcome::Refused(error)) => return Err(error),
@@ -76,7 +82,9 @@ impl TaskService {
     ) -> Result<Reply, OperationError> {
         let history_length = request.configuration.as_ref().and_then(|c| c.history_length);
         let shown = !self.runner.may_reply(agent);
-        let begun = self.runner.begin(agent, scope, request, metadata, shown, LiveTask::open).await?;
+        let answer = metadata.answer.clone();
+        let open = move |live: &Arc<LiveTask>| live.open(&answer);
+        let begun = self.runner.begin(agent, scope, request, metadata, shown, open).await?;
         let (live, waiting) = match begun {
             Accepted::New(live, waiting) => (live, waiting),
             Accepted::DuplicateRunning(live) => {
@@ -84,16 +92,17 @@ impl TaskService {
                     // Whether there is a task to tell of, its first response says.
                     let _ = self.runner.keep_shown(&live).await.map_err(internal)?;
                 }
-                let waiting = live.open();
+                let waiting = live.open(&metadata.answer);
                 (live, waiting)
             }
             Accepted::Duplicate(id) => {
                 let Some(live) = self.runner.live().running(&id) else {
                     // It is idle: there are no further events.
-                    let task = self.runner.read(agent, scope, &id)?.task;
-                    return Ok(stream(task::view(task, history_length, true), mpsc::channel(1).1, Ok));
+                    let record = self.runner.read(agent, scope, &id)?;
+                    metadata.answer.add_label(record.label);
+                    return Ok(stream(task::view(record.task, history_length, true), mpsc::channel(1).1, Ok));
                 };
-                let (task, events) = live.listen(false).ok_or_else(|| too_many_listeners(&id))?;
+                let (task, events) = live.listen(false, &metadata.answer).ok_or_else(|| too_many_listeners(&id))?;
                 return Ok(stream(task::view(task, history_length, true), events, Ok));
             }
         };

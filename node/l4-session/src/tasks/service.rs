@@ -1,10 +1,11 @@
 //! What can be done with the tasks of this node: an agent, whose task it is and a request come in, a reply goes out. The caller
-//! check was made before. Nothing else of a task leaves this room.
+//! check was made before. Nothing else of a task leaves this room but its label, which is added to the answer of each call that
+//! is shown something of it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use althing_call::{OperationError, Params, Reply};
+use althing_call::{CallMetadata, OperationError, Params, Reply};
 use althing_communication::{Entropy, WallClock};
 use althing_execution::Host;
 use althing_execution::agent::OwnCard;
@@ -51,8 +52,11 @@ impl TaskService {
         agent: &HostedAgent,
         scope: Scope,
         request: &a2a::GetTaskRequest,
+        metadata: &CallMetadata,
     ) -> Result<Reply, OperationError> {
-        shown(self.runner.read(agent, scope, &request.id)?.task, request.history_length)
+        let record = self.runner.read(agent, scope, &request.id)?;
+        metadata.answer.add_label(record.label);
+        shown(record.task, request.history_length)
     }
 
     /// The further events of a task, after the task as it is.
@@ -64,8 +68,9 @@ impl TaskService {
         agent: &HostedAgent,
         scope: Scope,
         request: &a2a::SubscribeToTaskRequest,
+        metadata: &CallMetadata,
     ) -> Result<Reply, OperationError> {
-        let (task, events) = self.runner.subscribe(agent, scope, &request.id).await?;
+        let (task, events) = self.runner.subscribe(agent, scope, &request.id, metadata).await?;
         Ok(stream(task, events, Ok))
     }
 

@@ -228,7 +228,7 @@ fn end_state(ended: Result<(), AgentError>) -> (Option<TaskState>, Option<String
 async fn finish(runner: &TaskRunner, live: &LiveTask, state: Option<TaskState>, reason: Option<String>) {
     let (mut record, ending) = {
         let mut now = live.lock();
-        (now.record.clone(), now.ending.take())
+        (now.labelled(), now.ending.take())
     };
     let (state, message, metadata) = match (state, ending) {
         (Some(state), _) => (state, reason.map(status_message), None),

@@ -31,6 +31,7 @@ mod instances;
 mod interruptions;
 mod keys;
 mod known_peers;
+mod labels;
 mod listening;
 mod long_logs;
 mod mcp;

@@ -11,7 +11,7 @@ use althing_conformance::world::until;
 use althing_discovery::Query;
 use althing_execution::agents::{AgentCalls as _, Question};
 use althing_execution::lease::Leases;
-use althing_protocol::{AgentId, CallerId};
+use althing_protocol::{AgentId, AnswerAttributes, Attributes, CallerId};
 use althing_simnet::{LinkConfig, SimNet};
 use serde_json::json;
 
@@ -66,6 +66,8 @@ fn question(to: &AgentId, text: &str, principals: Vec<String>, as_itself: bool) 
         as_itself,
         lease: None,
         binding_hash: Arc::default(),
+        attributes: Attributes::default(),
+        answer: AnswerAttributes::default(),
     }
 }
 

@@ -8,6 +8,7 @@ use althing_conformance::mesh::{Node, file, store};
 use althing_conformance::world::until;
 use althing_execution::agents::{AgentCalls as _, Question};
 use althing_execution::lease::{Lease, Leases};
+use althing_protocol::{AnswerAttributes, Attributes};
 use althing_simnet::{LinkConfig, SimNet};
 use futures::future::BoxFuture;
 use futures::{FutureExt as _, StreamExt as _};
@@ -77,6 +78,8 @@ async fn asked_under(
         as_itself: false,
         lease,
         binding_hash: Arc::default(),
+        attributes: Attributes::default(),
+        answer: AnswerAttributes::default(),
     };
     let heard = until("the other node is asked", || !asked.lock().expect("nobody panics with it").is_empty());
     let meanwhile = async {

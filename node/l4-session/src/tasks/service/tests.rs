@@ -2,11 +2,12 @@ use std::sync::Mutex;
 use std::thread::{self, ThreadId};
 
 use a2a::{Message, Part, Role, TaskState};
-use althing_call::Refusal;
+use althing_call::{CallMetadata, Refusal};
 use althing_communication::{CallerRule, Priority};
 use althing_execution::Builtins;
 use althing_execution::process::ProcessConfig;
-use althing_protocol::{CallerId, PublisherId};
+use althing_protocol::contract::DataLabel;
+use althing_protocol::{Attributes, CallerId, Label, PublisherId};
 use althing_store::{Batch, Durability, Family, MemoryStore, Range, ReadError, Rows, Snapshot, WriteError};
 use chrono::DateTime;
 use futures::future::BoxFuture;
@@ -53,6 +54,8 @@ struct Setup {
     agent: HostedAgent,
     own: Scope,
     other: Scope,
+    /// The label of the tasks that are written.
+    label: Option<Label>,
 }
 
 impl Setup {
@@ -73,7 +76,7 @@ impl Setup {
             is_told_again: false,
             priority: Priority::default(),
         };
-        Setup { store, tasks, agent, own, other }
+        Setup { store, tasks, agent, own, other, label: None }
     }
 
     /// Writes a task of the first caller.
@@ -82,19 +85,19 @@ impl Setup {
         let message = Message::new(Role::User, vec![Part::text("hi")]);
         let mut task = task::submitted(id.to_owned(), "c".to_owned(), message, now);
         task::set_status(&mut task, state, None, now);
-        let record = Record { task, agent: self.agent.id.name().to_owned(), scope: self.own, remembered: None };
+        let record = Record { label: self.label, ..Record::new(task, self.agent.id.name(), self.own) };
         let encoded = Encoded::of(&record).expect("it can be stored");
         self.tasks.runner.store().write(encoded).await.expect("written");
     }
 
     async fn subscribe(&self, scope: Scope, id: &str) -> Result<Reply, OperationError> {
         let request = a2a::SubscribeToTaskRequest { id: id.to_owned(), tenant: None };
-        self.tasks.subscribe(&self.agent, scope, &request).await
+        self.tasks.subscribe(&self.agent, scope, &request, &CallMetadata::default()).await
     }
 
     async fn list(&self, scope: Scope) -> Result<Reply, OperationError> {
         let request = serde_json::from_value(json!({})).expect("a request that asks for nothing special");
-        self.tasks.list(&self.agent, scope, request).await
+        self.tasks.list(&self.agent, scope, request, &CallMetadata::default()).await
     }
 }
 
@@ -134,4 +137,41 @@ async fn tasks_are_read_for_lists_and_listeners_where_nothing_else_waits() {
     let readers = setup.store.readers.lock().expect("no panic").clone();
     assert_eq!(readers.len(), 2);
     assert!(!readers.contains(&thread::current().id()), "this thread serves everybody");
+}
+
+/// P-201
+#[tokio::test]
+async fn each_way_to_see_a_task_tells_its_label() {
+    let label = Some(Label { level: DataLabel::Confidential, trusted: false });
+    let setup = Setup { label, ..Setup::new().await };
+    setup.keep("waits", TaskState::InputRequired).await;
+    let (tasks, agent, own) = (&setup.tasks, &setup.agent, setup.own);
+    let by_id = json!({ "id": "waits" });
+    let of = |call: CallMetadata| call.answer.get();
+
+    let call = CallMetadata::default();
+    let request = serde_json::from_value(by_id.clone()).expect("a request");
+    tasks.get(agent, own, &request, &call).expect("the task");
+    let expected = Attributes { label, ..Attributes::default() };
+    assert_eq!(of(call), expected);
+
+    let call = CallMetadata::default();
+    let request = serde_json::from_value(json!({})).expect("a request that asks for nothing special");
+    tasks.list(agent, own, request, &call).await.expect("a page");
+    assert_eq!(of(call), expected);
+
+    let call = CallMetadata::default();
+    let request = a2a::SubscribeToTaskRequest { id: "waits".to_owned(), tenant: None };
+    let _listening = tasks.subscribe(agent, own, &request, &call).await.expect("there is room");
+    assert_eq!(of(call), expected);
+
+    let call = CallMetadata::default();
+    let request = serde_json::from_value(json!({})).expect("a request that asks for nothing special");
+    tasks.list(agent, setup.other, request, &call).await.expect("an empty page");
+    assert_eq!(of(call), Attributes::default(), "nothing of it is shown");
+
+    let call = CallMetadata::default();
+    let request = serde_json::from_value(by_id).expect("a request");
+    tasks.cancel(agent, own, &request, &call).await.expect("it is cancelled");
+    assert_eq!(of(call), expected);
 }

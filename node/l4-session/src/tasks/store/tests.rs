@@ -22,7 +22,7 @@ fn store() -> Arc<MemoryStore> {
 fn record(id: &str, parts: Vec<Part>) -> Record {
     let now = DateTime::from_timestamp_millis(NOW_MS).expect("a time");
     let task = task::submitted(id.to_owned(), "c".to_owned(), Message::new(Role::User, parts), now);
-    Record { task, agent: "echo".to_owned(), scope: scope(), remembered: None }
+    Record::new(task, "echo", scope())
 }
 
 async fn open(store: &Arc<MemoryStore>) -> TaskStore {
