@@ -19,7 +19,7 @@ use althing_execution::process::ProcessConfig;
 use althing_execution::realtime::{HardwareProfile, Privilege};
 use althing_execution::{Builtins, Host};
 use althing_node::publish;
-use althing_node::{Execution, Introductions, LanPort, NodeConfig, Ports, TRUSTED};
+use althing_node::{Execution, Introductions, LanPort, MakeDecide, NodeConfig, Ports, TRUSTED};
 use althing_protocol::contract::Grade;
 use althing_protocol::object::{self, Grant, Membership};
 use althing_protocol::{AgentId, CallerId, OwnerProof, PublicKey, PublisherId, SecretKey, VerifiedAgent};
@@ -126,6 +126,8 @@ pub struct Setup {
     pub trusted: BTreeSet<CallerId>,
     /// Answers calls in place of its agents.
     pub serves: Option<Arc<dyn Inbound>>,
+    /// Makes who decides who may reach whom; contracts alone without it.
+    pub decide: Option<MakeDecide>,
     /// How L3 behaves.
     pub discovery: DiscoveryConfig,
     /// Its time of day.
@@ -150,6 +152,7 @@ impl Setup {
             owner: Owner::new(key(owner)),
             trusted: BTreeSet::new(),
             serves: None,
+            decide: None,
             discovery: DiscoveryConfig::default(),
             clock: net.clone().named(NETWORK, NOW_MS).clock(),
             ip: None,
@@ -216,8 +219,8 @@ impl Node {
 
     /// The same, on another network.
     pub async fn assemble_on(network: Arc<dyn Network>, setup: Setup, store: Arc<dyn Store>) -> Node {
-        let Setup { number, key, owner, trusted, serves, discovery, clock, ip: _, load_permille, promises, push } =
-            setup;
+        let Setup { number, key, owner, trusted, serves, decide, discovery, .. } = setup;
+        let Setup { clock, load_permille, promises, push, .. } = setup;
         let mut batch = Batch::new();
         for id in trusted {
             batch.put(TRUSTED, id.to_string(), Vec::new());
@@ -233,6 +236,7 @@ impl Node {
             execution: Execution { promises, ..execution(number, owner.id(), &clock, store, load_permille) },
             owner: owners,
             answers: serves,
+            decide,
             gateway: None,
             introductions: Introductions::default(),
             spans: Arc::default(),

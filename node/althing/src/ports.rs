@@ -87,6 +87,7 @@ pub async fn open(at: &Paths, config: &Config, spans: Arc<SpanRing>) -> Result<O
         execution,
         owner,
         answers: None,
+        decide: None,
         gateway: Some(faces.url()),
         introductions: faces.introductions(),
         spans,

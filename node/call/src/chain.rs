@@ -220,7 +220,12 @@ fn behind(principals: &[Principal], caller: &Caller) -> Vec<Option<CallerId>> {
 ///
 /// # Errors
 /// [`ChainRefused`].
-pub fn check(trust: &Trust, rule: &CallerRule, caller: &Caller, principals: &[Principal]) -> Result<(), ChainRefused> {
+pub fn may_call(
+    trust: &Trust,
+    rule: &CallerRule,
+    caller: &Caller,
+    principals: &[Principal],
+) -> Result<(), ChainRefused> {
     trust.check(rule, caller)?;
     let allows = |who: Option<CallerId>| {
         let own = who == Some(CallerId::Publisher(trust.owner)) || who == Some(CallerId::Node(trust.node));
@@ -340,19 +345,19 @@ mod tests {
         for (trust, rule, allowed) in cases {
             for (name, chain) in &chains {
                 let chain = received(chain, &by_a);
-                let may = check(&trust, &rule, &by_a, &chain);
+                let may = may_call(&trust, &rule, &by_a, &chain);
                 assert_eq!(may.is_ok(), allowed.contains(name), "{rule:?} {name}: {may:?}");
             }
         }
         assert!(
-            chains.iter().all(|(_, chain)| check(&trusting(&[]), &CallerRule::Anyone, &by_a, &read(chain)).is_ok())
+            chains.iter().all(|(_, chain)| may_call(&trusting(&[]), &CallerRule::Anyone, &by_a, &read(chain)).is_ok())
         );
 
         // Trusting a node lets it speak for its owner, and for nobody else.
         let node_trusted = Trust { trusted: BTreeSet::from([CallerId::Node(by_a.node)]), ..trusting(&[]) };
         for (name, chain) in &chains {
             let chain = received(chain, &by_a);
-            let may = check(&node_trusted, &CallerRule::Trusted, &by_a, &chain);
+            let may = may_call(&node_trusted, &CallerRule::Trusted, &by_a, &chain);
             assert_eq!(may.is_ok(), ["A's person", "A itself"].contains(name), "{name}: {may:?}");
         }
 
@@ -362,7 +367,7 @@ mod tests {
             (caller(31, Some(b)), "token"),
         ] {
             let chain = received(&[said.to_owned(), id(b, "c").to_string()], &by);
-            assert_eq!(check(&trusting(&[]), &CallerRule::Own, &by, &chain), Ok(()));
+            assert_eq!(may_call(&trusting(&[]), &CallerRule::Own, &by, &chain), Ok(()));
         }
     }
 

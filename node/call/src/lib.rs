@@ -1,5 +1,5 @@
-//! What a call is: the operation with its parameters, on whose behalf it is made, who may have which agent, its trace, its
-//! reply, and why it is refused. It stands above L1 to L3, whose words it uses, and below L4 and everything that makes or
+//! What a call is: the operation with its parameters, on whose behalf it is made, who may have which agent and what is asked
+//! of whoever decides on that, its trace, its reply, and why it is refused. It stands above L1 to L3, whose words it uses, and below L4 and everything that makes or
 //! answers calls.
 //!
 //! **Inputs**: an operation's JSON as received, principals as written, a peer's error. **Outputs**: the same as types, each
@@ -11,6 +11,7 @@
 //! **Never knows**: which node is called, tasks on disk, HTTP, JSON-RPC envelopes.
 
 pub mod chain;
+mod decide;
 mod error;
 mod operation;
 mod params;
@@ -23,6 +24,7 @@ mod trace;
 pub mod traced;
 
 pub use chain::{Principal, is_user_name};
+pub use decide::{Consent, Decide, Decision, IncomingRequest, Judgement, OutgoingRequest, Service};
 pub use error::{OperationError, Refusal};
 pub use operation::Operation;
 pub use params::Params;

@@ -65,11 +65,12 @@ impl AllowedAgents {
 }
 
 impl Asker {
-    /// Whether an agent may be had for that purpose. `callee` is what was written, which a refusal repeats.
+    /// Whether an agent may be had for that purpose, as far as that depends on nothing else. `callee` is what was written, which
+    /// a refusal repeats.
     ///
     /// # Errors
     /// `CALLER_NOT_ALLOWED`, with who may not, and why.
-    pub fn check(&self, target: &Target, callee: &Callee, purpose: Purpose) -> Result<(), OperationError> {
+    pub fn may_have(&self, target: &Target, callee: &Callee, purpose: Purpose) -> Result<(), OperationError> {
         match self {
             Asker::User(allowed) if purpose == Purpose::Call => allowed.check(target),
             Asker::Agent if target.relation == TrustRelation::Stranger => {
@@ -109,7 +110,7 @@ mod tests {
     }
 
     fn had(asker: &Asker, target: &Target, purpose: Purpose) -> Result<(), String> {
-        let refused = asker.check(target, &Callee::near(target.agent.name()), purpose);
+        let refused = asker.may_have(target, &Callee::near(target.agent.name()), purpose);
         refused.map_err(|error| {
             assert_eq!(error.refusal, Refusal::CallerNotAllowed, "{error}");
             error.message
@@ -179,7 +180,7 @@ mod tests {
     #[test]
     fn a_refusal_repeats_what_was_written() {
         let theirs = target(2, "echo", TrustRelation::Stranger);
-        let refused = Asker::Agent.check(&theirs, &Callee::Id(theirs.agent.clone()), Purpose::Read);
+        let refused = Asker::Agent.may_have(&theirs, &Callee::Id(theirs.agent.clone()), Purpose::Read);
         let refused = refused.expect_err("a stranger's").message;
         assert!(refused.starts_with(&format!("{:?} is", theirs.agent.to_string())), "{refused}");
     }

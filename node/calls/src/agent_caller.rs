@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use a2a::{Artifact, Message, Part, PartContent, Role, SendMessageRequest, StreamResponse, TaskState};
 use althing_call::{Asker, CallRequest, Callee, Operation, OperationRequest, Purpose, Reply, Trace, chain};
 use althing_communication::Priority;
-use althing_discovery::{Among, TrustRelation};
+use althing_discovery::TrustRelation;
 use althing_execution::agents::{AgentCalls, AgentReply, Question};
 use althing_execution::lease::Lease;
 use althing_protocol::AgentId;
@@ -47,8 +47,8 @@ impl AgentCalls for AgentCaller {
         let mut known: Vec<(TrustRelation, String)> = Vec::new();
         for agent in calls.known(KNOWN_MAX) {
             let relation = calls.relation(agent.agent.publisher());
-            // Agents do not call agents of untrusted publishers.
-            if relation != TrustRelation::Stranger && !known.iter().any(|(_, name)| name == agent.agent.name()) {
+            let may = calls.allows(&Asker::Agent, &agent.agent, Purpose::Call);
+            if may && !known.iter().any(|(_, name)| name == agent.agent.name()) {
                 known.push((relation, agent.agent.name().to_owned()));
             }
         }
@@ -67,8 +67,7 @@ impl AgentCalls for AgentCaller {
         Box::pin(async move {
             let calls = self.calls().ok_or("this node is starting, or stopping")?;
             let filter = finding::Filter::deserialize(filter).map_err(|error| error.to_string())?;
-            // Agents do not call agents of untrusted publishers, and read nothing that these wrote.
-            finding::find(&calls, filter, Among::Near).await
+            finding::find(&calls, filter, &Asker::Agent).await
         })
     }
 
@@ -81,7 +80,6 @@ impl AgentCalls for AgentCaller {
 }
 
 async fn ask(calls: &Calls, question: Question) -> Result<AgentReply, String> {
-    // Agents do not call agents of untrusted publishers.
     let to = calls.target(&Asker::Agent, &Callee::near(question.to.as_str()), Purpose::Call).await;
     let to = to.map_err(|error| error.message)?.agent;
     let from =

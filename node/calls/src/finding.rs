@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use althing_call::{Asker, Callee, OperationError, Purpose, Target};
-use althing_discovery::{Among, Candidate, Found, Query, TrustRelation};
+use althing_discovery::{Candidate, Found, Query, TrustRelation};
 use althing_execution::mesh::{LIMIT_DEFAULT, LIMIT_MAX};
 use althing_protocol::AgentId;
 use althing_protocol::object::Health;
@@ -62,11 +62,9 @@ pub fn found_schema() -> Value {
     })
 }
 
-const STRANGER: &str = "stranger";
-
 fn relation(calls: &Calls, agent: &AgentId) -> &'static str {
     match calls.relation(agent.publisher()) {
-        TrustRelation::Stranger => STRANGER,
+        TrustRelation::Stranger => "stranger",
         TrustRelation::Trusted => "trusted",
         TrustRelation::Own => "own",
     }
@@ -91,12 +89,12 @@ fn skills(known: &Candidate, all: bool) -> impl Iterator<Item = Value> {
     })
 }
 
-/// `find_agents`: here, and on nodes that were not heard of yet; strangers' agents too if `among` allows it. An agent is shown
+/// `find_agents`: here, and on nodes that were not heard of yet, those agents of which `asker` may be told. An agent is shown
 /// once, with all its nodes.
 ///
 /// # Errors
 /// What is wrong with the arguments.
-pub async fn find(calls: &Calls, filter: Filter, among: Among) -> Result<Value, String> {
+pub async fn find(calls: &Calls, filter: Filter, asker: &Asker) -> Result<Value, String> {
     let limit = filter.limit.unwrap_or(LIMIT_DEFAULT);
     if !(1..=LIMIT_MAX).contains(&limit) {
         return Err(format!("`limit` is from 1 to {LIMIT_MAX}"));
@@ -109,7 +107,7 @@ pub async fn find(calls: &Calls, filter: Filter, among: Among) -> Result<Value, 
     let (found, _) = calls.discovery().search(&query).await;
     let mut order: Vec<&Found> = Vec::new();
     let mut nodes: BTreeMap<&AgentId, Vec<String>> = BTreeMap::new();
-    let shown = |one: &&Found| among == Among::Anyone || relation(calls, &one.candidate.verified.agent) != STRANGER;
+    let shown = |one: &&Found| calls.allows(asker, &one.candidate.verified.agent, Purpose::Read);
     for one in found.iter().filter(shown) {
         let hosts = nodes.entry(&one.candidate.verified.agent).or_default();
         if hosts.is_empty() {

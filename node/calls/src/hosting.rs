@@ -3,15 +3,16 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
-use althing_call::{CallMetadata, OperationError, OperationRequest, Params, Redirect, Reply, chain, relation};
-use althing_communication::{Caller, CallerRule, Entropy, Priority, Trust, WallClock};
-use althing_discovery::TrustRelation;
+use althing_call::{
+    CallMetadata, Consent, Decide, Decision, IncomingRequest, OperationError, OperationRequest, Params, Principal,
+    Redirect, Reply, Service,
+};
+use althing_communication::{Caller, Entropy, Priority, WallClock};
 use althing_execution::Host;
 use althing_execution::agent::OwnCard;
 use althing_protocol::{AgentId, CallerId, PublisherId};
 use althing_session::{AgentFigures, HostedAgent, Postman, Scope, TaskService, TaskStoreError};
 use althing_store::Store;
-use tokio::sync::watch;
 
 use crate::elsewhere::Elsewhere;
 use crate::machine::redirects::NO_REDIRECT;
@@ -24,7 +25,7 @@ pub struct Hosting {
 
 struct Shared {
     tasks: TaskService,
-    trust: watch::Receiver<Trust>,
+    decide: Arc<dyn Decide>,
     agents: Mutex<BTreeMap<AgentId, HostedAgent>>,
     /// Who does what this node cannot.
     elsewhere: OnceLock<Arc<dyn Elsewhere>>,
@@ -32,20 +33,21 @@ struct Shared {
 
 impl Hosting {
     /// Opens the task store. Tasks that ran when the node ended are set to failed. A damaged task does not keep the store
-    /// from opening: only summaries are read, and a failure that cannot be written is remembered until the node ends.
+    /// from opening: only summaries are read, and a failure that cannot be written is remembered until the node ends. `owner`
+    /// is this node's owner; `decide` decides on all that its calls, outgoing and incoming, ask for.
     ///
     /// # Errors
     /// [`TaskStoreError::Read`]: the disk, or the whole store, cannot be read.
     pub async fn open(
         store: Arc<dyn Store>,
         host: Arc<Host>,
-        trust: watch::Receiver<Trust>,
+        owner: PublisherId,
+        decide: Arc<dyn Decide>,
         clock: WallClock,
         entropy: Entropy,
     ) -> Result<Hosting, TaskStoreError> {
-        let owner = trust.borrow().owner;
         let tasks = TaskService::open(store, host, Scope::of(CallerId::Publisher(owner)), clock, entropy).await?;
-        let shared = Shared { tasks, trust, agents: Mutex::default(), elsewhere: OnceLock::new() };
+        let shared = Shared { tasks, decide, agents: Mutex::default(), elsewhere: OnceLock::new() };
         Ok(Hosting { shared: Arc::new(shared) })
     }
 
@@ -82,15 +84,9 @@ impl Hosting {
         self.agents().get(agent).map_or(Priority::default(), |hosted| hosted.priority)
     }
 
-    /// How far this node trusts a publisher.
-    pub(crate) fn relation(&self, publisher: PublisherId) -> TrustRelation {
-        relation::of_publisher(&self.shared.trust.borrow(), publisher)
-    }
-
-    /// The owner of this node and the publishers that it trusts, the owner first.
-    pub(crate) fn trusted_publishers(&self) -> Vec<PublisherId> {
-        let trust = self.shared.trust.borrow();
-        std::iter::once(trust.owner).chain(trust.publishers()).collect()
+    /// Who decides on calls here.
+    pub(crate) fn decide(&self) -> &Arc<dyn Decide> {
+        &self.shared.decide
     }
 
     /// Whether this node has that task of the agent.
@@ -121,7 +117,8 @@ impl Hosting {
         self.tasks().end_turns();
     }
 
-    /// Serves one operation of `caller`: the caller check, then the operation.
+    /// Serves one operation of `caller`: what is decided on it, then the operation. The task of a message that needs somebody's
+    /// consent rests until it is there.
     ///
     /// # Errors
     /// A2A's errors, `CALLER_NOT_ALLOWED`, and `REDIRECTED`.
@@ -134,8 +131,7 @@ impl Hosting {
     ) -> Result<Reply, OperationError> {
         let hosted = self.agents().get(agent).cloned();
         let hosted = hosted.ok_or_else(|| OperationError::agent_not_here(format!("{agent} is not hosted here")))?;
-        let may = chain::check(&self.shared.trust.borrow(), &hosted.callers, caller, &metadata.principals);
-        may.map_err(|refused| OperationError::caller_not_allowed(refused.to_string()))?;
+        let consent = self.decide_call(&hosted, caller, &request, metadata).await?;
         let (scope, streams) = (Scope::of_call(caller.id(), &metadata.principals), request.operation().streams());
         let may_redirect = metadata.extensions.iter().all(|extension| extension != NO_REDIRECT);
         if may_redirect && let Some(redirect) = self.redirect(&hosted, scope, &request.params) {
@@ -146,8 +142,8 @@ impl Hosting {
         }
         let tasks = self.tasks();
         match request.params {
-            Params::Send(request) if streams => tasks.send_streaming(&hosted, scope, *request, metadata).await,
-            Params::Send(request) => tasks.send(&hosted, scope, *request, metadata).await,
+            Params::Send(request) if streams => tasks.send_streaming(&hosted, scope, *request, metadata, consent).await,
+            Params::Send(request) => tasks.send(&hosted, scope, *request, metadata, consent).await,
             Params::Get(request) => tasks.get(&hosted, scope, &request, metadata),
             Params::List(request) => tasks.list(&hosted, scope, request, metadata).await,
             Params::Cancel(request) => tasks.cancel(&hosted, scope, &request, metadata).await,
@@ -169,18 +165,39 @@ impl Hosting {
         (!self.tasks().has_begun(agent, scope, &request.message.message_id)).then_some(redirect)
     }
 
-    /// Whether only this node may call the agent.
-    pub(crate) fn is_for_this_node(&self, agent: &AgentId) -> bool {
-        self.agents().get(agent).is_some_and(|hosted| hosted.callers == CallerRule::ThisNode)
+    /// Decides on one operation; gives what must be consented to first, of a message. Nothing else can wait for that.
+    async fn decide_call(
+        &self,
+        hosted: &HostedAgent,
+        caller: &Caller,
+        request: &OperationRequest,
+        metadata: &CallMetadata,
+    ) -> Result<Option<Consent>, OperationError> {
+        let operation = request.operation();
+        let service = Service::Call { agent: &hosted.id, callers: &hosted.callers, operation };
+        let (principals, label) = (&metadata.principals, metadata.attributes.label);
+        let judgement = self.shared.decide.decide_incoming(&IncomingRequest { service, caller, principals, label });
+        match judgement.decision().await {
+            Decision::Ask(consent) if operation.is_message() => Ok(Some(consent)),
+            decision => decision.allowed().map(|()| None),
+        }
     }
 
-    /// Whether the agent is hosted here and would answer `caller`, which calls on behalf of these principals.
-    pub(crate) fn answers(&self, caller: &Caller, agent: &AgentId, principals: &[chain::Principal]) -> bool {
+    /// Whether the agent is hosted here and would do a task of a group that `caller` gives it on behalf of these principals;
+    /// `elsewhere` says whether another node submitted it.
+    pub(crate) fn does_task(
+        &self,
+        caller: &Caller,
+        agent: &AgentId,
+        principals: &[Principal],
+        elsewhere: bool,
+    ) -> bool {
         let hosted = self.agents().get(agent).cloned();
-        let may = |hosted: &HostedAgent| {
-            chain::check(&self.shared.trust.borrow(), &hosted.callers, caller, principals).is_ok()
-        };
-        hosted.as_ref().is_some_and(may)
+        hosted.is_some_and(|hosted| {
+            let service = Service::GroupTask { agent, callers: &hosted.callers, elsewhere };
+            let asked = IncomingRequest { service, caller, principals, label: None };
+            self.shared.decide.decide_incoming(&asked).allows_at_once()
+        })
     }
 
     /// The agent card that a running agent serves itself, if any.

@@ -1,4 +1,4 @@
-//! The incoming path of a call: L2 has verified it; the caller check follows, then the agent's turn.
+//! The incoming path of a call: L2 has verified it; what is decided on it follows, then the agent's turn.
 
 use althing_call::{CallMetadata, Operation, OperationError, OperationRequest, Reply, Trace, chain, traced};
 use althing_communication::{Answer, Caller, Inbound, Priority, Request};

@@ -3,12 +3,14 @@
 //! **Inputs**: operations with their JSON as received, from a face (outgoing) or from L2 (incoming). **Outputs**: the
 //! operation's JSON, one body or a stream of events, or an [`OperationError`] of A2A's table.
 //!
-//! **Invariants**: the caller check comes before anything runs; a message is sent to one host at a time, and to another one
-//! only where the one before did not take it.
+//! **Invariants**: whether a call goes out, and whether what came in is done, is decided before anything of it is, by one
+//! [`Decide`] that is handed in, which is [`ByContract`] where there is no other; a message is sent to one host at a time, and
+//! to another one only where the one before did not take it.
 //!
 //! **Never knows**: HTTP, JSON-RPC envelopes, the command line.
 
 mod agent_caller;
+mod by_contract;
 mod elsewhere;
 pub mod finding;
 mod hosting;
@@ -21,8 +23,9 @@ mod target;
 
 pub use agent_caller::AgentCaller;
 pub use althing_call::{
-    AllowedAgents, Asker, CallMetadata, CallRequest, Callee, Operation, OperationError, OperationRequest, Principal,
-    Purpose, Redirect, Refusal, Reply, RpcCode, Target, Trace, is_user_name,
+    AllowedAgents, Asker, CallMetadata, CallRequest, Callee, Consent, Decide, Decision, IncomingRequest, Judgement,
+    Operation, OperationError, OperationRequest, OutgoingRequest, Principal, Purpose, Redirect, Refusal, Reply,
+    RpcCode, Service, Target, Trace, is_user_name,
 };
 pub use althing_communication::Priority;
 pub use althing_discovery::Among;
@@ -32,12 +35,12 @@ pub use althing_session::{
     AgentFigures, DURATION_BOUNDS_S, HostedAgent, LATENCY, Notification, PUSH_CONFIGS, PUSH_OUTBOX, PostError, Postman,
     REMOTE_TASKS, STALE, TASK_SUMMARIES, TASKS, TaskStoreError,
 };
+pub use by_contract::{ByContract, TakenBack};
 pub use elsewhere::Elsewhere;
 pub use hosting::Hosting;
 pub use incoming::Incoming;
 pub use outgoing::{Calls, Figures, KnownAgent};
 pub use reserve::{RESERVE, Reservation, ReservationError, ReservationService};
-pub use target::TakenBack;
 
 /// Stream protocol of the A2A operations.
 pub const CALL: &str = "/althing/call/1";

@@ -26,7 +26,7 @@ use crate::CALL;
 use crate::elsewhere::Elsewhere;
 use crate::hosting::Hosting;
 use crate::machine::redirects::Redirects;
-use crate::target::{Finder, TakenBack};
+use crate::target::Finder;
 
 /// Timeout of the answer to a message: agents may work for a while. A node that has gone is noticed within seconds by its
 /// connection.
@@ -53,7 +53,7 @@ struct Shared {
 }
 
 impl Calls {
-    /// Connects the layers. `owner` is this node's owner.
+    /// Connects the layers; who decides for `hosting` decides here too. `owner` is this node's owner.
     #[must_use]
     pub fn new(
         communication: Communication,
@@ -66,7 +66,7 @@ impl Calls {
         let me = Caller { node: communication.network().local(), owner: Some(owner) };
         let shared = Shared {
             communication,
-            finder: Finder::new(discovery.clone(), hosting.clone(), owner),
+            finder: Finder::new(discovery.clone(), hosting.decide().clone(), owner),
             discovery,
             hosting,
             remote: Remote::new(store),
@@ -75,11 +75,6 @@ impl Calls {
             redirects: Mutex::default(),
         };
         Calls { shared: Arc::new(shared) }
-    }
-
-    /// From now on refuses to call what was taken back. The first one stays.
-    pub fn refuse(&self, taken_back: Arc<dyn TakenBack>) {
-        self.shared.finder.refuse(taken_back);
     }
 
     /// From now on this node redirects callers to who does what it cannot. The first one stays.
@@ -98,17 +93,18 @@ impl Calls {
         self.shared.finder.target(asker, callee, purpose).await
     }
 
-    /// Whether an agent that is hosted here answers what this node asks it on behalf of `asker`.
+    /// Whether `asker` may have an agent that is known already, for that purpose: for lists, which wait for no decision.
     #[must_use]
-    pub fn answers(&self, agent: &AgentId, asker: CallerId) -> bool {
-        self.shared.hosting.answers(&self.shared.me, agent, &[chain::Principal::Caller(asker)])
+    pub fn allows(&self, asker: &Asker, agent: &AgentId, purpose: Purpose) -> bool {
+        self.shared.finder.allows(asker, agent, purpose)
     }
 
-    /// Whether an agent that is hosted here answers only this node: whoever asks in the name of another node must not ask it,
-    /// though the same owner stands behind both.
+    /// Whether an agent that is hosted here does a task of a group that this node gives it on behalf of `asker`. `elsewhere`
+    /// says whether another node submitted the task: an agent that only this node may call does none of those, though the same
+    /// owner may stand behind both.
     #[must_use]
-    pub fn is_for_this_node(&self, agent: &AgentId) -> bool {
-        self.shared.hosting.is_for_this_node(agent)
+    pub fn does_task(&self, agent: &AgentId, asker: CallerId, elsewhere: bool) -> bool {
+        self.shared.hosting.does_task(&self.shared.me, agent, &[chain::Principal::Caller(asker)], elsewhere)
     }
 
     /// Looks up the nodes of an agent if none is known.
@@ -129,7 +125,7 @@ impl Calls {
     /// What a publisher is to this node's owner.
     #[must_use]
     pub fn relation(&self, publisher: PublisherId) -> TrustRelation {
-        self.shared.hosting.relation(publisher)
+        self.shared.finder.relation(publisher)
     }
 
     /// A new id for a message, by the node's clock and randomness.
@@ -219,7 +215,7 @@ impl Calls {
         }
         let mut hosts = self.hosts(&call).await;
         if operation.is_message() {
-            hosts = shared.finder.permitted(&call.agent, hosts)?;
+            hosts = shared.finder.permitted(&call.agent, hosts, &call.request.metadata).await?;
         }
         if operation == Operation::ListTasks && hosts.len() > 1 {
             return self.list(&call, hosts).await;
@@ -236,8 +232,13 @@ impl Calls {
             let json = serde_json::to_vec(&task).map_err(|error| OperationError::internal(error.to_string()))?;
             return Ok(Reply::One(json));
         }
-        let why = || format!("no node that hosts {} is known", call.agent);
-        Err(failed.map_or_else(|| shared.finder.unknown([call.agent.clone()].into_iter(), why()), refusal))
+        Err(match failed {
+            Some(failed) => refusal(failed),
+            None => {
+                let why = format!("no node that hosts {} is known", call.agent);
+                shared.finder.unknown([call.agent.clone()].into_iter(), why).await
+            }
+        })
     }
 
     /// Lists the caller's tasks with an agent that several nodes host. All must answer: a partial list would look complete.

@@ -6,7 +6,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use althing_communication::{Answer, CallError, Caller, CallerRule, Communication, Entropy, Inbound, Request, Trust};
+use althing_call::{Decide, IncomingRequest, Service};
+use althing_communication::{Answer, CallError, Caller, Communication, Entropy, Inbound, Request};
 use althing_execution::kernel::reservations::{CONFIRMED_MAX, PREPARED_MAX};
 use althing_execution::kernel::{Promises, ReserveError};
 use althing_failure::Kind;
@@ -15,7 +16,6 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tokio::sync::watch;
 
 /// Stream protocol of reservations.
 pub const RESERVE: &str = "/althing/reserve/1";
@@ -97,11 +97,12 @@ fn lease_default() -> u64 {
 }
 
 /// Serves [`RESERVE`].
+#[derive(Clone)]
 pub struct ReservationService {
     /// Holds the reservations.
     pub promises: Arc<Promises>,
-    /// Who may reserve: the owner's own nodes.
-    pub trust: watch::Receiver<Trust>,
+    /// Who decides whether somebody may reserve.
+    pub decide: Arc<dyn Decide>,
     /// Randomness for ids.
     pub entropy: Entropy,
     /// The node's labels, which contracts may require.
@@ -110,21 +111,24 @@ pub struct ReservationService {
 
 impl Inbound for ReservationService {
     fn call(&self, caller: Caller, request: Request) -> BoxFuture<'static, Answer> {
-        let answer = match self.answer(&caller, &request) {
-            Ok(reserved) => Answer::Response(json!(reserved).to_string().into_bytes()),
-            Err((reason, message)) => {
-                tracing::debug!(caller = %caller.node, reason, message, "nothing is reserved");
-                Answer::Error(json!({ "reason": reason, "message": message }).to_string().into_bytes())
+        let service = self.clone();
+        async move {
+            match service.answer(&caller, &request).await {
+                Ok(reserved) => Answer::Response(json!(reserved).to_string().into_bytes()),
+                Err((reason, message)) => {
+                    tracing::debug!(caller = %caller.node, reason, message, "nothing is reserved");
+                    Answer::Error(json!({ "reason": reason, "message": message }).to_string().into_bytes())
+                }
             }
-        };
-        std::future::ready(answer).boxed()
+        }
+        .boxed()
     }
 }
 
 impl ReservationService {
-    fn answer(&self, caller: &Caller, request: &Request) -> Result<Reservation, (&'static str, String)> {
-        let allowed = self.trust.borrow().check(&CallerRule::Own, caller);
-        allowed.map_err(|_| ("NOT_ALLOWED", "only the nodes of this node's owner may reserve here".to_owned()))?;
+    async fn answer(&self, caller: &Caller, request: &Request) -> Result<Reservation, (&'static str, String)> {
+        let judgement = self.decide.decide_incoming(&IncomingRequest::plain(Service::Reservations, caller));
+        judgement.decision().await.allowed().map_err(|denied| ("NOT_ALLOWED", denied.message))?;
         if request.body.len() > BODY_BYTES_MAX {
             return Err(("INVALID", format!("the request has more than {BODY_BYTES_MAX} bytes")));
         }

@@ -1,47 +1,30 @@
 //! From the name or id of an agent to the agent: the only place that asks L3 what a name means.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use althing_call::{Asker, Callee, OperationError, Purpose, Target};
+use althing_call::{Asker, CallMetadata, Callee, Decide, Judgement, OperationError, OutgoingRequest, Purpose, Target};
 use althing_discovery::{Among, Discovery, FindError, TrustRelation};
 use althing_protocol::{AgentId, PublicKey, PublisherId};
-
-use crate::hosting::Hosting;
 
 /// Trusted publishers among whose agents a name is looked up in the table.
 const NEAR_MAX: usize = 8;
 
-/// What is known here of agents that their publishers revoked; each answer is a sentence that says why.
-pub trait TakenBack: Send + Sync {
-    /// Why that version must not be called, if so.
-    fn version(&self, agent: &AgentId, version: &str) -> Option<String>;
-
-    /// Why this node stopped an agent that was added here, if its release was revoked.
-    fn stopped(&self, agent: &AgentId) -> Option<String>;
-
-    /// Which version of an agent was revoked, if any was: others may be good.
-    fn any(&self, agent: &AgentId) -> Option<String>;
-}
-
 /// Finds agents for whoever asks for them.
 pub(crate) struct Finder {
     discovery: Discovery,
-    hosting: Hosting,
+    decide: Arc<dyn Decide>,
     owner: PublisherId,
-    /// What publishers took back.
-    taken_back: OnceLock<Arc<dyn TakenBack>>,
 }
 
 impl Finder {
-    /// One that finds what these layers know.
-    pub fn new(discovery: Discovery, hosting: Hosting, owner: PublisherId) -> Finder {
-        Finder { discovery, hosting, owner, taken_back: OnceLock::new() }
+    /// One that finds what L3 knows, for whom `decide` allows it.
+    pub fn new(discovery: Discovery, decide: Arc<dyn Decide>, owner: PublisherId) -> Finder {
+        Finder { discovery, decide, owner }
     }
 
-    /// From now on refuses what was taken back. The first one stays.
-    pub fn refuse(&self, taken_back: Arc<dyn TakenBack>) {
-        // A second one would be a fault of the composition: the first decides.
-        let _ = self.taken_back.set(taken_back);
+    /// How near a publisher is to this node's owner.
+    pub fn relation(&self, publisher: PublisherId) -> TrustRelation {
+        self.decide.relation(publisher)
     }
 
     /// The agent of this node's owner that has that name.
@@ -57,14 +40,24 @@ impl Finder {
     pub async fn target(&self, asker: &Asker, callee: &Callee, purpose: Purpose) -> Result<Target, OperationError> {
         let agent = match (callee, purpose) {
             (Callee::Named(text, among), Purpose::Wait) => {
-                let known = self.discovery.resolve(text, *among, |publisher| self.hosting.relation(publisher));
+                let known = self.discovery.resolve(text, *among, |publisher| self.relation(publisher));
                 known.map_err(|error| OperationError::agent_unknown(error.to_string()))?
             }
             _ => self.agent(callee).await?,
         };
-        let target = Target { relation: self.hosting.relation(agent.publisher()), agent };
-        asker.check(&target, callee, purpose)?;
+        let target = Target { relation: self.relation(agent.publisher()), agent };
+        let judgement = self.decide.decide(&OutgoingRequest::Target { asker, callee, target: &target, purpose });
+        judgement.decision().await.allowed()?;
         Ok(target)
+    }
+
+    /// Whether `asker` may have an agent that is known already, as far as that is decided at once: for lists.
+    pub fn allows(&self, asker: &Asker, agent: &AgentId, purpose: Purpose) -> bool {
+        let target = Target { relation: self.relation(agent.publisher()), agent: agent.clone() };
+        let callee = Callee::Id(agent.clone());
+        self.decide
+            .decide(&OutgoingRequest::Target { asker, callee: &callee, target: &target, purpose })
+            .allows_at_once()
     }
 
     /// The agent that is meant, whoever asks: for the walk, whose callers went by [`Finder::target`] or are bound by
@@ -84,7 +77,7 @@ impl Finder {
     /// the table for this node's owner and the publishers it trusts, never for untrusted ones, who can choose any name. A
     /// known agent of an untrusted publisher is resolved only if `among` allows it.
     async fn named(&self, text: &str, among: Among) -> Result<AgentId, OperationError> {
-        let relation = |publisher| self.hosting.relation(publisher);
+        let relation = |publisher| self.relation(publisher);
         let discovery = &self.discovery;
         let resolved = discovery.resolve(text, among, relation);
         let near = |id: &AgentId| relation(id.publisher()) != TrustRelation::Stranger;
@@ -92,7 +85,7 @@ impl Finder {
             || matches!(&resolved, Err(FindError::Ambiguous { .. }))
             || resolved.as_ref().is_ok_and(near);
         if !settled {
-            let publishers = self.hosting.trusted_publishers().into_iter().take(NEAR_MAX);
+            let publishers = self.decide.near().into_iter().take(NEAR_MAX);
             let ids = publishers.filter_map(|publisher| AgentId::new(publisher, text).ok());
             let looking = ids.map(|id| async move {
                 let hosts = discovery.search_hosts(&id).await;
@@ -103,44 +96,50 @@ impl Finder {
                 return Ok(id);
             }
         }
-        resolved.map_err(|error: FindError| {
-            let near = self.hosting.trusted_publishers().into_iter().take(NEAR_MAX);
-            let meant = self.own_agent(text).into_iter();
-            let meant = meant.chain(near.filter_map(|publisher| AgentId::new(publisher, text).ok()));
-            self.unknown(meant, error.to_string())
-        })
-    }
-
-    /// Nobody hosts any of these agents: the first that this node stopped because it was revoked is refused as such; of the
-    /// others it is said too whether a version was revoked, since that is why hosts stop.
-    pub fn unknown(&self, meant: impl Iterator<Item = AgentId>, why: String) -> OperationError {
-        let Some(taken_back) = self.taken_back.get() else { return OperationError::agent_unknown(why) };
-        let meant: Vec<AgentId> = meant.collect();
-        if let Some(stopped) = meant.iter().find_map(|agent| taken_back.stopped(agent)) {
-            return OperationError::revoked(stopped);
-        }
-        match meant.iter().find_map(|agent| taken_back.any(agent)) {
-            Some(revoked) => OperationError::agent_unknown(format!("{why}; {revoked}")),
-            None => OperationError::agent_unknown(why),
-        }
-    }
-
-    /// The hosts whose version of an agent may be called; an error if there are only others.
-    pub fn permitted(&self, agent: &AgentId, hosts: Vec<PublicKey>) -> Result<Vec<PublicKey>, OperationError> {
-        let Some(taken_back) = self.taken_back.get() else { return Ok(hosts) };
-        let mut permitted = Vec::with_capacity(hosts.len());
-        let mut revoked = None;
-        for host in hosts {
-            let known = self.discovery.described_by(host, agent);
-            let version = known.as_ref().and_then(|known| known.description.version());
-            match version.and_then(|version| taken_back.version(agent, version)) {
-                None => permitted.push(host),
-                Some(why) => revoked = Some(why),
+        match resolved {
+            Ok(agent) => Ok(agent),
+            Err(error) => {
+                let near = self.decide.near().into_iter().take(NEAR_MAX);
+                let meant = self.own_agent(text).into_iter();
+                let meant = meant.chain(near.filter_map(|publisher| AgentId::new(publisher, text).ok()));
+                Err(self.unknown(meant, error.to_string()).await)
             }
         }
-        match revoked {
-            Some(why) if permitted.is_empty() => Err(OperationError::revoked(why)),
+    }
+
+    /// Why nobody hosts any of these agents, the one that was meant or those that may have been.
+    pub async fn unknown(&self, meant: impl Iterator<Item = AgentId>, why: String) -> OperationError {
+        let meant: Vec<AgentId> = meant.collect();
+        let judgement = self.decide.decide(&OutgoingRequest::Absent { agents: &meant, why: &why });
+        judgement.decision().await.allowed().err().unwrap_or_else(|| OperationError::agent_unknown(why))
+    }
+
+    /// The hosts of an agent to which a message may be sent; an error if there are only others.
+    pub async fn permitted(
+        &self,
+        agent: &AgentId,
+        hosts: Vec<PublicKey>,
+        metadata: &CallMetadata,
+    ) -> Result<Vec<PublicKey>, OperationError> {
+        let mut permitted = Vec::with_capacity(hosts.len());
+        let mut denied = None;
+        for host in hosts {
+            match self.judge_host(agent, host, metadata).decision().await.allowed() {
+                Ok(()) => permitted.push(host),
+                Err(why) => denied = Some(why),
+            }
+        }
+        match denied {
+            Some(why) if permitted.is_empty() => Err(why),
             _ => Ok(permitted),
         }
+    }
+
+    /// Whether a message may be sent to that host.
+    fn judge_host(&self, agent: &AgentId, host: PublicKey, metadata: &CallMetadata) -> Judgement {
+        let known = self.discovery.described_by(host, agent);
+        let version = known.as_ref().and_then(|known| known.description.version());
+        let (principals, label) = (&metadata.principals, metadata.attributes.label);
+        self.decide.decide(&OutgoingRequest::Message { agent, version, principals, label })
     }
 }

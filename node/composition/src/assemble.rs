@@ -3,12 +3,12 @@
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use althing_calls::machine::relation;
 use althing_calls::spans::{SpanRing, TRACE, TraceService, Traces};
-use althing_calls::{AgentCaller, CALL, Calls, Hosting, Incoming, RESERVE, ReservationService};
-use althing_communication::{
-    Caller, CallerRule, Communication, Entropy, Inbound, Network, StreamLimits, Trust, WallClock,
+use althing_calls::{
+    AgentCaller, ByContract, CALL, Calls, Decide, Hosting, Incoming, IncomingRequest, RESERVE, ReservationService,
+    Service,
 };
+use althing_communication::{Caller, Communication, Entropy, Inbound, Network, StreamLimits, Trust, WallClock};
 use althing_coordination::{Groups, GroupsConfig, OwnerNow, Ports as GroupPorts, RAFT, RAFT_LIMITS, RaftService};
 use althing_discovery::lan::{Lan, Sighting};
 use althing_discovery::{Discovery, DiscoveryConfig, Net, NodeLoad, Relations, TrustRelation};
@@ -61,6 +61,8 @@ pub struct Ports {
     pub owner: watch::Receiver<Owner>,
     /// What answers peers' calls, if not the agents that are hosted here.
     pub answers: Option<Arc<dyn Inbound>>,
+    /// Makes who decides who may reach whom, of what decides by contracts alone; nothing where that is all.
+    pub decide: Option<MakeDecide>,
     /// Where its agents are called over HTTP; the caller serves that.
     pub gateway: Option<String>,
     /// Where strangers read of its public agents; the caller serves that.
@@ -68,6 +70,9 @@ pub struct Ports {
     /// Its recent spans; the caller's subscriber fills it.
     pub spans: Arc<SpanRing>,
 }
+
+/// Makes who decides, of what decides by contracts alone: only that knows whom this node trusts.
+pub type MakeDecide = Box<dyn FnOnce(Arc<dyn Decide>) -> Arc<dyn Decide> + Send>;
 
 /// The LAN.
 pub enum LanPort {
@@ -116,33 +121,34 @@ impl Node {
     /// # Errors
     /// See [`NodeError`].
     pub async fn assemble(key: SecretKey, config: NodeConfig, ports: Ports) -> Result<Node, NodeError> {
-        let Ports { network, store, clock, entropy, lan, execution, owner, answers, gateway, introductions, spans } =
-            ports;
+        let Ports { network, store, clock, entropy, lan, execution, owner, .. } = ports;
+        let Ports { answers, decide, gateway, introductions, spans, .. } = ports;
         let Execution { host, kernel, promises, memories, agent_caller, group_orders, busy_permille } = execution;
         let now = owner.borrow().clone();
         let membership = publish::membership(&now, key.public(), &config.communication.network, clock.now_ms())?;
         let (membership, shown) = watch::channel(membership);
         let (trust, trusting) = watch::channel(whom_to_trust(key.public(), &now, store.as_ref(), config.private)?);
+        let (revocations, decide) = who_decides(trusting, &store, now.id(), decide)?;
         let l2 = config.communication.clone();
         let communication = Communication::start(network, key.clone(), shown, l2, clock.clone(), entropy.clone());
-        recall_keys(&communication, store.as_ref(), &now, &trust, clock.now_ms())?;
+        recall_keys(&communication, store.as_ref(), &now, &trust, &decide, clock.now_ms())?;
         let (lan, sightings) = lan.into_presence(introductions);
         let discovery = Discovery::start(
             communication.clone(),
             key.clone(),
             DiscoveryConfig { network: config.communication.network.clone(), ..config.discovery.clone() },
             clock.clone(),
-            relations(&communication, trust.subscribe()),
+            relations(&communication, &decide),
             facts(&host, kernel.as_ref(), busy_permille),
             sightings,
         )?;
-        let hosting = Hosting::open(store.clone(), host.clone(), trusting, clock.clone(), entropy.clone()).await?;
+        let (of, by) = (now.id(), decide.clone());
+        let hosting = Hosting::open(store.clone(), host.clone(), of, by, clock.clone(), entropy.clone()).await?;
         communication.serve(CALL, config.communication.streams, answers.unwrap_or_else(|| answering(&hosting)))?;
-        serve_reservations(&communication, promises, trust.subscribe(), entropy.clone(), &config.labels)?;
+        serve_reservations(&communication, promises, &decide, entropy.clone(), &config.labels)?;
         let below = (communication.clone(), discovery.clone(), hosting.clone());
         let calls = Calls::new(below.0, below.1, below.2, store.clone(), clock.clone(), now.id());
         agent_caller.connect(&calls);
-        let revocations = open_revocations(&calls, store.clone(), now.id())?;
         let network = config.communication.network.clone();
         let identity =
             Arc::new(Identity::new(key.clone(), network, owner, membership, communication.clone(), clock.clone()));
@@ -152,13 +158,12 @@ impl Node {
         let demanded = config.requirements.clone();
         let registries = Arc::new(Registries::open(store.clone(), identity.clone(), revocations.clone(), demanded)?);
         discovery.take_hints(registries.clone());
-        let routing = Arc::new(Routing::new(store.clone(), &config));
         let node = Node {
-            traces: serve_traces(&communication, &discovery, spans, trust.subscribe())?,
+            traces: serve_traces(&communication, &discovery, spans, decide)?,
+            routing: Arc::new(Routing::new(store.clone(), &config)),
             key,
             config,
             registries,
-            routing,
             agents: Agents::new(bindings.clone(), hosting.clone(), discovery.clone(), revocations),
             trust: TrustedPeers::new(store.clone(), communication.clone(), trust),
             communication,
@@ -204,11 +209,12 @@ fn recall_keys(
     store: &dyn Store,
     owner: &Owner,
     trust: &watch::Sender<Trust>,
+    decide: &Arc<dyn Decide>,
     now_ms: u64,
 ) -> Result<(), NodeError> {
     let near = trust.borrow().publishers().chain([owner.id()]).collect();
     keys::load(store, communication.keys(), owner, near, now_ms)?;
-    exempt_trusted(communication, trust.subscribe());
+    exempt_trusted(communication, decide.clone());
     Ok(())
 }
 
@@ -240,11 +246,22 @@ fn answering(hosting: &Hosting) -> Arc<dyn Inbound> {
     Arc::new(Incoming(hosting.clone()))
 }
 
-/// Reads which releases publishers revoked, and lets nobody call these.
-fn open_revocations(calls: &Calls, store: Arc<dyn Store>, owner: PublisherId) -> Result<Arc<Revocations>, NodeError> {
+/// Reads which releases publishers revoked. By these, and by whom this node trusts, is decided who may reach whom, and by what
+/// `make` adds to that.
+fn who_decides(
+    trust: watch::Receiver<Trust>,
+    store: &Arc<dyn Store>,
+    owner: PublisherId,
+    make: Option<MakeDecide>,
+) -> Result<(Arc<Revocations>, Arc<dyn Decide>), NodeError> {
     let revocations = Arc::new(Revocations::open(store.clone())?);
-    calls.refuse(Arc::new(KnownRevoked { revocations: revocations.clone(), store, owner }));
-    Ok(revocations)
+    let taken_back = KnownRevoked { revocations: revocations.clone(), store: store.clone(), owner };
+    let by_contract: Arc<dyn Decide> = Arc::new(ByContract::new(trust, Some(Arc::new(taken_back))));
+    let decide = match make {
+        Some(make) => make(by_contract),
+        None => by_contract,
+    };
+    Ok((revocations, decide))
 }
 
 /// Starts the groups that this node belongs to, serves their members, lets agents give them tasks, and redirects
@@ -286,12 +303,13 @@ const RESERVE_LIMITS: StreamLimits = StreamLimits { per_peer_max: 8, total_max: 
 fn serve_reservations(
     communication: &Communication,
     promises: Option<Arc<Promises>>,
-    trust: watch::Receiver<Trust>,
+    decide: &Arc<dyn Decide>,
     entropy: Entropy,
     labels: &[String],
 ) -> Result<(), NodeError> {
     if let Some(promises) = promises {
-        let service = ReservationService { promises, trust, entropy, labels: labels.to_vec() };
+        let decide = decide.clone();
+        let service = ReservationService { promises, decide, entropy, labels: labels.to_vec() };
         communication.serve(RESERVE, RESERVE_LIMITS, Arc::new(service))?;
     }
     Ok(())
@@ -314,31 +332,33 @@ fn serve_traces(
     communication: &Communication,
     discovery: &Discovery,
     ring: Arc<SpanRing>,
-    trust: watch::Receiver<Trust>,
+    decide: Arc<dyn Decide>,
 ) -> Result<Traces, NodeError> {
-    let service = TraceService { ring: ring.clone(), trust: trust.clone() };
+    let service = TraceService { ring: ring.clone(), decide: decide.clone() };
     communication.serve(TRACE, TRACE_LIMITS, Arc::new(service))?;
-    Ok(Traces { ring, communication: communication.clone(), discovery: discovery.clone(), trust })
+    Ok(Traces { ring, communication: communication.clone(), discovery: discovery.clone(), decide })
 }
 
 /// Exempts trusted peers from the request rate limit.
-fn exempt_trusted(communication: &Communication, trust: watch::Receiver<Trust>) {
-    communication.trusts(move |caller: &Caller| trust.borrow().check(&CallerRule::Trusted, caller).is_ok());
+fn exempt_trusted(communication: &Communication, decide: Arc<dyn Decide>) {
+    communication.trusts(move |caller: &Caller| {
+        decide.decide_incoming(&IncomingRequest::plain(Service::Exemption, caller)).allows_at_once()
+    });
 }
 
 /// The trust levels of nodes and publishers.
-fn relations(communication: &Communication, trust: watch::Receiver<Trust>) -> Relations {
-    let (owners, trusting) = (communication.clone(), trust.clone());
+fn relations(communication: &Communication, decide: &Arc<dyn Decide>) -> Relations {
+    let (owners, of_peers, of_agents) = (communication.clone(), decide.clone(), decide.clone());
     let of_node = move |peer| {
-        let (caller, trust) = (Caller { node: peer, owner: owners.owner(peer) }, trusting.borrow());
-        let allows = |rule| trust.check(&rule, &caller).is_ok();
-        match (allows(CallerRule::Own), allows(CallerRule::Trusted)) {
-            (true, _) => TrustRelation::Own,
-            (false, true) => TrustRelation::Trusted,
-            (false, false) => TrustRelation::Stranger,
-        }
+        let caller = Caller { node: peer, owner: owners.owner(peer) };
+        let is_told = |near: &TrustRelation| {
+            let asked = IncomingRequest::plain(Service::Discovery(*near), &caller);
+            of_peers.decide_incoming(&asked).allows_at_once()
+        };
+        let nearest = [TrustRelation::Own, TrustRelation::Trusted].into_iter().find(is_told);
+        nearest.unwrap_or(TrustRelation::Stranger)
     };
-    let of_publisher = move |agent: &AgentId| relation::of_publisher(&trust.borrow(), agent.publisher());
+    let of_publisher = move |agent: &AgentId| of_agents.relation(agent.publisher());
     Relations::new(of_node, of_publisher)
 }
 

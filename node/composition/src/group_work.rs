@@ -100,9 +100,10 @@ impl GroupWorker {
             let reason = "no agent here can do it any more".to_owned();
             return Err(WorkFailure { reason, again: Again::Any });
         };
-        let answering: Vec<&AgentId> = agents.iter().filter(|agent| self.calls.answers(agent, asker)).collect();
-        let is_ours = author == Author::Node(self.here);
-        if let Some(agent) = answering.iter().find(|agent| is_ours || !self.calls.is_for_this_node(agent)) {
+        let answering: Vec<&AgentId> =
+            agents.iter().filter(|agent| self.calls.does_task(agent, asker, false)).collect();
+        let elsewhere = author != Author::Node(self.here);
+        if let Some(agent) = answering.iter().find(|agent| self.calls.does_task(agent, asker, elsewhere)) {
             return Ok((*agent).clone());
         }
         let reason = match answering.first() {
@@ -115,7 +116,7 @@ impl GroupWorker {
     /// Which of these owners an agent answers. One that only this node may call answers its owner: a report names no member,
     /// and [`GroupWorker::agent`] refuses what the owner's other nodes submitted.
     fn answered(&self, agent: &AgentId, askers: &BTreeSet<PublisherId>) -> BTreeSet<PublisherId> {
-        let answers = |asker: &PublisherId| self.calls.answers(agent, CallerId::Publisher(*asker));
+        let answers = |asker: &PublisherId| self.calls.does_task(agent, CallerId::Publisher(*asker), false);
         askers.iter().copied().filter(answers).collect()
     }
 

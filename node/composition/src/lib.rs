@@ -49,7 +49,7 @@ pub use adopt::{
     AdoptError, Adoption, Change, Draft, Offer, adopted, changes, drop_environment, keep_environment, kept_environment,
 };
 pub use agents::{Agents, agent_statuses};
-pub use assemble::{Execution, LanPort, Ports};
+pub use assemble::{Execution, LanPort, MakeDecide, Ports};
 pub use bindings::{Bindings, SealedBinding};
 pub use collector::{Collector, CollectorNews, CollectorTrouble};
 pub use config::{Adopted, Embeddings, NodeConfig, Policies, Things};

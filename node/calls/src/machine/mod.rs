@@ -3,4 +3,4 @@
 pub(crate) mod redirects;
 pub mod tool_name;
 
-pub use althing_call::{chain, relation};
+pub use althing_call::chain;

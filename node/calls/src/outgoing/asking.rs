@@ -116,7 +116,7 @@ impl<'a> Asking<'a> {
         let next = self.redirects().heed(agent, from, redirect, &self.journey);
         let is_host = shared.discovery.search_host(agent, next).await;
         self.journey.turn(from, next, is_host).map_err(|astray| lost(from, next, astray))?;
-        shared.finder.permitted(agent, vec![next])?;
+        shared.finder.permitted(agent, vec![next], &self.call.request.metadata).await?;
         self.redirects().note(agent, redirect);
         // The span of the call names the node that served it; this one, who redirected it.
         let span = tracing::info_span!(

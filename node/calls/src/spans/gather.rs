@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use althing_call::{Decide, IncomingRequest, Service};
 use althing_communication::refusal::said;
-use althing_communication::{CallError, Caller, CallerRule, Communication, OpenError, Request, Trust};
+use althing_communication::{CallError, Caller, Communication, OpenError, Request};
 use althing_discovery::Discovery;
 use althing_protocol::PublicKey;
 use opentelemetry::trace::TraceId;
-use tokio::sync::watch;
 
 use crate::spans::ring::SpanRing;
 use crate::spans::service::{Question, SPANS, SPANS_BYTES_MAX, SPANS_MAX, TRACE, Told, parse};
@@ -62,8 +62,8 @@ pub struct Traces {
     pub communication: Communication,
     /// L3, which connects to nodes again.
     pub discovery: Discovery,
-    /// Whose nodes are asked.
-    pub trust: watch::Receiver<Trust>,
+    /// Who decides which nodes are asked, and believed.
+    pub decide: Arc<dyn Decide>,
 }
 
 impl Traces {
@@ -138,7 +138,7 @@ impl Traces {
     /// Whether a node has proven that it is this node's owner's.
     fn is_own(&self, node: PublicKey) -> bool {
         let caller = Caller { node, owner: self.communication.owner(node) };
-        self.trust.borrow().check(&CallerRule::Own, &caller).is_ok()
+        self.decide.decide_incoming(&IncomingRequest::plain(Service::Traces, &caller)).allows_at_once()
     }
 
     async fn ask(&self, node: PublicKey, trace: TraceId) -> Result<Told, String> {

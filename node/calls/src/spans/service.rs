@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
+use althing_call::{Decide, IncomingRequest, Service};
 use althing_communication::refusal::{INVALID_PARAMS, METHOD_NOT_FOUND, SERVER_ERROR, refusal};
-use althing_communication::{Answer, Caller, CallerRule, Inbound, Request, Trust};
+use althing_communication::{Answer, Caller, Inbound, Request};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use opentelemetry::trace::TraceId;
 use serde::{Deserialize, Serialize};
-use tokio::sync::watch;
 
 use crate::spans::ring::SpanRing;
 use crate::spans::span::Span;
@@ -40,36 +40,38 @@ pub(crate) struct Told {
 }
 
 /// Serves [`TRACE`].
+#[derive(Clone)]
 pub struct TraceService {
     /// The spans of this node.
     pub ring: Arc<SpanRing>,
-    /// Who may ask: the owner's own nodes.
-    pub trust: watch::Receiver<Trust>,
+    /// Who decides whether somebody may ask.
+    pub decide: Arc<dyn Decide>,
 }
 
 impl Inbound for TraceService {
     fn call(&self, caller: Caller, request: Request) -> BoxFuture<'static, Answer> {
-        let answer = match self.answer(&caller, &request) {
-            Ok(body) => Answer::Response(body),
-            Err((code, reason, message)) => {
-                tracing::debug!(caller = %caller.node, message, "no spans are told");
-                Answer::Error(refusal(code, reason, &message))
+        let service = self.clone();
+        async move {
+            match service.answer(&caller, &request).await {
+                Ok(body) => Answer::Response(body),
+                Err((code, reason, message)) => {
+                    tracing::debug!(caller = %caller.node, message, "no spans are told");
+                    Answer::Error(refusal(code, reason, &message))
+                }
             }
-        };
-        std::future::ready(answer).boxed()
+        }
+        .boxed()
     }
 }
 
 type Refused = (i32, Option<&'static str>, String);
 
 impl TraceService {
-    fn answer(&self, caller: &Caller, request: &Request) -> Result<Vec<u8>, Refused> {
+    async fn answer(&self, caller: &Caller, request: &Request) -> Result<Vec<u8>, Refused> {
         // Before anything is read: others do not learn whether the trace is known.
-        let allowed = self.trust.borrow().check(&CallerRule::Own, caller);
-        allowed.map_err(|_| {
-            let message = "only the nodes of this node's owner may ask for its traces".to_owned();
-            (SERVER_ERROR, Some("CALLER_NOT_ALLOWED"), message)
-        })?;
+        let judgement = self.decide.decide_incoming(&IncomingRequest::plain(Service::Traces, caller));
+        let allowed = judgement.decision().await.allowed();
+        allowed.map_err(|denied| (SERVER_ERROR, Some("CALLER_NOT_ALLOWED"), denied.message))?;
         if request.operation != SPANS {
             let message = format!("there is no operation {:?} here", request.operation);
             return Err((METHOD_NOT_FOUND, None, message));

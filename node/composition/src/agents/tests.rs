@@ -62,6 +62,7 @@ pub(crate) async fn started(folder: &Path) -> (Node, watch::Sender<Owner>) {
         execution,
         owner,
         answers: None,
+        decide: None,
         gateway: None,
         introductions: Introductions::default(),
         spans: Arc::default(),

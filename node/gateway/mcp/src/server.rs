@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use althing_calls::finding::{self, Filter};
-use althing_calls::{Among, Asker, Callee, Calls, Principal, Purpose, Target};
+use althing_calls::{Asker, Callee, Calls, Principal, Purpose, Target};
 use althing_discovery::TrustRelation;
 use althing_edge::{Identity, Scope};
 use althing_protocol::{AgentId, Digest, digest};
@@ -318,7 +318,7 @@ impl ServerHandler for Server {
         let arguments = request.arguments.unwrap_or_default();
         let result = match request.name.as_ref() {
             "find_agents" => match read::<Filter>(arguments) {
-                Ok(filter) => finding::find(self.calls(), filter, Among::Anyone).await.map(value),
+                Ok(filter) => finding::find(self.calls(), filter, &self.asker(&context)).await.map(value),
                 Err(why) => Err(why),
             }
             .unwrap_or_else(|why| Failed::Arguments(why).into_result()),

@@ -3,7 +3,7 @@
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-use althing_call::{CallMetadata, OperationError, traced};
+use althing_call::{CallMetadata, Consent, OperationError, traced};
 use althing_communication::{Holder, TrustLevel};
 use althing_execution::agent::OwnCard;
 use althing_store::Durability;
@@ -29,6 +29,14 @@ pub(crate) enum Accepted<T> {
     DuplicateRunning(Arc<LiveTask>),
     /// It was accepted before, into this task.
     Duplicate(String),
+}
+
+/// How the turn of a message starts.
+pub(crate) struct Start {
+    /// Whether the task may be written later than its agent is given the message: nobody is shown it before.
+    pub waits: bool,
+    /// What somebody must consent to first: no turn starts until then.
+    pub consent: Option<Consent>,
 }
 
 /// Refuses a message to a node that is being stopped.
@@ -80,14 +88,14 @@ impl TaskRunner {
     }
 
     /// Accepts a message into a new task, or into the one that it names. The task is on disk when this returns, unless it
-    /// `waits` for that.
+    /// waits for that. One that needs somebody's consent interrupts no turn.
     async fn accept(
         &self,
         agent: &HostedAgent,
         scope: Scope,
         request: a2a::SendMessageRequest,
         metadata: &CallMetadata,
-        waits: bool,
+        start: Start,
     ) -> Result<Accepted<()>, OperationError> {
         check_open(self)?;
         let mut asked = TurnRequest::new(&request, metadata, self.may_reply(agent));
@@ -109,7 +117,7 @@ impl TaskRunner {
         if let Some(taken) = self.find_duplicate(agent, scope, &message)? {
             return Ok(taken);
         }
-        asked.waits = waits;
+        (asked.waits, asked.consent) = (start.waits, start.consent);
         let record = match continues {
             None => {
                 let context_id = message.context_id.clone().unwrap_or_else(|| self.new_id());
@@ -120,7 +128,7 @@ impl TaskRunner {
                 let mut record = self.read(agent, scope, &id)?;
                 check_context(&message, &record)?;
                 if let Some(running) = self.live().running(&id) {
-                    if !agent.barge_in {
+                    if !agent.barge_in || asked.consent.is_some() {
                         let message = format!("task {id} is being worked on; wait for it, or cancel it");
                         return Err(OperationError::unsupported(message));
                     }
@@ -218,27 +226,32 @@ impl TaskRunner {
     }
 
     /// Accepts a message and starts its turn in a task of its own, which goes on if the caller hangs up: else a task could be
-    /// on disk, and count as live, without a turn. `before` adds listeners before the turn starts; `shown` says whether they
-    /// are shown the task before the agent has answered.
+    /// on disk, and count as live, without a turn. `before` adds listeners before the turn starts.
     pub(crate) async fn begin<T: Send + 'static>(
         &self,
         agent: &HostedAgent,
         scope: Scope,
         request: a2a::SendMessageRequest,
         metadata: &CallMetadata,
-        shown: bool,
+        start: Start,
         before: impl FnOnce(&Arc<LiveTask>) -> T + Send + 'static,
     ) -> Result<Accepted<T>, OperationError> {
-        let waits = !shown && self.may_wait(agent, &request);
+        let waits = start.waits && start.consent.is_none() && self.may_wait(agent, &request);
+        let consent = start.consent.clone();
+        let start = Start { waits, ..start };
         let (runner, agent, metadata) = (self.clone(), agent.clone(), metadata.clone());
         let beginning = async move {
-            let live = match runner.accept(&agent, scope, request, &metadata, waits).await? {
+            let live = match runner.accept(&agent, scope, request, &metadata, start).await? {
                 Accepted::New(live, ()) => live,
                 Accepted::DuplicateRunning(live) => return Ok(Accepted::DuplicateRunning(live)),
                 Accepted::Duplicate(id) => return Ok(Accepted::Duplicate(id)),
             };
             let prepared = before(&live);
-            runner.start(&live);
+            match consent {
+                // Rarely needed, and large.
+                Some(consent) => Box::pin(turn::rest(&runner, &live, consent)).await,
+                None => runner.start(&live),
+            }
             Ok(Accepted::New(live, prepared))
         };
         if waits {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use a2a::{Message, StreamResponse, Task, TaskState, TaskStatus};
-use althing_call::{CallMetadata, OperationError};
+use althing_call::{CallMetadata, Consent, OperationError};
 use althing_execution::agent::Metadata;
 use althing_protocol::AnswerAttributes;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -47,6 +47,8 @@ pub(crate) struct TurnRequest {
     pub within: Option<Duration>,
     /// Whether the task is written only when somebody is to be told of it.
     pub waits: bool,
+    /// What somebody must consent to before a turn runs: until then the task rests.
+    pub consent: Option<Consent>,
 }
 
 impl TurnRequest {
@@ -62,6 +64,7 @@ impl TurnRequest {
             message_id: request.message.message_id.clone(),
             within: None,
             waits: false,
+            consent: None,
         }
     }
 }
@@ -273,7 +276,8 @@ impl LiveTask {
             stored_bytes,
             ending: None,
             running: true,
-            begun: !asked.may_reply,
+            // Of a task that rests, its sender is shown nothing before that.
+            begun: !asked.may_reply && asked.consent.is_none(),
             first_responses: Vec::new(),
             waiting: 0,
             left: 0,

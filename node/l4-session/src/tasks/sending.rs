@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use a2a::{SendMessageResponse, StreamResponse};
-use althing_call::{CallMetadata, OperationError, Reply};
+use althing_call::{CallMetadata, Consent, OperationError, Reply};
 use futures::StreamExt as _;
 use tokio::sync::mpsc;
 
 use crate::machine::record::Scope;
 use crate::machine::task;
-use crate::tasks::accept::Accepted;
+use crate::tasks::accept::{Accepted, Start};
 use crate::tasks::first_response::{FirstResponse, Outcome};
 use crate::tasks::live::{LiveTask, too_many_listeners};
 use crate::tasks::replies::{sent, stream};
@@ -17,7 +17,8 @@ use crate::tasks::runner::{HostedAgent, internal};
 use crate::tasks::service::TaskService;
 
 impl TaskService {
-    /// Sends a message, and answers with the task when it is idle, or at once if that was asked for.
+    /// Sends a message, and answers with the task when it is idle, or at once if that was asked for. What needs somebody's
+    /// `consent` is answered with the task as it rests.
     ///
     /// # Errors
     /// Why the message is not accepted, or the agent's own error.
@@ -27,6 +28,7 @@ impl TaskService {
         scope: Scope,
         request: a2a::SendMessageRequest,
         metadata: &CallMetadata,
+        consent: Option<Consent>,
     ) -> Result<Reply, OperationError> {
         let configuration = request.configuration.clone();
         let at_once = configuration.as_ref().and_then(|c| c.return_immediately).unwrap_or(false);
@@ -36,22 +38,23 @@ impl TaskService {
             live.keep_alive();
             (at_once && live.disclose(), live.state.subscribe())
         };
-        let (live, (named, mut state)) =
-            match self.runner.begin(agent, scope, request, metadata, at_once, before).await? {
-                Accepted::New(live, prepared) => (live, prepared),
-                Accepted::DuplicateRunning(live) => {
-                    let prepared = before(&live);
-                    (live, prepared)
+        let start = Start { waits: !at_once, consent };
+        let begun = self.runner.begin(agent, scope, request, metadata, start, before).await?;
+        let (live, (named, mut state)) = match begun {
+            Accepted::New(live, prepared) => (live, prepared),
+            Accepted::DuplicateRunning(live) => {
+                let prepared = before(&live);
+                (live, prepared)
+            }
+            Accepted::Duplicate(id) => {
+                if let Some(live) = self.runner.live().running(&id).filter(|_| !at_once) {
+                    let _ = live.state.subscribe().wait_for(task::is_idle).await;
                 }
-                Accepted::Duplicate(id) => {
-                    if let Some(live) = self.runner.live().running(&id).filter(|_| !at_once) {
-                        let _ = live.state.subscribe().wait_for(task::is_idle).await;
-                    }
-                    let record = self.runner.read(agent, scope, &id)?;
-                    metadata.answer.add_label(record.label);
-                    return sent(record.task, history_length);
-                }
-            };
+                let record = self.runner.read(agent, scope, &id)?;
+                metadata.answer.add_label(record.label);
+                return sent(record.task, history_length);
+            }
+        };
         let is_told = named && self.runner.keep_shown(&live).await.map_err(internal)?;
         if !is_told {
             // The sender lives in `live`, which is held here: waiting cannot fail.
@@ -69,7 +72,8 @@ impl TaskService {
         sent(live.record().task, history_length)
     }
 
-    /// Sends a message, and answers with the task and its events.
+    /// Sends a message, and answers with the task and its events. What needs somebody's `consent` is answered with the task as
+    /// it rests, and nothing more.
     ///
     /// # Errors
     /// Why the message is not accepted, or the agent's own error.
@@ -79,12 +83,13 @@ impl TaskService {
         scope: Scope,
         request: a2a::SendMessageRequest,
         metadata: &CallMetadata,
+        consent: Option<Consent>,
     ) -> Result<Reply, OperationError> {
         let history_length = request.configuration.as_ref().and_then(|c| c.history_length);
-        let shown = !self.runner.may_reply(agent);
+        let start = Start { waits: self.runner.may_reply(agent), consent };
         let answer = metadata.answer.clone();
         let open = move |live: &Arc<LiveTask>| live.open(&answer);
-        let begun = self.runner.begin(agent, scope, request, metadata, shown, open).await?;
+        let begun = self.runner.begin(agent, scope, request, metadata, start, open).await?;
         let (live, waiting) = match begun {
             Accepted::New(live, waiting) => (live, waiting),
             Accepted::DuplicateRunning(live) => {

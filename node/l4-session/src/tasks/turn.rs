@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use a2a::{Message, Part, Role, StreamResponse, TaskState};
-use althing_call::{OperationError, Trace, chain, traced};
+use althing_call::{Consent, OperationError, Trace, chain, traced};
 use althing_execution::agent::{Made, Parameters};
 use althing_execution::tools::RESULT_TOO_LONG;
 use althing_execution::{AgentError, Output, Turn};
@@ -82,6 +82,12 @@ pub(crate) async fn run(runner: &TaskRunner, live: &LiveTask) {
         traced::fail(&tracing::Span::current(), traced::FAILED);
     }
     tracing::debug!(agent, task = id, state = ?live.record().task.status.state, "turn ended");
+}
+
+/// Leaves a task as it is until somebody consents: no turn runs, and its status says to what. A message that continues the task
+/// is decided on anew.
+pub(crate) async fn rest(runner: &TaskRunner, live: &LiveTask, consent: Consent) {
+    finish(runner, live, Some(TaskState::AuthRequired), Some(consent.to)).await;
 }
 
 /// Ends, with a reason, when a turn takes longer than its sender lets it.

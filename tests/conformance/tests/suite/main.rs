@@ -10,6 +10,7 @@ mod catalogue_room;
 mod composition;
 mod connection_limits;
 mod crowding;
+mod decisions;
 mod dials;
 mod displaced_keys;
 mod dissolved;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use althing_calls::{HostedAgent, Hosting, Incoming};
+use althing_calls::{ByContract, HostedAgent, Hosting, Incoming};
 use althing_communication::{
     Answer, BoxedStream, Caller, CallerRule, Communication, CommunicationConfig, Entropy, Inbound, Network, Priority,
     Request, StreamLimits, Trust, WallClock,
@@ -159,7 +159,9 @@ async fn hosting() -> (Incoming, AgentId) {
     let store = Arc::new(MemoryStore::new(&althing_conformance::mesh::FAMILIES));
     let entropy = std::sync::atomic::AtomicU8::new(0);
     let entropy = Entropy::new(move |bytes| bytes.fill(entropy.fetch_add(1, std::sync::atomic::Ordering::Relaxed)));
-    let hosting = Hosting::open(store, host, watch::channel(trust).1, WallClock::new(|| 1_700_000_000_000), entropy);
+    let (owner, decide) = (trust.owner, ByContract::new(watch::channel(trust).1, None));
+    let clock = WallClock::new(|| 1_700_000_000_000);
+    let hosting = Hosting::open(store, host, owner, Arc::new(decide), clock, entropy);
     let hosting = hosting.await.expect("an empty store");
     let id = AgentId::new(Owner::new(key(3)).id(), "echo").expect("a name");
     hosting.add(HostedAgent {

@@ -4,6 +4,7 @@ mod canary;
 mod circles;
 mod citations;
 mod comments;
+mod decisions;
 mod edges;
 mod kernel;
 mod lints;

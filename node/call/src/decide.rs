@@ -1,0 +1,216 @@
+//! Who may reach whom: one decision on the caller's side, one on the receiver's. What is asked, and the answers, are here; who
+//! decides is handed in from above.
+
+use althing_communication::{Caller, CallerRule};
+use althing_discovery::TrustRelation;
+use althing_protocol::{AgentId, Label, PublisherId};
+use futures::future::BoxFuture;
+
+use crate::chain::Principal;
+use crate::error::OperationError;
+use crate::operation::Operation;
+use crate::request::Callee;
+use crate::target::{Asker, Purpose, Target};
+
+/// Decides who may reach whom. What is not allowed is denied, and so is what cannot be decided.
+pub trait Decide: Send + Sync {
+    /// Whether something may leave this node. Asked before anything is sent.
+    fn decide(&self, outgoing: &OutgoingRequest<'_>) -> Judgement;
+
+    /// Whether something that came in is done. Asked before anything of it is read or run.
+    fn decide_incoming(&self, incoming: &IncomingRequest<'_>) -> Judgement;
+
+    /// How near a publisher is to this node's owner: what a name means, and what is told of an agent, depend on it.
+    fn relation(&self, publisher: PublisherId) -> TrustRelation;
+
+    /// The owner of this node and the publishers that it trusts, the owner first.
+    fn near(&self) -> Vec<PublisherId>;
+}
+
+/// What is about to leave this node.
+#[derive(Debug, Clone, Copy)]
+pub enum OutgoingRequest<'a> {
+    /// Somebody asks for an agent, which was found.
+    Target {
+        /// Who asks.
+        asker: &'a Asker,
+        /// What was written, which a refusal repeats.
+        callee: &'a Callee,
+        /// The agent that it means.
+        target: &'a Target,
+        /// What for.
+        purpose: Purpose,
+    },
+    /// A message is about to be sent to one of an agent's hosts.
+    Message {
+        /// Whose host it is.
+        agent: &'a AgentId,
+        /// The version that the host has, if that is known.
+        version: Option<&'a str>,
+        /// On whose behalf, the origin first.
+        principals: &'a [Principal],
+        /// What is said of the data in it.
+        label: Option<Label>,
+    },
+    /// An agent was asked for that nobody hosts: it is never allowed, and told why.
+    Absent {
+        /// What it may have been, the nearest first.
+        agents: &'a [AgentId],
+        /// Why nobody has it, as far as finding knows.
+        why: &'a str,
+    },
+}
+
+/// What came in.
+#[derive(Debug, Clone, Copy)]
+pub struct IncomingRequest<'a> {
+    /// What it asks for.
+    pub service: Service<'a>,
+    /// Who proved to send it.
+    pub caller: &'a Caller,
+    /// On whose behalf, the origin first; empty where no chain is sent.
+    pub principals: &'a [Principal],
+    /// What is said of the data in it.
+    pub label: Option<Label>,
+}
+
+impl<'a> IncomingRequest<'a> {
+    /// One that says nothing but who sends it.
+    #[must_use]
+    pub fn plain(service: Service<'a>, caller: &'a Caller) -> IncomingRequest<'a> {
+        IncomingRequest { service, caller, principals: &[], label: None }
+    }
+}
+
+/// What this node is asked for.
+#[derive(Debug, Clone, Copy)]
+pub enum Service<'a> {
+    /// An operation of an agent that is hosted here.
+    Call {
+        /// The one that is called.
+        agent: &'a AgentId,
+        /// Whom its file lets call it.
+        callers: &'a CallerRule,
+        /// What is done with it.
+        operation: Operation,
+    },
+    /// A task of a group, which an agent that is hosted here would do.
+    GroupTask {
+        /// The one that would do it.
+        agent: &'a AgentId,
+        /// Whom its file lets call it.
+        callers: &'a CallerRule,
+        /// Whether another node submitted it, which may have the same owner.
+        elsewhere: bool,
+    },
+    /// Holding resources of this node.
+    Reservations,
+    /// Spans of a trace: told to the caller, or believed of it.
+    Traces,
+    /// What this node tells of its agents to those who are at least that near.
+    Discovery(TrustRelation),
+    /// More requests than a stranger may make.
+    Exemption,
+}
+
+/// What was decided.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Decision {
+    /// It may be done.
+    Allow,
+    /// It may not, and why.
+    Deny(OperationError),
+    /// It may, once somebody consents.
+    Ask(Consent),
+}
+
+/// What somebody must consent to before it is done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Consent {
+    /// In words for whoever sent the request, and for whoever is to consent.
+    pub to: String,
+}
+
+impl Decision {
+    /// Where nobody can be asked: what needs consent is denied.
+    ///
+    /// # Errors
+    /// Why it is not done.
+    pub fn allowed(self) -> Result<(), OperationError> {
+        match self {
+            Decision::Allow => Ok(()),
+            Decision::Deny(why) => Err(why),
+            Decision::Ask(Consent { to }) => Err(OperationError::caller_not_allowed(format!(
+                "somebody must consent to this first, and nobody can be asked at this point: {to}"
+            ))),
+        }
+    }
+}
+
+impl From<Result<(), OperationError>> for Decision {
+    fn from(checked: Result<(), OperationError>) -> Decision {
+        checked.map_or_else(Decision::Deny, |()| Decision::Allow)
+    }
+}
+
+/// A decision that is there, or one that comes. Most are there at once, and cost no future.
+pub enum Judgement {
+    /// It is there.
+    Now(Decision),
+    /// It comes, after somebody else was asked.
+    Later(BoxFuture<'static, Decision>),
+}
+
+impl Judgement {
+    /// The decision, as soon as it is there.
+    pub async fn decision(self) -> Decision {
+        match self {
+            Judgement::Now(decision) => decision,
+            Judgement::Later(decision) => decision.await,
+        }
+    }
+
+    /// Whether it is there and allows, for whoever cannot wait.
+    #[must_use]
+    pub fn allows_at_once(self) -> bool {
+        matches!(self, Judgement::Now(Decision::Allow))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt as _;
+
+    use super::*;
+    use crate::error::Refusal;
+
+    fn denied() -> OperationError {
+        OperationError::agent_unknown("nobody has it")
+    }
+
+    fn consent() -> Decision {
+        Decision::Ask(Consent { to: "a word to the bank".to_owned() })
+    }
+
+    #[test]
+    fn what_needs_consent_is_denied_where_nobody_can_be_asked() {
+        assert_eq!(Decision::Allow.allowed(), Ok(()));
+        assert_eq!(Decision::Deny(denied()).allowed(), Err(denied()));
+        let asked = consent().allowed().expect_err("nobody consents");
+        assert_eq!(asked.refusal, Refusal::CallerNotAllowed);
+        assert!(asked.message.ends_with(": a word to the bank"), "{asked}");
+        assert_eq!(Decision::from(Ok::<(), OperationError>(())), Decision::Allow);
+        assert_eq!(Decision::from(Err::<(), OperationError>(denied())), Decision::Deny(denied()));
+    }
+
+    #[test]
+    fn who_cannot_wait_gets_what_is_allowed_at_once_and_nothing_else() {
+        for (decision, allows) in [(Decision::Allow, true), (Decision::Deny(denied()), false), (consent(), false)] {
+            assert_eq!(Judgement::Now(decision.clone()).allows_at_once(), allows, "{decision:?}");
+            let later = || Judgement::Later(std::future::ready(decision.clone()).boxed());
+            assert!(!later().allows_at_once(), "{decision:?}");
+            assert_eq!(later().decision().now_or_never(), Some(decision.clone()));
+            assert_eq!(Judgement::Now(decision.clone()).decision().now_or_never(), Some(decision));
+        }
+    }
+}
