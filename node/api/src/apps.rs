@@ -1,4 +1,4 @@
-//! What is asked of the applications of groups.
+//! What is asked of the applications of groups, and what is answered.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -43,4 +43,157 @@ pub enum AppRequest {
         /// The application.
         app: String,
     },
+}
+
+/// What an operation on applications answers: each has its own.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum AppReply {
+    /// Of [`AppRequest::Apply`] and [`AppRequest::Remove`].
+    Changes(AppChanges),
+    /// Of [`AppRequest::List`].
+    List(AppList),
+    /// Of [`AppRequest::Show`].
+    Status(AppStatus),
+}
+
+/// What an application changed, or would change.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AppChanges {
+    /// The application.
+    pub app: String,
+    /// The group's name.
+    pub group: String,
+    /// Whether this node has no such group, so that it would be formed; not written where the application is removed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forms: Option<bool>,
+    /// Each of its parts.
+    pub changes: Vec<AppChange>,
+    /// The groups that this node has; written where it has no such group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub groups: Option<Vec<String>>,
+    /// Its agents that do not run yet on as many members as they should; written where it has such a group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting: Option<Vec<String>>,
+}
+
+/// What becomes of a part of an application.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AppChange {
+    /// `agent`, `workflow` or `schedule`.
+    pub what: String,
+    /// What it is called.
+    pub name: String,
+    /// `added`, `changed`, `same` or `removed`.
+    pub change: String,
+}
+
+/// The applications of a group.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AppList {
+    /// Their names.
+    pub apps: Vec<String>,
+}
+
+/// What an application consists of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AppStatus {
+    /// Its name.
+    pub app: String,
+    /// Its agents, by name.
+    pub agents: Vec<AppAgentStatus>,
+    /// The names of its workflows.
+    pub workflows: Vec<String>,
+    /// The names of its schedules.
+    pub schedules: Vec<String>,
+}
+
+/// An agent of a group: where it was placed, and where it runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AppAgentStatus {
+    /// Which agent, by name.
+    pub agent: String,
+    /// On so many members; 0: on each.
+    pub instances: u8,
+    /// On so many members at most, while there is much work for it.
+    pub instances_max: Option<u8>,
+    /// The DIDs of the members that were told to host it.
+    pub placed: Vec<String>,
+    /// The DIDs of the members that run it, as far as this node has heard.
+    pub runs: Vec<String>,
+    /// The application that it is part of.
+    pub app: Option<String>,
+    /// Whether it is signed with its owner's present key; else it runs nowhere.
+    pub signed: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::golden::assert_json;
+
+    fn own(text: &str) -> String {
+        text.to_owned()
+    }
+
+    #[test]
+    fn changes_are_told_with_what_belongs_to_them() {
+        let change = AppChange { what: own("agent"), name: own("echo"), change: own("added") };
+        let removal = AppChanges {
+            app: own("desk"),
+            group: own("team"),
+            forms: None,
+            changes: vec![change],
+            groups: None,
+            waiting: None,
+        };
+        let changes = r#""changes":[{"what":"agent","name":"echo","change":"added"}]"#;
+        assert_json(&removal, &format!(r#"{{"app":"desk","group":"team",{changes}}}"#));
+        let formed = AppChanges { forms: Some(true), groups: Some(vec![own("taem")]), ..removal.clone() };
+        let json = format!(r#"{{"app":"desk","group":"team","forms":true,{changes},"groups":["taem"]}}"#);
+        assert_json(&formed, &json);
+        let applied = AppChanges { forms: Some(false), waiting: Some(Vec::new()), ..removal };
+        let json = format!(r#"{{"app":"desk","group":"team","forms":false,{changes},"waiting":[]}}"#);
+        assert_json(&applied, &json);
+        assert_eq!(serde_json::to_string(&AppReply::Changes(applied)).expect("a reply is JSON"), json);
+    }
+
+    #[test]
+    fn applications_are_told_with_where_their_agents_run() {
+        assert_json(&AppList { apps: vec![own("desk")] }, r#"{"apps":["desk"]}"#);
+        let each = AppAgentStatus {
+            agent: own("echo"),
+            instances: 0,
+            instances_max: None,
+            placed: Vec::new(),
+            runs: Vec::new(),
+            app: None,
+            signed: false,
+        };
+        let some = AppAgentStatus {
+            instances: 1,
+            instances_max: Some(3),
+            placed: vec![own("did:a"), own("did:b")],
+            runs: vec![own("did:a")],
+            app: Some(own("desk")),
+            signed: true,
+            ..each.clone()
+        };
+        let status = AppStatus {
+            app: own("desk"),
+            agents: vec![each, some],
+            workflows: vec![own("letter")],
+            schedules: Vec::new(),
+        };
+        assert_json(
+            &status,
+            concat!(
+                r#"{"app":"desk","agents":[{"agent":"echo","instances":0,"instancesMax":null,"placed":[],"runs":[],"#,
+                r#""app":null,"signed":false},{"agent":"echo","instances":1,"instancesMax":3,"#,
+                r#""placed":["did:a","did:b"],"runs":["did:a"],"app":"desk","signed":true}],"workflows":["letter"],"#,
+                r#""schedules":[]}"#,
+            ),
+        );
+    }
 }

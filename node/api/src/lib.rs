@@ -14,9 +14,13 @@ mod apps;
 mod attesting;
 mod bind;
 mod call;
+mod find;
+mod flow_replies;
 mod flows;
 #[cfg(test)]
 mod golden;
+mod group_replies;
+mod group_status;
 mod groups;
 mod logs;
 mod memory;
@@ -28,6 +32,7 @@ mod reserve;
 mod routing;
 mod status;
 mod tap;
+mod task_replies;
 mod tasks;
 mod trust;
 
@@ -35,11 +40,29 @@ pub use adopt::{AcceptRequest, AdoptRequest, Offers};
 pub use agents::{
     AddRequest, AgentAddition, AgentList, AgentRemoval, AgentSummary, RightsChange, RightsChanges, RunLine,
 };
-pub use apps::AppRequest;
+pub use apps::{AppAgentStatus, AppChange, AppChanges, AppList, AppReply, AppRequest, AppStatus};
 pub use attesting::{AttestRequest, MeasureRequest};
 pub use bind::{BindingReply, CandidateReason, ContractField};
 pub use call::{CallLine, CallRequest};
+pub use find::{
+    AgentMatch, CapabilitySummary, MachineOffer, SearchExplanation, SearchOmission, SearchPlace, SearchReply,
+    SearchSteps, TableSearch, ThingForm, ThingMatch, ThingRelease, ToolMatch,
+};
+pub use flow_replies::{
+    RunCancellation, RunCondition, RunDetails, RunList, RunResumption, RunStart, RunSummary, ScheduleAddition,
+    ScheduleList, ScheduleQuestion, ScheduleRemoval, ScheduleReply, ScheduleStatus, StepApproval, StepCondition,
+    StepFailure, StepStatus, WorkflowReply,
+};
 pub use flows::{OverlapRule, ScheduleRequest, ScheduledWork, WorkflowRequest};
+pub use group_replies::{
+    GroupAge, GroupAgentEnd, GroupAgentStart, GroupAmendment, GroupDeparture, GroupDissolution, GroupEndorsement,
+    GroupExpulsion, GroupInvitation, GroupKeys, GroupName, GroupProposal, GroupProposals, GroupRemoval, GroupReply,
+    GroupTransfer, GroupValue, GroupValueRemoval, GroupVersion, ServeReply,
+};
+pub use group_status::{
+    GroupCharter, GroupEntry, GroupEquivocation, GroupList, GroupLog, GroupMember, GroupRole, GroupState, GroupStatus,
+    GroupSummary, GroupWork,
+};
 pub use groups::{AmendGroup, CreateGroup, GroupRequest, JoinGroup, ServeGroup};
 pub use logs::{LogEntry, LogGap, LogsRequest, ProgramLine};
 pub use memory::{
@@ -60,5 +83,10 @@ pub use status::{
     LayerStatus, MachineStatus, NodeStatus, PeerList, PeerStatus, ReachStatus, TableStatus, WakeUp,
 };
 pub use tap::{TapBody, TapDirection, TapGap, TapLine, TapMessage, TapRequest};
+pub use task_replies::{
+    ContentReference, MemberVerdict, ResourceChoice, ResourceClaim, ResourceDecision, ResourceList, ResourceRule,
+    ResourceStatus, ResourceVote, TaskCancellation, TaskContent, TaskDependencies, TaskDependency, TaskDetails, TaskId,
+    TaskLink, TaskList, TaskRefusal, TaskReply, TaskSubmission, TaskSummary, WorkState,
+};
 pub use tasks::{SubmitTask, TaskRequest};
 pub use trust::{TrustChange, TrustList, TrustRequest};

@@ -3,56 +3,68 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use althing_api::AppRequest;
+use althing_api::{AppAgentStatus, AppChanges, AppList, AppRequest, AppStatus};
+use althing_client::{Client, ClientError};
 use althing_store::file::read_text;
 use althing_td::{
     AGENT_FILE_BYTES_MAX, APP_FILE_BYTES_MAX, AgentFile, AppAgent, Demand, RuntimeSpec, ToolServerSpec, parse_app,
 };
-use serde_json::Value;
+use serde::de::DeserializeOwned;
+use serde_json::json;
 
 use crate::args::App;
 use crate::commands::agreement::agree;
-use crate::commands::{Out, rows, short, table, text};
+use crate::commands::{Out, short, table};
 use crate::exit::Failure;
 use crate::paths::Paths;
 
 /// Brings applications up and removes them.
 pub async fn run(at: &Paths, app: &App, out: &Out) -> Result<(), Failure> {
-    let request = match app {
+    match app {
         App::Apply { file, dry_run, yes } => {
             let (request, agents) = read(file, *dry_run)?;
-            if *dry_run { request } else { formed(at, file, (request, agents.as_slice()), *yes, out).await? }
+            let request =
+                if *dry_run { request } else { formed(at, file, (request, agents.as_slice()), *yes, out).await? };
+            let done = ask::<AppChanges>(&at.connect().await?, &request).await;
+            let done = done.map_err(|error| Failure::from(error).in_file(file))?;
+            out.show(&done, |done| if *dry_run { changes(done, "would be") } else { applied(done) });
         }
-        App::List { group } => AppRequest::List { group: group.clone() },
-        App::Show { group, app } => AppRequest::Show { group: group.clone(), app: app.clone() },
-        App::Remove { group, app } => AppRequest::Remove { group: group.clone(), app: app.clone() },
-    };
-    let done = at.connect().await?.post("/apps", &request).await;
-    let done = done.map_err(|error| match app {
-        App::Apply { file, .. } => Failure::from(error).in_file(file),
-        _ => Failure::from(error),
-    })?;
-    out.show(&done, |done| match app {
-        App::Apply { dry_run: true, .. } => changes(done, "would be"),
-        App::Apply { .. } => {
-            let waiting: Vec<&str> = rows(done, "waiting").iter().filter_map(Value::as_str).collect();
-            let note =
-                if waiting.is_empty() { String::new() } else { format!("\nnot everywhere yet: {}", waiting.join(" ")) };
-            let next = format!("\nnext: althing app show {} {}", text(done, "group"), text(done, "app"));
-            format!("{}{note}{next}", changes(done, "is"))
+        App::List { group } => {
+            let request = AppRequest::List { group: group.clone() };
+            let list: AppList = ask(&at.connect().await?, &request).await?;
+            out.show(&list, |list| {
+                if list.apps.is_empty() {
+                    "no application; `althing app apply FILE` brings one up".to_owned()
+                } else {
+                    list.apps.join("\n")
+                }
+            });
         }
-        App::Remove { .. } => changes(done, "is"),
-        App::List { .. } => {
-            let names: Vec<&str> = rows(done, "apps").iter().filter_map(Value::as_str).collect();
-            if names.is_empty() {
-                "no application; `althing app apply FILE` brings one up".to_owned()
-            } else {
-                names.join("\n")
-            }
+        App::Show { group, app } => {
+            let request = AppRequest::Show { group: group.clone(), app: app.clone() };
+            let status: AppStatus = ask(&at.connect().await?, &request).await?;
+            out.show(&status, shown);
         }
-        App::Show { .. } => shown(done),
-    });
+        App::Remove { group, app } => {
+            let request = AppRequest::Remove { group: group.clone(), app: app.clone() };
+            let done: AppChanges = ask(&at.connect().await?, &request).await?;
+            out.show(&done, |done| changes(done, "is"));
+        }
+    }
     Ok(())
+}
+
+/// Has the node do something with applications.
+async fn ask<T: DeserializeOwned>(client: &Client, request: &AppRequest) -> Result<T, ClientError> {
+    client.ask("/apps", request).await
+}
+
+/// What was brought up, and what does not run yet.
+fn applied(done: &AppChanges) -> String {
+    let waiting = done.waiting.as_deref().unwrap_or_default();
+    let note = if waiting.is_empty() { String::new() } else { format!("\nnot everywhere yet: {}", waiting.join(" ")) };
+    let next = format!("\nnext: althing app show {} {}", done.group, done.app);
+    format!("{}{note}{next}", changes(done, "is"))
 }
 
 /// The request, with the agreement to form the group where there is none of that name, which may be mistyped, and to the programs
@@ -67,13 +79,13 @@ async fn formed(
     if let AppRequest::Apply { dry_run, .. } = &mut request {
         *dry_run = true;
     }
-    let planned = at.connect().await?.post("/apps", &request).await;
+    let planned = ask::<AppChanges>(&at.connect().await?, &request).await;
     let planned = planned.map_err(|error| Failure::from(error).in_file(file))?;
-    let forms = planned["forms"] == true;
+    let forms = planned.forms == Some(true);
     let open = unbounded(&planned, agents);
     if forms || !open.is_empty() {
         let described = if forms { described(&planned) } else { changes(&planned, "would be") };
-        agree(&planned, &format!("{described}{open}"), yes, "bring up", out)?;
+        agree(&json!(planned), &format!("{described}{open}"), yes, "bring up", out)?;
     }
     if let AppRequest::Apply { dry_run, form, .. } = &mut request {
         (*dry_run, *form) = (false, forms);
@@ -82,21 +94,17 @@ async fn formed(
 }
 
 /// What would be formed, and which groups there are.
-fn described(planned: &Value) -> String {
-    let groups: Vec<&str> = rows(planned, "groups").iter().filter_map(Value::as_str).collect();
+fn described(planned: &AppChanges) -> String {
+    let groups = planned.groups.as_deref().unwrap_or_default();
     let known = if groups.is_empty() { "none".to_owned() } else { groups.join(" ") };
-    format!(
-        "this node has no group {:?}; its groups: {known}\n{}",
-        text(planned, "group"),
-        changes(planned, "would be")
-    )
+    format!("this node has no group {:?}; its groups: {known}\n{}", planned.group, changes(planned, "would be"))
 }
 
 /// The programs without a sandbox of agents that would be added or changed, two lines for each.
-fn unbounded(planned: &Value, agents: &[AppAgent]) -> String {
+fn unbounded(planned: &AppChanges, agents: &[AppAgent]) -> String {
     let is_same = |name: &str| {
-        let mut rows = rows(planned, "changes").iter();
-        rows.any(|row| row["what"] == "agent" && row["name"] == name && row["change"] == "same")
+        let mut all = planned.changes.iter();
+        all.any(|one| one.what == "agent" && one.name == name && one.change == "same")
     };
     let of = |agent: &AppAgent| {
         let line = |program: String| {
@@ -141,52 +149,61 @@ fn read(file: &Path, dry_run: bool) -> Result<(AppRequest, Vec<AppAgent>), Failu
     Ok((AppRequest::Apply { file: text, files, folder, dry_run, form: false }, agents))
 }
 
-fn changes(done: &Value, is: &str) -> String {
+fn changes(done: &AppChanges, is: &str) -> String {
     let mut lines = Vec::new();
-    if done["forms"] == true {
-        lines.push(format!("the group {} {is} formed", text(done, "group")));
+    if done.forms == Some(true) {
+        lines.push(format!("the group {} {is} formed", done.group));
     }
-    for change in rows(done, "changes").iter().filter(|change| change["change"] != "same") {
-        lines.push(format!("{} {} {is} {}", text(change, "what"), text(change, "name"), text(change, "change")));
-    }
+    let differing = done.changes.iter().filter(|one| one.change != "same");
+    lines.extend(differing.map(|one| format!("{} {} {is} {}", one.what, one.name, one.change)));
     if lines.is_empty() { "nothing differs".to_owned() } else { lines.join("\n") }
 }
 
-fn shown(app: &Value) -> String {
-    let list = |agent: &Value, key: &str| {
-        let nodes: Vec<String> = rows(agent, key).iter().filter_map(Value::as_str).map(short).collect();
-        nodes.join(" ")
-    };
-    let cells = |agent: &Value| {
-        let instances = match agent["instances"].as_u64() {
-            Some(0) => "each member".to_owned(),
-            other => match agent["instancesMax"].as_u64() {
-                Some(most) => format!("{} to {most}", other.unwrap_or_default()),
-                None => other.unwrap_or_default().to_string(),
-            },
+fn shown(app: &AppStatus) -> String {
+    let list = |nodes: &[String]| nodes.iter().map(|node| short(node)).collect::<Vec<_>>().join(" ");
+    let cells = |agent: &AppAgentStatus| {
+        let instances = match (agent.instances, agent.instances_max) {
+            (0, _) => "each member".to_owned(),
+            (least, Some(most)) => format!("{least} to {most}"),
+            (count, None) => count.to_string(),
         };
-        let runs = if agent["signed"] == false {
-            "nowhere: signed with an earlier key, apply it again".to_owned()
+        let runs = if agent.signed {
+            list(&agent.runs)
         } else {
-            list(agent, "runs")
+            "nowhere: signed with an earlier key, apply it again".to_owned()
         };
-        vec![text(agent, "agent"), instances, list(agent, "placed"), runs]
+        vec![agent.agent.clone(), instances, list(&agent.placed), runs]
     };
-    let agents: Vec<Vec<String>> = rows(app, "agents").iter().map(cells).collect();
-    let names = |key: &str| rows(app, key).iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" ");
+    let agents: Vec<Vec<String>> = app.agents.iter().map(cells).collect();
     format!(
         "{}\nworkflows  {}\nschedules  {}",
         table(&["agent", "instances", "placed on", "runs on"], &agents),
-        names("workflows"),
-        names("schedules")
+        app.workflows.join(" "),
+        app.schedules.join(" ")
     )
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use althing_api::AppChange;
 
     use super::*;
+
+    fn planned(group: &str, rows: &[(&str, &str)]) -> AppChanges {
+        let change = |(name, change): &(&str, &str)| AppChange {
+            what: "agent".to_owned(),
+            name: (*name).to_owned(),
+            change: (*change).to_owned(),
+        };
+        AppChanges {
+            app: "desk".to_owned(),
+            group: group.to_owned(),
+            forms: Some(false),
+            changes: rows.iter().map(change).collect(),
+            groups: None,
+            waiting: None,
+        }
+    }
 
     #[test]
     fn who_brings_an_application_up_is_shown_its_programs_without_a_sandbox_that_are_new() {
@@ -201,8 +218,7 @@ mod tests {
             ))
         };
         let agents = parse_app(app).and_then(|app| app.resolve(agent)).unwrap_or_else(|error| panic!("{error}")).agents;
-        let row = |name: &str, change: &str| json!({ "what": "agent", "name": name, "change": change });
-        let planned = json!({ "changes": [row("open", "changed"), row("held", "added"), row("old", "same")] });
+        let planned = planned("team", &[("open", "changed"), ("held", "added"), ("old", "same")]);
         let shown = unbounded(&planned, &agents);
         let told: Vec<&str> = shown.lines().filter(|line| line.starts_with("wider")).collect();
         assert_eq!(told, ["wider    open: runtime: sandbox", "wider    open: tools.box: sandbox"], "{shown}");
@@ -210,11 +226,40 @@ mod tests {
 
     #[test]
     fn a_group_that_would_be_formed_is_shown_beside_those_that_there_are() {
-        let changes = json!([{ "what": "agent", "name": "echo", "change": "added" }]);
-        let planned = json!({ "group": "taem", "forms": true, "groups": ["team"], "changes": changes });
+        let groups = Some(vec!["team".to_owned()]);
+        let planned = AppChanges { forms: Some(true), groups, ..planned("taem", &[("echo", "added")]) };
         let shown = described(&planned);
         for told in ["no group \"taem\"", "its groups: team", "taem would be formed", "agent echo would be added"] {
             assert!(shown.contains(told), "{shown}");
+        }
+    }
+
+    #[test]
+    fn what_was_brought_up_is_told_with_what_does_not_run_yet() {
+        let mut done = planned("team", &[("echo", "added"), ("old", "same")]);
+        done.waiting = Some(Vec::new());
+        assert_eq!(applied(&done), "agent echo is added\nnext: althing app show team desk");
+        done.waiting = Some(vec!["echo".to_owned()]);
+        assert!(applied(&done).contains("\nnot everywhere yet: echo\n"), "{}", applied(&done));
+        assert_eq!(changes(&planned("team", &[("old", "same")]), "is"), "nothing differs");
+    }
+
+    #[test]
+    fn an_application_is_shown_with_where_its_agents_run() {
+        let agent = |name: &str, instances, instances_max, signed| AppAgentStatus {
+            agent: name.to_owned(),
+            instances,
+            instances_max,
+            placed: vec!["did:key:z6Mk".to_owned()],
+            runs: Vec::new(),
+            app: Some("desk".to_owned()),
+            signed,
+        };
+        let agents = vec![agent("a", 0, None, true), agent("b", 1, Some(3), true), agent("c", 2, None, false)];
+        let (workflows, schedules) = (vec!["letter".to_owned(), "post".to_owned()], Vec::new());
+        let said = shown(&AppStatus { app: "desk".to_owned(), agents, workflows, schedules });
+        for part in ["each member", "1 to 3", "nowhere: signed with an earlier key", "workflows  letter post"] {
+            assert!(said.contains(part), "{part} in\n{said}");
         }
     }
 }

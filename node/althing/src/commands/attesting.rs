@@ -64,6 +64,11 @@ fn described(shown: &Value) -> String {
 /// Agents that are easily taken for one another, in an answer; a line, or nothing.
 pub fn careful(answer: &Value) -> String {
     let twins: Vec<&str> = rows(answer, "twins").iter().filter_map(Value::as_str).collect();
+    resemblance(&twins)
+}
+
+/// Those whose names look like that of what is shown; a line, or nothing.
+pub fn resemblance(twins: &[&str]) -> String {
     if twins.is_empty() {
         return String::new();
     }

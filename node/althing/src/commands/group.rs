@@ -1,13 +1,20 @@
 //! `althing group`
 
-use althing_api::{AmendGroup, CreateGroup, GroupRequest, JoinGroup, ServeGroup};
-use althing_client::Client;
+use althing_api::{
+    AmendGroup, CreateGroup, GroupAge, GroupAmendment, GroupDeparture, GroupDissolution, GroupEndorsement,
+    GroupExpulsion, GroupInvitation, GroupKeys, GroupList, GroupName, GroupProposal, GroupProposals, GroupRemoval,
+    GroupRequest, GroupTransfer, GroupValue, GroupValueRemoval, GroupVersion, JoinGroup, ServeGroup, ServeReply,
+};
+use althing_client::{Client, ClientError};
 use althing_td::AgentFile;
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::json;
 
 use crate::args::{AmendArgs, CallersName, Group, ServeArgs, Who};
 use crate::commands::agent::escape;
-use crate::commands::{Out, leaving, plain, rows, short, table, text};
+use crate::commands::group_status::{listed, number, status};
+use crate::commands::{Out, leaving, plain, short, table};
 use crate::exit::{Failure, code};
 use crate::paths::Paths;
 
@@ -24,7 +31,8 @@ pub async fn run(at: &Paths, group: &Group, out: &Out) -> Result<(), Failure> {
     let client = at.connect().await?;
     let (name, request) = match group {
         Group::List => {
-            out.show(&client.get("/groups").await?, listed);
+            let list: GroupList = client.read("/groups").await?;
+            out.show(&list, listed);
             return Ok(());
         }
         Group::Create { group, write, assign, read, voters, owners, threshold, replace_after } => {
@@ -38,21 +46,16 @@ pub async fn run(at: &Paths, group: &Group, out: &Out) -> Result<(), Failure> {
                 assign: assign.map(named),
                 read: read.map(named),
             };
-            out.show(&client.post("/groups", &request).await?, |done| {
-                format!(
-                    "{} is formed: {}\nnext: althing group invite {} NODE",
-                    text(done, "name"),
-                    text(done, "id"),
-                    text(done, "name")
-                )
+            let done: GroupName = client.ask("/groups", &request).await?;
+            out.show(&done, |GroupName { id, name }| {
+                format!("{name} is formed: {id}\nnext: althing group invite {name} NODE")
             });
             return Ok(());
         }
         Group::Join { ticket } => {
             let request = JoinGroup { ticket: read(ticket)? };
-            out.show(&client.post("/groups/join", &request).await?, |done| {
-                format!("this node belongs to {} now: {}", text(done, "name"), text(done, "id"))
-            });
+            let done: GroupName = client.ask("/groups/join", &request).await?;
+            out.show(&done, |GroupName { id, name }| format!("this node belongs to {name} now: {id}"));
             return Ok(());
         }
         Group::Serve(given) => return serve(&client, given, out).await,
@@ -62,28 +65,108 @@ pub async fn run(at: &Paths, group: &Group, out: &Out) -> Result<(), Failure> {
         }
         other => request(other),
     };
-    let path = format!("/groups/{}", escape(&name));
     let request = match request {
-        GroupRequest::Endorse { proposal } => to_sign(&client, &path, &proposal, out).await?,
+        GroupRequest::Endorse { proposal } => to_sign(&client, &name, &proposal, out).await?,
         other => other,
     };
-    let done = client.post(&path, &request).await?;
-    out.show(&done, |done| shown(&request, &name, done));
-    if let (GroupRequest::Invite { .. }, Some(proposal), false) = (&request, done["proposal"].as_str(), out.json) {
-        eprintln!("althing: {}", proposed(&name, proposal));
+    carry_out(&Order { client: &client, group: &name, request: &request, out }).await
+}
+
+/// Has a group do something.
+async fn ask<T: DeserializeOwned>(client: &Client, group: &str, request: &GroupRequest) -> Result<T, ClientError> {
+    client.ask(&format!("/groups/{}", escape(group)), request).await
+}
+
+/// What a group is to do, and where its answer is printed.
+struct Order<'a> {
+    client: &'a Client,
+    /// The group's id or name, as it was given.
+    group: &'a str,
+    request: &'a GroupRequest,
+    out: &'a Out,
+}
+
+impl Order<'_> {
+    /// Has it done, and prints the answer.
+    async fn tell<T: Serialize + DeserializeOwned>(&self, people: impl FnOnce(&T) -> String) -> Result<(), Failure> {
+        let done: T = ask(self.client, self.group, self.request).await?;
+        self.out.show(&done, people);
+        Ok(())
+    }
+}
+
+async fn carry_out(order: &Order<'_>) -> Result<(), Failure> {
+    let name = order.group;
+    match order.request {
+        GroupRequest::Invite { .. } => invite(order).await,
+        GroupRequest::Leave { forget: true } => {
+            order.tell(|_: &GroupRemoval| format!("what this node had of {name} is removed")).await
+        }
+        GroupRequest::Leave { forget: false } => {
+            order.tell(|_: &GroupDeparture| format!("this node left {name}")).await
+        }
+        GroupRequest::Expel { .. } => {
+            let people = |GroupExpulsion { expelled, proposal }: &GroupExpulsion| {
+                done_or_proposed(name, proposal.as_deref(), format!("{expelled} is no member of {name} any more"))
+            };
+            order.tell(people).await
+        }
+        GroupRequest::Dissolve => {
+            let people = |done: &GroupDissolution| {
+                done_or_proposed(name, done.proposal.as_deref(), format!("{name} is dissolved"))
+            };
+            order.tell(people).await
+        }
+        GroupRequest::Amend(_) => {
+            let people = |done: &GroupAmendment| {
+                done_or_proposed(name, done.proposal.as_deref(), format!("{name} has its next charter"))
+            };
+            order.tell(people).await
+        }
+        GroupRequest::Proposals => order.tell(proposals).await,
+        GroupRequest::Endorse { .. } => {
+            let people = |done: &GroupEndorsement| {
+                let signed = done.ticket.clone().unwrap_or_else(|| "signed, and done".to_owned());
+                done_or_proposed(name, done.proposal.as_deref(), signed)
+            };
+            order.tell(people).await
+        }
+        GroupRequest::Transfer { .. } => {
+            let people = |GroupTransfer { asked }: &GroupTransfer| {
+                format!("{asked} was asked to lead; `althing group status {name}` shows who does")
+            };
+            order.tell(people).await
+        }
+        GroupRequest::Status => order.tell(status).await,
+        GroupRequest::Set { .. } => order.tell(|done: &GroupVersion| format!("version {}", number(done.version))).await,
+        GroupRequest::Get { .. } => order.tell(|done: &GroupValue| format!("{}{}", done.value, stale(done.age))).await,
+        GroupRequest::Remove { .. } => {
+            order.tell(|done: &GroupValueRemoval| format!("{} is removed", done.removed)).await
+        }
+        GroupRequest::Keys { .. } => {
+            order.tell(|done: &GroupKeys| format!("{}{}", done.keys.join("\n"), stale(done.age))).await
+        }
+    }
+}
+
+/// Prints a ticket. What others must sign first is said elsewhere, so that the ticket alone goes into a file.
+async fn invite(order: &Order<'_>) -> Result<(), Failure> {
+    let done: GroupInvitation = ask(order.client, order.group, order.request).await?;
+    order.out.show(&done, |done| done.ticket.clone());
+    if let (Some(proposal), false) = (&done.proposal, order.out.json) {
+        eprintln!("althing: {}", proposed(order.group, proposal));
     }
     Ok(())
 }
 
 /// Shows what is about to be signed; the request names exactly that.
-async fn to_sign(client: &Client, path: &str, prefix: &str, out: &Out) -> Result<GroupRequest, Failure> {
-    let list = client.post(path, &GroupRequest::Proposals).await?;
+async fn to_sign(client: &Client, group: &str, prefix: &str, out: &Out) -> Result<GroupRequest, Failure> {
+    let list: GroupProposals = ask(client, group, &GroupRequest::Proposals).await?;
     let prefix = prefix.to_ascii_lowercase();
-    let begins = |proposal: &&Value| !prefix.is_empty() && text(proposal, "id").starts_with(&prefix);
-    let found: Vec<&Value> = rows(&list, "proposals").iter().filter(begins).collect();
+    let begins = |proposal: &&GroupProposal| !prefix.is_empty() && proposal.id.starts_with(&prefix);
+    let found: Vec<&GroupProposal> = list.proposals.iter().filter(begins).collect();
     let [one] = found.as_slice() else {
-        let said = |proposal: &&Value| format!("  {}  {}", text(proposal, "id"), text(proposal, "about"));
-        let all: Vec<String> = found.iter().map(said).collect();
+        let all: Vec<String> = found.iter().map(|one| format!("  {}  {}", one.id, one.about)).collect();
         return Err(match all.as_slice() {
             [] => Failure::new(
                 code::NOT_FOUND,
@@ -97,12 +180,11 @@ async fn to_sign(client: &Client, path: &str, prefix: &str, out: &Out) -> Result
         });
     };
     if !out.json {
-        let (about, proposer) = (text(one, "about"), text(one, "proposer"));
-        let signed = rows(one, "signers").len();
-        let said = format!("signs: {about} (proposed by {proposer}, {signed} of {} signed)", one["threshold"]);
+        let GroupProposal { about, proposer, signers, threshold, .. } = one;
+        let said = format!("signs: {about} (proposed by {proposer}, {} of {threshold} signed)", signers.len());
         eprintln!("althing: {}", plain(&said, &std::io::stderr()));
     }
-    Ok(GroupRequest::Endorse { proposal: text(one, "id") })
+    Ok(GroupRequest::Endorse { proposal: one.id.clone() })
 }
 
 /// Makes a group an agent, or ends that.
@@ -110,17 +192,17 @@ async fn serve(client: &Client, given: &ServeArgs, out: &Out) -> Result<(), Fail
     let name = given.alias.clone().unwrap_or_else(|| given.group.clone());
     let request =
         if given.end { ServeGroup::End(name) } else { ServeGroup::Agent(Box::new(group_agent(given, &name)?)) };
-    let done = client.post(&format!("/groups/{}/serve", escape(&given.group)), &request).await?;
-    out.show(&done, |done| match done["ended"].as_str() {
-        Some(name) => format!("{name} is hosted no more"),
-        None => {
-            let unable = match (done["membersAble"].as_u64(), &given.capability) {
+    let done: ServeReply = client.ask(&format!("/groups/{}/serve", escape(&given.group)), &request).await?;
+    out.show(&done, |done| match done {
+        ServeReply::End(end) => format!("{} is hosted no more", end.ended),
+        ServeReply::Start(start) => {
+            let unable = match (start.members_able, &given.capability) {
                 (Some(0), Some(capability)) => format!(
                     "\nno member is known to host an agent with the capability {capability} yet: calls wait until one does"
                 ),
                 _ => String::new(),
             };
-            format!("{0} is an agent now{unable}\nnext: althing call {0} TEXT", text(done, "agent"))
+            format!("{0} is an agent now{unable}\nnext: althing call {0} TEXT", start.agent)
         }
     });
     Ok(())
@@ -215,14 +297,19 @@ fn proposed(name: &str, proposal: &str) -> String {
     format!("other owners must sign this first; on a node of each: althing group endorse {name} {short}")
 }
 
+/// What was done; or what other owners must sign first.
+fn done_or_proposed(name: &str, proposal: Option<&str>, done: String) -> String {
+    proposal.map_or(done, |proposal| proposed(name, proposal))
+}
+
 /// What waits for signatures.
-fn proposals(done: &Value) -> String {
-    let cells = |proposal: &Value| {
-        let id: String = text(proposal, "id").chars().take(12).collect();
-        let signed = format!("{} of {}", rows(proposal, "signers").len(), proposal["threshold"]);
-        vec![id, signed, short(&text(proposal, "proposer")), text(proposal, "about")]
+fn proposals(done: &GroupProposals) -> String {
+    let cells = |proposal: &GroupProposal| {
+        let id: String = proposal.id.chars().take(12).collect();
+        let signed = format!("{} of {}", proposal.signers.len(), proposal.threshold);
+        vec![id, signed, short(&proposal.proposer), proposal.about.clone()]
     };
-    let all: Vec<Vec<String>> = rows(done, "proposals").iter().map(cells).collect();
+    let all: Vec<Vec<String>> = done.proposals.iter().map(cells).collect();
     if all.is_empty() {
         "nothing waits for a signature".to_owned()
     } else {
@@ -230,158 +317,46 @@ fn proposals(done: &Value) -> String {
     }
 }
 
-fn shown(request: &GroupRequest, name: &str, done: &Value) -> String {
-    match (request, done["proposal"].as_str()) {
-        // The hint is elsewhere, so that the ticket alone goes into a file.
-        (GroupRequest::Invite { .. }, Some(_)) => return text(done, "ticket"),
-        (_, Some(proposal)) => return proposed(name, proposal),
-        (_, None) => {}
-    }
-    let stale = |done: &Value| match (done["stale"] == true, done["staleMs"].as_u64()) {
+/// How current what was read is, where it was read without the leader.
+fn stale(age: GroupAge) -> String {
+    match (age.stale, age.stale_ms) {
         (false, _) => String::new(),
         (true, Some(ms)) => format!("\na leader was heard {ms} ms ago; newer writes may be missing"),
         (true, None) => "\nno leader was heard since this node started; newer writes may be missing".to_owned(),
-    };
-    match request {
-        GroupRequest::Invite { .. } => text(done, "ticket"),
-        GroupRequest::Leave { forget: true } => format!("what this node had of {name} is removed"),
-        GroupRequest::Leave { forget: false } => format!("this node left {name}"),
-        GroupRequest::Expel { .. } => format!("{} is no member of {name} any more", text(done, "expelled")),
-        GroupRequest::Dissolve => format!("{name} is dissolved"),
-        GroupRequest::Amend(_) => format!("{name} has its next charter"),
-        GroupRequest::Proposals => proposals(done),
-        GroupRequest::Endorse { .. } => done["ticket"].as_str().unwrap_or("signed, and done").to_owned(),
-        GroupRequest::Transfer { .. } => {
-            format!("{} was asked to lead; `althing group status {name}` shows who does", text(done, "asked"))
-        }
-        GroupRequest::Status => status(done),
-        GroupRequest::Set { .. } => format!("version {}", text(done, "version")),
-        GroupRequest::Get { .. } => format!("{}{}", text(done, "value"), stale(done)),
-        GroupRequest::Remove { .. } => format!("{} is removed", text(done, "removed")),
-        GroupRequest::Keys { .. } => {
-            let keys: Vec<&str> = rows(done, "keys").iter().filter_map(Value::as_str).collect();
-            format!("{}{}", keys.join("\n"), stale(done))
-        }
     }
 }
 
-fn listed(list: &Value) -> String {
-    let cells = |group: &Value| {
-        let leader = match (group["leader"].as_str(), group["lastLeader"].as_str()) {
-            (Some(leader), _) => short(leader),
-            (None, Some(last)) => format!("none (last {})", short(last)),
-            (None, None) => "none".to_owned(),
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_must_sign_is_said_in_place_of_what_is_done() {
+        assert_eq!(done_or_proposed("team", None, "team is dissolved".to_owned()), "team is dissolved");
+        let waits = done_or_proposed("team", Some("0123456789abcdef"), "team is dissolved".to_owned());
+        assert!(waits.ends_with("althing group endorse team 0123456789ab"), "{waits}");
+    }
+
+    #[test]
+    fn what_was_read_without_the_leader_says_how_old_it_may_be() {
+        let age = |is_stale, stale_ms| stale(GroupAge { stale: is_stale, stale_ms });
+        assert_eq!(age(false, None), "");
+        assert!(age(true, Some(40)).contains("heard 40 ms ago"));
+        assert!(age(true, None).contains("no leader was heard since"));
+    }
+
+    #[test]
+    fn what_waits_for_signatures_is_shown_with_how_many_signed() {
+        assert_eq!(proposals(&GroupProposals { proposals: Vec::new() }), "nothing waits for a signature");
+        let proposal = GroupProposal {
+            id: "0123456789abcdef".to_owned(),
+            about: "ends the group".to_owned(),
+            proposer: "urn:althing:zQm".to_owned(),
+            signers: vec!["urn:althing:zQm".to_owned()],
+            threshold: 2,
+            expires_ms: 7,
         };
-        vec![text(group, "name"), text(group, "standing"), text(group, "role"), leader, text(group, "id")]
-    };
-    let all: Vec<Vec<String>> = rows(list, "groups").iter().map(cells).collect();
-    if all.is_empty() {
-        return "this node belongs to no group; `althing group create NAME` forms one".to_owned();
-    }
-    table(&["group", "standing", "role", "leader", "id"], &all)
-}
-
-fn status(group: &Value) -> String {
-    let mut lines = vec![
-        format!("group    {} ({})", text(group, "name"), text(group, "id")),
-        format!("here     {}, {}", text(group, "standing"), text(group, "role")),
-        format!("leader   {}, term {}", leader(group), text(group, "term")),
-        format!("log      entry {}, applied {}", text(group, "lastEntry"), text(group, "appliedEntry")),
-    ];
-    if let Some(failure) = group["failure"].as_str() {
-        lines.push(format!("stopped  {failure}"));
-    }
-    lines.extend(rows(group, "equivocated").iter().map(|proven| {
-        let (node, entry, term) = (text(proven, "node"), text(proven, "entry"), text(proven, "term"));
-        format!("PROVEN   {node} signed two different entries {entry} as leader of the term {term}; it leads no more")
-    }));
-    lines.extend(
-        rows(group, "differing")
-            .iter()
-            .filter_map(Value::as_str)
-            .map(|node| format!("DIFFERS  {node} has another state than this node; `althing doctor` says what to do")),
-    );
-    let charter = &group["charter"];
-    if charter.is_object() {
-        lines.push(format!(
-            "charter  {} of {} owners sign; epoch {}; {} values",
-            charter["threshold"],
-            rows(charter, "owners").len(),
-            charter["epoch"],
-            charter["values"]
-        ));
-        lines.extend(rows(charter, "owners").iter().filter_map(Value::as_str).map(|owner| format!("owner    {owner}")));
-        lines.push(format!("policy   {}", policy(charter)));
-        if charter["proposals"] != 0 {
-            lines.push(format!("waiting  {} proposals for the signatures of owners", charter["proposals"]));
-        }
-    }
-    let work = &group["work"];
-    if work.is_object() {
-        lines.push(format!(
-            "work     {} waiting, {} under way, {} completed, {} failed; {} done again, {} handed over, {} stolen",
-            work["waiting"],
-            work["working"],
-            work["completed"],
-            work["failed"],
-            work["redone"],
-            work["handedOver"],
-            work["stolen"]
-        ));
-        lines.push(format!("runs     {} under way, {} ask somebody", work["runs"], work["asking"]));
-        let alarms: Vec<&str> = rows(work, "alarms").iter().filter_map(Value::as_str).collect();
-        if !alarms.is_empty() {
-            lines.push(format!("ALARM    the last three runs of a schedule failed: {}", alarms.join(" ")));
-        }
-    }
-    let cells = |member: &Value| {
-        let node = text(member, "node");
-        let lag = group["lag"][&node].as_u64().map_or_else(String::new, |lag| lag.to_string());
-        let votes = match (member["votes"] == true, member["silentSinceMs"].is_null()) {
-            (true, true) => "votes",
-            (true, false) => "votes, silent",
-            (false, true) => "learns",
-            (false, false) => "learns, silent",
-        };
-        let connected = if member["connected"] == true { "yes" } else { "no" };
-        vec![node, votes.to_owned(), connected.to_owned(), lag, short(&text(member, "owner"))]
-    };
-    let members: Vec<Vec<String>> = rows(group, "members").iter().map(cells).collect();
-    format!("{}\n\n{}", lines.join("\n"), table(&["member", "", "connected", "lag", "owner"], &members))
-}
-
-/// What a charter permits, for people.
-fn policy(charter: &Value) -> String {
-    let may = |what: &str, verb: &str| {
-        let who = if charter[what] == "owners" { "only owners" } else { "owners and members" };
-        format!("{who} {verb}")
-    };
-    let replaced = match charter["replaceAfterMs"].as_u64() {
-        Some(ms) => format!("a silent voter is replaced after {} s", ms / 1_000),
-        None => "a silent voter is never replaced".to_owned(),
-    };
-    let (write, assign, read) = (may("write", "write"), may("assign", "give it work"), may("read", "read"));
-    format!("{write}; at most {} members vote; {replaced}; {assign}; {read}", charter["votersMax"])
-}
-
-/// Who leads; or why nobody does.
-fn leader(group: &Value) -> String {
-    if let Some(leader) = group["leader"].as_str() {
-        return leader.to_owned();
-    }
-    let members = rows(group, "members");
-    let voters = members.iter().filter(|member| member["votes"] == true);
-    let (all, here) =
-        voters.fold((0, 0), |(all, here), voter| (all + 1, here + usize::from(voter["connected"] == true)));
-    match (group["lastLeader"].as_str(), group["silentMs"].as_u64()) {
-        (Some(last), Some(ms)) => {
-            let ago_s = ms / 1_000;
-            format!("no leader: last heard of {last} {ago_s} s ago; {here} of {all} voters can be reached")
-        }
-        (Some(last), None) => format!(
-            "no leader: {last} led last, and is not heard since this node started; {here} of {all} voters can be reached"
-        ),
-        (None, _) if here * 2 > all => "none yet, an election is under way".to_owned(),
-        (None, _) => format!("none: {here} of {all} voters can be reached from here, and {} are needed", all / 2 + 1),
+        let shown = proposals(&GroupProposals { proposals: vec![proposal] });
+        assert!(shown.contains("0123456789ab  1 of 2") && shown.contains("ends the group"), "{shown}");
     }
 }

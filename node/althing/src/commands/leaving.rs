@@ -1,12 +1,13 @@
 //! What becomes of a group when this node leaves it, and whether somebody agrees to that.
 
-use althing_api::{GroupRequest, NodeStatus};
+use althing_api::{GroupMember, GroupRequest, GroupStatus, NodeStatus};
 use althing_client::Client;
-use serde_json::Value;
+use serde_json::json;
 
 use crate::commands::agent::escape;
 use crate::commands::agreement::agree;
-use crate::commands::{Out, rows, short, text};
+use crate::commands::group_status::members;
+use crate::commands::{Out, short};
 use crate::exit::Failure;
 
 /// Shows what moves, and asks, where the node takes part in the group. What ended, or does not run here, is left without a word.
@@ -14,26 +15,28 @@ pub async fn agreed(client: &Client, group: &str, (forget, yes): (bool, bool), o
     if yes {
         return Ok(());
     }
-    let status = client.post(&format!("/groups/{}", escape(group)), &GroupRequest::Status).await?;
+    let status: GroupStatus = client.ask(&format!("/groups/{}", escape(group)), &GroupRequest::Status).await?;
     if !takes_part(&status) {
         return Ok(());
     }
     let here: NodeStatus = client.read("/status").await?;
-    agree(&status, &moves(&status, &here.node, forget), false, if forget { "forget" } else { "leave" }, out).map(drop)
+    let (shown, verb) = (moves(&status, &here.node, forget), if forget { "forget" } else { "leave" });
+    agree(&json!(status), &shown, false, verb, out).map(drop)
 }
 
-fn takes_part(status: &Value) -> bool {
-    matches!(status["standing"].as_str(), Some("member" | "joining")) && status["failure"].is_null()
+fn takes_part(status: &GroupStatus) -> bool {
+    matches!(status.summary.standing.as_str(), "member" | "joining") && status.summary.failure.is_none()
 }
 
 /// What moves, and what the others can still lose.
-fn moves(status: &Value, here: &str, forget: bool) -> String {
-    let (name, members) = (text(status, "name"), rows(status, "members"));
-    let others = || members.iter().filter(move |member| text(member, "node") != here);
-    let votes = |member: &&Value| member["votes"] == true;
-    let is_voter = members.iter().any(|member| text(member, "node") == here && votes(&member));
+fn moves(status: &GroupStatus, here: &str, forget: bool) -> String {
+    let (name, members) = (&status.summary.name, members(status));
+    let leads = status.summary.leader.as_deref() == Some(here);
+    let others = || members.iter().filter(move |member| member.node != here);
+    let votes = |member: &&GroupMember| member.votes;
+    let is_voter = members.iter().any(|member| member.node == here && member.votes);
     let (voters, other_voters) = (members.iter().filter(votes).count(), others().filter(votes).count());
-    let role = match (is_voter, status["leader"].as_str() == Some(here)) {
+    let role = match (is_voter, leads) {
         (_, true) => "votes and leads",
         (true, false) => "votes",
         (false, false) => "learns along",
@@ -68,14 +71,13 @@ fn moves(status: &Value, here: &str, forget: bool) -> String {
         lines.push(format!("instead   `althing group leave {name}` tells the group, which then goes on without it"));
         return lines.join("\n");
     }
-    if status["leader"].as_str() == Some(here) {
+    if leads {
         lines.push("leads     another member is elected".to_owned());
     }
     lines.push(
         "moves     its tasks under way, and the agents that the group placed here, go to other members".to_owned(),
     );
-    let away: Vec<String> =
-        others().filter(|member| member["connected"] != true).map(|member| short(&text(member, "node"))).collect();
+    let away: Vec<String> = others().filter(|member| !member.connected).map(|member| short(&member.node)).collect();
     if !away.is_empty() {
         lines.push(format!("careful   not connected now: {}", away.join(", ")));
     }
@@ -85,38 +87,31 @@ fn moves(status: &Value, here: &str, forget: bool) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
-
-    fn status(standing: &str, voters: usize) -> Value {
-        let member = |n: usize| json!({ "node": format!("did:key:{n}"), "votes": true, "connected": n != 2 });
-        let members: Vec<Value> = (0..voters).map(member).collect();
-        json!({ "name": "team", "standing": standing, "failure": null, "leader": "did:key:0", "members": members })
-    }
+    use crate::commands::group_status::tests::group;
 
     #[test]
     fn whoever_leaves_reads_what_moves_and_what_the_others_can_lose() {
-        let said = moves(&status("member", 3), "did:key:0", false);
+        let said = moves(&group("member", 3), "did:key:0", false);
         for part in
             ["3 members, 3 vote; this node votes and leads", "another member is elected", "not connected now: 2"]
         {
             assert!(said.contains(part), "{part}: {said}");
         }
-        let said = moves(&status("member", 3), "did:key:1", true);
+        let said = moves(&group("member", 3), "did:key:1", true);
         assert!(said.contains("2 are needed: 2 others are left, and they bear no further loss"), "{said}");
         assert!(said.contains("`althing group expel team did:key:1`"), "{said}");
-        assert!(moves(&status("member", 1), "did:key:0", true).contains("what the group keeps is lost"));
-        let said = moves(&status("member", 2), "did:key:1", true);
+        assert!(moves(&group("member", 1), "did:key:0", true).contains("what the group keeps is lost"));
+        let said = moves(&group("member", 2), "did:key:1", true);
         assert!(said.contains("1 others are left, and they decide nothing any more"), "{said}");
     }
 
     #[test]
     fn nobody_is_asked_about_what_ended_or_does_not_run() {
-        assert!(takes_part(&status("member", 3)) && takes_part(&status("joining", 3)));
-        assert!(!takes_part(&status("gone", 3)) && !takes_part(&status("dissolved", 3)));
-        let mut damaged = status("member", 3);
-        damaged["failure"] = json!("a row is damaged");
+        assert!(takes_part(&group("member", 3)) && takes_part(&group("joining", 3)));
+        assert!(!takes_part(&group("gone", 3)) && !takes_part(&group("dissolved", 3)));
+        let mut damaged = group("member", 3);
+        damaged.summary.failure = Some("a row is damaged".to_owned());
         assert!(!takes_part(&damaged), "its data is removed as the error says");
     }
 }

@@ -13,6 +13,7 @@ pub mod contract;
 pub mod doctor;
 pub mod find;
 pub mod group;
+mod group_status;
 pub mod key;
 mod leaving;
 pub mod lint;

@@ -1,11 +1,12 @@
 //! A node's agents, class by class, as `ps` and `top` show them.
 
 use althing_api::{
-    AgentCondition, AgentEntries, AgentEntry, AgentInstance, EnclosureLevel, HardJobs, ProgramContainment,
+    AgentCondition, AgentEntries, AgentEntry, AgentInstance, EnclosureLevel, GroupEntry, GroupList, GroupWork,
+    HardJobs, ProgramContainment,
 };
-use serde_json::Value;
 
-use crate::commands::{rows, short, text};
+use crate::commands::group_status::{number, role};
+use crate::commands::short;
 
 /// The agents of one class.
 pub struct Pane {
@@ -41,18 +42,20 @@ const GROUPS: [&str; 10] =
 const REFUSALS_SHOWN: usize = 8;
 
 /// The pane of the groups that this node belongs to; none if it belongs to none.
-pub fn groups(list: &Value) -> Option<Pane> {
-    let row = |group: &Value| {
-        let work = &group["work"];
-        let alarms: Vec<&str> = rows(work, "alarms").iter().filter_map(Value::as_str).collect();
-        let leader = group["leader"].as_str().map_or_else(|| "none".to_owned(), short);
-        let mut row = vec![text(group, "name"), text(group, "role"), leader, text(group, "term"), text(group, "lag")];
-        row.extend(["waiting", "working", "redone", "asking"].map(|name| text(work, name)));
-        row.push(alarms.join(" "));
+pub fn groups(list: &GroupList) -> Option<Pane> {
+    let row = |GroupEntry { summary, work, lag }: &GroupEntry| {
+        let leader = summary.leader.as_deref().map_or_else(|| "none".to_owned(), short);
+        let mut row = vec![summary.name.clone(), role(summary.role).to_owned(), leader];
+        row.extend([number(summary.term), number(*lag)]);
+        let tasks = |work: &GroupWork| {
+            let GroupWork { waiting, working, redone, asking, alarms, .. } = work;
+            [waiting.to_string(), working.to_string(), redone.to_string(), asking.to_string(), alarms.join(" ")]
+        };
+        row.extend(work.as_ref().map(tasks).unwrap_or_default());
         row
     };
-    let rows: Vec<Vec<String>> =
-        rows(list, "groups").iter().filter(|group| group["standing"] == "member").map(row).collect();
+    let members = list.groups.iter().filter(|group| group.summary.standing == "member");
+    let rows: Vec<Vec<String>> = members.map(row).collect();
     (!rows.is_empty()).then(|| Pane { head: GROUPS.to_vec(), rows })
 }
 
@@ -109,7 +112,7 @@ pub fn last_words(list: &AgentEntries) -> Vec<String> {
     list.agents.iter().filter_map(line).collect()
 }
 
-fn number(us: f64) -> String {
+fn micros(us: f64) -> String {
     format!("{us:.0}")
 }
 
@@ -148,7 +151,7 @@ fn hard(agent: &AgentEntry) -> Vec<String> {
         let HardJobs { jobs: released, missed, explained, overruns, failures, fallbacks, .. } = jobs;
         let mut cells = vec![jobs.core.to_string()];
         cells.extend([released, missed, explained, overruns, failures, fallbacks].map(u64::to_string));
-        cells.extend([jobs.response_p99_us, jobs.response_max_us, jobs.response_bound_us].map(number));
+        cells.extend([jobs.response_p99_us, jobs.response_max_us, jobs.response_bound_us].map(micros));
         cells
     };
     row(agent, HARD.len(), agent.instance().and_then(|there| there.hrt.as_ref()).map(cells))
@@ -162,8 +165,8 @@ fn turns(agent: &AgentEntry) -> Vec<String> {
             there.pid.map_or_else(String::new, |pid| pid.to_string()),
             there.turns.to_string(),
             there.turns_total.to_string(),
-            number(first.p50),
-            number(first.p99),
+            micros(first.p50),
+            micros(first.p99),
             first.late.to_string(),
         ]
     };

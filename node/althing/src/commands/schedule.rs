@@ -1,12 +1,13 @@
 //! `althing schedule`
 
-use althing_api::{ScheduleRequest, ScheduledWork};
-use serde_json::Value;
+use althing_api::{
+    OverlapRule, ScheduleAddition, ScheduleList, ScheduleRemoval, ScheduleRequest, ScheduleStatus, ScheduledWork,
+};
 
 use crate::args::{AddSchedule, Schedule};
 use crate::commands::agent::escape;
 use crate::commands::workflow::read;
-use crate::commands::{Out, rows, table, text, time};
+use crate::commands::{Out, date_time, table};
 use crate::exit::{Failure, code};
 use crate::paths::Paths;
 
@@ -18,18 +19,25 @@ pub async fn run(at: &Paths, schedule: &Schedule, out: &Out) -> Result<(), Failu
         Schedule::Remove { group, schedule } => (group, ScheduleRequest::Remove { name: schedule.clone() }),
     };
     let client = at.connect().await?;
-    let done = client.post(&format!("/groups/{}/schedules", escape(group)), &request).await?;
-    if let Schedule::Show { schedule, .. } = schedule {
-        out.show(one(&done, schedule)?, shown);
-        return Ok(());
-    }
-    out.show(&done, |done| match request {
-        ScheduleRequest::Add { .. } => {
-            format!("{} runs at {} (UTC)", text(done, "schedule"), times(done))
+    let path = format!("/groups/{}/schedules", escape(group));
+    match schedule {
+        Schedule::Add(_) => {
+            let done: ScheduleAddition = client.ask(&path, &request).await?;
+            out.show(&done, |done| format!("{} runs at {} (UTC)", done.schedule, times(&done.next_ms)));
         }
-        ScheduleRequest::List => listed(done),
-        ScheduleRequest::Remove { .. } => format!("{} is removed", text(done, "removed")),
-    });
+        Schedule::List { .. } => {
+            let list: ScheduleList = client.ask(&path, &request).await?;
+            out.show(&list, listed);
+        }
+        Schedule::Show { schedule, .. } => {
+            let list: ScheduleList = client.ask(&path, &request).await?;
+            out.show(one(&list, schedule)?, shown);
+        }
+        Schedule::Remove { .. } => {
+            let done: ScheduleRemoval = client.ask(&path, &request).await?;
+            out.show(&done, |done| format!("{} is removed", done.removed));
+        }
+    }
     Ok(())
 }
 
@@ -52,33 +60,30 @@ fn add(given: &AddSchedule) -> Result<ScheduleRequest, Failure> {
 }
 
 /// The next times.
-fn times(one: &Value) -> String {
-    let all: Vec<String> = rows(one, "nextMs").iter().map(time).collect();
+fn times(next_ms: &[u64]) -> String {
+    let all: Vec<String> = next_ms.iter().copied().map(date_time).collect();
     if all.is_empty() { "no time".to_owned() } else { all.join(", ") }
 }
 
 /// The schedule of that name.
-fn one<'a>(list: &'a Value, name: &str) -> Result<&'a Value, Failure> {
-    let all = rows(list, "schedules");
-    all.iter().find(|one| one["schedule"] == name).ok_or_else(|| {
-        let names: Vec<String> = all.iter().map(|one| text(one, "schedule")).collect();
+fn one<'a>(list: &'a ScheduleList, name: &str) -> Result<&'a ScheduleStatus, Failure> {
+    let all = &list.schedules;
+    all.iter().find(|one| one.schedule == name).ok_or_else(|| {
+        let names: Vec<&str> = all.iter().map(|one| one.schedule.as_str()).collect();
         let known = if names.is_empty() { "it has none".to_owned() } else { format!("it has {}", names.join(", ")) };
         Failure::new(code::NOT_FOUND, format!("the group has no schedule {name:?}; {known}"))
     })
 }
 
 /// How the runs of a schedule ended, and how many times were passed over.
-fn health(one: &Value) -> String {
-    let health = match (one["alarmMs"].as_u64(), one["failures"].as_u64()) {
-        (Some(_), failures) => format!("ALARM: {} failed in a row", failures.unwrap_or_default()),
-        (None, Some(failures)) if failures > 0 => format!("{failures} failed in a row"),
-        _ if one["lastRun"].is_null() => "none yet".to_owned(),
+fn health(one: &ScheduleStatus) -> String {
+    let health = match (one.alarm_ms, one.failures) {
+        (Some(_), failures) => format!("ALARM: {failures} failed in a row"),
+        (None, failures) if failures > 0 => format!("{failures} failed in a row"),
+        _ if one.last_run.is_none() => "none yet".to_owned(),
         _ => "good".to_owned(),
     };
-    let health = match one["skipped"].as_u64() {
-        Some(count) if count > 0 => format!("{health}; {count} skipped"),
-        _ => health,
-    };
+    let health = if one.skipped > 0 { format!("{health}; {} skipped", one.skipped) } else { health };
     match waits(one) {
         Some(waits) => format!("{health}; {waits}"),
         None => health,
@@ -86,49 +91,49 @@ fn health(one: &Value) -> String {
 }
 
 /// Which run of a schedule waits for somebody's approval, if one does.
-fn waits(one: &Value) -> Option<String> {
-    let asking = one.get("asking").filter(|asking| asking.is_object())?;
-    let (number, step) = (text(asking, "number"), text(asking, "step"));
-    Some(format!("run {number} of {} waits for approval of step {step:?}", time(&asking["startedMs"])))
+fn waits(one: &ScheduleStatus) -> Option<String> {
+    let asking = one.asking.as_ref()?;
+    let (number, step, begun) = (asking.number, &asking.step, date_time(asking.started_ms));
+    Some(format!("run {number} of {begun} waits for approval of step {step:?}"))
 }
 
-fn shown(one: &Value) -> String {
-    let missed =
-        if one["catchUp"] == true { "the last time that was missed counts" } else { "times that were missed pass" };
-    let overlap = match one["overlap"].as_str() {
-        Some("skip") => "skip: a time passes while a run has not ended",
-        Some("replace") => "replace: a run that has not ended is canceled for the next one",
-        _ => "allow: runs begin beside each other",
+fn shown(one: &ScheduleStatus) -> String {
+    let missed = if one.catch_up { "the last time that was missed counts" } else { "times that were missed pass" };
+    let overlap = match one.overlap {
+        OverlapRule::Skip => "skip: a time passes while a run has not ended",
+        OverlapRule::Replace => "replace: a run that has not ended is canceled for the next one",
+        OverlapRule::Allow => "allow: runs begin beside each other",
     };
     let mut lines = vec![
-        format!("schedule  {}", text(one, "schedule")),
-        format!("times     {} {}", text(one, "cron"), text(one, "zone")),
-        format!("next      {} (UTC)", times(one)),
-        format!("workflow  {}", text(one, "workflow")),
-        format!("author    {}", text(one, "author")),
-        format!("last run  {}", text(one, "lastRun")),
+        format!("schedule  {}", one.schedule),
+        format!("times     {} {}", one.cron, one.zone),
+        format!("next      {} (UTC)", times(&one.next_ms)),
+        format!("workflow  {}", one.workflow),
+        format!("author    {}", one.author),
+        format!("last run  {}", one.last_run.as_deref().unwrap_or_default()),
         format!("runs      {}", health(one)),
         format!("missed    {missed}"),
         format!("overlap   {overlap}"),
     ];
-    if !one["lastSkippedMs"].is_null() {
-        let (count, last) = (text(one, "skipped"), time(&one["lastSkippedMs"]));
+    if let Some(last_ms) = one.last_skipped_ms {
+        let (count, last) = (one.skipped, date_time(last_ms));
         lines.push(format!("skipped   {count}, the last one {last}: a run had not ended"));
     }
-    if let Some(waits) = waits(one) {
-        let run = text(&one["asking"], "run");
+    if let (Some(waits), Some(asking)) = (waits(one), &one.asking) {
+        let run = &asking.run;
         lines.push(format!("waits     {waits}: `althing workflow approve GROUP {run}`, or `--reject`, ends that"));
     }
     lines.join("\n")
 }
 
-fn listed(list: &Value) -> String {
-    let cells = |one: &Value| {
-        let next = rows(one, "nextMs").first().map(time).unwrap_or_default();
-        let pattern = format!("{} {}", text(one, "cron"), text(one, "zone"));
-        vec![text(one, "schedule"), pattern, text(one, "workflow"), next, text(one, "lastRun"), health(one)]
+fn listed(list: &ScheduleList) -> String {
+    let cells = |one: &ScheduleStatus| {
+        let next = one.next_ms.first().copied().map(date_time).unwrap_or_default();
+        let pattern = format!("{} {}", one.cron, one.zone);
+        let last_run = one.last_run.clone().unwrap_or_default();
+        vec![one.schedule.clone(), pattern, one.workflow.clone(), next, last_run, health(one)]
     };
-    let all: Vec<Vec<String>> = rows(list, "schedules").iter().map(cells).collect();
+    let all: Vec<Vec<String>> = list.schedules.iter().map(cells).collect();
     if all.is_empty() {
         return "no schedule; `althing schedule add GROUP NAME CRON --workflow FILE` adds one".to_owned();
     }
@@ -137,27 +142,61 @@ fn listed(list: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use althing_api::ScheduleQuestion;
 
     use super::*;
 
+    fn schedule(last_run: Option<&str>) -> ScheduleStatus {
+        ScheduleStatus {
+            schedule: "s".to_owned(),
+            cron: "* * * * *".to_owned(),
+            zone: "UTC".to_owned(),
+            catch_up: false,
+            overlap: OverlapRule::Skip,
+            skipped: 0,
+            last_skipped_ms: None,
+            asking: None,
+            workflow: "letter".to_owned(),
+            author: "urn:a".to_owned(),
+            last_ms: None,
+            last_run: last_run.map(str::to_owned),
+            failures: 0,
+            alarm_ms: None,
+            next_ms: Vec::new(),
+        }
+    }
+
     #[test]
     fn a_schedule_that_has_not_run_yet_is_not_called_good() {
-        let one = |last: Value| json!({ "schedule": "s", "cron": "0 6 * * *", "zone": "UTC", "lastRun": last });
-        let shown = listed(&json!({ "schedules": [one(Value::Null), one(json!("0123"))] }));
+        let shown = listed(&ScheduleList { schedules: vec![schedule(None), schedule(Some("0123"))] });
         let lines: Vec<&str> = shown.lines().map(str::trim_end).collect();
         assert!(lines[0].contains("next (UTC)") || lines[0].contains("NEXT (UTC)"), "{shown}");
         assert!(lines[1].ends_with("none yet") && lines[2].ends_with("good"), "{shown}");
     }
 
+    #[test]
+    fn runs_that_failed_are_counted_until_there_is_an_alarm() {
+        let failed = ScheduleStatus { failures: 2, ..schedule(Some("0123")) };
+        assert_eq!(health(&failed), "2 failed in a row");
+        assert_eq!(health(&ScheduleStatus { failures: 3, alarm_ms: Some(7), ..failed }), "ALARM: 3 failed in a row");
+    }
+
     /// Else it looks as if it ran for ever.
     #[test]
     fn a_run_that_waits_for_a_person_is_named_with_what_ends_that() {
-        let asking = json!({ "run": "0a1b", "number": 12, "step": "publish", "startedMs": 1_774_742_400_000_u64 });
-        let list = json!({ "schedules": [{
-            "schedule": "s", "cron": "* * * * *", "zone": "UTC", "lastRun": "0a1b", "overlap": "skip", "skipped": 3,
-            "lastSkippedMs": 1_774_742_460_000_u64, "asking": asking,
-        }] });
+        let asking = ScheduleQuestion {
+            run: "0a1b".to_owned(),
+            number: 12,
+            step: "publish".to_owned(),
+            started_ms: 1_774_742_400_000,
+        };
+        let waiting = ScheduleStatus {
+            skipped: 3,
+            last_skipped_ms: Some(1_774_742_460_000),
+            asking: Some(asking),
+            ..schedule(Some("0a1b"))
+        };
+        let list = ScheduleList { schedules: vec![waiting] };
         let waits = "run 12 of 2026-03-29T00:00:00Z waits for approval of step \"publish\"";
         assert!(listed(&list).contains(&format!("good; 3 skipped; {waits}")), "{}", listed(&list));
         let shown = shown(one(&list, "s").expect("it is there"));
@@ -166,13 +205,17 @@ mod tests {
 
     #[test]
     fn times_that_were_passed_over_are_counted() {
-        let list = json!({ "schedules": [{
-            "schedule": "s", "cron": "* * * * *", "zone": "UTC", "lastRun": "0123", "overlap": "skip", "catchUp": false,
-            "skipped": 3, "lastSkippedMs": 1_774_742_400_000_u64, "nextMs": [1_774_742_460_000_u64],
-        }] });
+        let skipped = ScheduleStatus {
+            skipped: 3,
+            last_skipped_ms: Some(1_774_742_400_000),
+            next_ms: vec![1_774_742_460_000],
+            ..schedule(Some("0123"))
+        };
+        let list = ScheduleList { schedules: vec![skipped] };
         assert!(listed(&list).contains("good; 3 skipped"), "{}", listed(&list));
         let shown = shown(one(&list, "s").expect("it is there"));
         assert!(shown.contains("skipped   3, the last one 2026-03-29T00:00:00Z"), "{shown}");
+        assert!(shown.contains("next      2026-03-29T00:01:00Z (UTC)"), "{shown}");
         assert!(shown.contains("overlap   skip: "), "{shown}");
         assert!(!shown.contains("waits"), "{shown}");
         let unknown = one(&list, "t").expect_err("it is not there");

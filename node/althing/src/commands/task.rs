@@ -2,15 +2,20 @@
 
 use std::time::Duration;
 
-use althing_api::{Doubt, SubmitTask, TaskRequest};
-use althing_client::ClientError;
+use althing_api::{
+    Doubt, MemberVerdict, ResourceChoice, ResourceDecision, ResourceList, ResourceRule, ResourceStatus, SubmitTask,
+    TaskCancellation, TaskContent, TaskDependencies, TaskDependency, TaskDetails, TaskLink, TaskList, TaskRequest,
+    TaskSubmission, TaskSummary, WorkState,
+};
+use althing_client::{Client, ClientError};
 use althing_protocol::group::WorkId;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::args::{SubmitArgs, Task};
 use crate::commands::agent::escape;
-use crate::commands::{Out, plain, rows, short, table, text};
+use crate::commands::{Out, plain, short, table};
 use crate::exit::{Failure, code};
 use crate::paths::Paths;
 use crate::ports;
@@ -27,73 +32,82 @@ const DECISIONS_SHOWN: usize = 10;
 /// Gives work to a group, and shows what becomes of it.
 pub async fn run(at: &Paths, task: &Task, out: &Out) -> Result<(), Failure> {
     let client = at.connect().await?;
-    let ask = async |group: &str, request: TaskRequest| {
-        Ok::<Value, Failure>(client.post(&format!("/groups/{}/tasks", escape(group)), &request).await?)
-    };
     match task {
-        Task::Submit(given) => {
-            let id = WorkId::from_bytes(ports::entropy().bytes()).to_string();
-            let request = TaskRequest::Submit(Box::new(submit(given, &id)));
-            let done = match client.post(&format!("/groups/{}/tasks", escape(&given.group)), &request).await {
-                // The node went away with the answer.
-                Err(error @ ClientError::Lost { .. }) => {
-                    return Err(Failure::from(error).in_doubt(&given.group, Doubt::Task(id)));
-                }
-                done => done?,
-            };
-            if !given.wait {
-                out.show(&done, |done| text(done, "task"));
-                return Ok(());
-            }
-            let id = text(&done, "task");
-            tell(out, &json!({ "task": id }), &format!("the task is {id}"));
-            let shown = tokio::select! {
-                shown = waited(given, &id, ask, out) => shown?,
-                _ = tokio::signal::ctrl_c() => {
-                    let cancel = format!("althing task cancel {} {id}", given.group);
-                    let why = format!("interrupted; the group goes on with the task, and this ends it: {cancel}");
-                    return Err(Failure::new(code::INTERRUPTED, why));
-                }
-            };
-            out.show(&shown, answer);
-            return if shown["state"] == "completed" { Ok(()) } else { Err(Failure::shown(code::FAILED)) };
+        Task::Submit(given) => return submitted(&client, given, out).await,
+        Task::List { group, all } => {
+            let list: TaskList = ask(&client, group, &TaskRequest::List { finished: *all }).await?;
+            out.show(&list, listed);
         }
-        Task::List { group, all } => out.show(&ask(group, TaskRequest::List { finished: *all }).await?, listed),
         Task::Show { group, task, explain } => {
-            out.show(&ask(group, TaskRequest::Show { task: task.clone(), explain: *explain }).await?, shown);
+            let request = TaskRequest::Show { task: task.clone(), explain: *explain };
+            let details: TaskDetails = ask(&client, group, &request).await?;
+            out.show(&details, shown);
         }
         Task::Cancel { group, task } => {
-            let done = ask(group, TaskRequest::Cancel { task: task.clone() }).await?;
-            out.show(&done, |done| format!("{} is canceled", text(done, "canceled")));
+            let request = TaskRequest::Cancel { task: task.clone() };
+            let done: TaskCancellation = ask(&client, group, &request).await?;
+            out.show(&done, |done| format!("{} is canceled", done.canceled));
         }
         Task::Deps { group, task, after: Some(on) } => {
-            let done = ask(group, TaskRequest::Depend { task: task.clone(), on: on.clone() }).await?;
-            out.show(&done, |done| format!("{} waits for {}", text(done, "task"), text(done, "on")));
+            let request = TaskRequest::Depend { task: task.clone(), on: on.clone() };
+            let done: TaskDependency = ask(&client, group, &request).await?;
+            out.show(&done, |done| format!("{} waits for {}", done.task, done.on));
         }
         Task::Deps { group, task, after: None } => {
-            out.show(&ask(group, TaskRequest::Deps { task: task.clone() }).await?, dependencies);
+            let deps: TaskDependencies = ask(&client, group, &TaskRequest::Deps { task: task.clone() }).await?;
+            out.show(&deps, dependencies);
         }
-        Task::Resources { .. } | Task::Vote { .. } | Task::Decide { .. } => contended(task, ask, out).await?,
+        Task::Resources { .. } | Task::Vote { .. } | Task::Decide { .. } => contended(&client, task, out).await?,
     }
     Ok(())
 }
 
+/// Has a group do something with its tasks.
+async fn ask<T: DeserializeOwned>(client: &Client, group: &str, request: &TaskRequest) -> Result<T, ClientError> {
+    client.ask(&format!("/groups/{}/tasks", escape(group)), request).await
+}
+
+/// Submits a task, and waits for its end where that is asked.
+async fn submitted(client: &Client, given: &SubmitArgs, out: &Out) -> Result<(), Failure> {
+    let id = WorkId::from_bytes(ports::entropy().bytes()).to_string();
+    let request = TaskRequest::Submit(Box::new(submit(given, &id)));
+    let done: TaskSubmission = match ask(client, &given.group, &request).await {
+        // The node went away with the answer.
+        Err(error @ ClientError::Lost { .. }) => {
+            return Err(Failure::from(error).in_doubt(&given.group, Doubt::Task(id)));
+        }
+        done => done?,
+    };
+    if !given.wait {
+        out.show(&done, |done| done.task.clone());
+        return Ok(());
+    }
+    let id = done.task;
+    tell(out, &json!({ "task": id }), &format!("the task is {id}"));
+    let shown = tokio::select! {
+        shown = waited(client, given, &id, out) => shown?,
+        _ = tokio::signal::ctrl_c() => {
+            let cancel = format!("althing task cancel {} {id}", given.group);
+            let why = format!("interrupted; the group goes on with the task, and this ends it: {cancel}");
+            return Err(Failure::new(code::INTERRUPTED, why));
+        }
+    };
+    out.show(&shown, answer);
+    if shown.summary.state == WorkState::Completed { Ok(()) } else { Err(Failure::shown(code::FAILED)) }
+}
+
 /// Waits until a task is over; says once why no member takes it.
-async fn waited(
-    given: &SubmitArgs,
-    id: &str,
-    ask: impl AsyncFn(&str, TaskRequest) -> Result<Value, Failure>,
-    out: &Out,
-) -> Result<Value, Failure> {
+async fn waited(client: &Client, given: &SubmitArgs, id: &str, out: &Out) -> Result<TaskDetails, Failure> {
     let (mut ready_since, mut is_told) = (None::<Instant>, false);
     loop {
         let explain = !is_told && ready_since.is_some_and(|since| since.elapsed() >= UNTAKEN);
-        let shown = ask(&given.group, TaskRequest::Show { task: id.to_owned(), explain }).await?;
-        let state = text(&shown, "state");
-        if !["blocked", "ready", "assigned", "working"].contains(&state.as_str()) {
+        let request = TaskRequest::Show { task: id.to_owned(), explain };
+        let shown: TaskDetails = ask(client, &given.group, &request).await?;
+        let state = shown.summary.state;
+        if state.is_finished() {
             return Ok(shown);
         }
-        if state != "ready" {
+        if state != WorkState::Ready {
             ready_since = None;
         } else if explain {
             let why = untaken(given, id, &shown);
@@ -107,19 +121,18 @@ async fn waited(
 }
 
 /// Why no member has taken a task.
-fn untaken(given: &SubmitArgs, id: &str, shown: &Value) -> String {
+fn untaken(given: &SubmitArgs, id: &str, shown: &TaskDetails) -> String {
     let explain = format!("`althing task show {} {id} --explain` on the leader's node says why", given.group);
-    let verdicts = rows(shown, "candidates");
-    if shown["explainedByLeader"] != true || verdicts.is_empty() {
+    let verdicts = shown.candidates.as_deref().unwrap_or_default();
+    if shown.explained_by_leader != Some(true) || verdicts.is_empty() {
         return format!("no member has taken the task yet; {explain}");
     }
-    let lacks = |verdict: &Value| verdict["reason"] == "noCapability";
     match &given.capability {
-        Some(capability) if verdicts.iter().all(lacks) => {
+        Some(capability) if verdicts.iter().all(|verdict| verdict.reason == "noCapability") => {
             format!("no member has the capability {capability}; the task waits until one does")
         }
         _ => {
-            let said = |one: &Value| format!("\n  {} {}", short(&text(one, "node")), text(one, "verdict"));
+            let said = |one: &MemberVerdict| format!("\n  {} {}", short(&one.node), one.verdict);
             let said: String = verdicts.iter().take(VERDICTS_SHOWN).map(said).collect();
             format!("no member has taken the task yet:{said}")
         }
@@ -136,71 +149,61 @@ fn tell(out: &Out, value: &Value, words: &str) {
 }
 
 /// What is done about the resources that tasks want.
-async fn contended(
-    task: &Task,
-    ask: impl AsyncFn(&str, TaskRequest) -> Result<Value, Failure>,
-    out: &Out,
-) -> Result<(), Failure> {
+async fn contended(client: &Client, task: &Task, out: &Out) -> Result<(), Failure> {
     match task.clone() {
         Task::Resources { group, resource: Some(resource), rule: Some(rule) } => {
-            let done = ask(&group, TaskRequest::Define { resource, rule: rule.name().to_owned() }).await?;
-            out.show(&done, |done| format!("the rule of {} is {}", text(done, "resource"), text(done, "rule")));
+            let request = TaskRequest::Define { resource, rule: rule.name().to_owned() };
+            let done: ResourceRule = ask(client, &group, &request).await?;
+            out.show(&done, |done| format!("the rule of {} is {}", done.resource, done.rule));
         }
-        Task::Resources { group, .. } => out.show(&ask(&group, TaskRequest::Resources).await?, resources),
+        Task::Resources { group, .. } => {
+            let list: ResourceList = ask(client, &group, &TaskRequest::Resources).await?;
+            out.show(&list, resources);
+        }
         Task::Vote { group, resource, task } => {
-            let done = ask(&group, TaskRequest::Vote { resource, task }).await?;
-            out.show(&done, |done| format!("this node votes for {} on {}", text(done, "task"), text(done, "resource")));
+            let done: ResourceChoice = ask(client, &group, &TaskRequest::Vote { resource, task }).await?;
+            out.show(&done, |done| format!("this node votes for {} on {}", done.task, done.resource));
         }
         Task::Decide { group, resource, task } => {
-            let done = ask(&group, TaskRequest::Decide { resource, task }).await?;
-            out.show(&done, |done| format!("{} gets {} next", text(done, "task"), text(done, "resource")));
+            let done: ResourceChoice = ask(client, &group, &TaskRequest::Decide { resource, task }).await?;
+            out.show(&done, |done| format!("{} gets {} next", done.task, done.resource));
         }
         other => unreachable!("{other:?} is not about resources"),
     }
     Ok(())
 }
 
-fn resources(list: &Value) -> String {
-    let mut cells = Vec::new();
-    for resource in rows(list, "resources") {
-        let (name, rule) = (text(resource, "resource"), text(resource, "rule"));
-        let is_voted = rule == "vote";
-        let head = |task: String, said: String| vec![name.clone(), rule.clone(), task, said];
-        if let Some(user) = resource["usedBy"].as_str() {
-            cells.push(head(user.to_owned(), "has it".to_owned()));
-        }
-        for task in rows(resource, "waiting") {
-            let said = match (task["next"] == true, resource["decided"] == task["task"]) {
-                (true, _) => "is next",
-                (false, true) => "is decided on",
-                (false, false) => "waits",
-            };
-            let votes = if is_voted { format!(", {} votes", task["votes"]) } else { String::new() };
-            cells.push(head(text(task, "task"), format!("{said}{votes}")));
-        }
-        if cells.last().is_none_or(|last| last[0] != name) {
-            cells.push(head(String::new(), "nobody wants it".to_owned()));
-        }
-    }
-    let said = |decision: &Value| {
-        let (task, others) = (text(decision, "task"), &decision["othersTotal"]);
-        let dissent = match decision["dissentTotal"].as_u64() {
-            Some(0) | None => String::new(),
-            Some(count) => format!(", {count} voted otherwise"),
-        };
-        format!(
-            "  {} went to {task} by {}, {others} waited{dissent}",
-            text(decision, "resource"),
-            text(decision, "rule")
-        )
+fn resources(list: &ResourceList) -> String {
+    let cells: Vec<Vec<String>> = list.resources.iter().flat_map(claims).collect();
+    let said = |decision: &ResourceDecision| {
+        let ResourceDecision { resource, rule, task, others_total, dissent_total, .. } = decision;
+        let dissent = if *dissent_total == 0 { String::new() } else { format!(", {dissent_total} voted otherwise") };
+        format!("  {resource} went to {task} by {rule}, {others_total} waited{dissent}")
     };
-    let decisions: Vec<String> = rows(list, "decisions").iter().rev().take(DECISIONS_SHOWN).map(said).collect();
+    let decisions: Vec<String> = list.decisions.iter().rev().take(DECISIONS_SHOWN).map(said).collect();
     let decisions =
         if decisions.is_empty() { String::new() } else { format!("\n\nlast decisions:\n{}", decisions.join("\n")) };
     if cells.is_empty() {
         return format!("no task wants a resource, and none has a rule{decisions}");
     }
     format!("{}{decisions}", table(&["resource", "rule", "task", ""], &cells))
+}
+
+/// A resource, in a line for each task that has it or wants it.
+fn claims(resource: &ResourceStatus) -> Vec<Vec<String>> {
+    let ResourceStatus { resource: name, rule, used_by, waiting, decided, .. } = resource;
+    let line = |task: &str, said: String| vec![name.clone(), rule.clone(), task.to_owned(), said];
+    let mut lines: Vec<Vec<String>> = used_by.iter().map(|user| line(user, "has it".to_owned())).collect();
+    lines.extend(waiting.iter().map(|claim| {
+        let said = match (claim.next, decided.as_ref() == Some(&claim.task)) {
+            (true, _) => "is next",
+            (false, true) => "is decided on",
+            (false, false) => "waits",
+        };
+        let votes = if rule == "vote" { format!(", {} votes", claim.votes) } else { String::new() };
+        line(&claim.task, format!("{said}{votes}"))
+    }));
+    if lines.is_empty() { vec![line("", "nobody wants it".to_owned())] } else { lines }
 }
 
 fn submit(given: &SubmitArgs, id: &str) -> SubmitTask {
@@ -225,12 +228,13 @@ fn submit(given: &SubmitArgs, id: &str) -> SubmitTask {
     }
 }
 
-fn listed(list: &Value) -> String {
-    let cells = |task: &Value| {
-        let member = short(&text(task, "member"));
-        vec![text(task, "task"), text(task, "state"), text(task, "needs"), text(task, "priority"), member]
+fn listed(list: &TaskList) -> String {
+    let cells = |task: &TaskSummary| {
+        let member = task.member.as_deref().map(short).unwrap_or_default();
+        let state = task.state.name().to_owned();
+        vec![task.task.clone(), state, task.needs.clone(), task.priority.clone(), member]
     };
-    let all: Vec<Vec<String>> = rows(list, "tasks").iter().map(cells).collect();
+    let all: Vec<Vec<String>> = list.tasks.iter().map(cells).collect();
     if all.is_empty() {
         return "no task; `althing task submit GROUP --cap CAPABILITY TEXT` gives the group one".to_owned();
     }
@@ -238,88 +242,67 @@ fn listed(list: &Value) -> String {
 }
 
 /// The words of a result: an agent's answer, or the text that a step of a workflow returned.
-fn words(result: &Value) -> String {
-    result.as_str().map_or_else(|| althing_node::words(result), str::to_owned)
-}
-
-fn answer(shown: &Value) -> String {
-    match shown["state"].as_str() {
-        Some("completed") => match shown["resultError"].as_str() {
-            Some(error) => format!("completed; its result cannot be had: {error}"),
-            None => words(&shown["result"]),
-        },
-        _ => format!("{}: {}", text(shown, "state"), text(shown, "why")),
+fn words(result: Option<&TaskContent>) -> String {
+    match result {
+        Some(TaskContent::Text(text)) => text.clone(),
+        Some(TaskContent::Message(message)) => althing_node::words(message),
+        Some(TaskContent::Reference(_)) | None => String::new(),
     }
 }
 
-fn shown(task: &Value) -> String {
+fn answer(shown: &TaskDetails) -> String {
+    match (shown.summary.state, &shown.result_error) {
+        (WorkState::Completed, Some(error)) => format!("completed; its result cannot be had: {error}"),
+        (WorkState::Completed, None) => words(shown.result.as_ref()),
+        (state, _) => format!("{}: {}", state.name(), shown.summary.why.as_deref().unwrap_or_default()),
+    }
+}
+
+fn shown(details: &TaskDetails) -> String {
+    let task = &details.summary;
     let mut lines = vec![
-        format!("task      {} (number {})", text(task, "task"), task["number"]),
-        format!("state     {}, attempt {} of {}", text(task, "state"), task["attempt"], task["attemptsMax"]),
-        format!("needs     {}, priority {}", text(task, "needs"), text(task, "priority")),
-        format!("author    {}", text(task, "author")),
+        format!("task      {} (number {})", task.task, task.number),
+        format!("state     {}, attempt {} of {}", task.state.name(), task.attempt, details.attempts_max),
+        format!("needs     {}, priority {}", task.needs, task.priority),
+        format!("author    {}", details.author),
     ];
-    let optional = |lines: &mut Vec<String>, name: &str, key: &str| {
-        if let Some(said) = task[key].as_str() {
-            lines.push(format!("{name:<10}{said}"));
-        }
-    };
-    optional(&mut lines, "member", "member");
-    optional(&mut lines, "waits for", "waitsFor");
-    optional(&mut lines, "why", "why");
+    lines.extend(task.member.iter().map(|member| format!("member    {member}")));
+    lines.extend(details.waits_for.iter().map(|what| format!("waits for {what}")));
+    lines.extend(task.why.iter().map(|why| format!("why       {why}")));
     lines.push(format!(
         "history   token {}, stolen {} times, handed over {} times",
-        task["fencingToken"], task["stolen"], task["handedOver"]
+        task.fencing_token, task.stolen, task.handed_over
     ));
-    for refused in rows(task, "refused") {
-        lines.push(format!("refused   {}: {}", short(&text(refused, "node")), text(refused, "reason")));
-    }
-    optional(&mut lines, "result", "resultError");
-    let result = words(&task["result"]);
+    lines.extend(details.refused.iter().map(|one| format!("refused   {}: {}", short(&one.node), one.reason)));
+    lines.extend(details.result_error.iter().map(|error| format!("result    {error}")));
+    let result = words(details.result.as_ref());
     if !result.is_empty() {
         lines.push(format!("result    {result}"));
     }
-    let verdicts: Vec<Vec<String>> =
-        rows(task, "candidates").iter().map(|one| vec![short(&text(one, "node")), text(one, "verdict")]).collect();
+    let candidates = details.candidates.as_deref().unwrap_or_default();
+    let verdicts: Vec<Vec<String>> = candidates.iter().map(|one| vec![short(&one.node), one.verdict.clone()]).collect();
     let why =
         if verdicts.is_empty() { String::new() } else { format!("\n\n{}", table(&["member", "verdict"], &verdicts)) };
     format!("{}{why}", lines.join("\n"))
 }
 
-fn dependencies(deps: &Value) -> String {
-    let line = |task: &Value| format!("  {}  {}  {}", text(task, "task"), text(task, "state"), text(task, "needs"));
-    let block = |title: &str, key: &str| {
-        let lines: Vec<String> = rows(deps, key).iter().map(line).collect();
+fn dependencies(deps: &TaskDependencies) -> String {
+    let line = |task: &TaskSummary| format!("  {}  {}  {}", task.task, task.state.name(), task.needs);
+    let linked = |link: &TaskLink| match link {
+        TaskLink::Summary(task) => line(task),
+        TaskLink::Id(id) => format!("  {}    ", id.task),
+    };
+    let block = |title: &str, links: &[TaskLink]| {
+        let lines: Vec<String> = links.iter().map(linked).collect();
         if lines.is_empty() { format!("{title}: nothing") } else { format!("{title}:\n{}", lines.join("\n")) }
     };
     format!(
         "{}\n{}\n{}",
-        line(&deps["task"]).trim_start(),
-        block("depends on", "dependsOn"),
-        block("needed by", "neededBy")
+        line(&deps.task).trim_start(),
+        block("depends on", &deps.depends_on),
+        block("needed by", &deps.needed_by)
     )
 }
 
 #[cfg(test)]
-mod tests {
-    use clap::Parser as _;
-
-    use super::*;
-    use crate::args::{Args, Command};
-
-    #[test]
-    fn why_nobody_takes_a_task_is_told_by_the_reasons_of_the_members() {
-        let words = ["althing", "task", "submit", "team", "--cap", "a.b", "x"];
-        let Command::Task(Task::Submit(given)) = Args::try_parse_from(words).expect("words").command else {
-            panic!("a task")
-        };
-        let member = |reason: &str| json!({ "node": "did:key:z6Mk", "reason": reason, "verdict": "in other words" });
-        let shown = |reasons: &[&str]| {
-            let candidates: Vec<Value> = reasons.iter().copied().map(member).collect();
-            untaken(&given, "0a", &json!({ "explainedByLeader": true, "candidates": candidates }))
-        };
-        assert!(shown(&["noCapability", "noCapability"]).starts_with("no member has the capability a.b"));
-        assert!(shown(&["noCapability", "full"]).contains("in other words"));
-        assert!(shown(&[]).contains("--explain"));
-    }
-}
+mod tests;

@@ -3,7 +3,7 @@
 use std::io::IsTerminal as _;
 use std::time::Duration;
 
-use althing_api::{AgentEntries, NodeStatus};
+use althing_api::{AgentEntries, GroupList, NodeStatus};
 use althing_client::{Client, ClientError};
 use ratatui::Frame;
 use ratatui::crossterm::event::{Event, KeyCode, KeyModifiers, poll, read};
@@ -29,10 +29,10 @@ pub async fn run(at: &Paths, top: &Top, out: &Out) -> Result<(), Failure> {
     if out.json || !std::io::stdout().is_terminal() {
         for shown in 0..most {
             let (list, status) = look(&client).await?;
-            let of_groups = client.get("/groups").await?;
+            let of_groups: GroupList = client.read("/groups").await?;
             if out.json {
                 let execution = &status.layers.l1_execution;
-                let shown = json!({ "agents": list.agents, "execution": execution, "groups": of_groups["groups"] });
+                let shown = json!({ "agents": list.agents, "execution": execution, "groups": of_groups.groups });
                 print_line(&shown.to_string());
             } else {
                 print_line(&title(&status));
@@ -67,8 +67,9 @@ async fn live(
     let failed = |error: std::io::Error| Failure::failed(format!("the terminal failed: {error}"));
     for _ in 0..most {
         let (list, status) = look(client).await?;
+        let of_groups: GroupList = client.read("/groups").await?;
         let mut panes = panes(&list);
-        panes.extend(groups(&client.get("/groups").await?));
+        panes.extend(groups(&of_groups));
         terminal.draw(|frame| draw(frame, &title(&status), &panes)).map_err(failed)?;
         let until = tokio::time::Instant::now() + every;
         while tokio::time::Instant::now() < until {
@@ -144,14 +145,15 @@ fn pane_table(pane: &Pane) -> Table<'static> {
 #[cfg(test)]
 mod tests {
     use althing_api::{
-        AgentInstance, CallStatus, CommunicationStatus, DiscoveryStatus, ExecutionStatus, GroupTotals, KeyStatus,
-        LayerStatus, MachineStatus, ReachStatus, TableStatus, WakeUp,
+        AgentInstance, CallStatus, CommunicationStatus, DiscoveryStatus, ExecutionStatus, GroupEntry, GroupTotals,
+        GroupWork, KeyStatus, LayerStatus, MachineStatus, ReachStatus, TableStatus, WakeUp,
     };
     use althing_protocol::contract::Grade;
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
 
     use super::*;
+    use crate::commands::group_status::tests::summary;
     use crate::commands::panes::tests::{instance, jobs, list};
 
     fn status() -> NodeStatus {
@@ -200,9 +202,20 @@ mod tests {
         let arm = AgentInstance { hrt: Some(jobs(1_234)), ..instance("arm", "hrt") };
         let list = list(vec![arm, instance("clerk", "srt"), instance("planner", "dt")]);
         let status = status();
-        let of_groups = json!({ "groups": [{ "name": "team", "standing": "member", "role": "leader", "term": 7,
-            "leader": "did:key:z6MkoggtPajZoh98cy8yo9nwNvXYaxJ1jbuotr5eNzW1JRd9", "lag": 0,
-            "work": { "waiting": 3, "working": 1, "redone": 2, "asking": 1, "alarms": ["nightly"] } }] });
+        let work = GroupWork {
+            waiting: 3,
+            working: 1,
+            completed: 0,
+            failed: 0,
+            redone: 2,
+            handed_over: 0,
+            stolen: 0,
+            runs: 1,
+            asking: 1,
+            alarms: vec!["nightly".to_owned()],
+        };
+        let of_groups =
+            GroupList { groups: vec![GroupEntry { summary: summary("member"), work: Some(work), lag: Some(0) }] };
         let mut all = panes(&list);
         all.extend(groups(&of_groups));
         let mut terminal = Terminal::new(TestBackend::new(110, 24)).expect("a terminal");

@@ -3,14 +3,18 @@
 use std::path::Path;
 use std::time::Duration;
 
-use althing_api::WorkflowRequest;
+use althing_api::{
+    RunCancellation, RunCondition, RunDetails, RunList, RunResumption, RunStart, RunSummary, StepApproval,
+    StepCondition, StepStatus, WorkflowRequest,
+};
+use althing_client::{Client, ClientError};
 use althing_store::file::read_text;
 use althing_td::WORKFLOW_FILE_BYTES_MAX;
-use serde_json::Value;
+use serde::de::DeserializeOwned;
 
 use crate::args::Workflow;
 use crate::commands::agent::escape;
-use crate::commands::{Out, rows, table, text};
+use crate::commands::{Out, table};
 use crate::exit::{Failure, code};
 use crate::paths::Paths;
 
@@ -23,36 +27,64 @@ const CELL_CHARS_MAX: usize = 60;
 pub async fn run(at: &Paths, workflow: &Workflow, out: &Out) -> Result<(), Failure> {
     let (group, request) = request(workflow)?;
     let client = at.connect().await?;
-    let path = format!("/groups/{}/workflows", escape(group));
-    let begun = client.post(&path, &request).await;
-    let mut done = begun.map_err(|error| match (workflow, &request) {
-        (Workflow::Run { file, .. }, WorkflowRequest::Run { .. }) => Failure::from(error).in_file(file),
-        _ => Failure::from(error),
-    })?;
-    if let Workflow::Run { wait: true, .. } = workflow {
-        let run = text(&done, "run");
-        loop {
-            done = client.post(&path, &WorkflowRequest::Show { run: run.clone() }).await?;
-            if done["state"] != "running" {
-                break;
+    match workflow {
+        Workflow::Run { file, wait, .. } => {
+            let begun = ask::<RunStart>(&client, group, &request).await.map_err(|error| match &request {
+                WorkflowRequest::Run { .. } => Failure::from(error).in_file(file),
+                _ => Failure::from(error),
+            })?;
+            if !*wait {
+                out.show(&begun, |begun| begun.run.clone());
+                return Ok(());
             }
-            tokio::time::sleep(POLL).await;
+            let run = waited(&client, group, begun.run).await?;
+            out.show(&run, ended);
+            if run.summary.state != RunCondition::Completed {
+                return Err(Failure::shown(code::FAILED));
+            }
         }
-        out.show(&done, ended);
-        return if done["state"] == "completed" { Ok(()) } else { Err(Failure::shown(code::FAILED)) };
-    }
-    out.show(&done, |done| match workflow {
-        Workflow::Run { .. } => text(done, "run"),
-        Workflow::List { .. } => listed(done),
-        Workflow::Show { .. } => shown(group, done),
+        Workflow::List { .. } => {
+            let list: RunList = ask(&client, group, &request).await?;
+            out.show(&list, listed);
+        }
+        Workflow::Show { .. } => {
+            let run: RunDetails = ask(&client, group, &request).await?;
+            out.show(&run, |run| shown(group, run));
+        }
         Workflow::Approve { .. } => {
-            let what = if done["approved"] == true { "approved" } else { "rejected" };
-            format!("{} is {what}", text(done, "step"))
+            let done: StepApproval = ask(&client, group, &request).await?;
+            out.show(&done, |done| {
+                let what = if done.approved { "approved" } else { "rejected" };
+                format!("{} is {what}", done.step)
+            });
         }
-        Workflow::Resume { .. } => format!("{} goes on", text(done, "resumed")),
-        Workflow::Cancel { .. } => format!("{} is canceled", text(done, "canceled")),
-    });
+        Workflow::Resume { .. } => {
+            let done: RunResumption = ask(&client, group, &request).await?;
+            out.show(&done, |done| format!("{} goes on", done.resumed));
+        }
+        Workflow::Cancel { .. } => {
+            let done: RunCancellation = ask(&client, group, &request).await?;
+            out.show(&done, |done| format!("{} is canceled", done.canceled));
+        }
+    }
     Ok(())
+}
+
+/// Has a group do something with its workflows.
+async fn ask<T: DeserializeOwned>(client: &Client, group: &str, request: &WorkflowRequest) -> Result<T, ClientError> {
+    client.ask(&format!("/groups/{}/workflows", escape(group)), request).await
+}
+
+/// A run, once it has ended.
+async fn waited(client: &Client, group: &str, run: String) -> Result<RunDetails, ClientError> {
+    let request = WorkflowRequest::Show { run };
+    loop {
+        let run: RunDetails = ask(client, group, &request).await?;
+        if run.summary.state != RunCondition::Running {
+            return Ok(run);
+        }
+        tokio::time::sleep(POLL).await;
+    }
 }
 
 /// A workflow file.
@@ -83,15 +115,14 @@ fn request(workflow: &Workflow) -> Result<(&String, WorkflowRequest), Failure> {
     })
 }
 
-fn listed(list: &Value) -> String {
-    let cells = |run: &Value| {
-        let count = |key: &str| run[key].as_u64().unwrap_or_default();
-        let over = count("completed") + count("skipped");
-        let asks = if count("asking") > 0 { "asks" } else { "" };
-        let steps = format!("{over} of {}", count("steps"));
-        vec![text(run, "run"), text(run, "workflow"), text(run, "state"), steps, asks.to_owned(), text(run, "schedule")]
+fn listed(list: &RunList) -> String {
+    let cells = |run: &RunSummary| {
+        let asks = if run.asking > 0 { "asks" } else { "" };
+        let steps = format!("{} of {}", run.completed + run.skipped, run.steps);
+        let (state, schedule) = (run.state.name().to_owned(), run.schedule.clone().unwrap_or_default());
+        vec![run.run.clone(), run.workflow.clone(), state, steps, asks.to_owned(), schedule]
     };
-    let all: Vec<Vec<String>> = rows(list, "runs").iter().map(cells).collect();
+    let all: Vec<Vec<String>> = list.runs.iter().map(cells).collect();
     if all.is_empty() {
         return "no run; `althing workflow run GROUP FILE INPUT` begins one, --all lists those that ended".to_owned();
     }
@@ -99,53 +130,51 @@ fn listed(list: &Value) -> String {
 }
 
 /// What a run that was waited for came to.
-fn ended(run: &Value) -> String {
-    if run["state"] == "completed" {
-        return text(run, "result");
+fn ended(run: &RunDetails) -> String {
+    let state = run.summary.state;
+    if state == RunCondition::Completed {
+        return run.result.clone().unwrap_or_default();
     }
-    let failure = &run["failure"];
-    format!("{}: the step {}: {}", text(run, "state"), text(failure, "step"), text(failure, "why"))
+    let (step, why) =
+        run.failure.as_ref().map(|failure| (failure.step.as_str(), failure.why.as_str())).unwrap_or_default();
+    format!("{}: the step {step}: {why}", state.name())
 }
 
-fn shown(group: &str, run: &Value) -> String {
+fn shown(group: &str, run: &RunDetails) -> String {
+    let RunSummary { run: id, number, workflow, state, schedule, .. } = &run.summary;
     let mut lines = vec![
-        format!("run       {} (number {})", text(run, "run"), run["number"]),
-        format!("workflow  {}, resumed {} times", text(run, "workflow"), run["resumed"]),
-        format!("state     {}", text(run, "state")),
-        format!("author    {}", text(run, "author")),
+        format!("run       {id} (number {number})"),
+        format!("workflow  {workflow}, resumed {} times", run.resumed),
+        format!("state     {}", state.name()),
+        format!("author    {}", run.author),
     ];
-    if let Some(schedule) = run["schedule"].as_str() {
-        lines.push(format!("schedule  {schedule}"));
-    }
-    if let Some(result) = run["result"].as_str() {
-        lines.push(format!("result    {result}"));
-    }
-    let cells = |step: &Value| {
-        // A reason stands below, whole.
-        let said = ["question", "result"].iter().find_map(|key| step[*key].as_str()).filter(|_| step["why"].is_null());
-        let first = excerpt(said.unwrap_or_default());
-        let round = step["round"].as_u64().map_or(0, |round| round + 1);
-        vec![text(step, "step"), text(step, "state"), round.to_string(), rows(step, "tasks").len().to_string(), first]
-    };
-    let steps: Vec<Vec<String>> = rows(run, "step").iter().map(cells).collect();
+    lines.extend(schedule.iter().map(|schedule| format!("schedule  {schedule}")));
+    lines.extend(run.result.iter().map(|result| format!("result    {result}")));
+    let steps: Vec<Vec<String>> = run.step.iter().map(cells).collect();
     lines.push(format!("\n{}", table(&["step", "state", "round", "tasks", ""], &steps)));
-    let why =
-        |step: &Value| Some(format!("\n{} {}: {}", text(step, "step"), text(step, "state"), step["why"].as_str()?));
-    lines.extend(rows(run, "step").iter().filter_map(why));
-    let id = text(run, "run");
-    let asked = rows(run, "step").iter().filter(|step| step["state"] == "asking");
-    lines.extend(asked.map(|step| {
-        format!(
-            "\n{} asks: {}\nnext: althing workflow approve {group} {id} --step {} NOTE",
-            text(step, "step"),
-            text(step, "question"),
-            text(step, "step")
-        )
+    let why = |step: &StepStatus| {
+        let why = step.why.as_ref()?;
+        Some(format!("\n{} {}: {why}", step.step, step.state.name()))
+    };
+    lines.extend(run.step.iter().filter_map(why));
+    let asked = run.step.iter().filter(|step| step.state == StepCondition::Asking);
+    lines.extend(asked.map(|asked| {
+        let (step, question) = (&asked.step, asked.question.as_deref().unwrap_or_default());
+        format!("\n{step} asks: {question}\nnext: althing workflow approve {group} {id} --step {step} NOTE")
     }));
-    if run["state"] == "failed" {
+    if *state == RunCondition::Failed {
         lines.push(format!("\nnext: althing workflow resume {group} {id}"));
     }
     lines.join("\n")
+}
+
+/// A step, in the columns of a table.
+fn cells(step: &StepStatus) -> Vec<String> {
+    // A reason stands below, whole.
+    let said = step.question.as_ref().or(step.result.as_ref()).filter(|_| step.why.is_none());
+    let first = excerpt(said.map(String::as_str).unwrap_or_default());
+    let (round, tasks) = (u64::from(step.round) + 1, step.tasks.len());
+    vec![step.step.clone(), step.state.name().to_owned(), round.to_string(), tasks.to_string(), first]
 }
 
 /// The beginning of a text, for a cell of a table.
@@ -156,21 +185,72 @@ fn excerpt(said: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use althing_api::StepFailure;
 
     use super::*;
+
+    fn step(name: &str, state: StepCondition) -> StepStatus {
+        StepStatus {
+            step: name.to_owned(),
+            state,
+            round: 0,
+            tasks: Vec::new(),
+            question: None,
+            due_ms: None,
+            by: None,
+            result: None,
+            why: None,
+        }
+    }
+
+    fn run(state: RunCondition, step: Vec<StepStatus>) -> RunDetails {
+        let summary = RunSummary {
+            run: "r1".to_owned(),
+            number: 1,
+            workflow: "letter".to_owned(),
+            state,
+            steps: step.len(),
+            completed: 1,
+            skipped: 0,
+            asking: 1,
+            started_ms: 5,
+            schedule: None,
+        };
+        RunDetails {
+            summary,
+            author: "urn:a".to_owned(),
+            input: "reader".to_owned(),
+            resumed: 0,
+            ended_ms: None,
+            result: None,
+            failure: None,
+            step,
+        }
+    }
 
     #[test]
     fn a_reason_is_shown_whole_and_what_to_do_names_the_group() {
         let why = format!("the agent failed: {}", "long ".repeat(30));
-        let run = json!({ "run": "r1", "number": 1, "state": "failed", "resumed": 0, "step": [
-            { "step": "draft", "state": "completed", "result": "y".repeat(200) },
-            { "step": "review", "state": "asking", "question": "Is it good?" },
-            { "step": "send", "state": "failed", "why": why },
-        ] });
-        let said = shown("team", &run);
+        let steps = vec![
+            StepStatus { result: Some("y".repeat(200)), ..step("draft", StepCondition::Completed) },
+            StepStatus { question: Some("Is it good?".to_owned()), ..step("review", StepCondition::Asking) },
+            StepStatus { why: Some(why.clone()), ..step("send", StepCondition::Failed) },
+        ];
+        let said = shown("team", &run(RunCondition::Failed, steps));
         assert!(said.lines().any(|line| line == format!("send failed: {why}")), "{said}");
         assert!(said.contains(&format!("{}…", "y".repeat(CELL_CHARS_MAX))), "{said}");
         assert!(said.contains("approve team r1 --step review") && said.contains("resume team r1"), "{said}");
+    }
+
+    #[test]
+    fn a_run_that_was_waited_for_says_its_result_or_which_step_failed() {
+        let done = RunDetails { result: Some("dear reader".to_owned()), ..run(RunCondition::Completed, Vec::new()) };
+        assert_eq!(ended(&done), "dear reader");
+        let failure = Some(StepFailure { step: "send".to_owned(), why: "no post".to_owned() });
+        let failed = RunDetails { failure, ..run(RunCondition::Failed, Vec::new()) };
+        assert_eq!(ended(&failed), "failed: the step send: no post");
+        assert_eq!(ended(&run(RunCondition::Canceled, Vec::new())), "canceled: the step : ");
+        let list = listed(&RunList { runs: vec![done.summary] });
+        assert!(list.contains("completed  1 of 0  asks"), "{list}");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use althing_api::AttestRequest;
+use althing_api::{AttestRequest, ThingForm, ThingMatch, ThingRelease};
 use althing_node::Node;
 use althing_node::registries::{AttestedRow, Claim, PublishedThing};
 use althing_protocol::registry::Subject;
@@ -81,29 +81,31 @@ pub async fn show(State(node): State<Arc<Node>>, Query(asked): Query<Asked>) -> 
 }
 
 /// A Thing that somebody released, with its forms.
-pub fn thing(thing: &PublishedThing) -> Value {
-    let can: Vec<&str> = thing.description.capabilities().iter().map(|capability| capability.id.as_str()).collect();
+pub fn thing(thing: &PublishedThing) -> ThingMatch {
     let td: Value = serde_json::from_slice(thing.description.bytes()).unwrap_or_default();
-    json!({
-        "id": thing.id.to_string(),
-        "title": thing.description.title(),
-        "description": thing.description.description(),
-        "can": can,
-        "from": thing.registry,
-        "version": thing.version.to_string(),
-        "publisher": thing.id.publisher().to_string(),
-        "twins": ids(&thing.twins),
-        "forms": forms(&td),
-    })
+    ThingMatch {
+        id: thing.id.to_string(),
+        title: thing.description.title().to_owned(),
+        description: thing.description.description().map(str::to_owned),
+        can: thing.description.capabilities().iter().map(|capability| capability.id.clone()).collect(),
+        from: thing.registry.clone(),
+        release: Some(ThingRelease {
+            version: thing.version.to_string(),
+            publisher: thing.id.publisher().to_string(),
+            twins: ids(&thing.twins),
+            forms: forms(&td),
+        }),
+    }
 }
 
 /// The forms of a description: where each of its properties, actions and events is asked.
-fn forms(td: &Value) -> Vec<Value> {
+fn forms(td: &Value) -> Vec<ThingForm> {
     let mut all = Vec::new();
     for kind in ["properties", "actions", "events"] {
         for (name, one) in td[kind].as_object().into_iter().flatten() {
             for form in one["forms"].as_array().into_iter().flatten().take(FORMS_MAX) {
-                all.push(json!({ "of": format!("{kind}/{name}"), "href": form["href"], "op": form["op"] }));
+                let of = format!("{kind}/{name}");
+                all.push(ThingForm { of, href: form["href"].clone(), op: form["op"].clone() });
             }
         }
     }

@@ -1,19 +1,148 @@
-//! What a search says of itself: which capabilities may have been meant, and why it did not ask further.
+//! Searches in the control API: what is found, how, which capabilities may have been meant, and where nobody was asked.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
 
-use althing_discovery::Query;
+use althing_api::{
+    AgentMatch, CapabilitySummary, MachineOffer, SearchExplanation, SearchOmission, SearchPlace, SearchReply,
+    SearchSteps, TableSearch, ThingMatch,
+};
+use althing_discovery::{Explanation, Found, Learned, Query, SearchReport, Thing};
 use althing_node::Node;
 use althing_protocol::near;
-use serde_json::{Value, json};
+use althing_protocol::object::Health;
+use althing_td::Capability;
+use axum::Json;
+use axum::extract::{Query as UrlQuery, State};
+
+use crate::{attesting, tools};
 
 /// Agents whose capabilities are compared, at most.
 const AGENTS_MAX: usize = 1_000;
 /// Capabilities that are named where another was asked for.
 const MEANT_MAX: usize = 3;
 
+/// How somebody searches.
+#[derive(serde::Deserialize)]
+pub struct Searching {
+    /// Whether registries are told who searches, and find what is for the owner alone.
+    #[serde(default)]
+    signed_in: bool,
+}
+
+/// `POST /find`
+pub async fn find(
+    State(node): State<Arc<Node>>,
+    UrlQuery(Searching { signed_in }): UrlQuery<Searching>,
+    Json(query): Json<Query>,
+) -> Json<SearchReply> {
+    let begun = tokio::time::Instant::now();
+    let released = node.registries.things();
+    let ((found, why), published) =
+        futures::future::join(node.discovery.search(&query), released.find(&query, signed_in)).await;
+    let took = begun.elapsed();
+    let agents: Vec<AgentMatch> = found.iter().map(|found| agent(&query, found)).collect();
+    let heard = node.discovery.things(&query);
+    let things: Vec<ThingMatch> = heard.iter().map(thing).chain(published.iter().map(attesting::thing)).collect();
+    let meant = (agents.is_empty() && things.is_empty()).then(|| meant(&node, &query));
+    let explain = SearchExplanation {
+        took_microseconds: micros(took),
+        sought: why.sought.as_ref().map(sought),
+        things: node.discovery.reading_things().0,
+        skipped: skipped(&node, &query, why.sought.is_some()),
+        steps: steps(why),
+    };
+    Json(SearchReply { agents, things, explain: Some(explain), meant })
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
+fn steps(why: Explanation) -> SearchSteps {
+    let Explanation { known, text, capability, action_target, load, grade, limit, order, sought: _ } = why;
+    SearchSteps { known, text, capability, action_target, load, grade, limit, order: order.to_owned() }
+}
+
+fn sought(report: &SearchReport) -> TableSearch {
+    TableSearch {
+        requests: report.requests,
+        answered: report.answered,
+        lookup_microseconds: micros(report.lookup),
+        registries_named: report.hinted,
+        asked: report.asked,
+        confirmed: report.confirmed,
+        without: report.without,
+        silent: report.silent,
+        refused: report.refused,
+        took_microseconds: micros(report.took),
+    }
+}
+
+/// Somebody else's Thing.
+fn thing(thing: &Thing) -> ThingMatch {
+    ThingMatch {
+        id: thing.id.clone(),
+        title: thing.description.title().to_owned(),
+        description: thing.description.description().map(str::to_owned),
+        can: thing.description.capabilities().iter().map(|capability| capability.id.clone()).collect(),
+        from: thing.from.clone(),
+        release: None,
+    }
+}
+
+/// An agent on one node.
+fn agent(query: &Query, found: &Found) -> AgentMatch {
+    let description = &found.candidate.description;
+    let machine = |machine: althing_protocol::object::Machine| MachineOffer {
+        grade: machine.grade,
+        cores: machine.cores,
+        memory_mib: machine.memory_mib,
+        promised: f64::from(machine.promised_permille) / 1_000.0,
+    };
+    let status = match found.health {
+        Health::Healthy => "healthy",
+        Health::Busy => "busy",
+        Health::Leaving => "offline",
+    };
+    let learned = match found.learned {
+        Learned::Local => "hosted here",
+        Learned::Push => "told by its node",
+        Learned::Asked => "asked of its node",
+    };
+    AgentMatch {
+        id: found.candidate.verified.agent.to_string(),
+        name: found.candidate.verified.agent.name().to_owned(),
+        title: description.title().to_owned(),
+        description: description.description().map(str::to_owned),
+        containment: description.contained().map(|contained| contained.words().to_owned()),
+        node: found.node.did(),
+        capabilities: description.capabilities().iter().map(capability).collect(),
+        load: f64::from(found.load_permille) / 1_000.0,
+        machine: found.machine.map(machine),
+        class: found.load.map(|load| load.latency.name().to_owned()),
+        turns: found.load.map(|load| load.turns),
+        status: status.to_owned(),
+        learned: learned.to_owned(),
+        heard_ms_ago: found.heard_ms_ago,
+        score: found.score.map(f64::from),
+        tools: tools::of(query, found),
+    }
+}
+
+fn capability(known: &Capability) -> CapabilitySummary {
+    CapabilitySummary {
+        id: known.id.clone(),
+        name: known.name.clone(),
+        action: known.action.clone(),
+        target: known.target.clone(),
+        version: known.version.clone(),
+    }
+}
+
 /// The capabilities that may be meant where no agent has the one that was asked for; nothing where none was.
-pub fn meant(node: &Node, query: &Query) -> Vec<String> {
+fn meant(node: &Node, query: &Query) -> Vec<String> {
     let Some(asked) = &query.capability else { return Vec::new() };
     let (all, _) = node.discovery.find(&Query { limit: Some(AGENTS_MAX), ..Query::default() });
     let known = all.iter().flat_map(|found| found.candidate.description.capabilities());
@@ -47,13 +176,13 @@ fn near_capabilities(asked: &str, known: &BTreeSet<&str>) -> Vec<String> {
 }
 
 /// The steps that a search did not take, each with why.
-pub fn skipped(node: &Node, query: &Query, was_sought: bool) -> Vec<Value> {
+fn skipped(node: &Node, query: &Query, was_sought: bool) -> Vec<SearchOmission> {
     let registries = node.registries.list().len();
     let all = [
-        table(query, was_sought).map(|why| ("table", why)),
-        directory(query, registries).map(|why| ("registries", why)),
+        table(query, was_sought).map(|why| (SearchPlace::Table, why)),
+        directory(query, registries).map(|why| (SearchPlace::Registries, why)),
     ];
-    all.into_iter().flatten().map(|(step, why)| json!({ "step": step, "why": why })).collect()
+    all.into_iter().flatten().map(|(step, why)| SearchOmission { step, why: why.to_owned() }).collect()
 }
 
 fn asks_for_capability(query: &Query) -> bool {

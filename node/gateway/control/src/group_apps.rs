@@ -6,7 +6,10 @@ use std::path::Path as FilePath;
 use std::sync::Arc;
 use std::time::Duration;
 
-use althing_api::{AppRequest, Kind, ServeGroup};
+use althing_api::{
+    AppAgentStatus, AppChange, AppChanges, AppList, AppReply, AppRequest, AppStatus, GroupAgentEnd, GroupAgentStart,
+    Kind, ServeGroup, ServeReply,
+};
 use althing_coordination::machine::group::Group;
 use althing_coordination::machine::placement::Placed;
 use althing_coordination::service::calendar::CalendarError;
@@ -20,7 +23,6 @@ use althing_td::{App, AppAgent, parse_app};
 use axum::Json;
 use axum::extract::{Path, State};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 
 use crate::error::{Answer, ApiError};
 use crate::group_flows::{WORKFLOWS, times};
@@ -52,23 +54,27 @@ struct Change {
     change: &'static str,
 }
 
-impl Change {
-    fn json(&self) -> Value {
-        json!({ "what": self.what, "name": self.name, "change": self.change })
-    }
+/// What becomes of each part, for whoever asked for it.
+fn told(changes: &[Change]) -> Vec<AppChange> {
+    let one = |Change { what, name, change }: &Change| AppChange {
+        what: (*what).to_owned(),
+        name: name.clone(),
+        change: (*change).to_owned(),
+    };
+    changes.iter().map(one).collect()
 }
 
 /// `POST /apps`
-pub async fn apps(State(node): State<Arc<Node>>, Json(request): Json<AppRequest>) -> Answer {
+pub async fn apps(State(node): State<Arc<Node>>, Json(request): Json<AppRequest>) -> Answer<AppReply> {
     // In a task of its own: it is completed even if the command line hangs up.
     let working = tokio::spawn(async move { operate(&node, request).await.map(Json) });
     working.await.unwrap_or_else(|error| Err(ApiError::failed(error.to_string())))
 }
 
-async fn operate(node: &Node, request: AppRequest) -> Result<Value, ApiError> {
-    match request {
+async fn operate(node: &Node, request: AppRequest) -> Result<AppReply, ApiError> {
+    Ok(match request {
         AppRequest::Apply { file, files, folder, dry_run, form } => {
-            apply(node, &read(&file, &files)?, &folder, dry_run, form).await
+            AppReply::Changes(apply(node, &read(&file, &files)?, &folder, dry_run, form).await?)
         }
         AppRequest::Remove { group, app } => {
             let id = readable(node, &group).await?;
@@ -84,17 +90,17 @@ async fn operate(node: &Node, request: AppRequest) -> Result<Value, ApiError> {
                 schedules: Vec::new(),
             };
             let plan = Plan::of(&nothing, FilePath::new(""), &known)?;
-            let changes: Vec<Value> = plan.changes.iter().map(Change::json).collect();
             plan.carry_out(node, id, &nothing).await?;
             remove(node, id, format!("{APPS}{app}")).await?;
-            Ok(json!({ "app": app, "group": group, "changes": changes }))
+            let changes = told(&plan.changes);
+            AppReply::Changes(AppChanges { app, group, forms: None, changes, groups: None, waiting: None })
         }
         AppRequest::List { group } => {
             let id = readable(node, &group).await?;
-            let names = node.groups.look(id, |state| {
+            let apps = node.groups.look(id, |state| {
                 state.values().keys(APPS).map(|key| key[APPS.len()..].to_owned()).collect::<Vec<_>>()
             })?;
-            Ok(json!({ "apps": names }))
+            AppReply::List(AppList { apps })
         }
         AppRequest::Show { group, app } => {
             let id = readable(node, &group).await?;
@@ -102,20 +108,16 @@ async fn operate(node: &Node, request: AppRequest) -> Result<Value, ApiError> {
             if known.record == Record::default() {
                 return Err(unknown(node, id, &app));
             }
-            let agents: Vec<Value> = known
-                .agents
-                .values()
-                .filter(|it| known.record.agents.contains(&it.placed.deployment.agent))
-                .map(|it| deployed(node, it))
-                .collect();
-            Ok(json!({
-                "app": app,
-                "agents": agents,
-                "workflows": known.record.workflows,
-                "schedules": known.record.schedules,
-            }))
+            let Record { agents, workflows, schedules } = known.record;
+            let own = known.agents.values().filter(|it| agents.contains(&it.placed.deployment.agent));
+            AppReply::Status(AppStatus {
+                app,
+                agents: own.map(|it| deployed(node, it)).collect(),
+                workflows: workflows.into_iter().collect(),
+                schedules: schedules.into_iter().collect(),
+            })
         }
-    }
+    })
 }
 
 /// The group of that name, as it is now. What an application consists of is in its values.
@@ -127,18 +129,22 @@ async fn readable(node: &Node, group: &str) -> Result<GroupId, ApiError> {
 }
 
 /// Brings an application up, or changes what differs. A group that is not there is formed only if somebody said so.
-async fn apply(node: &Node, app: &App, folder: &FilePath, dry_run: bool, form: bool) -> Result<Value, ApiError> {
+async fn apply(node: &Node, app: &App, folder: &FilePath, dry_run: bool, form: bool) -> Result<AppChanges, ApiError> {
     check_times(node, app)?;
+    let answer = |forms: bool, plan: &Plan| AppChanges {
+        app: app.name.clone(),
+        group: app.group.clone(),
+        forms: Some(forms),
+        changes: told(&plan.changes),
+        groups: None,
+        waiting: None,
+    };
     let group = match node.groups.resolve_here(&app.group) {
         Err(GroupError::NotFound(_)) if dry_run || !form => {
-            let changes = Plan::of(app, folder, &Known::default())?.changes;
-            let changes: Vec<Value> = changes.iter().map(Change::json).collect();
+            let plan = Plan::of(app, folder, &Known::default())?;
             let groups = node.groups.list().into_iter().filter(Overview::is_here);
-            let groups: Vec<String> = groups.map(|group| group.name).collect();
-            let app = json!({
-                "app": app.name, "group": app.group, "forms": true, "changes": changes, "groups": groups,
-            });
-            return Ok(app);
+            let groups = Some(groups.map(|group| group.name).collect());
+            return Ok(AppChanges { groups, ..answer(true, &plan) });
         }
         Err(GroupError::NotFound(_)) => node.groups.create(&app.group, Policy::default()).await?,
         other => other?,
@@ -147,14 +153,12 @@ async fn apply(node: &Node, app: &App, folder: &FilePath, dry_run: bool, form: b
     Reader::of(&node.groups, group).check()?;
     let known = known(node, group, &app.name)?;
     let plan = Plan::of(app, folder, &known)?;
-    let changes: Vec<Value> = plan.changes.iter().map(Change::json).collect();
     let mut waiting = Vec::new();
     if !dry_run {
         plan.carry_out(node, group, app).await?;
         waiting = started(node, group, app).await?;
     }
-    let (forms, name) = (false, &app.name);
-    Ok(json!({ "app": name, "group": app.group, "forms": forms, "changes": changes, "waiting": waiting }))
+    Ok(AppChanges { waiting: Some(waiting), ..answer(false, &plan) })
 }
 
 /// Checks the times of all schedules before anything is done.
@@ -373,18 +377,18 @@ fn runs(node: &Node, placed: &Placed) -> BTreeSet<String> {
 }
 
 /// An agent, where it was placed, where it runs, and why it cannot.
-fn deployed(node: &Node, deployed: &Deployed) -> Value {
+fn deployed(node: &Node, deployed: &Deployed) -> AppAgentStatus {
     let placed = &deployed.placed;
-    let (name, runs) = (&placed.deployment.agent, runs(node, placed));
-    json!({
-        "agent": name,
-        "instances": placed.deployment.instances,
-        "instancesMax": placed.deployment.instances_max,
-        "placed": placed.hosts.iter().map(PublicKey::did).collect::<Vec<_>>(),
-        "runs": runs,
-        "app": placed.deployment.app,
-        "signed": deployed.is_signed,
-    })
+    let Deployment { agent, instances, instances_max, app, .. } = &placed.deployment;
+    AppAgentStatus {
+        agent: agent.clone(),
+        instances: *instances,
+        instances_max: *instances_max,
+        placed: placed.hosts.iter().map(PublicKey::did).collect(),
+        runs: runs(node, placed).into_iter().collect(),
+        app: app.clone(),
+        signed: deployed.is_signed,
+    }
 }
 
 /// `POST /groups/{group}/serve`
@@ -392,7 +396,7 @@ pub async fn serve(
     State(node): State<Arc<Node>>,
     Path(group): Path<String>,
     Json(request): Json<ServeGroup>,
-) -> Answer {
+) -> Answer<ServeReply> {
     let id = near::group(&node, &group)?;
     let working = tokio::spawn(async move {
         match request {
@@ -410,7 +414,7 @@ pub async fn serve(
                     tokio::time::sleep(POLL).await;
                 }
                 let able = asked.map(|capability| able(&node, id, &capability, &name)).transpose()?;
-                Ok(Json(json!({ "agent": name, "membersAble": able })))
+                Ok(Json(ServeReply::Start(GroupAgentStart { agent: name, members_able: able })))
             }
             ServeGroup::End(name) => {
                 promptly(&node.groups, id, node.groups.catch_up(id)).await?;
@@ -420,7 +424,7 @@ pub async fn serve(
                     return Err(unserved(&group, &name, named));
                 }
                 GroupAgents::of(&node.groups, id).undeploy(&name).await?;
-                Ok(Json(json!({ "ended": name })))
+                Ok(Json(ServeReply::End(GroupAgentEnd { ended: name })))
             }
         }
     });

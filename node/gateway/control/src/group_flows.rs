@@ -2,7 +2,11 @@
 
 use std::sync::Arc;
 
-use althing_api::{Doubt, Kind, OverlapRule, ScheduleRequest, ScheduledWork, WorkflowRequest};
+use althing_api::{
+    Doubt, Kind, OverlapRule, RunCancellation, RunCondition, RunDetails, RunList, RunResumption, RunStart, RunSummary,
+    ScheduleAddition, ScheduleList, ScheduleQuestion, ScheduleRemoval, ScheduleReply, ScheduleRequest, ScheduleStatus,
+    ScheduledWork, StepApproval, StepCondition, StepFailure, StepStatus, WorkflowReply, WorkflowRequest,
+};
 use althing_coordination::machine::group::Group;
 use althing_coordination::machine::sight::Sight;
 use althing_coordination::machine::workflow::{Run, RunState, Scheduled, StepNow, StepState};
@@ -15,7 +19,6 @@ use althing_protocol::group::{
 use althing_td::parse_workflow;
 use axum::Json;
 use axum::extract::{Path, State};
-use serde_json::{Value, json};
 
 use crate::error::{Answer, ApiError};
 use crate::{groups, near};
@@ -30,7 +33,7 @@ pub async fn workflows(
     State(node): State<Arc<Node>>,
     Path(group): Path<String>,
     Json(request): Json<WorkflowRequest>,
-) -> Answer {
+) -> Answer<WorkflowReply> {
     let id = near::group(&node, &group)?;
     // In a task of its own: it is completed even if the command line hangs up.
     let working = tokio::spawn(async move {
@@ -44,67 +47,84 @@ pub async fn workflows(
 }
 
 /// `named` is the group's id or name, as it was given.
-async fn operate(node: &Node, group: GroupId, named: &str, request: WorkflowRequest) -> Result<Value, ApiError> {
-    match request {
-        WorkflowRequest::Run { file, input } => begin(node, group, named, workflow(&file)?, input).await,
+async fn operate(
+    node: &Node,
+    group: GroupId,
+    named: &str,
+    request: WorkflowRequest,
+) -> Result<WorkflowReply, ApiError> {
+    Ok(match request {
+        WorkflowRequest::Run { file, input } => {
+            WorkflowReply::Start(begin(node, group, named, workflow(&file)?, input).await?)
+        }
         WorkflowRequest::RunNamed { name, input } => {
-            promptly(&node.groups, group, node.groups.catch_up(group)).await?;
-            let bytes = node.groups.look(group, |state| {
-                let value = state.values().get(&format!("{WORKFLOWS}{name}"));
-                value.map(|value| value.bytes.clone())
-            })?;
-            // That of the group comes first: what a publisher does with one that was installed cannot stop it. An installed one
-            // of the same name has a longer one too, such as example.org/review.
-            let workflow = match bytes {
-                Some(bytes) => {
-                    Reader::of(&node.groups, group).check()?;
-                    Workflow::from_bytes(&bytes).map_err(|error| ApiError::failed(error.to_string()))?
-                }
-                None => node.registries.workflows().find(&name)?.ok_or_else(|| {
-                    let why = format!(
-                        "there is no file {name:?}, the group keeps no workflow of that name (`althing app apply`), and none \
-                         was installed here (`althing install`)"
-                    );
-                    let mut known = near::values(node, group, WORKFLOWS);
-                    known.extend(node.registries.workflows().names());
-                    ApiError::new(Kind::NotFound, why).or_meant(&name, &known)
-                })?,
-            };
-            begin(node, group, named, workflow, input).await
+            let workflow = known(node, group, &name).await?;
+            WorkflowReply::Start(begin(node, group, named, workflow, input).await?)
         }
         WorkflowRequest::List { finished } => {
             node.groups.catch_up(group).await?;
-            Ok(Reader::of(&node.groups, group).look(|state, sight| listed(state, sight, finished))?)
+            let list = Reader::of(&node.groups, group).look(|state, sight| listed(state, sight, finished))?;
+            WorkflowReply::List(list)
         }
         WorkflowRequest::Show { run } => {
             node.groups.catch_up(group).await?;
-            looked(node, group, &run, shown)
+            WorkflowReply::Details(Box::new(looked(node, group, &run, shown)?))
         }
         WorkflowRequest::Resume { run } => {
             near::command(node, group, Command::ResumeRun(run_id(node, group, &run)?)).await?;
-            Ok(json!({ "resumed": run }))
+            WorkflowReply::Resumption(RunResumption { resumed: run })
         }
         WorkflowRequest::Cancel { run } => {
             near::command(node, group, Command::CancelRun(run_id(node, group, &run)?)).await?;
-            Ok(json!({ "canceled": run }))
+            WorkflowReply::Cancellation(RunCancellation { canceled: run })
         }
         WorkflowRequest::Approve { run, step, approved, note } => {
             node.groups.catch_up(group).await?;
             let (step, round) = looked(node, group, &run, |run| asking(run, step.as_deref()))??;
             let answer = Approve { run: run_id(node, group, &run)?, step: step.clone(), round, approved, note };
             node.groups.command(group, Command::Approve(answer)).await?;
-            Ok(json!({ "run": run, "step": step, "approved": approved }))
+            WorkflowReply::Approval(StepApproval { run, step, approved })
         }
-    }
+    })
 }
 
-async fn begin(node: &Node, group: GroupId, named: &str, workflow: Workflow, input: String) -> Result<Value, ApiError> {
+/// The workflow of that name that the group keeps, or that was installed here.
+async fn known(node: &Node, group: GroupId, name: &str) -> Result<Workflow, ApiError> {
+    promptly(&node.groups, group, node.groups.catch_up(group)).await?;
+    let bytes = node.groups.look(group, |state| {
+        let value = state.values().get(&format!("{WORKFLOWS}{name}"));
+        value.map(|value| value.bytes.clone())
+    })?;
+    // That of the group comes first: what a publisher does with one that was installed cannot stop it. An installed one of the
+    // same name has a longer one too, such as example.org/review.
+    if let Some(bytes) = bytes {
+        Reader::of(&node.groups, group).check()?;
+        return Workflow::from_bytes(&bytes).map_err(|error| ApiError::failed(error.to_string()));
+    }
+    node.registries.workflows().find(name)?.ok_or_else(|| {
+        let why = format!(
+            "there is no file {name:?}, the group keeps no workflow of that name (`althing app apply`), and none was installed \
+             here (`althing install`)"
+        );
+        let mut known = near::values(node, group, WORKFLOWS);
+        known.extend(node.registries.workflows().names());
+        ApiError::new(Kind::NotFound, why).or_meant(name, &known)
+    })
+}
+
+async fn begin(
+    node: &Node,
+    group: GroupId,
+    named: &str,
+    workflow: Workflow,
+    input: String,
+) -> Result<RunStart, ApiError> {
     let run = WorkId::from_bytes(node.entropy().bytes());
     let command = RunWorkflow { run, workflow, input };
     let beginning = node.groups.command(group, Command::RunWorkflow(Box::new(command)));
     let number = promptly(&node.groups, group, beginning).await;
     let number = number.map_err(|error| groups::unsure(error, named, Doubt::Run(run.to_string())))?;
-    Ok(json!({ "run": run.to_string(), "number": number }))
+    Ok(RunStart { run: run.to_string(), number })
 }
 
 fn workflow(file: &str) -> Result<Workflow, ApiError> {
@@ -143,52 +163,69 @@ fn asking(run: &Run, step: Option<&str>) -> Result<(String, u32), ApiError> {
     chosen.map(|(step, now)| (step.id.clone(), now.round)).ok_or_else(refused)
 }
 
-fn row(run: &Run) -> Value {
+fn summary(run: &Run) -> RunSummary {
     let count = |state: StepState| run.steps.iter().filter(|step| step.state == state).count();
-    json!({
-        "run": run.id.to_string(),
-        "number": run.number,
-        "workflow": run.workflow.name,
-        "state": run.state.to_string(),
-        "steps": run.steps.len(),
-        "completed": count(StepState::Completed),
-        "skipped": count(StepState::Skipped),
-        "asking": count(StepState::Asking),
-        "startedMs": run.started_ms,
-        "schedule": run.schedule.as_ref().map(|(name, _)| name),
-    })
+    let state = match run.state {
+        RunState::Running => RunCondition::Running,
+        RunState::Completed => RunCondition::Completed,
+        RunState::Failed => RunCondition::Failed,
+        RunState::Canceled => RunCondition::Canceled,
+    };
+    RunSummary {
+        run: run.id.to_string(),
+        number: run.number,
+        workflow: run.workflow.name.clone(),
+        state,
+        steps: run.steps.len(),
+        completed: count(StepState::Completed),
+        skipped: count(StepState::Skipped),
+        asking: count(StepState::Asking),
+        started_ms: run.started_ms,
+        schedule: run.schedule.as_ref().map(|(name, _)| name.clone()),
+    }
 }
 
-fn listed(state: &Group, sight: &Sight<'_>, finished: bool) -> Value {
+fn listed(state: &Group, sight: &Sight<'_>, finished: bool) -> RunList {
     let is_listed = |run: &&Run| (finished || run.state == RunState::Running) && sight.of_author(run.author);
     let mut runs: Vec<&Run> = state.flows().runs().iter().filter(is_listed).collect();
     runs.sort_by_key(|run| run.number);
-    json!({ "runs": runs.iter().map(|run| row(run)).collect::<Vec<_>>() })
+    RunList { runs: runs.into_iter().map(summary).collect() }
 }
 
-fn shown(run: &Run) -> Value {
-    let mut value = row(run);
-    value["author"] = json!(run.author.to_string());
-    value["input"] = json!(run.input);
-    value["resumed"] = json!(run.resumed);
-    value["endedMs"] = json!(run.ended.map(|(_, at_ms)| at_ms));
-    value["result"] = json!(run.result());
-    value["failure"] = json!(run.failure().map(|(step, why)| json!({ "step": step, "why": why })));
-    let steps = run.workflow.steps.iter().zip(&run.steps).map(|(step, now)| {
-        json!({
-            "step": step.id,
-            "state": now.state.to_string(),
-            "round": now.round,
-            "tasks": now.items.iter().map(|item| item.task.to_string()).collect::<Vec<_>>(),
-            "question": now.question,
-            "dueMs": now.due_ms,
-            "by": now.by.map(|by| by.to_string()),
-            "result": now.result,
-            "why": now.why,
-        })
-    });
-    value["step"] = steps.collect();
-    value
+fn shown(run: &Run) -> RunDetails {
+    let failure = |(step, why): (&str, &str)| StepFailure { step: step.to_owned(), why: why.to_owned() };
+    RunDetails {
+        summary: summary(run),
+        author: run.author.to_string(),
+        input: run.input.clone(),
+        resumed: run.resumed,
+        ended_ms: run.ended.map(|(_, at_ms)| at_ms),
+        result: run.result().map(str::to_owned),
+        failure: run.failure().map(failure),
+        step: run.workflow.steps.iter().zip(&run.steps).map(step_now).collect(),
+    }
+}
+
+fn step_now((step, now): (&Step, &StepNow)) -> StepStatus {
+    let state = match now.state {
+        StepState::Waiting => StepCondition::Waiting,
+        StepState::Working => StepCondition::Working,
+        StepState::Asking => StepCondition::Asking,
+        StepState::Completed => StepCondition::Completed,
+        StepState::Skipped => StepCondition::Skipped,
+        StepState::Failed => StepCondition::Failed,
+    };
+    StepStatus {
+        step: step.id.clone(),
+        state,
+        round: now.round,
+        tasks: now.items.iter().map(|item| item.task.to_string()).collect(),
+        question: now.question.clone(),
+        due_ms: now.due_ms,
+        by: now.by.map(|by| by.to_string()),
+        result: now.result.clone(),
+        why: now.why.clone(),
+    }
 }
 
 /// `POST /groups/{group}/schedules`
@@ -196,14 +233,14 @@ pub async fn schedules(
     State(node): State<Arc<Node>>,
     Path(group): Path<String>,
     Json(request): Json<ScheduleRequest>,
-) -> Answer {
+) -> Answer<ScheduleReply> {
     let id = near::group(&node, &group)?;
     let working = tokio::spawn(async move { promptly(&node.groups, id, plan(&node, id, request)).await.map(Json) });
     working.await.unwrap_or_else(|error| Err(ApiError::failed(error.to_string())))
 }
 
-async fn plan(node: &Node, group: GroupId, request: ScheduleRequest) -> Result<Value, ApiError> {
-    match request {
+async fn plan(node: &Node, group: GroupId, request: ScheduleRequest) -> Result<ScheduleReply, ApiError> {
+    Ok(match request {
         ScheduleRequest::Add { name, cron, zone, work, input, catch_up, overlap } => {
             let workflow = match work {
                 ScheduledWork::Workflow(file) => workflow(&file)?,
@@ -215,21 +252,21 @@ async fn plan(node: &Node, group: GroupId, request: ScheduleRequest) -> Result<V
             let schedule = Schedule { name: name.clone(), cron, zone, missed, workflow, input, overlap };
             let next = upcoming(node, &schedule)?;
             node.groups.command(group, Command::Schedule(Box::new(schedule))).await?;
-            Ok(json!({ "schedule": name, "nextMs": next }))
+            ScheduleReply::Addition(ScheduleAddition { schedule: name, next_ms: next })
         }
         ScheduleRequest::List => {
             node.groups.catch_up(group).await?;
             let all = |state: &Group, sight: &Sight<'_>| {
                 let shown = state.flows().schedules().iter().filter(|known| sight.of_author(known.author));
-                shown.map(|known| planned(node, known, state.flows().asking(known))).collect::<Vec<Value>>()
+                shown.map(|known| planned(node, known, state.flows().asking(known))).collect::<Vec<ScheduleStatus>>()
             };
-            Ok(json!({ "schedules": Reader::of(&node.groups, group).look(all)? }))
+            ScheduleReply::List(ScheduleList { schedules: Reader::of(&node.groups, group).look(all)? })
         }
         ScheduleRequest::Remove { name } => {
             near::command(node, group, Command::Unschedule(name.clone())).await?;
-            Ok(json!({ "removed": name }))
+            ScheduleReply::Removal(ScheduleRemoval { removed: name })
         }
-    }
+    })
 }
 
 fn upcoming(node: &Node, schedule: &Schedule) -> Result<Vec<u64>, ApiError> {
@@ -247,25 +284,29 @@ fn one_task(name: &str, target: Target) -> Workflow {
     Workflow { name: name.to_owned(), steps: vec![Step::new("task", &[], Action::Task(Box::new(job)))] }
 }
 
-fn planned(node: &Node, known: &Scheduled, asking: Option<(&Run, &str)>) -> Value {
+fn planned(node: &Node, known: &Scheduled, asking: Option<(&Run, &str)>) -> ScheduleStatus {
     let Schedule { name, cron, zone, missed, workflow, overlap, .. } = &known.schedule;
-    json!({
-        "schedule": name,
-        "cron": cron,
-        "zone": zone,
-        "catchUp": *missed == Missed::RunOnce,
-        "overlap": OverlapRule::from(*overlap),
-        "skipped": known.omissions.map_or(0, |omissions| omissions.count),
-        "lastSkippedMs": known.omissions.map(|omissions| omissions.last_ms),
-        "asking": asking.map(|(run, step)| {
-            json!({ "run": run.id.to_string(), "number": run.number, "step": step, "startedMs": run.started_ms })
-        }),
-        "workflow": workflow.name,
-        "author": known.author.to_string(),
-        "lastMs": known.last_ms,
-        "lastRun": known.last_run.map(|run| run.to_string()),
-        "failures": known.failures,
-        "alarmMs": known.alarm_ms,
-        "nextMs": upcoming(node, &known.schedule).unwrap_or_default(),
-    })
+    let question = |(run, step): (&Run, &str)| ScheduleQuestion {
+        run: run.id.to_string(),
+        number: run.number,
+        step: step.to_owned(),
+        started_ms: run.started_ms,
+    };
+    ScheduleStatus {
+        schedule: name.clone(),
+        cron: cron.clone(),
+        zone: zone.clone(),
+        catch_up: *missed == Missed::RunOnce,
+        overlap: OverlapRule::from(*overlap),
+        skipped: known.omissions.map_or(0, |omissions| omissions.count),
+        last_skipped_ms: known.omissions.map(|omissions| omissions.last_ms),
+        asking: asking.map(question),
+        workflow: workflow.name.clone(),
+        author: known.author.to_string(),
+        last_ms: known.last_ms,
+        last_run: known.last_run.map(|run| run.to_string()),
+        failures: known.failures,
+        alarm_ms: known.alarm_ms,
+        next_ms: upcoming(node, &known.schedule).unwrap_or_default(),
+    }
 }

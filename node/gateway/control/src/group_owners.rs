@@ -1,11 +1,13 @@
 //! What the owners of groups decide, in the control API.
 
-use althing_api::{AmendGroup, CreateGroup};
+use althing_api::{
+    AmendGroup, CreateGroup, GroupAmendment, GroupEndorsement, GroupInvitation, GroupName, GroupProposal,
+    GroupProposals,
+};
 use althing_coordination::{Change, Invited, Owners, Signed, Waiting, owners};
 use althing_node::Node;
 use althing_protocol::group::{GroupId, Policy, Rule};
 use althing_protocol::{CallerId, IdentityError, PublicKey, PublisherId, hex};
-use serde_json::{Value, json};
 
 use crate::error::ApiError;
 
@@ -41,7 +43,7 @@ fn owner_of(node: &Node, group: Option<GroupId>, key: PublicKey) -> Option<Publi
 }
 
 /// Forms a group.
-pub async fn create(node: &Node, request: CreateGroup) -> Result<Value, ApiError> {
+pub async fn create(node: &Node, request: CreateGroup) -> Result<GroupName, ApiError> {
     let replace_after_ms = request.replace_after_s.map(|seconds| seconds.saturating_mul(1_000));
     let policy = Policy {
         write: rule("write", &request.write)?,
@@ -52,11 +54,11 @@ pub async fn create(node: &Node, request: CreateGroup) -> Result<Value, ApiError
     };
     let others = publishers(node, None, &request.owners)?;
     let id = owners::create(&node.groups, &request.name, policy, &others, request.threshold).await?;
-    Ok(json!({ "id": id.to_string(), "name": request.name }))
+    Ok(GroupName { id: id.to_string(), name: request.name })
 }
 
 /// Changes the charter.
-pub async fn amend(node: &Node, id: GroupId, request: AmendGroup) -> Result<Value, ApiError> {
+pub async fn amend(node: &Node, id: GroupId, request: AmendGroup) -> Result<GroupAmendment, ApiError> {
     let change = Change {
         add: publishers(node, Some(id), &request.add)?,
         remove: publishers(node, Some(id), &request.remove)?,
@@ -68,50 +70,55 @@ pub async fn amend(node: &Node, id: GroupId, request: AmendGroup) -> Result<Valu
         read: some_rule("read", request.read.as_deref())?,
     };
     let signed = Owners::of(&node.groups, id).amend(&change).await?;
-    Ok(with(json!({ "amended": id.to_string() }), signed))
+    Ok(GroupAmendment { amended: id.to_string(), proposal: proposal(signed) })
 }
 
 /// Makes a ticket for a node.
-pub async fn invite(node: &Node, id: GroupId, key: PublicKey, life_s: u64) -> Result<Value, ApiError> {
+pub async fn invite(node: &Node, id: GroupId, key: PublicKey, life_s: u64) -> Result<GroupInvitation, ApiError> {
     let invited = Owners::of(&node.groups, id).invite(key, life_s.saturating_mul(1_000)).await?;
-    let (ticket, waits) = match invited {
+    let (ticket, proposal) = match invited {
         Invited::Ticket(ticket) => (ticket, None),
         Invited::Waits(name, ticket) => (ticket, Some(hex(&name))),
     };
-    Ok(json!({ "group": ticket.name, "node": key.did(), "ticket": ticket.to_text(), "validForS": life_s,
-        "proposal": waits }))
-}
-
-/// An answer, and the proposal by which it is still to be signed.
-pub fn with(mut answer: Value, signed: Signed) -> Value {
-    if let Signed::Waits(name) = signed {
-        answer["proposal"] = json!(hex(&name));
-    }
-    answer
-}
-
-/// What waits for signatures.
-pub async fn proposals(node: &Node, id: GroupId) -> Result<Value, ApiError> {
-    node.groups.catch_up(id).await?;
-    let waiting = Owners::of(&node.groups, id).waiting()?;
-    Ok(json!({ "proposals": waiting.iter().map(shown).collect::<Vec<_>>() }))
-}
-
-fn shown(waiting: &Waiting) -> Value {
-    json!({
-        "id": hex(&waiting.id),
-        "about": waiting.about,
-        "proposer": waiting.proposal.proposer.to_string(),
-        "signers": waiting.signers.iter().map(ToString::to_string).collect::<Vec<_>>(),
-        "threshold": waiting.threshold,
-        "expiresMs": waiting.proposal.expires_ms,
+    Ok(GroupInvitation {
+        group: ticket.name.clone(),
+        node: key.did(),
+        ticket: ticket.to_text(),
+        valid_for_s: life_s,
+        proposal,
     })
 }
 
-/// Signs a proposal.
-pub async fn endorse(node: &Node, id: GroupId, name: &str) -> Result<Value, ApiError> {
+/// The proposal that others are still to sign, if they must.
+pub fn proposal(signed: Signed) -> Option<String> {
+    match signed {
+        Signed::Done => None,
+        Signed::Waits(name) => Some(hex(&name)),
+    }
+}
+
+/// What waits for signatures.
+pub async fn proposals(node: &Node, id: GroupId) -> Result<GroupProposals, ApiError> {
     node.groups.catch_up(id).await?;
-    let (signed, ticket) = Owners::of(&node.groups, id).endorse(name).await?;
-    let answer = json!({ "endorsed": name, "ticket": ticket.map(|ticket| ticket.to_text()) });
-    Ok(with(answer, signed))
+    let waiting = Owners::of(&node.groups, id).waiting()?;
+    Ok(GroupProposals { proposals: waiting.into_iter().map(shown).collect() })
+}
+
+fn shown(waiting: Waiting) -> GroupProposal {
+    GroupProposal {
+        id: hex(&waiting.id),
+        about: waiting.about,
+        proposer: waiting.proposal.proposer.to_string(),
+        signers: waiting.signers.iter().map(ToString::to_string).collect(),
+        threshold: waiting.threshold,
+        expires_ms: waiting.proposal.expires_ms,
+    }
+}
+
+/// Signs a proposal.
+pub async fn endorse(node: &Node, id: GroupId, name: String) -> Result<GroupEndorsement, ApiError> {
+    node.groups.catch_up(id).await?;
+    let (signed, ticket) = Owners::of(&node.groups, id).endorse(&name).await?;
+    let ticket = ticket.map(|ticket| ticket.to_text());
+    Ok(GroupEndorsement { endorsed: name, ticket, proposal: proposal(signed) })
 }

@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use althing_api::{ResourceClaim, ResourceDecision, ResourceList, ResourceStatus, ResourceVote, WorkState};
 use althing_coordination::machine::group::Group;
-use althing_coordination::machine::work::{Conflict, Task};
+use althing_coordination::machine::work::{Conflict, State as TaskState, Task};
+use althing_protocol::PublicKey;
 use althing_protocol::group::{ConflictRule, WorkId};
-use serde_json::{Value, json};
 
 use crate::error::ApiError;
 
@@ -32,8 +33,22 @@ fn rule_name(rule: ConflictRule) -> &'static str {
     }
 }
 
+/// A state of a task, as this API names it.
+pub fn state_of(state: TaskState) -> WorkState {
+    match state {
+        TaskState::Blocked => WorkState::Blocked,
+        TaskState::Ready => WorkState::Ready,
+        TaskState::Assigned => WorkState::Assigned,
+        TaskState::Working => WorkState::Working,
+        TaskState::Completed => WorkState::Completed,
+        TaskState::Failed => WorkState::Failed,
+        TaskState::TimedOut => WorkState::TimedOut,
+        TaskState::Canceled => WorkState::Canceled,
+    }
+}
+
 /// The resources that have a rule, are in use or are waited for; and the last decisions.
-pub fn listed(state: &Group) -> Value {
+pub fn listed(state: &Group) -> ResourceList {
     let work = state.work();
     let mut names: BTreeMap<&str, Vec<&Task>> = work.resources().iter().map(|(name, _)| (name, Vec::new())).collect();
     for task in work.tasks().iter().filter(|task| !task.state.is_finished()) {
@@ -46,51 +61,48 @@ pub fn listed(state: &Group) -> Value {
     let resources = names.into_iter().take(LISTED_MAX).map(|(name, tasks)| resource(state, name, tasks, &next));
     let decisions: Vec<&Conflict> = work.resources().conflicts().collect();
     let last = &decisions[decisions.len().saturating_sub(DECISIONS_MAX)..];
-    json!({
-        "resources": resources.collect::<Vec<_>>(),
-        "total": total,
-        "decisions": last.iter().map(|decision| decided(decision)).collect::<Vec<_>>(),
-    })
+    ResourceList {
+        resources: resources.collect(),
+        total,
+        decisions: last.iter().map(|decision| decided(decision)).collect(),
+    }
 }
 
-fn resource(state: &Group, name: &str, mut tasks: Vec<&Task>, next: &BTreeSet<WorkId>) -> Value {
+fn resource(state: &Group, name: &str, mut tasks: Vec<&Task>, next: &BTreeSet<WorkId>) -> ResourceStatus {
     let known = state.work().resources().get(name);
     tasks.sort_by_key(|task| task.number);
     let waits = |task: &&&Task| task.held.is_none();
-    let row = |task: &&Task| {
-        let votes = known.map_or(0, |known| known.votes.values().filter(|choice| **choice == task.id()).count());
-        json!({
-            "task": task.id().to_string(),
-            "number": task.number,
-            "state": task.state.name(),
-            "votes": votes,
-            "next": next.contains(&task.id()),
-        })
+    let claim = |task: &&Task| ResourceClaim {
+        task: task.id().to_string(),
+        number: task.number,
+        state: state_of(task.state),
+        votes: known.map_or(0, |known| known.votes.values().filter(|choice| **choice == task.id()).count()),
+        next: next.contains(&task.id()),
     };
-    json!({
-        "resource": name,
-        "rule": rule_name(known.map_or(ConflictRule::First, |known| known.rule)),
-        "usedBy": state.work().tasks().user_of(name).map(|task| task.to_string()),
-        "waiting": tasks.iter().filter(waits).take(WAITING_MAX).map(row).collect::<Vec<_>>(),
-        "waitingTotal": tasks.iter().filter(waits).count(),
-        "votes": known.map_or(0, |known| known.votes.len()),
-        "members": state.members().len(),
-        "decided": known.and_then(|known| known.chosen).map(|task| task.to_string()),
-    })
+    ResourceStatus {
+        resource: name.to_owned(),
+        rule: rule_name(known.map_or(ConflictRule::First, |known| known.rule)).to_owned(),
+        used_by: state.work().tasks().user_of(name).map(|task| task.to_string()),
+        waiting: tasks.iter().filter(waits).take(WAITING_MAX).map(claim).collect(),
+        waiting_total: tasks.iter().filter(waits).count(),
+        votes: known.map_or(0, |known| known.votes.len()),
+        members: state.members().len(),
+        decided: known.and_then(|known| known.chosen).map(|task| task.to_string()),
+    }
 }
 
 /// A decision: who got the resource, who else wanted it, and who voted otherwise.
-fn decided(decision: &Conflict) -> Value {
-    let dissent = decision.dissent.iter();
-    json!({
-        "number": decision.number,
-        "resource": decision.resource,
-        "rule": rule_name(decision.rule),
-        "task": decision.winner.to_string(),
-        "others": decision.losers.iter().map(ToString::to_string).collect::<Vec<_>>(),
-        "othersTotal": decision.losers_count,
-        "dissent": dissent.map(|(member, task)| json!({ "node": member.did(), "task": task.to_string() })).collect::<Vec<_>>(),
-        "dissentTotal": decision.dissent_count,
-        "atMs": decision.at_ms,
-    })
+fn decided(decision: &Conflict) -> ResourceDecision {
+    let vote = |(member, task): &(PublicKey, WorkId)| ResourceVote { node: member.did(), task: task.to_string() };
+    ResourceDecision {
+        number: decision.number,
+        resource: decision.resource.clone(),
+        rule: rule_name(decision.rule).to_owned(),
+        task: decision.winner.to_string(),
+        others: decision.losers.iter().map(ToString::to_string).collect(),
+        others_total: decision.losers_count,
+        dissent: decision.dissent.iter().map(vote).collect(),
+        dissent_total: decision.dissent_count,
+        at_ms: decision.at_ms,
+    }
 }

@@ -2,7 +2,11 @@
 
 use std::sync::Arc;
 
-use althing_api::{Doubt, Kind, SubmitTask, TaskRequest};
+use althing_api::{
+    ContentReference, Doubt, Kind, MemberVerdict, ResourceChoice, ResourceRule, SubmitTask, TaskCancellation,
+    TaskContent, TaskDependencies, TaskDependency, TaskDetails, TaskId, TaskLink, TaskList, TaskRefusal, TaskReply,
+    TaskRequest, TaskSubmission, TaskSummary,
+};
 use althing_coordination::machine::assignment::Verdict;
 use althing_coordination::machine::group::Group;
 use althing_coordination::machine::sight::Sight;
@@ -12,11 +16,11 @@ use althing_node::Node;
 use althing_protocol::PublicKey;
 use althing_protocol::contract::Latency;
 use althing_protocol::group::{
-    Choice, Command, Content, Define, Depend, GroupId, Needs, Priority, Submit, Target, WorkId,
+    Choice, Command, Content, Define, Depend, GroupId, Needs, Priority, Reference, Submit, Target, WorkId,
 };
 use axum::Json;
 use axum::extract::{Path, State};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::error::{Answer, ApiError};
 use crate::{group_resources, groups, near};
@@ -29,7 +33,7 @@ pub async fn work(
     State(node): State<Arc<Node>>,
     Path(group): Path<String>,
     Json(request): Json<TaskRequest>,
-) -> Answer {
+) -> Answer<TaskReply> {
     let id = near::group(&node, &group)?;
     // In a task of its own: it is completed even if the command line hangs up.
     let working = tokio::spawn(async move {
@@ -43,68 +47,74 @@ pub async fn work(
 }
 
 /// `named` is the group's id or name, as it was given.
-async fn operate(node: &Node, group: GroupId, named: &str, request: TaskRequest) -> Result<Value, ApiError> {
-    match request {
-        TaskRequest::Submit(submit) => submitted(node, group, named, *submit).await,
+async fn operate(node: &Node, group: GroupId, named: &str, request: TaskRequest) -> Result<TaskReply, ApiError> {
+    Ok(match request {
+        TaskRequest::Submit(submit) => TaskReply::Submission(submitted(node, group, named, *submit).await?),
         TaskRequest::Cancel { task } => {
             near::command(node, group, Command::Cancel(work_id(node, group, &task)?)).await?;
-            Ok(json!({ "canceled": task }))
+            TaskReply::Cancellation(TaskCancellation { canceled: task })
         }
         TaskRequest::Depend { task, on } => {
             let depend = Depend { task: work_id(node, group, &task)?, on: work_id(node, group, &on)? };
             near::command(node, group, Command::Depend(depend)).await?;
-            Ok(json!({ "task": task, "on": on }))
+            TaskReply::Dependency(TaskDependency { task, on })
         }
         TaskRequest::Resources => {
             node.groups.catch_up(group).await?;
-            Ok(node.groups.look(group, group_resources::listed)?)
+            TaskReply::Resources(node.groups.look(group, group_resources::listed)?)
         }
         TaskRequest::Define { resource, rule } => {
             let define = Define { resource: resource.clone(), rule: group_resources::rule(&rule)? };
             node.groups.command(group, Command::Define(define)).await?;
-            Ok(json!({ "resource": resource, "rule": rule }))
+            TaskReply::Rule(ResourceRule { resource, rule })
         }
         TaskRequest::Vote { resource, task } => {
             let choice = Choice { resource: resource.clone(), task: work_id(node, group, &task)? };
             near::command(node, group, Command::Vote(choice)).await?;
-            Ok(json!({ "resource": resource, "task": task }))
+            TaskReply::Choice(ResourceChoice { resource, task })
         }
         TaskRequest::Decide { resource, task } => {
             let choice = Choice { resource: resource.clone(), task: work_id(node, group, &task)? };
             near::command(node, group, Command::Decide(choice)).await?;
-            Ok(json!({ "resource": resource, "task": task }))
+            TaskReply::Choice(ResourceChoice { resource, task })
         }
         TaskRequest::List { finished } => {
             node.groups.catch_up(group).await?;
-            Ok(Reader::of(&node.groups, group).look(|state, sight| listed(state, sight, finished))?)
+            let list = Reader::of(&node.groups, group).look(|state, sight| listed(state, sight, finished))?;
+            TaskReply::List(list)
         }
         TaskRequest::Show { task, explain } => {
-            node.groups.catch_up(group).await?;
-            let id = work_id(node, group, &task)?;
-            let shown = Reader::of(&node.groups, group).task(&id, shown)?;
-            let mut shown = shown.ok_or_else(|| unknown(node, group, &task))?;
-            fetched(node, group, id, &mut shown).await?;
-            if explain {
-                let why = node.groups.explain(group, id)?.unwrap_or_default();
-                let told = |(member, verdict): &(PublicKey, Verdict)| {
-                    let (reason, said) = (verdict.reason(), verdict.to_string());
-                    json!({ "node": member.did(), "reason": reason, "verdict": said })
-                };
-                shown["candidates"] = why.iter().map(told).collect();
-                // Only the leader knows the other members.
-                let replica = node.groups.overview(group)?.replica;
-                shown["explainedByLeader"] = json!(replica.is_some_and(|replica| replica.role == Role::Leader));
-            }
-            Ok(shown)
+            TaskReply::Details(Box::new(details(node, group, &task, explain).await?))
         }
         TaskRequest::Deps { task } => {
             node.groups.catch_up(group).await?;
             let id = work_id(node, group, &task)?;
             let here = node.communication.network().local();
             let shown = |state: &Group, task: &Task| dependencies(state, &Sight::of(state, here), task);
-            Reader::of(&node.groups, group).task(&id, shown)?.ok_or_else(|| unknown(node, group, &task))
+            let found = Reader::of(&node.groups, group).task(&id, shown)?;
+            TaskReply::Dependencies(Box::new(found.ok_or_else(|| unknown(node, group, &task))?))
         }
+    })
+}
+
+async fn details(node: &Node, group: GroupId, task: &str, explain: bool) -> Result<TaskDetails, ApiError> {
+    node.groups.catch_up(group).await?;
+    let id = work_id(node, group, task)?;
+    let shown = Reader::of(&node.groups, group).task(&id, shown)?;
+    let mut shown = shown.ok_or_else(|| unknown(node, group, task))?;
+    fetched(node, group, id, &mut shown).await?;
+    if explain {
+        let why = node.groups.explain(group, id)?.unwrap_or_default();
+        shown.candidates = Some(why.iter().map(verdict).collect());
+        // Only the leader knows the other members.
+        let replica = node.groups.overview(group)?.replica;
+        shown.explained_by_leader = Some(replica.is_some_and(|replica| replica.role == Role::Leader));
     }
+    Ok(shown)
+}
+
+fn verdict((member, verdict): &(PublicKey, Verdict)) -> MemberVerdict {
+    MemberVerdict { node: member.did(), reason: verdict.reason().to_owned(), verdict: verdict.to_string() }
 }
 
 fn work_id(node: &Node, group: GroupId, text: &str) -> Result<WorkId, ApiError> {
@@ -119,7 +129,7 @@ fn unknown(node: &Node, group: GroupId, task: &str) -> ApiError {
     ApiError::new(Kind::NotFound, why).or_meant(task, &near::tasks(node, group))
 }
 
-async fn submitted(node: &Node, group: GroupId, named: &str, given: SubmitTask) -> Result<Value, ApiError> {
+async fn submitted(node: &Node, group: GroupId, named: &str, given: SubmitTask) -> Result<TaskSubmission, ApiError> {
     let target = match (given.capability, given.agent) {
         (Some(capability), None) => Target::Capability(capability),
         (None, Some(agent)) => Target::Agent(agent),
@@ -166,7 +176,7 @@ async fn submitted(node: &Node, group: GroupId, named: &str, given: SubmitTask) 
         if tasks.get(&id).is_some() { Some(id) } else { earlier }
     });
     let stands = stands.map_err(|error| ApiError::from(error).in_doubt(named, doubt()))?;
-    Ok(json!({ "task": stands.unwrap_or(id).to_string(), "number": number }))
+    Ok(TaskSubmission { task: stands.unwrap_or(id).to_string(), number })
 }
 
 fn latency(name: &str) -> Result<Latency, ApiError> {
@@ -192,106 +202,123 @@ fn target(needs: &Needs) -> String {
     }
 }
 
-fn row(task: &Task) -> Value {
-    json!({
-        "task": task.id().to_string(),
-        "number": task.number,
-        "state": task.state.name(),
-        "needs": target(&task.submit.needs),
-        "priority": match task.submit.priority {
-            Priority::Low => "low",
-            Priority::Normal => "normal",
-            Priority::High => "high",
-            Priority::Critical => "critical",
-        },
-        "member": task.held.map(|held| held.member.did()),
-        "attempt": task.attempt,
-        "lastMember": task.last.map(|member| member.did()),
-        "fencingToken": task.token,
-        "stolen": task.steals,
-        "handedOver": task.handovers,
-        "why": task.why.as_ref().map(ToString::to_string),
-    })
+fn summary(task: &Task) -> TaskSummary {
+    let priority = match task.submit.priority {
+        Priority::Low => "low",
+        Priority::Normal => "normal",
+        Priority::High => "high",
+        Priority::Critical => "critical",
+    };
+    TaskSummary {
+        task: task.id().to_string(),
+        number: task.number,
+        state: group_resources::state_of(task.state),
+        needs: target(&task.submit.needs),
+        priority: priority.to_owned(),
+        member: task.held.map(|held| held.member.did()),
+        attempt: task.attempt,
+        last_member: task.last.map(|member| member.did()),
+        fencing_token: task.token,
+        stolen: task.steals,
+        handed_over: task.handovers,
+        why: task.why.as_ref().map(ToString::to_string),
+    }
 }
 
-fn listed(state: &Group, sight: &Sight<'_>, finished: bool) -> Value {
+fn listed(state: &Group, sight: &Sight<'_>, finished: bool) -> TaskList {
     let is_listed = |task: &&Task| (finished || !task.state.is_finished()) && sight.task(task);
     let mut chosen: Vec<&Task> = state.work().tasks().iter().filter(is_listed).collect();
     chosen.sort_by_key(|task| task.number);
     let total = chosen.len();
     let newest = &chosen[total.saturating_sub(LISTED_MAX)..];
-    json!({ "tasks": newest.iter().map(|task| row(task)).collect::<Vec<_>>(), "total": total })
+    TaskList { tasks: newest.iter().map(|task| summary(task)).collect(), total }
 }
 
-fn text_of(content: &Content) -> Value {
+fn content(content: &Content) -> TaskContent {
     match content {
-        Content::Inline(bytes) => match serde_json::from_slice::<Value>(bytes) {
-            Ok(value) if value.is_object() => value,
-            _ => json!(String::from_utf8_lossy(bytes)),
-        },
-        Content::Reference(reference) => json!({
-            "digest": althing_protocol::hex(&reference.digest),
-            "bytes": reference.bytes,
-            "mediaType": reference.media_type,
-            "holder": reference.holder.did(),
-        }),
+        Content::Inline(bytes) => text_or_message(bytes),
+        Content::Reference(held) => TaskContent::Reference(reference(held)),
+    }
+}
+
+fn text_or_message(bytes: &[u8]) -> TaskContent {
+    match serde_json::from_slice::<Value>(bytes) {
+        Ok(value) if value.is_object() => TaskContent::Message(value),
+        _ => TaskContent::Text(String::from_utf8_lossy(bytes).into_owned()),
+    }
+}
+
+fn reference(held: &Reference) -> ContentReference {
+    ContentReference {
+        digest: althing_protocol::hex(&held.digest),
+        bytes: held.bytes,
+        media_type: held.media_type.clone(),
+        holder: held.holder.did(),
     }
 }
 
 /// Shows a result that a member holds in the place of its reference; or why it cannot be had.
-async fn fetched(node: &Node, group: GroupId, task: WorkId, shown: &mut Value) -> Result<(), ApiError> {
+async fn fetched(node: &Node, group: GroupId, task: WorkId, shown: &mut TaskDetails) -> Result<(), ApiError> {
     let result = node.groups.look(group, |state| state.work().tasks().get(&task)?.result.clone())?;
-    let Some(result @ Content::Reference(_)) = result else { return Ok(()) };
-    shown["resultReference"] = shown["result"].take();
+    let Some(result) = result else { return Ok(()) };
+    let Content::Reference(held) = &result else { return Ok(()) };
+    (shown.result_reference, shown.result) = (Some(reference(held)), None);
     match althing_coordination::content(&node.groups, group, &result).await {
-        Ok(bytes) => shown["result"] = text_of(&Content::Inline(bytes.into())),
-        Err(error) => shown["resultError"] = json!(error.to_string()),
+        Ok(bytes) => shown.result = Some(text_or_message(&bytes)),
+        Err(error) => shown.result_error = Some(error.to_string()),
     }
     Ok(())
 }
 
-fn shown(state: &Group, task: &Task) -> Value {
-    let mut value = row(task);
-    value["author"] = json!(task.author.to_string());
-    value["submittedMs"] = json!(task.submitted_ms);
-    value["input"] = text_of(&task.submit.input);
-    value["result"] = task.result.as_ref().map(text_of).unwrap_or_default();
-    value["leaseUntilMs"] = json!(task.held.map(|held| held.until_ms));
-    value["deadlineMs"] = json!(task.submit.deadline_ms);
-    value["attemptsMax"] = json!(task.submit.attempts_max);
-    value["resources"] = json!(task.submit.resources);
-    let refused = task.refused.iter();
-    value["refused"] = refused.map(|(member, reason)| json!({ "node": member.did(), "reason": reason })).collect();
-    value["waitsFor"] = waits_for(state, task);
-    value
+fn shown(state: &Group, task: &Task) -> TaskDetails {
+    let refusal = |(member, reason): (&PublicKey, &str)| TaskRefusal { node: member.did(), reason: reason.to_owned() };
+    TaskDetails {
+        summary: summary(task),
+        author: task.author.to_string(),
+        submitted_ms: task.submitted_ms,
+        input: content(&task.submit.input),
+        result: task.result.as_ref().map(content),
+        lease_until_ms: task.held.map(|held| held.until_ms),
+        deadline_ms: task.submit.deadline_ms,
+        attempts_max: task.submit.attempts_max,
+        resources: task.submit.resources.clone(),
+        refused: task.refused.iter().map(refusal).collect(),
+        waits_for: waits_for(state, task),
+        result_reference: None,
+        result_error: None,
+        candidates: None,
+        explained_by_leader: None,
+    }
 }
 
 /// What keeps a task from beginning.
-fn waits_for(state: &Group, task: &Task) -> Value {
+fn waits_for(state: &Group, task: &Task) -> Option<String> {
     let tasks = state.work().tasks();
     match task.state {
         TaskState::Blocked => {
             let open = |on: &&WorkId| tasks.get(on).is_some_and(|on| on.state != TaskState::Completed);
             let open: Vec<String> = task.submit.dependencies.iter().filter(open).map(ToString::to_string).collect();
-            json!(format!("the tasks {}", open.join(", ")))
+            Some(format!("the tasks {}", open.join(", ")))
         }
-        TaskState::Ready => match state.work().check_turn(task, state.members().len()) {
-            Err(refusal) => json!(refusal.to_string()),
-            Ok(()) => json!("a member that can do it"),
-        },
-        _ => Value::Null,
+        TaskState::Ready => Some(match state.work().check_turn(task, state.members().len()) {
+            Err(refusal) => refusal.to_string(),
+            Ok(()) => "a member that can do it".to_owned(),
+        }),
+        _ => None,
     }
 }
 
 /// Of tasks that are forgotten or not shown, only the ids.
-fn dependencies(state: &Group, sight: &Sight<'_>, task: &Task) -> Value {
+fn dependencies(state: &Group, sight: &Sight<'_>, task: &Task) -> TaskDependencies {
     let tasks = state.work().tasks();
-    let shown = |id: &WorkId| tasks.get(id).filter(|task| sight.task(task));
-    let of = |id: WorkId| shown(&id).map_or_else(|| json!({ "task": id.to_string() }), row);
-    json!({
-        "task": row(task),
-        "dependsOn": task.submit.dependencies.iter().map(|id| of(*id)).collect::<Vec<_>>(),
-        "neededBy": tasks.dependants(&task.id()).map(of).collect::<Vec<_>>(),
-        "waitsFor": waits_for(state, task),
-    })
+    let link = |id: WorkId| match tasks.get(&id).filter(|task| sight.task(task)) {
+        Some(task) => TaskLink::Summary(Box::new(summary(task))),
+        None => TaskLink::Id(TaskId { task: id.to_string() }),
+    };
+    TaskDependencies {
+        task: summary(task),
+        depends_on: task.submit.dependencies.iter().map(|id| link(*id)).collect(),
+        needed_by: tasks.dependants(&task.id()).map(link).collect(),
+        waits_for: waits_for(state, task),
+    }
 }

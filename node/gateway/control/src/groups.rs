@@ -3,19 +3,24 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use althing_api::{CreateGroup, Doubt, GroupRequest, GroupTotals, JoinGroup, Kind};
+use althing_api::{
+    CreateGroup, Doubt, GroupAge, GroupCharter, GroupDeparture, GroupDissolution, GroupEntry, GroupEquivocation,
+    GroupExpulsion, GroupKeys, GroupList, GroupLog, GroupMember, GroupName, GroupRemoval, GroupReply, GroupRequest,
+    GroupRole, GroupState, GroupStatus, GroupSummary, GroupTotals, GroupTransfer, GroupValue, GroupValueRemoval,
+    GroupVersion, GroupWork, JoinGroup, Kind,
+};
 use althing_coordination::machine::group::Group;
+use althing_coordination::machine::members::Member;
 use althing_coordination::machine::sight::Sight;
 use althing_coordination::machine::work::{State as TaskState, Task};
 use althing_coordination::machine::workflow::{RunState, StepState};
-use althing_coordination::{GroupError, Overview, Proofs, Reader, Role, Ticket, promptly};
+use althing_coordination::{GroupError, Overview, Proofs, Reader, Role, Status, Ticket, promptly};
 use althing_node::Node;
 use althing_protocol::PublicKey;
 use althing_protocol::contract::did_you_mean;
 use althing_protocol::group::{Command, Equivocated, GroupId, Remove, Set};
 use axum::Json;
 use axum::extract::{Path, State};
-use serde_json::{Value, json};
 
 use crate::error::{Answer, ApiError};
 use crate::{group_owners, near};
@@ -49,18 +54,14 @@ fn node_of(text: &str) -> Result<PublicKey, ApiError> {
 }
 
 /// `GET /groups`
-pub async fn list(State(node): State<Arc<Node>>) -> Json<Value> {
-    let all = node.groups.list();
-    let told = |group: &Overview| {
-        let mut value = about(group);
-        value["work"] = Reader::of(&node.groups, group.id).look(work_of).unwrap_or_default();
-        value["lag"] = json!(
-            group.replica.as_ref().map(|it| it.last.unwrap_or(0) - it.applied.unwrap_or(0).min(it.last.unwrap_or(0)))
-        );
-        value
+pub async fn list(State(node): State<Arc<Node>>) -> Json<GroupList> {
+    let lag = |replica: &Status| replica.last.unwrap_or(0).saturating_sub(replica.applied.unwrap_or(0));
+    let entry = |group: &Overview| GroupEntry {
+        summary: summary(group),
+        work: Reader::of(&node.groups, group.id).look(work_of).ok(),
+        lag: group.replica.as_ref().map(lag),
     };
-    let groups: Vec<Value> = all.iter().map(told).collect();
-    Json(json!({ "groups": groups }))
+    Json(GroupList { groups: node.groups.list().iter().map(entry).collect() })
 }
 
 /// How many groups this node belongs to, leads, and finds without a leader; and the tasks that it has of them.
@@ -79,18 +80,18 @@ pub fn totals(node: &Node) -> GroupTotals {
 }
 
 /// `POST /groups`
-pub async fn create(State(node): State<Arc<Node>>, Json(request): Json<CreateGroup>) -> Answer {
+pub async fn create(State(node): State<Arc<Node>>, Json(request): Json<CreateGroup>) -> Answer<GroupName> {
     // In a task of its own: it is completed even if the command line hangs up.
     let creating = tokio::spawn(async move { group_owners::create(&node, request).await.map(Json) });
     creating.await.unwrap_or_else(|error| Err(ApiError::failed(error.to_string())))
 }
 
 /// `POST /groups/join`
-pub async fn join(State(node): State<Arc<Node>>, Json(request): Json<JoinGroup>) -> Answer {
+pub async fn join(State(node): State<Arc<Node>>, Json(request): Json<JoinGroup>) -> Answer<GroupName> {
     let ticket = Ticket::read(&request.ticket)?;
     let joining = tokio::spawn(async move {
         let id = node.groups.join(&ticket).await?;
-        Ok(Json(json!({ "id": id.to_string(), "name": ticket.name })))
+        Ok(Json(GroupName { id: id.to_string(), name: ticket.name }))
     });
     joining.await.unwrap_or_else(|error| Err(ApiError::failed(error.to_string())))
 }
@@ -100,7 +101,7 @@ pub async fn work(
     State(node): State<Arc<Node>>,
     Path(group): Path<String>,
     Json(request): Json<GroupRequest>,
-) -> Answer {
+) -> Answer<GroupReply> {
     let id = match request {
         GroupRequest::Leave { forget: true } => {
             node.groups.resolve_to_forget(&group).map_err(|error| near::no_group(&node, &group, error))?
@@ -127,67 +128,81 @@ fn is_local(request: &GroupRequest) -> bool {
     )
 }
 
-async fn operate(node: &Node, id: GroupId, request: GroupRequest) -> Result<Value, ApiError> {
+async fn operate(node: &Node, id: GroupId, request: GroupRequest) -> Result<GroupReply, ApiError> {
     let groups = &node.groups;
     Ok(match request {
         GroupRequest::Invite { node: invited, life_s } => {
-            group_owners::invite(node, id, node_of(&invited)?, life_s).await?
+            GroupReply::Invitation(group_owners::invite(node, id, node_of(&invited)?, life_s).await?)
         }
         GroupRequest::Leave { forget: true } => {
             groups.forget(id).await?;
-            json!({ "forgotten": id.to_string() })
+            GroupReply::Removal(GroupRemoval { forgotten: id.to_string() })
         }
         GroupRequest::Leave { forget: false } => {
             groups.leave(id).await?;
-            json!({ "left": id.to_string() })
+            GroupReply::Departure(GroupDeparture { left: id.to_string() })
         }
         GroupRequest::Expel { node } => {
-            let signed = groups.expel(id, node_of(&node)?).await?;
-            group_owners::with(json!({ "expelled": node }), signed)
+            let proposal = group_owners::proposal(groups.expel(id, node_of(&node)?).await?);
+            GroupReply::Expulsion(GroupExpulsion { expelled: node, proposal })
         }
         GroupRequest::Dissolve => {
-            let signed = groups.dissolve(id).await?;
-            group_owners::with(json!({ "dissolved": id.to_string() }), signed)
+            let proposal = group_owners::proposal(groups.dissolve(id).await?);
+            GroupReply::Dissolution(GroupDissolution { dissolved: id.to_string(), proposal })
         }
-        GroupRequest::Amend(request) => group_owners::amend(node, id, request).await?,
-        GroupRequest::Proposals => group_owners::proposals(node, id).await?,
-        GroupRequest::Endorse { proposal } => group_owners::endorse(node, id, &proposal).await?,
+        GroupRequest::Amend(request) => GroupReply::Amendment(group_owners::amend(node, id, request).await?),
+        GroupRequest::Proposals => GroupReply::Proposals(group_owners::proposals(node, id).await?),
+        GroupRequest::Endorse { proposal } => GroupReply::Endorsement(group_owners::endorse(node, id, proposal).await?),
         GroupRequest::Transfer { node } => {
             groups.transfer(id, node_of(&node)?).await?;
-            json!({ "asked": node })
+            GroupReply::Transfer(GroupTransfer { asked: node })
         }
-        GroupRequest::Status => status(node, id)?,
+        GroupRequest::Status => GroupReply::Status(Box::new(status(node, id)?)),
         GroupRequest::Set { key, value, if_version } => {
             let set = Set { key: key.clone(), value: value.into_bytes().into(), if_version };
             let version = groups.command(id, Command::Set(set)).await?;
-            json!({ "key": key, "version": version })
+            GroupReply::Version(GroupVersion { key, version })
         }
         GroupRequest::Remove { key, if_version } => {
-            groups.catch_up(id).await?;
-            if !groups.look(id, |state| state.values().get(&key).is_some())? {
-                return Err(no_value(node, id, &key));
-            }
-            let version = groups.command(id, Command::Remove(Remove { key: key.clone(), if_version })).await?;
-            json!({ "removed": key, "version": version })
+            GroupReply::ValueRemoval(remove_value(node, id, key, if_version).await?)
         }
-        GroupRequest::Get { key, stale } => {
-            let age = fresh(node, id, stale).await?;
-            Reader::of(groups, id).check()?;
-            let value = groups.look(id, |state| state.values().get(&key).cloned())?;
-            let value = value.ok_or_else(|| no_value(node, id, &key))?;
-            let text = String::from_utf8_lossy(&value.bytes).into_owned();
-            json!({ "key": key, "value": text, "version": value.version, "stale": stale, "staleMs": age })
-        }
-        GroupRequest::Keys { prefix, stale } => {
-            let age = fresh(node, id, stale).await?;
-            Reader::of(groups, id).check()?;
-            let keys = |state: &Group| {
-                let keys = state.values().keys(&prefix).take(KEYS_MAX);
-                keys.map(str::to_owned).collect::<Vec<String>>()
-            };
-            json!({ "keys": groups.look(id, keys)?, "stale": stale, "staleMs": age })
-        }
+        GroupRequest::Get { key, stale } => GroupReply::Value(value(node, id, key, stale).await?),
+        GroupRequest::Keys { prefix, stale } => GroupReply::Keys(keys(node, id, &prefix, stale).await?),
     })
+}
+
+async fn remove_value(
+    node: &Node,
+    id: GroupId,
+    key: String,
+    if_version: Option<u64>,
+) -> Result<GroupValueRemoval, ApiError> {
+    let groups = &node.groups;
+    groups.catch_up(id).await?;
+    if !groups.look(id, |state| state.values().get(&key).is_some())? {
+        return Err(no_value(node, id, &key));
+    }
+    let version = groups.command(id, Command::Remove(Remove { key: key.clone(), if_version })).await?;
+    Ok(GroupValueRemoval { removed: key, version })
+}
+
+async fn value(node: &Node, id: GroupId, key: String, stale: bool) -> Result<GroupValue, ApiError> {
+    let age = fresh(node, id, stale).await?;
+    Reader::of(&node.groups, id).check()?;
+    let value = node.groups.look(id, |state| state.values().get(&key).cloned())?;
+    let value = value.ok_or_else(|| no_value(node, id, &key))?;
+    let text = String::from_utf8_lossy(&value.bytes).into_owned();
+    Ok(GroupValue { key, value: text, version: value.version, age })
+}
+
+async fn keys(node: &Node, id: GroupId, prefix: &str, stale: bool) -> Result<GroupKeys, ApiError> {
+    let age = fresh(node, id, stale).await?;
+    Reader::of(&node.groups, id).check()?;
+    let keys = |state: &Group| {
+        let keys = state.values().keys(prefix).take(KEYS_MAX);
+        keys.map(str::to_owned).collect::<Vec<String>>()
+    };
+    Ok(GroupKeys { keys: node.groups.look(id, keys)?, age })
 }
 
 /// There is no such value; keys that look like it are named, where all are shown.
@@ -207,30 +222,34 @@ fn no_value(node: &Node, id: GroupId, key: &str) -> ApiError {
 
 /// Makes the state here current; where stale data will do, for how many milliseconds no leader of a majority was heard, if one
 /// ever was.
-async fn fresh(node: &Node, id: GroupId, stale: bool) -> Result<Option<u64>, ApiError> {
+async fn fresh(node: &Node, id: GroupId, stale: bool) -> Result<GroupAge, ApiError> {
     if !stale {
         node.groups.catch_up(id).await?;
-        return Ok(None);
+        return Ok(GroupAge { stale, stale_ms: None });
     }
     let silence = node.groups.overview(id)?.silence;
-    Ok(silence.and_then(|silence| u64::try_from(silence.as_millis()).ok()))
+    Ok(GroupAge { stale, stale_ms: silence.and_then(millis) })
 }
 
-/// A group in a list.
-fn about(group: &Overview) -> Value {
+fn millis(time: Duration) -> Option<u64> {
+    u64::try_from(time.as_millis()).ok()
+}
+
+/// What a list tells of a group, and its status too.
+fn summary(group: &Overview) -> GroupSummary {
     let replica = group.replica.as_ref();
     let (leader, last_leader) = leader(group);
-    json!({
-        "id": group.id.to_string(),
-        "name": group.name,
-        "standing": group.standing,
-        "role": replica.map(|replica| role(replica.role)),
-        "leader": leader.map(|leader| leader.did()),
-        "lastLeader": last_leader.map(|leader| leader.did()),
-        "silentMs": group.silence.and_then(|time| u64::try_from(time.as_millis()).ok()),
-        "term": replica.map(|replica| replica.term),
-        "failure": group.failure,
-    })
+    GroupSummary {
+        id: group.id.to_string(),
+        name: group.name.clone(),
+        standing: group.standing.to_owned(),
+        role: replica.map(|replica| role(replica.role)),
+        leader: leader.map(|leader| leader.did()),
+        last_leader: last_leader.map(|leader| leader.did()),
+        silent_ms: group.silence.and_then(millis),
+        term: replica.map(|replica| replica.term),
+        failure: group.failure.clone(),
+    }
 }
 
 /// Who leads, as far as this node heard; else who led last, if it knows.
@@ -244,103 +263,109 @@ fn leader(group: &Overview) -> (Option<PublicKey>, Option<PublicKey>) {
     if is_heard { (replica.leader, None) } else { (None, replica.leader) }
 }
 
-fn role(role: Role) -> &'static str {
+fn role(role: Role) -> GroupRole {
     match role {
-        Role::Leader => "leader",
-        Role::Follower => "follower",
-        Role::Candidate => "candidate",
-        Role::Learner => "learner",
+        Role::Leader => GroupRole::Leader,
+        Role::Follower => GroupRole::Follower,
+        Role::Candidate => GroupRole::Candidate,
+        Role::Learner => GroupRole::Learner,
     }
 }
 
 /// A member that equivocated when it led, and the proof, which anybody can verify (SPEC.md, P-193), in hexadecimal.
-fn equivocated(node: &Node, proven: &Equivocated) -> Result<Value, ApiError> {
+fn equivocated(node: &Node, proven: &Equivocated) -> Result<GroupEquivocation, ApiError> {
     let proof = Proofs::of(&node.groups).get(proven.group, proven.leader)?;
-    Ok(json!({
-        "node": proven.leader.did(), "term": proven.term, "entry": proven.index,
-        "proof": proof.map(|proof| althing_protocol::hex(&proof)),
-    }))
+    Ok(GroupEquivocation {
+        node: proven.leader.did(),
+        term: proven.term,
+        entry: proven.index,
+        proof: proof.map(|proof| althing_protocol::hex(&proof)),
+    })
 }
 
-fn status(node: &Node, id: GroupId) -> Result<Value, ApiError> {
+fn status(node: &Node, id: GroupId) -> Result<GroupStatus, ApiError> {
     let overview = node.groups.overview(id)?;
-    let mut value = about(&overview);
-    if let Some(replica) = &overview.replica {
-        value["lastEntry"] = json!(replica.last);
-        value["appliedEntry"] = json!(replica.applied);
-        value["snapshotEntry"] = json!(replica.snapshot);
-        let lag = |entry: &Option<u64>| entry.map(|entry| replica.last.unwrap_or(entry).saturating_sub(entry));
-        let lags = replica.replicated.iter().map(|(node, entry)| (node.did(), json!(lag(entry))));
-        value["lag"] = Value::Object(lags.collect());
-    }
     let proofs = overview.equivocated.iter().map(|proven| equivocated(node, proven));
-    value["equivocated"] = proofs.collect::<Result<Vec<_>, ApiError>>()?.into();
-    value["differing"] = json!(overview.differing.iter().map(PublicKey::did).collect::<Vec<_>>());
-    let Ok((members, charter)) = node.groups.look(id, |state| (members(node, state), charter(state))) else {
-        return Ok(value);
-    };
-    value["members"] = json!(members);
-    value["charter"] = charter;
-    value["work"] = Reader::of(&node.groups, id).look(work_of).unwrap_or_default();
-    Ok(value)
+    let state = node.groups.look(id, |state| (members(node, state), charter(state)));
+    Ok(GroupStatus {
+        summary: summary(&overview),
+        log: overview.replica.as_ref().map(log),
+        equivocated: proofs.collect::<Result<Vec<_>, ApiError>>()?,
+        differing: overview.differing.iter().map(PublicKey::did).collect(),
+        state: state.ok().map(|(members, charter)| GroupState {
+            members,
+            charter,
+            work: Reader::of(&node.groups, id).look(work_of).ok(),
+        }),
+    })
+}
+
+fn log(replica: &Status) -> GroupLog {
+    let lag = |entry: &Option<u64>| entry.map(|entry| replica.last.unwrap_or(entry).saturating_sub(entry));
+    GroupLog {
+        last_entry: replica.last,
+        applied_entry: replica.applied,
+        snapshot_entry: replica.snapshot,
+        lag: replica.replicated.iter().map(|(node, entry)| (node.did(), lag(entry))).collect(),
+    }
 }
 
 /// What a group does, and how often it had to do something again.
-fn work_of(state: &Group, sight: &Sight<'_>) -> Value {
+fn work_of(state: &Group, sight: &Sight<'_>) -> GroupWork {
     let tasks = state.work().tasks();
     let count = |states: &[TaskState]| tasks.iter().filter(|task| states.contains(&task.state)).count();
     let runs = state.flows().runs();
     let sum = |of: fn(&Task) -> u64| tasks.iter().map(of).sum::<u64>();
     let alarms = state.flows().schedules().alarms().filter(|known| sight.of_author(known.author));
-    json!({
-        "waiting": count(&[TaskState::Blocked, TaskState::Ready]),
-        "working": count(&[TaskState::Assigned, TaskState::Working]),
-        "completed": count(&[TaskState::Completed]),
-        "failed": count(&[TaskState::Failed, TaskState::TimedOut]),
-        "redone": sum(|task| u64::from(task.attempt.saturating_sub(1))),
-        "handedOver": sum(|task| u64::from(task.handovers)),
-        "stolen": sum(|task| u64::from(task.steals)),
-        "runs": runs.iter().filter(|run| run.state == RunState::Running).count(),
-        "asking": runs.iter().filter(|run| run.steps.iter().any(|step| step.state == StepState::Asking)).count(),
-        "alarms": alarms.map(|known| known.schedule.name.clone()).collect::<Vec<_>>(),
-    })
+    GroupWork {
+        waiting: count(&[TaskState::Blocked, TaskState::Ready]),
+        working: count(&[TaskState::Assigned, TaskState::Working]),
+        completed: count(&[TaskState::Completed]),
+        failed: count(&[TaskState::Failed, TaskState::TimedOut]),
+        redone: sum(|task| u64::from(task.attempt.saturating_sub(1))),
+        handed_over: sum(|task| u64::from(task.handovers)),
+        stolen: sum(|task| u64::from(task.steals)),
+        runs: runs.iter().filter(|run| run.state == RunState::Running).count(),
+        asking: runs.iter().filter(|run| run.steps.iter().any(|step| step.state == StepState::Asking)).count(),
+        alarms: alarms.map(|known| known.schedule.name.clone()).collect(),
+    }
 }
 
-fn members(node: &Node, state: &Group) -> Vec<Value> {
+fn members(node: &Node, state: &Group) -> Vec<GroupMember> {
     let network = node.communication.network();
-    let member = |(key, member): (&PublicKey, &althing_coordination::machine::members::Member)| {
-        json!({
-            "node": key.did(),
-            "owner": member.owner.to_string(),
-            "votes": state.members().voters().contains(key),
-            "silentSinceMs": state.members().silent_since(key),
-            "rules": member.rules,
-            "connected": *key == network.local() || network.is_connected(*key),
-        })
+    let member = |(key, member): (&PublicKey, &Member)| GroupMember {
+        node: key.did(),
+        owner: member.owner.to_string(),
+        votes: state.members().voters().contains(key),
+        silent_since_ms: state.members().silent_since(key),
+        rules: member.rules,
+        connected: *key == network.local() || network.is_connected(*key),
     };
     state.members().iter().map(member).collect()
 }
 
-fn charter(state: &Group) -> Value {
-    let Some(charter) = state.charter() else { return Value::Null };
-    json!({
-        "name": charter.name,
-        "sequence": charter.sequence,
-        "owners": charter.owners.iter().map(ToString::to_string).collect::<Vec<_>>(),
-        "threshold": charter.threshold,
-        "write": charter.policy.write.name(),
-        "assign": charter.policy.assigners().name(),
-        "read": charter.policy.readers().name(),
-        "votersMax": charter.policy.voters_max,
-        "replaceAfterMs": charter.policy.replaces_after_ms(),
-        "proposals": state.proposals().len(),
-        "epoch": state.epoch(),
-        "values": state.values().len(),
+fn charter(state: &Group) -> Option<GroupCharter> {
+    let charter = state.charter()?;
+    Some(GroupCharter {
+        name: charter.name.clone(),
+        sequence: charter.sequence,
+        owners: charter.owners.iter().map(ToString::to_string).collect(),
+        threshold: charter.threshold,
+        write: charter.policy.write.name().to_owned(),
+        assign: charter.policy.assigners().name().to_owned(),
+        read: charter.policy.readers().name().to_owned(),
+        voters_max: charter.policy.voters_max,
+        replace_after_ms: charter.policy.replaces_after_ms(),
+        proposals: state.proposals().len(),
+        epoch: state.epoch(),
+        values: state.values().len(),
     })
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]

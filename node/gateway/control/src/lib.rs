@@ -43,7 +43,6 @@ use althing_api::{
 use althing_calls::{
     Among, Asker, Callee, Operation, OperationError, OperationRequest, Principal, Purpose, Refusal, Reply,
 };
-use althing_discovery::{Found, Learned, Query};
 use althing_node::{Node, NodeError, doctor, kept_environment, publish};
 use althing_protocol::{AgentId, CallerId, IdentityError, PublicKey};
 use axum::body::Body;
@@ -65,7 +64,7 @@ pub fn router(node: Arc<Node>) -> Router {
         .route("/status", get(status::status))
         .route("/peers", get(status::peers))
         .route("/ps", get(agents::ps))
-        .route("/find", post(find))
+        .route("/find", post(finding::find))
         .route("/groups", get(groups::list).post(groups::create))
         .route("/groups/join", post(groups::join))
         .route("/groups/{group}", post(groups::work))
@@ -145,117 +144,6 @@ async fn overhead(State(node): State<Arc<Node>>) -> Answer {
     let measuring = tokio::spawn(async move { doctor::overhead(&node).await });
     let measured = measuring.await.map_err(|error| ApiError::failed(error.to_string()))?;
     Ok(Json(measured.map_err(ApiError::failed)?))
-}
-
-/// Somebody else's Thing.
-fn thing(thing: &althing_discovery::Thing) -> Value {
-    let can: Vec<&str> = thing.description.capabilities().iter().map(|capability| capability.id.as_str()).collect();
-    json!({
-        "id": thing.id,
-        "title": thing.description.title(),
-        "description": thing.description.description(),
-        "can": can,
-        "from": thing.from,
-    })
-}
-
-/// How somebody searches.
-#[derive(serde::Deserialize)]
-struct Searching {
-    /// Whether registries are told who searches, and find what is for the owner alone.
-    #[serde(default)]
-    signed_in: bool,
-}
-
-/// `POST /find`
-async fn find(
-    State(node): State<Arc<Node>>,
-    UrlQuery(Searching { signed_in }): UrlQuery<Searching>,
-    Json(query): Json<Query>,
-) -> Json<Value> {
-    let begun = tokio::time::Instant::now();
-    let released = node.registries.things();
-    let ((found, why), published) =
-        futures::future::join(node.discovery.search(&query), released.find(&query, signed_in)).await;
-    let took_us = begun.elapsed().as_micros();
-    let list: Vec<Value> = found
-        .iter()
-        .map(|found| {
-            let mut row = row(found);
-            row["tools"] = tools::of(&query, found).into();
-            row
-        })
-        .collect();
-    let micros = |duration: std::time::Duration| u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
-    let sought = why.sought.as_ref().map(|sought| {
-        json!({
-            "requests": sought.requests,
-            "answered": sought.answered,
-            "lookupMicroseconds": micros(sought.lookup),
-            "registriesNamed": sought.hinted,
-            "asked": sought.asked,
-            "confirmed": sought.confirmed,
-            "without": sought.without,
-            "silent": sought.silent,
-            "refused": sought.refused,
-            "tookMicroseconds": micros(sought.took),
-        })
-    });
-    let took_us = u64::try_from(took_us).unwrap_or(u64::MAX);
-    let published = published.iter().map(attesting::thing);
-    let things: Vec<Value> = node.discovery.things(&query).iter().map(thing).chain(published).collect();
-    let skipped = finding::skipped(&node, &query, sought.is_some());
-    let mut answer = json!({ "agents": list, "things": things, "explain": { "tookMicroseconds": took_us, "steps": why,
-            "sought": sought, "things": node.discovery.reading_things().0, "skipped": skipped } });
-    if list.is_empty() && things.is_empty() {
-        answer["meant"] = json!(finding::meant(&node, &query));
-    }
-    Json(answer)
-}
-
-/// One result of `find`.
-fn row(found: &Found) -> Value {
-    use althing_protocol::object::Health;
-    let capabilities = found.candidate.description.capabilities();
-    let capabilities = capabilities.iter().map(|capability| {
-        json!({
-            "id": capability.id,
-            "name": capability.name,
-            "action": capability.action,
-            "target": capability.target,
-            "version": capability.version,
-        })
-    });
-    json!({
-        "id": found.candidate.verified.agent.to_string(),
-        "name": found.candidate.verified.agent.name(),
-        "title": found.candidate.description.title(),
-        "description": found.candidate.description.description(),
-        "containment": found.candidate.description.contained().map(|contained| contained.words()),
-        "node": found.node.did(),
-        "capabilities": capabilities.collect::<Vec<_>>(),
-        "load": f64::from(found.load_permille) / 1_000.0,
-        "machine": found.machine.map(|machine| json!({
-            "grade": machine.grade,
-            "cores": machine.cores,
-            "memoryMib": machine.memory_mib,
-            "promised": f64::from(machine.promised_permille) / 1_000.0,
-        })),
-        "class": found.load.map(|load| load.latency.name()),
-        "turns": found.load.map(|load| load.turns),
-        "status": match found.health {
-            Health::Healthy => "healthy",
-            Health::Busy => "busy",
-            Health::Leaving => "offline",
-        },
-        "learned": match found.learned {
-            Learned::Local => "hosted here",
-            Learned::Push => "told by its node",
-            Learned::Asked => "asked of its node",
-        },
-        "heardMsAgo": found.heard_ms_ago,
-        "score": found.score,
-    })
 }
 
 /// The query of `GET /describe/{agent}`.

@@ -1,28 +1,25 @@
 //! The tools that agents expose, in the control API.
 
-use althing_api::Kind;
+use althing_api::{Kind, ToolMatch};
 use althing_discovery::{Found, Query};
 use althing_node::Node;
 use althing_protocol::AgentId;
 use althing_td::Capability;
 use axum::response::{IntoResponse as _, Response};
-use serde_json::{Value, json};
 
 use crate::error::ApiError;
 
 /// The tools of an agent that have what is looked for, as Things.
-pub fn of(query: &Query, found: &Found) -> Vec<Value> {
+pub fn of(query: &Query, found: &Found) -> Vec<ToolMatch> {
     let agent = &found.candidate.verified.agent;
     let all = found.candidate.description.capabilities().iter().filter(|capability| capability.is_tool);
     let asks = query.capability.is_some() || query.action.is_some() || query.target.is_some();
     let fits = all.filter(|tool| !asks || query.matches(std::slice::from_ref(tool)));
-    let tool = |tool: &Capability| {
-        json!({
-            "id": format!("{agent}/{}", tool.id),
-            "name": format!("{}/{}", agent.name(), tool.id),
-            "title": tool.name,
-            "description": tool.description,
-        })
+    let tool = |tool: &Capability| ToolMatch {
+        id: format!("{agent}/{}", tool.id),
+        name: format!("{}/{}", agent.name(), tool.id),
+        title: tool.name.clone(),
+        description: tool.description.clone(),
     };
     fits.map(tool).collect()
 }
