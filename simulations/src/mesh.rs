@@ -22,7 +22,7 @@ use althing_node::publish;
 use althing_node::{Execution, Introductions, LanPort, MakeDecide, NodeConfig, Ports, TRUSTED};
 use althing_protocol::contract::Grade;
 use althing_protocol::object::{self, Grant, Membership};
-use althing_protocol::{AgentId, CallerId, OwnerProof, PublicKey, PublisherId, SecretKey, VerifiedAgent};
+use althing_protocol::{AgentId, AgentRef, CallerId, OwnerProof, PublicKey, PublisherId, SecretKey, VerifiedAgent};
 use althing_simnet::SimNet;
 use althing_store::{Batch, Durability, MemoryStore, Store};
 use althing_td::{AgentFile, Description, Exposure};
@@ -275,7 +275,7 @@ impl Node {
     pub async fn host_for_anyone(&self, file: &AgentFile) -> AgentId {
         let id = self.host(file).await;
         self.hosting.add(HostedAgent {
-            id: id.clone(),
+            agent: AgentRef { id: id.clone(), version: file.version.as_str().into() },
             callers: CallerRule::Anyone,
             input_modes: vec!["text/plain".to_owned()],
             barge_in: false,
@@ -285,13 +285,19 @@ impl Node {
         id
     }
 
+    /// An agent that runs here, in the version that is given new messages.
+    #[must_use]
+    pub fn stable(&self, agent: &AgentId) -> AgentRef {
+        self.node.host.versions(agent.name()).into_iter().next().expect("it runs here")
+    }
+
     /// Publishes an agent's description under `sequence`.
     pub fn publish(&self, file: &AgentFile, sequence: u64) -> AgentId {
         let local = agent(&self.owner, &self.owner.key, self.id(), file, sequence, self.clock.now_ms());
         let id = local.verified.agent.clone();
         let input_modes = vec!["text/plain".to_owned()];
         self.hosting.add(HostedAgent {
-            id: id.clone(),
+            agent: AgentRef { id: id.clone(), version: file.version.as_str().into() },
             callers: CallerRule::Trusted,
             input_modes,
             barge_in: false,

@@ -7,7 +7,7 @@
 //! **Outputs**: a [`Report`] of findings; a [`Description`] with what the node reads in it, of somebody else's as far as it is
 //! good ([`shown_thing`]); the description of an agent
 //! file ([`describe()`]), with the tools that it exposes and their Thing Models ([`thing_model`]); the A2A agent card of a description ([`card()`]), signed ([`sign_card`]) and verified
-//! ([`verify_card`]); the workflow of a workflow file ([`parse_workflow`]), and its description ([`SharedFile::describe`]); the agents, workflows and schedules of an app
+//! ([`verify_card`]); what an agent file lets an agent and its programs do ([`Rights`], [`reach()`]); the workflow of a workflow file ([`parse_workflow`]), and its description ([`SharedFile::describe`]); the agents, workflows and schedules of an app
 //! file ([`parse_app`]).
 //!
 //! **Invariants**
@@ -43,11 +43,17 @@ mod heading;
 mod hidden;
 mod json;
 mod jwt;
+mod programs;
+mod reach;
 mod reader;
+mod rights;
+mod rights_change;
+mod rights_terms;
 mod shared;
 mod shown;
 mod tool;
 mod validate;
+pub mod words;
 mod workflow_file;
 
 pub use agent_file::{
@@ -73,7 +79,10 @@ pub use heading::Heading;
 pub use hidden::{hidden_in, is_hidden, marked, visible};
 pub use json::{DEPTH_MAX, JsonError, TD_BYTES_MAX, shallow_json};
 pub use jwt::{jwk, kid, sign_jwt};
+pub use reach::{FileFolder, reach, uncontained};
 pub use reader::FileProblem;
+pub use rights::{Rights, RightsChanges};
+pub use rights_change::RightsChange;
 pub use shared::{SharedFile, SharedFileError, WORKFLOW_TYPE, is_workflow, needs};
 pub use shown::{ShownThing, is_thing, is_thing_type, shown_thing};
 pub use tool::{

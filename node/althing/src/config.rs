@@ -11,8 +11,8 @@ use althing_execution::admission::Policy;
 use althing_execution::kernel::KernelConfig;
 use althing_execution::process::{AccountRange, ProcessConfig};
 use althing_gateway::Scope;
-use althing_node::network_key;
-use althing_node::registries::Requirement;
+use althing_operations::network_key;
+use althing_operations::registries::Requirement;
 use althing_protocol::NetworkKey;
 use althing_store::file::read_text;
 use althing_store::keyfile;
@@ -447,10 +447,10 @@ impl Embeddings {
     }
 
     /// The endpoint, if one is configured.
-    pub fn endpoint(&self) -> Option<althing_node::Embeddings> {
+    pub fn endpoint(&self) -> Option<althing_operations::Embeddings> {
         let secret = (!self.secret.is_empty()).then(|| self.secret.clone());
         let (url, model) = (self.url.clone(), self.model.clone());
-        (!self.url.is_empty()).then_some(althing_node::Embeddings { url, model, secret })
+        (!self.url.is_empty()).then_some(althing_operations::Embeddings { url, model, secret })
     }
 }
 

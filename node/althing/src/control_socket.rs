@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use althing_node::Node;
+use althing_operations::Operations as Node;
 use tokio::net::UnixListener;
 
 use crate::exit::Failure;

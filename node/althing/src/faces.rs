@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use althing_gateway::{Access, Base, Tls, Users};
-use althing_node::{IntroductionPaths, Introductions, Node};
+use althing_node::{IntroductionPaths, Introductions};
+use althing_operations::Operations as Node;
 use althing_store::file::read_text;
 use tokio::net::TcpListener;
 

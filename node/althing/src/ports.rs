@@ -1,5 +1,5 @@
 //! Opens the ports of a node on this machine: the store, the network, the LAN, the agent host, the listeners of faces.
-//! `althing_node` assembles them.
+//! `althing_operations` assembles them.
 #![expect(clippy::disallowed_methods, reason = "shell: hands the real clock and randomness to the layers")]
 
 use std::path::{Path, PathBuf};
@@ -20,11 +20,9 @@ use althing_execution::tools::contract_gates;
 use althing_execution::{Builtins, Connect, Echo, Host, Scheduling, contract_output_gates};
 use althing_knowledge::Knowledge;
 use althing_libp2p::{Libp2pConfig, Libp2pNetwork};
-use althing_node::doctor::{loose_mode, loose_note};
-use althing_node::{
-    Adopted, Execution, FAMILIES, GroupOrders, LanPort, Node, NodeConfig, Owner, Policies, Ports, RouterAgent, Secrets,
-    Things, owner,
-};
+use althing_node::{Adopted, Execution, LanPort, NodeConfig, Owner, Policies, Ports, Things, owner};
+use althing_operations::doctor::{loose_mode, loose_note};
+use althing_operations::{FAMILIES, GroupOrders, Operations, OperationsConfig, RouterAgent, Secrets};
 use althing_protocol::{PublisherId, SecretKey};
 use althing_store::{OpenError, RocksStore, Store, StoreConfig, keyfile};
 use althing_td::ToolServerSpec;
@@ -59,7 +57,7 @@ pub fn node_did(at: &Paths) -> Result<String, Failure> {
 
 /// A node, the sender of its owner's keys, and the listeners of its faces.
 pub struct Opened {
-    pub node: Node,
+    pub node: Operations,
     pub owner_changes: watch::Sender<Owner>,
     pub faces: Faces,
 }
@@ -74,7 +72,7 @@ pub async fn open(at: &Paths, config: &Config, spans: Arc<SpanRing>) -> Result<O
     let mut faces = Faces::bind(config, &at.data, &mut notes).await?;
     let network = listen(&key, config, &clock, &mut notes).await?;
     let publisher = owner.borrow().id();
-    let execution = execute(at, config, publisher, &store, &clock, &entropy)?;
+    let (execution, orders) = execute(at, config, publisher, &store, &clock, &entropy)?;
     let lan = join_lan(&key, network.as_ref(), config);
     // After the network's ports, which other nodes know: on a conflict this takes a free one.
     faces.bind_introductions(config, &mut notes).await;
@@ -92,16 +90,16 @@ pub async fn open(at: &Paths, config: &Config, spans: Arc<SpanRing>) -> Result<O
         introductions: faces.introductions(),
         spans,
     };
-    let mut node = Node::assemble(key, described(at, config), ports).await?;
-    notes.append(&mut node.notes);
-    node.notes = notes;
+    let mut node = Operations::assemble(key, described(at, config), ports, orders).await?;
+    notes.append(&mut node.node.notes);
+    node.node.notes = notes;
     Ok(Opened { node, owner_changes, faces })
 }
 
-/// The configuration of the node.
-fn described(at: &Paths, config: &Config) -> NodeConfig {
+/// The configuration of the node, and of what is operated on it.
+fn described(at: &Paths, config: &Config) -> OperationsConfig {
     let named = |path: &Path| (!path.as_os_str().is_empty()).then(|| path.to_owned());
-    NodeConfig {
+    let node = NodeConfig {
         communication: CommunicationConfig {
             network: config.network.clone(),
             stranger_rate: config.node.stranger_rate,
@@ -114,11 +112,10 @@ fn described(at: &Paths, config: &Config) -> NodeConfig {
         things: Things { lan: config.things.lan, urls: config.things.urls.clone(), nets: config.things.nets() },
         adopted: Adopted { check: config.adopt.check_every() },
         push: Some(config.push.nets()),
-        embeddings: config.embeddings.endpoint(),
         policies: Policies { tenant: named(&config.binding.tenant), roles: named(&config.binding.roles) },
-        requirements: config.install.clone(),
         data: Some(at.data.clone()),
-    }
+    };
+    OperationsConfig { node, embeddings: config.embeddings.endpoint(), requirements: config.install.clone() }
 }
 
 /// Connects to tool servers: Things are asked over HTTP, all others speak MCP.
@@ -190,7 +187,7 @@ fn secrets(at: &Paths) -> althing_execution::secrets::SecretLookup {
     Arc::new(move |name: &str| secrets.read(name).map_err(|error| error.to_string()))
 }
 
-/// The scheduler, the agent host, and the agents' memory.
+/// The scheduler, the agent host, and the agents' memory; and what lets agents give groups tasks.
 fn execute(
     at: &Paths,
     config: &Config,
@@ -198,7 +195,7 @@ fn execute(
     store: &Arc<dyn Store>,
     clock: &WallClock,
     entropy: &Entropy,
-) -> Result<Execution, Failure> {
+) -> Result<(Execution, Arc<GroupOrders>), Failure> {
     let secrets = secrets(at);
     let (now, random) = (clock.clone(), entropy.clone());
     let random: memory::Entropy = Arc::new(move |bytes: &mut [u8]| random.fill(bytes));
@@ -227,15 +224,9 @@ fn execute(
     let scheduling = Scheduling { kernel: kernel.clone(), soft: Arc::new(soft) };
     let host = Arc::new(Host::scheduled(builtins(), processes, scheduling, ports));
     let promises = Some(kernel.promises.clone());
-    Ok(Execution {
-        host,
-        kernel: Some(kernel),
-        promises,
-        memories,
-        agent_caller,
-        group_orders,
-        busy_permille: Arc::default(),
-    })
+    let kernel = Some(kernel);
+    let execution = Execution { host, kernel, promises, memories, agent_caller, busy_permille: Arc::default() };
+    Ok((execution, group_orders))
 }
 
 fn builtins() -> Builtins {
@@ -316,7 +307,7 @@ mod tests {
     use althing_execution::ServerOf;
     use althing_execution::secrets::ServerSecrets;
     use althing_execution::tools::Fault;
-    use althing_node::{Adoption, adopted};
+    use althing_operations::{Adoption, adopted};
     use althing_td::{Callers, Environment, Place};
     use serde_json::json;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};

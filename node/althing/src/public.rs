@@ -3,7 +3,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use althing_node::doctor::Finding;
+use althing_operations::doctor::Finding;
 
 use crate::config::Gateway;
 

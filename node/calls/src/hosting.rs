@@ -1,7 +1,7 @@
 //! The A2A operations on the agents that this node hosts. One handler for every face and for the network.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 use althing_call::{
     CallMetadata, Consent, Decide, Decision, IncomingRequest, OperationError, OperationRequest, Params, Principal,
@@ -10,10 +10,11 @@ use althing_call::{
 use althing_communication::{Caller, Entropy, Priority, WallClock};
 use althing_execution::Host;
 use althing_execution::agent::OwnCard;
-use althing_protocol::{AgentId, CallerId, PublisherId};
+use althing_protocol::{AgentId, AgentRef, CallerId, PublisherId};
 use althing_session::{AgentFigures, HostedAgent, Postman, Scope, TaskService, TaskStoreError};
 use althing_store::Store;
 
+use crate::agent_versions::AgentVersions;
 use crate::elsewhere::Elsewhere;
 use crate::machine::redirects::NO_REDIRECT;
 
@@ -26,7 +27,7 @@ pub struct Hosting {
 struct Shared {
     tasks: TaskService,
     decide: Arc<dyn Decide>,
-    agents: Mutex<BTreeMap<AgentId, HostedAgent>>,
+    agents: AgentVersions,
     /// Who does what this node cannot.
     elsewhere: OnceLock<Arc<dyn Elsewhere>>,
 }
@@ -47,7 +48,7 @@ impl Hosting {
         entropy: Entropy,
     ) -> Result<Hosting, TaskStoreError> {
         let tasks = TaskService::open(store, host, Scope::of(CallerId::Publisher(owner)), clock, entropy).await?;
-        let shared = Shared { tasks, decide, agents: Mutex::default(), elsewhere: OnceLock::new() };
+        let shared = Shared { tasks, decide, agents: AgentVersions::default(), elsewhere: OnceLock::new() };
         Ok(Hosting { shared: Arc::new(shared) })
     }
 
@@ -57,13 +58,14 @@ impl Hosting {
         let _ = self.shared.elsewhere.set(elsewhere);
     }
 
-    /// Adds or replaces an agent.
+    /// Adds a version of an agent, or replaces it. The version that was added first is the stable one: it is given new messages,
+    /// until it is removed and the next one is. A task goes on with the version that works on it, as long as that is here.
     pub fn add(&self, agent: HostedAgent) {
-        self.agents().insert(agent.id.clone(), agent);
+        self.agents().add(agent);
     }
 
-    /// Removes an agent. Its tasks stay; running turns are cancelled.
-    pub fn remove(&self, agent: &AgentId) {
+    /// Removes a version of an agent. Its tasks stay, and go on with the stable one; its running turns are cancelled.
+    pub fn remove(&self, agent: &AgentRef) {
         self.agents().remove(agent);
         self.tasks().cancel_agent(agent);
     }
@@ -71,17 +73,18 @@ impl Hosting {
     /// Is the agent hosted here?
     #[must_use]
     pub fn hosts(&self, agent: &AgentId) -> bool {
-        self.agents().contains_key(agent)
+        self.agents().has(agent)
     }
 
-    /// The hash of the manifest that the agent is bound to, if it runs here.
+    /// The hash of the manifest that the agent is bound to, if it runs here in one version only: else the turn's span says it.
     pub(crate) fn binding_hash(&self, agent: &AgentId) -> Option<Arc<str>> {
-        self.hosts(agent).then(|| self.tasks().binding_hash(agent)).flatten()
+        let stable = self.agents().stable(agent).filter(|_| self.agents().is_alone(agent))?;
+        self.tasks().binding_hash(&stable.agent)
     }
 
     /// The priority of the agent's answers.
     pub(crate) fn priority(&self, agent: &AgentId) -> Priority {
-        self.agents().get(agent).map_or(Priority::default(), |hosted| hosted.priority)
+        self.agents().stable(agent).map_or(Priority::default(), |hosted| hosted.priority)
     }
 
     /// Who decides on calls here.
@@ -129,10 +132,10 @@ impl Hosting {
         request: OperationRequest,
         metadata: &CallMetadata,
     ) -> Result<Reply, OperationError> {
-        let hosted = self.agents().get(agent).cloned();
+        let (scope, streams) = (Scope::of_call(caller.id(), &metadata.principals), request.operation().streams());
+        let hosted = self.version_for(agent, scope, &request.params).await;
         let hosted = hosted.ok_or_else(|| OperationError::agent_not_here(format!("{agent} is not hosted here")))?;
         let consent = self.decide_call(&hosted, caller, &request, metadata).await?;
-        let (scope, streams) = (Scope::of_call(caller.id(), &metadata.principals), request.operation().streams());
         let may_redirect = metadata.extensions.iter().all(|extension| extension != NO_REDIRECT);
         if may_redirect && let Some(redirect) = self.redirect(&hosted, scope, &request.params) {
             return Err(OperationError::redirected(redirect));
@@ -155,13 +158,24 @@ impl Hosting {
         }
     }
 
+    /// The version of the agent that is asked: of a task of this caller the one that works on it, if it is here; else the stable
+    /// one.
+    async fn version_for(&self, agent: &AgentId, scope: Scope, params: &Params) -> Option<HostedAgent> {
+        let stable = self.agents().stable(agent)?;
+        // Where there is only one, nothing is looked up.
+        let Some(task) = params.task_id().filter(|_| !self.agents().is_alone(agent)) else { return Some(stable) };
+        let version = self.tasks().version_of(&stable, scope, task).await;
+        let of_task = version.and_then(|version| self.agents().version(agent, &version));
+        Some(of_task.unwrap_or(stable))
+    }
+
     /// Where a new message is sent instead. One that was taken here before is answered by its task.
     fn redirect(&self, agent: &HostedAgent, scope: Scope, params: &Params) -> Option<Redirect> {
         let Params::Send(request) = params else { return None };
         if request.message.task_id.is_some() {
             return None;
         }
-        let redirect = self.shared.elsewhere.get()?.served_by(&agent.id)?;
+        let redirect = self.shared.elsewhere.get()?.served_by(agent.id())?;
         (!self.tasks().has_begun(agent, scope, &request.message.message_id)).then_some(redirect)
     }
 
@@ -174,7 +188,7 @@ impl Hosting {
         metadata: &CallMetadata,
     ) -> Result<Option<Consent>, OperationError> {
         let operation = request.operation();
-        let service = Service::Call { agent: &hosted.id, callers: &hosted.callers, operation };
+        let service = Service::Call { agent: hosted.id(), callers: &hosted.callers, operation };
         let (principals, label) = (&metadata.principals, metadata.attributes.label);
         let judgement = self.shared.decide.decide_incoming(&IncomingRequest { service, caller, principals, label });
         match judgement.decision().await {
@@ -192,7 +206,7 @@ impl Hosting {
         principals: &[Principal],
         elsewhere: bool,
     ) -> bool {
-        let hosted = self.agents().get(agent).cloned();
+        let hosted = self.agents().stable(agent);
         hosted.is_some_and(|hosted| {
             let service = Service::GroupTask { agent, callers: &hosted.callers, elsewhere };
             let asked = IncomingRequest { service, caller, principals, label: None };
@@ -200,14 +214,14 @@ impl Hosting {
         })
     }
 
-    /// The agent card that a running agent serves itself, if any.
+    /// The agent card that an agent serves itself, if any.
     pub(crate) fn own_card(&self, agent: &AgentId) -> Option<OwnCard> {
-        self.tasks().own_card(agent)
+        self.tasks().own_card(&self.agents().stable(agent)?.agent)
     }
 
     /// The latency class of an agent's contract, if it runs here.
     pub(crate) fn latency_class(&self, agent: &AgentId) -> Option<&'static str> {
-        self.tasks().latency_class(agent)
+        self.tasks().latency_class(&self.agents().stable(agent)?.agent)
     }
 
     pub(crate) fn new_id(&self) -> String {
@@ -228,7 +242,7 @@ impl Hosting {
         &self.shared.tasks
     }
 
-    fn agents(&self) -> MutexGuard<'_, BTreeMap<AgentId, HostedAgent>> {
-        self.shared.agents.lock().expect("no holder of the agents panics")
+    fn agents(&self) -> &AgentVersions {
+        &self.shared.agents
     }
 }

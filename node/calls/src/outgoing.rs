@@ -144,16 +144,14 @@ impl Calls {
     /// The agent card that an agent hosted here serves itself, if any.
     #[must_use]
     pub fn own_card(&self, agent: &AgentId) -> Option<OwnCard> {
-        let hosting = &self.shared.hosting;
-        hosting.hosts(agent).then(|| hosting.own_card(agent)).flatten()
+        self.shared.hosting.own_card(agent)
     }
 
     /// The latency class of an agent's contract, `hrt`, `srt` or `dt`: of one that is hosted elsewhere, as the node says that is
     /// asked first.
     #[must_use]
     pub fn latency_class(&self, agent: &AgentId) -> Option<&'static str> {
-        let hosting = &self.shared.hosting;
-        let here = hosting.hosts(agent).then(|| hosting.latency_class(agent)).flatten();
+        let here = self.shared.hosting.latency_class(agent);
         here.or_else(|| self.shared.discovery.latency(agent).map(Latency::name))
     }
 

@@ -356,13 +356,13 @@ impl Agents {
         self.host.process.agent_files.set(&added.file.name, &added.sources);
         let (host, file, folder) = (self.host.clone(), added.file.clone(), added.folder.clone());
         run_blocking(self.kernel.as_ref(), move || host.start_pinned(&file, &folder, pins)).await??;
-        self.bindings.seal(&added.file.name).await?;
+        let agent = publish::agent_ref(&self.identity.owner(), &added.file)?;
+        self.bindings.seal(&agent).await?;
         // Its description says how its program is contained, which its keeper tells at once.
-        enclosed(&self.host, &added.file.name, ENCLOSED_MAX).await;
+        enclosed(&self.host, &agent, ENCLOSED_MAX).await;
         // Hosted before it is published: peers may call at once.
-        let id = publish::agent_id(&self.identity.owner(), &added.file)?;
         self.hosting.add(HostedAgent {
-            id,
+            agent,
             callers: rule,
             input_modes: input_modes(&added.file),
             barge_in: takes_interruptions(&added.file),
@@ -460,10 +460,19 @@ impl Agents {
     async fn stop(&self, name: &str) -> Result<(), NodeError> {
         let id = AgentId::new(self.identity.owner().id(), name)?;
         self.discovery.unhost(&id);
-        self.hosting.remove(&id);
         self.exposing.forget(name);
-        self.host.stop(name).await;
+        stop_versions(self, name).await;
         Ok(())
+    }
+}
+
+/// Stops all versions of an agent that run. None is hosted any more when the first is stopped: else its tasks would go on with
+/// another one.
+async fn stop_versions(agents: &Agents, name: &str) {
+    let versions = agents.host.versions(name);
+    versions.iter().for_each(|agent| agents.hosting.remove(agent));
+    for agent in &versions {
+        agents.host.stop(agent).await;
     }
 }
 

@@ -1,5 +1,6 @@
 //! The composition root: connects all layers to one node, from what is handed in.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -15,8 +16,9 @@ use althing_discovery::{Discovery, DiscoveryConfig, Net, NodeLoad, Relations, Tr
 use althing_execution::Host;
 use althing_execution::kernel::{Kernel, Promises};
 use althing_execution::memory::Memories;
+use althing_protocol::contract::Latency;
 use althing_protocol::object::{AgentLoad, Machine};
-use althing_protocol::{AgentId, PublicKey, PublisherId, SecretKey};
+use althing_protocol::{AgentId, AgentRef, PublicKey, PublisherId, SecretKey};
 use althing_store::Store;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
@@ -362,6 +364,17 @@ fn relations(communication: &Communication, decide: &Arc<dyn Decide>) -> Relatio
     Relations::new(of_node, of_publisher)
 }
 
+/// The load of each agent, by its name: the turns of all its versions, in the class of the one that is given new messages.
+fn loads(host: &Host, turns: BTreeMap<AgentRef, (Latency, u64)>) -> BTreeMap<String, AgentLoad> {
+    let mut loads = BTreeMap::new();
+    for (agent, (latency, turns)) in turns {
+        let latency = host.latency(agent.name()).unwrap_or(latency);
+        let load = loads.entry(agent.name().to_owned()).or_insert(AgentLoad { latency, turns: 0 });
+        load.turns = load.turns.saturating_add(u32::try_from(turns).unwrap_or(u32::MAX));
+    }
+    loads
+}
+
 /// What this node publishes of itself.
 fn facts(
     host: &Arc<Host>,
@@ -382,10 +395,9 @@ fn facts(
     move || {
         let turns = host.turns();
         let all: u64 = turns.values().map(|(_, turns)| turns).sum();
-        let load = |(latency, turns)| AgentLoad { latency, turns: u32::try_from(turns).unwrap_or(u32::MAX) };
         let permille = u16::try_from(all.min(TASKS_FULL) * 1_000 / TASKS_FULL).unwrap_or(1_000);
         NodeLoad {
-            loads: turns.into_iter().map(|(name, now)| (name, load(now))).collect(),
+            loads: loads(&host, turns),
             load_permille: permille.max(busy_permille.load(Ordering::Relaxed)),
             machine: kernel.as_deref().and_then(of_machine),
         }

@@ -9,7 +9,7 @@ use althing_execution::binding::{Bound, Layer, Normalised, normalise};
 use althing_execution::kernel::Kernel;
 use althing_execution::{Binding, Host};
 use althing_protocol::binding::Binding as Seal;
-use althing_protocol::object;
+use althing_protocol::{AgentRef, object};
 use althing_store::file::read_text;
 use althing_store::{Batch, Durability, Family, Range, ReadError, Store};
 use althing_td::{AgentFile, parse_partial_contract};
@@ -99,8 +99,8 @@ impl Bindings {
 
     /// Seals the manifest of an agent that was started and keeps it under its hash, so that a hash found on a span later
     /// can be looked up. The first seal of a manifest in a network is kept.
-    pub(crate) async fn seal(&self, name: &str) -> Result<(), NodeError> {
-        let Some(Binding { bound, .. }) = self.host.binding(name) else { return Ok(()) };
+    pub(crate) async fn seal(&self, agent: &AgentRef) -> Result<(), NodeError> {
+        let Some(Binding { bound, .. }) = self.host.binding(agent) else { return Ok(()) };
         let hash = bound.manifest.hash();
         // A manifest that was sealed for another network is sealed again for this one.
         let kept = self.store.read(BINDINGS, &hash)?;

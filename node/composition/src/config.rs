@@ -7,8 +7,6 @@ use althing_communication::CommunicationConfig;
 use althing_discovery::{DiscoveryConfig, Net};
 use althing_execution::process::ProcessConfig;
 
-use crate::registries::Requirement;
-
 /// The configuration of a node.
 #[derive(Debug, Clone, Default)]
 pub struct NodeConfig {
@@ -30,23 +28,8 @@ pub struct NodeConfig {
     pub push: Option<Vec<Net>>,
     /// What contracts are merged with.
     pub policies: Policies,
-    /// The endpoint of a model of embeddings, by which sentences are routed too.
-    pub embeddings: Option<Embeddings>,
-    /// What must be attested of releases before they are installed.
-    pub requirements: Vec<Requirement>,
     /// The folder in which the node keeps its data, if it has one.
     pub data: Option<PathBuf>,
-}
-
-/// An endpoint that speaks OpenAI's embeddings.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Embeddings {
-    /// The address up to `/embeddings`: `http://127.0.0.1:8000/v1`.
-    pub url: String,
-    /// The model's name there.
-    pub model: String,
-    /// The node's secret that is shown as a bearer token.
-    pub secret: Option<String>,
 }
 
 /// Other people's Things that are read.

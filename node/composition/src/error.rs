@@ -15,6 +15,7 @@ use althing_store::{ReadError, WriteError};
 use althing_td::AgentFileError;
 
 use crate::owner::OwnerError;
+use crate::revocations::RevocationError;
 
 /// Why an operation of the node failed.
 #[derive(Debug, thiserror::Error)]
@@ -52,6 +53,12 @@ pub enum NodeError {
     /// The node has an agent of that name.
     #[error("this node has an agent {0:?} already; remove it first (`althing agent remove {0}`)")]
     AgentExists(String),
+    /// A workflow that was installed has that name.
+    #[error(
+        "a workflow that was installed on this node has the name {0:?}: choose another one, or remove it (`althing uninstall \
+         {0}`)"
+    )]
+    WorkflowExists(String),
     /// Nobody agreed to what an agent would be given more than was agreed to here, or to a program of it without a sandbox.
     #[error(
         "{0:?} would reach more than was agreed to here for that name or that file, and nobody agreed to that: `althing agent add FILE` and \
@@ -154,6 +161,12 @@ pub enum PolicyError {
     Contract(#[from] AgentFileError),
 }
 
+impl From<RevocationError> for NodeError {
+    fn from(error: RevocationError) -> NodeError {
+        NodeError::Registries(error.to_string())
+    }
+}
+
 impl NodeError {
     /// What kind of failure it is.
     #[must_use]
@@ -168,6 +181,7 @@ impl NodeError {
             | NodeError::Revoked(_)
             | NodeError::NodeWithdrawn
             | NodeError::Wider(_)
+            | NodeError::WorkflowExists(_)
             | NodeError::OfGroup { .. }
             | NodeError::ToolsUnknown(_) => Kind::Refused,
             NodeError::Start(_)

@@ -58,7 +58,8 @@ impl Identity {
     }
 
     /// The log of a publisher's keys that this node has accepted, if any.
-    pub(crate) fn keys_of(&self, publisher: PublisherId) -> Option<Arc<KeyLog>> {
+    #[must_use]
+    pub fn keys_of(&self, publisher: PublisherId) -> Option<Arc<KeyLog>> {
         self.communication.keys().log(publisher)
     }
 
@@ -69,7 +70,8 @@ impl Identity {
     }
 
     /// The time of day.
-    pub(crate) fn clock(&self) -> &WallClock {
+    #[must_use]
+    pub fn clock(&self) -> &WallClock {
         &self.clock
     }
 
@@ -79,7 +81,10 @@ impl Identity {
     }
 
     /// Fails when the owner can no longer let agents run on this node.
-    pub(crate) fn check_authority(&self) -> Result<(), NodeError> {
+    ///
+    /// # Errors
+    /// [`NodeError::OwnerRevoked`] and [`NodeError::NodeWithdrawn`].
+    pub fn check_authority(&self) -> Result<(), NodeError> {
         let owner = self.owner();
         if owner.log.revoked() {
             return Err(NodeError::OwnerRevoked);

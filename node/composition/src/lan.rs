@@ -44,9 +44,9 @@ pub struct LanPresence {
     /// Where strangers read of public agents.
     pub introductions: Introductions,
     /// Whether the node should be on the LAN.
-    pub(crate) is_wanted: bool,
+    pub is_wanted: bool,
     /// Why it is not on the LAN although it should be.
-    pub(crate) failure: Option<String>,
+    pub failure: Option<String>,
     lan: Mutex<Option<Lan>>,
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use althing_communication::CallerRule;
 use althing_execution::definition::Pins;
 use althing_protocol::object::{self, Grant, Membership};
-use althing_protocol::{AgentId, Authored, IdentityError, OwnerProof, PublicKey, VerifiedAgent};
+use althing_protocol::{AgentId, AgentRef, Authored, IdentityError, OwnerProof, PublicKey, VerifiedAgent};
 use althing_store::{Batch, Durability, Family, Range, Store};
 use althing_td::{AgentFile, Callers, ContainmentClaim, Description, ExposedTool};
 use base64::Engine as _;
@@ -225,6 +225,14 @@ pub(crate) fn sign(
 /// See [`NodeError`].
 pub fn agent_id(owner: &Owner, file: &AgentFile) -> Result<AgentId, NodeError> {
     Ok(AgentId::new(owner.id(), &file.name)?)
+}
+
+/// The agent of an agent file, in the version that the file says.
+///
+/// # Errors
+/// See [`NodeError`].
+pub fn agent_ref(owner: &Owner, file: &AgentFile) -> Result<AgentRef, NodeError> {
+    Ok(AgentRef::new(owner.id(), &file.name, &file.version)?)
 }
 
 /// A membership: the owner's signature that `node` is its own; none if it was withdrawn.

@@ -1,6 +1,7 @@
 //! What is told of an agent that a node runs.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::agent::AgentState;
 use crate::containment::Containment;
@@ -12,6 +13,8 @@ use crate::hard::HardStatus;
 pub struct AgentStatus {
     /// Its name.
     pub name: String,
+    /// Its version: of one agent several may run.
+    pub version: Arc<str>,
     /// `hrt`, `srt` or `dt`.
     pub class: &'static str,
     /// `native`, `process`, `remote`, `model` or `wasm`.

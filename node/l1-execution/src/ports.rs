@@ -147,6 +147,12 @@ impl Ports {
         AgentRef::new(self.owner, name, version)
     }
 
+    /// The agent of an agent file of the owner.
+    pub(crate) fn agent_of(&self, file: &AgentFile) -> Result<AgentRef, StartError> {
+        let agent = self.agent_ref(&file.name, &file.version);
+        agent.map_err(|reason| StartError::Config { name: file.name.clone(), reason: reason.to_string() })
+    }
+
     /// The tools of these servers, behind the gate of an agent.
     pub(crate) fn tools(
         &self,
@@ -154,9 +160,7 @@ impl Ports {
         contract: &Contract,
         servers: BTreeMap<String, Arc<dyn ToolServer>>,
     ) -> Result<Tools, StartError> {
-        let agent = self.agent_ref(&file.name, &file.version);
-        let agent =
-            agent.map_err(|reason| StartError::Config { name: file.name.clone(), reason: reason.to_string() })?;
+        let agent = self.agent_of(file)?;
         let gate = (self.gate)(&agent, contract);
         Ok(Tools::new(agent, servers, gate))
     }

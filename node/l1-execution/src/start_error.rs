@@ -103,7 +103,7 @@ pub enum StartError {
     /// Its program could not be started.
     #[error(transparent)]
     Spawn(#[from] SpawnError),
-    /// An agent of that name runs already.
+    /// That version of an agent of that name runs already.
     #[error("agent {0:?} runs already")]
     Running(String),
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use althing_api::{CallLine, CallRequest};
 use althing_client::{ClientError, NodeProcess, agent_file, print_line, rows, text};
 use althing_discovery::Query;
-use althing_node::doctor::short;
+use althing_operations::doctor::short;
 use althing_protocol::{AgentId, PublicKey};
 use futures::StreamExt as _;
 use serde_json::{Value, json};

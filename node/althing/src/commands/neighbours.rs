@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use althing_discovery::TrustRelation;
-use althing_node::Node;
+use althing_operations::Operations as Node;
 
 use crate::commands::{print_line, short};
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use althing_node::network_key;
+use althing_operations::network_key;
 use serde_json::json;
 
 use crate::args::NetworkKey;

@@ -2,7 +2,7 @@
 
 use std::io::Read as _;
 
-use althing_node::{SECRET_BYTES_MAX, Secrets};
+use althing_operations::{SECRET_BYTES_MAX, Secrets};
 use serde_json::json;
 
 use crate::args::Secret;

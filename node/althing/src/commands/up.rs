@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use althing_node::{Node, owner};
+use althing_node::owner;
+use althing_operations::Operations as Node;
 use althing_registry::serve::Running;
 use serde_json::json;
 use tokio::signal::unix::{Signal, SignalKind, signal};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use althing_discovery::Url;
-use althing_node::{Collector, CollectorNews, CollectorTrouble};
+use althing_operations::{Collector, CollectorNews, CollectorTrouble};
 use futures::future::BoxFuture;
 use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response};
 

@@ -12,8 +12,8 @@ use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
 use althing_calls::spans::{Keeping, SpanRing};
-use althing_node::doctor::Finding;
-use althing_node::{Collector, Node};
+use althing_operations::doctor::Finding;
+use althing_operations::{Collector, Operations as Node};
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::MeterProvider as _;
 use opentelemetry::trace::TracerProvider as _;

@@ -3,7 +3,7 @@
 
 use std::fmt::{self, Debug};
 
-use althing_node::doctor::short;
+use althing_operations::doctor::short;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::fmt::format::Writer;

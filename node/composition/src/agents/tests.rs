@@ -35,7 +35,11 @@ pub(crate) async fn started(folder: &Path) -> (Node, watch::Sender<Owner>) {
     let (sender, owner) = watch::channel(Owner::open(&folder.join("owner"), &clock, &entropy).expect("a new owner"));
     let key = SecretKey::from_seed(&[1; 32]);
     let agent_caller = Arc::<AgentCaller>::default();
-    let ports = althing_execution::Ports { agents: Some(agent_caller.clone()), ..althing_execution::Ports::none() };
+    let ports = althing_execution::Ports {
+        owner: owner.borrow().id(),
+        agents: Some(agent_caller.clone()),
+        ..althing_execution::Ports::none()
+    };
     let nothing: althing_execution::secrets::SecretLookup = Arc::new(|_| Ok(None));
     let (now, random) = (clock.clone(), entropy.clone());
     let memories = Memories::new(

@@ -9,6 +9,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use althing_execution::{BoundTool, Containment, containment_of};
+use althing_td::words::{id, line, text};
 use althing_td::{
     AgentFile, ContainmentClaim, ContainmentLevel, DESCRIPTION_CHARS_MAX, Demand, ExposedTool, RuntimeSpec,
     TITLE_CHARS_MAX, ToolServerSpec,
@@ -18,7 +19,6 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::Agents;
-use crate::adopt::{id, line, text};
 use crate::error::NodeError;
 use crate::identity::Identity;
 use crate::publish::{self, StoredAgent};
@@ -197,7 +197,7 @@ async fn changed(agents: &Agents, name: &str) -> Result<(), NodeError> {
     if is_current() {
         return Ok(());
     }
-    let _changing = agents.changing.lock().await;
+    let _changing = agents.names.hold().await;
     // It may have been removed or replaced meanwhile.
     if is_current() || agents.status(name).is_none() {
         return Ok(());

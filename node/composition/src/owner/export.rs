@@ -28,7 +28,10 @@ pub struct Exported {
 }
 
 /// Refuses a file whose folder does not exist: the medium may not be mounted, or the path mistyped.
-pub(crate) fn check_folder(file: &Path) -> Result<(), OwnerError> {
+///
+/// # Errors
+/// [`OwnerError::NoFolder`].
+pub fn check_folder(file: &Path) -> Result<(), OwnerError> {
     match file.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.is_dir()) {
         None => Ok(()),
         Some(folder) => Err(OwnerError::NoFolder(folder.to_owned())),

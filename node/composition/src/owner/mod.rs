@@ -16,8 +16,7 @@ use tokio::sync::watch;
 
 pub use change::{revoke, rotate, withdraw, withdrawn};
 pub use error::OwnerError;
-pub(crate) use export::check_folder;
-pub use export::{Exported, export, import};
+pub use export::{Exported, check_folder, export, import};
 use files::Files;
 pub use files::{NextKeys, Stamp, stamp};
 pub(crate) use files::{decode, encode};

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use althing_api::{AddRequest, BindingReply, CandidateReason, ContractField};
 use althing_execution::binding::{Layer, Why};
-use althing_node::{Node, SealedBinding};
+use althing_node::SealedBinding;
+use althing_operations::Operations as Node;
 use althing_protocol::hex;
 use axum::Json;
 use axum::extract::{Path, State};

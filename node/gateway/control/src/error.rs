@@ -2,7 +2,8 @@
 
 use althing_api::{Doubt, Kind, Problem};
 use althing_calls::OperationError;
-use althing_node::{NodeError, SecretError};
+use althing_node::NodeError;
+use althing_operations::SecretError;
 use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};

@@ -9,7 +9,7 @@ use althing_api::{
     SearchSteps, TableSearch, ThingMatch,
 };
 use althing_discovery::{Explanation, Found, Learned, Query, SearchReport, Thing};
-use althing_node::Node;
+use althing_operations::Operations as Node;
 use althing_protocol::near;
 use althing_protocol::object::Health;
 use althing_td::Capability;

@@ -15,7 +15,7 @@ use althing_coordination::machine::placement::Placed;
 use althing_coordination::service::calendar::CalendarError;
 use althing_coordination::{Deployed, GroupAgents, GroupError, Overview, Reader, promptly};
 use althing_discovery::Query;
-use althing_node::Node;
+use althing_operations::Operations as Node;
 use althing_protocol::PublicKey;
 use althing_protocol::contract::did_you_mean;
 use althing_protocol::group::{Command, Deployment, GroupId, Policy, Remove, Schedule, Set};

@@ -12,7 +12,7 @@ use althing_coordination::machine::sight::Sight;
 use althing_coordination::machine::workflow::{Run, RunState, Scheduled, StepNow, StepState};
 use althing_coordination::service::calendar::{self, CalendarError};
 use althing_coordination::{Reader, promptly};
-use althing_node::Node;
+use althing_operations::Operations as Node;
 use althing_protocol::group::{
     Action, Approve, Command, GroupId, Job, Missed, Needs, RunWorkflow, Schedule, Step, Target, WorkId, Workflow,
 };

@@ -5,7 +5,7 @@ use althing_api::{
     GroupProposals,
 };
 use althing_coordination::{Change, Invited, Owners, Signed, Waiting, owners};
-use althing_node::Node;
+use althing_operations::Operations as Node;
 use althing_protocol::group::{GroupId, Policy, Rule};
 use althing_protocol::{CallerId, IdentityError, PublicKey, PublisherId, hex};
 

@@ -12,7 +12,7 @@ use althing_coordination::machine::group::Group;
 use althing_coordination::machine::sight::Sight;
 use althing_coordination::machine::work::{State as TaskState, Task};
 use althing_coordination::{Reader, Role, promptly};
-use althing_node::Node;
+use althing_operations::Operations as Node;
 use althing_protocol::PublicKey;
 use althing_protocol::contract::Latency;
 use althing_protocol::group::{

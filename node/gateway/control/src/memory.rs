@@ -7,7 +7,7 @@ use althing_api::{
     MemoryPassages, MemoryRemoval, MemoryReply, MemoryRequest, MemorySource, MemoryTombstone, MemoryValue,
 };
 use althing_execution::memory::{Memory, MemoryError, Overview, Recalled, Removal};
-use althing_node::Node;
+use althing_operations::Operations as Node;
 use axum::Json;
 use axum::extract::{Path, State};
 

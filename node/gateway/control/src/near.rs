@@ -6,7 +6,8 @@ use althing_coordination::machine::outcome::Refusal;
 use althing_coordination::machine::sight::Sight;
 use althing_coordination::{GroupError, Reader};
 use althing_discovery::{Found, Query, TrustRelation};
-use althing_node::{Node, publish};
+use althing_node::publish;
+use althing_operations::Operations as Node;
 use althing_protocol::group::{Command, GroupId};
 use althing_protocol::near;
 

@@ -1,6 +1,6 @@
 //! What an entry of a registry's log says, for people.
 
-use althing_node::registries::Said;
+use althing_operations::registries::Said;
 
 /// What an entry says, whom it is about, and more of it, for people.
 pub fn words(said: &Said) -> (&'static str, String, String) {

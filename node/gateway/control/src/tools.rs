@@ -2,7 +2,7 @@
 
 use althing_api::{Kind, ToolMatch};
 use althing_discovery::{Found, Query};
-use althing_node::Node;
+use althing_operations::Operations as Node;
 use althing_protocol::AgentId;
 use althing_td::Capability;
 use axum::response::{IntoResponse as _, Response};

@@ -87,6 +87,7 @@ mod tests {
     fn whoever_waits_is_told_what_the_agent_or_its_node_does() {
         let status = |state: AgentState| AgentStatus {
             name: "weather".to_owned(),
+            version: "1.0.0".into(),
             class: "srt",
             runtime: "process",
             state,

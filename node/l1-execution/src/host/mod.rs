@@ -6,13 +6,13 @@ mod start;
 mod status;
 mod turns;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex};
 
-use althing_protocol::Contract;
 use althing_protocol::contract::{Class, Latency, Srt};
+use althing_protocol::{AgentRef, Contract};
 use althing_td::AgentFile;
 
 use crate::agent::{Agent, AgentError, AgentState, Output, Turn};
@@ -23,6 +23,7 @@ use crate::kernel::HardAgent;
 use crate::kernel::slots::BandwidthServer;
 use crate::process::remote::RemoteAgent;
 use crate::process::{ProcessAgent, ProcessConfig};
+use crate::running::{AgentKey, RunningAgents};
 use crate::syscalls::SystemCalls;
 use crate::tool_agent::ToolAgent;
 
@@ -49,21 +50,7 @@ pub struct Host {
     pub ports: Ports,
     /// None in simulations: turns run on the caller's task there, without hard real-time.
     scheduling: Option<Scheduling>,
-    running: Mutex<BTreeMap<String, Arc<RunningAgent>>>,
-    /// Names of agents that are being started.
-    starting: Mutex<BTreeSet<String>>,
-}
-
-/// Reserves the name of an agent while it is being started.
-struct NameClaim<'a> {
-    names: &'a Mutex<BTreeSet<String>>,
-    name: String,
-}
-
-impl Drop for NameClaim<'_> {
-    fn drop(&mut self) {
-        self.names.lock().expect("no holder of the names panics").remove(&self.name);
-    }
+    running: RunningAgents<Arc<RunningAgent>>,
 }
 
 struct RunningAgent {
@@ -108,8 +95,7 @@ impl Host {
             process,
             ports: Ports::none(),
             scheduling: None,
-            running: Mutex::default(),
-            starting: Mutex::default(),
+            running: RunningAgents::new(),
         }
     }
 
@@ -146,8 +132,9 @@ impl Host {
             let reason = problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
             return Err(StartError::Config { name: file.name.clone(), reason });
         }
-        // Compiling a module takes seconds, without the lock; the name is reserved meanwhile.
-        let _starting = self.claim(&file.name)?;
+        // Compiling a module takes seconds, without the lock; the version is reserved meanwhile.
+        let id = self.ports.agent_of(file)?;
+        let _starting = self.running.claim(&id).ok_or_else(|| StartError::Running(file.name.clone()))?;
         let calls = self.calls(file, folder, &contract)?;
         if let Some(pins) = pins {
             calls.tools.pin(pins);
@@ -177,7 +164,7 @@ impl Host {
             server: BandwidthServer::default(),
             exposing,
         };
-        self.lock().insert(file.name.clone(), Arc::new(agent));
+        self.running.insert(id, Arc::new(agent));
         Ok(())
     }
 
@@ -188,19 +175,15 @@ impl Host {
         }
     }
 
-    /// Reserves a name for an agent that is being started.
-    fn claim(&self, name: &str) -> Result<NameClaim<'_>, StartError> {
-        let mut starting = self.starting.lock().expect("no holder of the names panics");
-        if self.lock().contains_key(name) || !starting.insert(name.to_owned()) {
-            return Err(StartError::Running(name.to_owned()));
-        }
-        Ok(NameClaim { names: &self.starting, name: name.to_owned() })
+    /// The versions of an agent that run, in the order in which they were started.
+    #[must_use]
+    pub fn versions(&self, name: &str) -> Vec<AgentRef> {
+        self.running.versions(name)
     }
 
-    /// Stops an agent, and waits until its program with its children, or its jobs, have ended. False if no agent of that name
-    /// runs.
-    pub async fn stop(&self, name: &str) -> bool {
-        let stopped = self.lock().remove(name);
+    /// Stops an agent, and waits until its program with its children, or its jobs, have ended. False if it does not run.
+    pub async fn stop(&self, agent: impl Into<AgentKey<'_>>) -> bool {
+        let stopped = self.running.remove(agent.into());
         match stopped.as_ref().map(|agent| &agent.runtime) {
             Some(Runtime::Process(process)) => process.stop().await,
             Some(Runtime::Hard(hard)) => {
@@ -218,54 +201,54 @@ impl Host {
 
     /// Stops all agents.
     pub async fn stop_all(&self) {
-        let names: Vec<String> = self.lock().keys().cloned().collect();
-        futures::future::join_all(names.iter().map(|name| self.stop(name))).await;
+        let all: Vec<AgentRef> = self.running.all().into_iter().map(|(agent, _)| agent).collect();
+        futures::future::join_all(all.iter().map(|agent| self.stop(agent))).await;
     }
 
     /// What an agent was bound to.
     #[must_use]
-    pub fn binding(&self, name: &str) -> Option<Binding> {
-        self.lock().get(name).map(|agent| agent.binding.clone())
+    pub fn binding(&self, agent: impl Into<AgentKey<'_>>) -> Option<Binding> {
+        self.find(agent.into()).map(|agent| agent.binding.clone())
     }
 
     /// Whether an agent can do nothing outside its turns: a turn of it that is cut off left no trace anywhere.
     #[must_use]
-    pub fn is_confined(&self, name: &str) -> bool {
-        self.lock().get(name).is_some_and(|agent| agent.is_confined())
+    pub fn is_confined(&self, agent: impl Into<AgentKey<'_>>) -> bool {
+        self.find(agent.into()).is_some_and(|agent| agent.is_confined())
     }
 
     /// The tools that an agent was bound to.
     #[must_use]
-    pub fn tools(&self, name: &str) -> Option<BoundTools> {
+    pub fn tools(&self, agent: impl Into<AgentKey<'_>>) -> Option<BoundTools> {
         let turns = self.scheduling.as_ref().map(|scheduling| scheduling.kernel.runtimes.soft().clone());
-        Some(BoundTools { tools: self.lock().get(name)?.calls.tools.clone(), turns })
+        Some(BoundTools { tools: self.find(agent.into())?.calls.tools.clone(), turns })
     }
 
     /// The concurrent turns that an agent's runtime allows, if it has a limit.
     #[must_use]
-    pub fn turns_max(&self, name: &str) -> Option<usize> {
-        self.lock().get(name)?.runtime.turns_max()
+    pub fn turns_max(&self, agent: impl Into<AgentKey<'_>>) -> Option<usize> {
+        self.find(agent.into())?.runtime.turns_max()
     }
 
-    /// The status of every agent.
+    /// The status of every version of every agent.
     #[must_use]
     pub fn status(&self) -> Vec<AgentStatus> {
-        self.lock().iter().map(|(name, agent)| agent.status(name, self.scheduling.as_ref())).collect()
+        self.running.all().iter().map(|(_, agent)| agent.status(self.scheduling.as_ref())).collect()
     }
 
-    /// The latency class and the number of running or waiting turns of each agent, by name.
+    /// The latency class and the number of running or waiting turns of each version of each agent.
     #[must_use]
-    pub fn turns(&self) -> BTreeMap<String, (Latency, u64)> {
-        self.lock().iter().map(|(name, agent)| (name.clone(), agent.class_and_turns())).collect()
+    pub fn turns(&self) -> BTreeMap<AgentRef, (Latency, u64)> {
+        self.running.all().into_iter().map(|(id, agent)| (id, agent.class_and_turns())).collect()
     }
 
     /// The latency class of an agent that runs here.
     #[must_use]
-    pub fn latency(&self, name: &str) -> Option<Latency> {
-        Some(self.lock().get(name)?.class_and_turns().0)
+    pub fn latency(&self, agent: impl Into<AgentKey<'_>>) -> Option<Latency> {
+        Some(self.find(agent.into())?.class_and_turns().0)
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Arc<RunningAgent>>> {
-        self.running.lock().expect("no holder of the agents panics")
+    fn find(&self, agent: AgentKey<'_>) -> Option<Arc<RunningAgent>> {
+        self.running.get(agent)
     }
 }

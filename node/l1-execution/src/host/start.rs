@@ -137,7 +137,8 @@ impl Host {
         contract: &Contract,
         calls: &SystemCalls,
     ) -> Result<Runtime, StartError> {
-        let name = &file.name;
+        // Promises and signals are of jobs, each of which has a name of its own.
+        let (name, job) = (&file.name, self.running.job_name(&calls.tools.agent));
         let failed = |reason| StartError::Module { name: name.clone(), module: module.display().to_string(), reason };
         let code = read(module).map_err(failed)?;
         let Class::Hrt(hrt) = &contract.class else {
@@ -146,7 +147,7 @@ impl Host {
                 Loaded::Control(template) => {
                     let signals = scheduling.kernel.signals();
                     let budget = contract.compute.cpu_ms_per_turn.map(Duration::from_millis);
-                    let control = Control::new(name, &contract.signals, signals, template, budget);
+                    let control = Control::new(&job, &contract.signals, signals, template, budget);
                     let control = control.map_err(|error| failed(error.to_string()))?;
                     Ok(Runtime::Wasm(Arc::new(control)))
                 }
@@ -156,7 +157,7 @@ impl Host {
             AdmitError::Code(reason) => failed(reason),
             reason => StartError::Admission { name: name.clone(), reason },
         };
-        let hard = scheduling.kernel.run_hard(name, contract, hrt, &code).map_err(refused)?;
+        let hard = scheduling.kernel.run_hard(&job, contract, hrt, &code).map_err(refused)?;
         Ok(Runtime::Hard(Arc::new(hard)))
     }
 }

@@ -18,7 +18,8 @@ impl RunningAgent {
         self.calls.tools.containment(own)
     }
 
-    pub(super) fn status(&self, name: &str, scheduling: Option<&Scheduling>) -> AgentStatus {
+    pub(super) fn status(&self, scheduling: Option<&Scheduling>) -> AgentStatus {
+        let AgentRef { id, version } = &self.calls.tools.agent;
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let (runtime, state, pid) = match &self.runtime {
             Runtime::Native(agent) => ("native", agent.state(), None),
@@ -33,7 +34,8 @@ impl RunningAgent {
             _ => None,
         };
         AgentStatus {
-            name: name.to_owned(),
+            name: id.name().to_owned(),
+            version: version.clone(),
             class: self.contract.class.name(),
             runtime,
             state,
@@ -59,28 +61,24 @@ impl RunningAgent {
 
 /// How the programs of an agent of this host are contained, as [`AgentStatus::containment`]; nothing of one that does not run.
 #[must_use]
-pub fn containment_of(host: &Host, name: &str) -> BTreeMap<String, Containment> {
-    host.lock().get(name).map(|agent| agent.containment()).unwrap_or_default()
+pub fn containment_of(host: &Host, agent: impl Into<AgentKey<'_>>) -> BTreeMap<String, Containment> {
+    host.find(agent.into()).map(|agent| agent.containment()).unwrap_or_default()
 }
 
 /// Waits until it is known how the own program of an agent of this host is contained, or that it did not start, but for no longer
 /// than that.
-pub async fn enclosed(host: &Host, name: &str, most: Duration) {
-    let process = match host.lock().get(name).map(|agent| &agent.runtime) {
-        Some(Runtime::Process(process)) => process.clone(),
-        _ => return,
-    };
+pub async fn enclosed(host: &Host, agent: impl Into<AgentKey<'_>>, most: Duration) {
+    let running = host.find(agent.into());
+    let Some(Runtime::Process(process)) = running.as_ref().map(|agent| &agent.runtime) else { return };
     // An error means that it takes longer.
     let _ = timeout(most, process.enclosed()).await;
 }
 
 /// Waits until the program or the server of an agent of this host has answered, or is known not to, but for no longer than that; not
 /// at all where it has neither.
-pub async fn answered(host: &Host, name: &str, most: Duration) {
-    let is_starting = || {
-        let agent = host.lock().get(name).cloned();
-        agent.is_some_and(|agent| agent.status(name, None).state == AgentState::Starting)
-    };
+pub async fn answered(host: &Host, agent: impl Into<AgentKey<'_>>, most: Duration) {
+    let agent: AgentKey<'_> = agent.into();
+    let is_starting = || host.find(agent).is_some_and(|agent| agent.status(None).state == AgentState::Starting);
     let waiting = async {
         while is_starting() {
             sleep(LOOK).await;

@@ -42,24 +42,29 @@ impl<T> Drop for AbortOnDrop<T> {
     }
 }
 
+/// An agent of that name runs no more.
+fn down(name: &str) -> AgentError {
+    AgentError::Down { agent: name.to_owned(), why: "it was removed from this node".to_owned() }
+}
+
 impl Host {
     /// Runs one turn of an agent to its end, in the class of its contract.
     ///
     /// # Errors
     /// See [`AgentError`].
-    pub async fn turn(&self, name: &str, turn: Turn, out: Output) -> Result<(), AgentError> {
-        let down = || AgentError::Down { agent: name.to_owned(), why: "it was removed from this node".to_owned() };
-        let agent = self.lock().get(name).cloned().ok_or_else(down)?;
+    pub async fn turn(&self, agent: impl Into<AgentKey<'_>>, turn: Turn, out: Output) -> Result<(), AgentError> {
+        let key: AgentKey<'_> = agent.into();
+        let agent = self.find(key).ok_or_else(|| down(key.name()))?;
         let _count = TurnCount::new(&agent);
         // Refused before the turn begins.
         agent.calls.budget.check().map_err(|exhausted| AgentError::Rejected(exhausted.to_string()))?;
         let (out, first) = out.timed();
         let gates = (self.ports.output_gates)(&agent.gated(&turn));
         let ended = if gates.is_empty() {
-            self.run(name, &agent, turn, out).await
+            self.run(&agent, turn, out).await
         } else {
             let out = out.gated(gates);
-            let ended = self.run(name, &agent, turn, out.clone()).await;
+            let ended = self.run(&agent, turn, out.clone()).await;
             out.release(ended).await
         };
         agent.note_first(first.after());
@@ -68,11 +73,11 @@ impl Host {
 
     /// What runs an agent's turns; none for hard real-time control loops.
     #[must_use]
-    pub fn agent(&self, name: &str) -> Option<Arc<dyn Agent>> {
-        self.lock().get(name)?.runtime.agent()
+    pub fn agent(&self, agent: impl Into<AgentKey<'_>>) -> Option<Arc<dyn Agent>> {
+        self.find(agent.into())?.runtime.agent()
     }
 
-    async fn run(&self, name: &str, agent: &Arc<RunningAgent>, turn: Turn, out: Output) -> Result<(), AgentError> {
+    async fn run(&self, agent: &Arc<RunningAgent>, turn: Turn, out: Output) -> Result<(), AgentError> {
         // The names are those of OpenTelemetry's conventions for GenAI.
         let span = match agent.contract.observability {
             Observability::None => tracing::Span::none(),
@@ -80,7 +85,7 @@ impl Host {
                 "invoke_agent",
                 otel.kind = "internal",
                 gen_ai.operation.name = "invoke_agent",
-                gen_ai.agent.name = name,
+                gen_ai.agent.name = agent.calls.tools.agent.name(),
                 gen_ai.input.messages = tracing::field::Empty,
                 althing.binding.hash = &*agent.binding.hash,
             ),
@@ -97,13 +102,13 @@ impl Host {
         };
         let working = async {
             context::record(&tracing::Span::current(), "gen_ai.input.messages", || turn.text());
-            self.run_as(name, agent, turn, out).await
+            self.run_as(agent, turn, out).await
         };
         CALL_CONTEXT.scope(call_context, working).instrument(span).await
     }
 
-    async fn run_as(&self, name: &str, agent: &Arc<RunningAgent>, turn: Turn, out: Output) -> Result<(), AgentError> {
-        let down = || AgentError::Down { agent: name.to_owned(), why: "it was removed from this node".to_owned() };
+    async fn run_as(&self, agent: &Arc<RunningAgent>, turn: Turn, out: Output) -> Result<(), AgentError> {
+        let down = || down(agent.calls.tools.agent.name());
         if let Some(exposing) = agent.exposing.as_ref().filter(|_| tool_agent::is_relayed(&turn)) {
             return match &self.scheduling {
                 Some(scheduling) => scheduled(scheduling, agent, exposing.clone(), turn, out).await,

@@ -2,7 +2,7 @@
 
 use a2a::Task;
 use althing_call::{CallMetadata, Principal};
-use althing_protocol::{CallerId, Digest, Label, digest};
+use althing_protocol::{AgentRef, CallerId, Digest, Label, digest};
 use althing_store::LARGE_BATCH_BYTES_MAX;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -35,17 +35,21 @@ pub(crate) struct Record {
     /// The label of all that is in it; none where nothing was said of that. Rows from before there were labels have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<Label>,
+    /// The version of the agent that was given its last message. Rows from before versions were noted have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
 }
 
 impl Record {
     /// The record of a task of that agent that begins.
     pub fn new(task: Task, agent: &str, scope: Scope) -> Record {
-        Record { task, agent: agent.to_owned(), scope, remembered: None, label: None }
+        Record { task, agent: agent.to_owned(), scope, remembered: None, label: None, version: None }
     }
 
-    /// The same, with what came with a call in it.
+    /// The same, given to that version of its agent, with what came with the call in it.
     #[must_use]
-    pub fn given_by(mut self, call: &CallMetadata) -> Record {
+    pub fn given_to(mut self, agent: &AgentRef, call: &CallMetadata) -> Record {
+        self.version = Some((*agent.version).to_owned());
         self.add_label(call.attributes.label);
         self
     }
@@ -126,12 +130,12 @@ impl TryFrom<String> for Scope {
 #[cfg(test)]
 mod tests {
     use a2a::{Message, Part, Role};
-    use althing_protocol::SecretKey;
     use althing_protocol::contract::DataLabel;
+    use althing_protocol::{PublisherId, SecretKey};
 
     use super::*;
 
-    /// A row as it was before there were labels.
+    /// A row as it was before there were labels and versions.
     #[derive(Serialize)]
     struct UnlabelledRow {
         task: Task,
@@ -141,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_without_a_label_is_read_and_written_as_before() {
+    fn a_row_without_a_label_and_a_version_is_read_and_written_as_before() {
         let scope = Scope::of(CallerId::Node(SecretKey::from_seed(&[1; 32]).public()));
         let message = Message::new(Role::User, vec![Part::text("hi")]);
         let task = task::submitted("t".to_owned(), "c".to_owned(), message, chrono::DateTime::UNIX_EPOCH);
@@ -151,6 +155,7 @@ mod tests {
         let mut read: Record = ciborium::from_reader(&before[..]).expect("a row of before");
         let kept = (read.task.id.as_str(), read.agent.as_str(), read.scope, read.remembered.as_deref(), read.label);
         assert_eq!(kept, ("t", "echo", scope, Some("it"), None));
+        assert_eq!(read.version, None);
         let mut again = Vec::new();
         ciborium::into_writer(&read, &mut again).expect("memory takes any");
         assert_eq!(again, before);
@@ -163,6 +168,22 @@ mod tests {
         let labelled: Record = ciborium::from_reader(&labelled[..]).expect("a row");
         assert_eq!(labelled.label, Some(Label { level: DataLabel::Restricted, trusted: false }));
         assert_eq!(labelled, read);
+    }
+
+    #[test]
+    fn a_row_says_which_version_was_given_the_last_message() {
+        let scope = Scope::of(CallerId::Node(SecretKey::from_seed(&[1; 32]).public()));
+        let message = Message::new(Role::User, vec![Part::text("hi")]);
+        let task = task::submitted("t".to_owned(), "c".to_owned(), message, chrono::DateTime::UNIX_EPOCH);
+        let publisher = PublisherId::from_digest([1; 32]);
+        let agent = |version: &str| AgentRef::new(publisher, "echo", version).expect("a name");
+        let [first, second] = ["1.0.0", "2.0.0-rc.1"].map(agent);
+        let call = CallMetadata::default();
+        let record = Record::new(task, first.name(), scope).given_to(&first, &call).given_to(&second, &call);
+        let mut row = Vec::new();
+        ciborium::into_writer(&record, &mut row).expect("memory takes any");
+        let read: Record = ciborium::from_reader(&row[..]).expect("a row");
+        assert_eq!((read.agent.as_str(), read.version.as_deref()), ("echo", Some("2.0.0-rc.1")));
     }
 
     #[test]

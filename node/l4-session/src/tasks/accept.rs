@@ -6,6 +6,7 @@ use std::sync::Arc;
 use althing_call::{CallMetadata, Consent, OperationError, traced};
 use althing_communication::{Holder, TrustLevel};
 use althing_execution::agent::OwnCard;
+use althing_protocol::AgentRef;
 use althing_store::Durability;
 use futures::FutureExt as _;
 use tokio::time::Instant;
@@ -54,9 +55,9 @@ impl TaskRunner {
         message: &a2a::Message,
     ) -> Result<Option<Accepted<T>>, OperationError> {
         // In this order: a turn that ends is in the store before it is live no more.
-        let began = self.live().began_by(agent.id.name(), scope, &message.message_id);
+        let began = self.live().began_by(agent.name(), scope, &message.message_id);
         let began = match began {
-            None if !agent.is_told_again => self.store().began_by(agent.id.name(), scope, &message.message_id),
+            None if !agent.is_told_again => self.store().began_by(agent.name(), scope, &message.message_id),
             began => began,
         };
         for id in began.iter().chain(&message.task_id) {
@@ -102,7 +103,7 @@ impl TaskRunner {
         // What the request says counts before what its message says.
         asked.within = time_limit(request.metadata.iter().chain(&request.message.metadata).flatten())?;
         let message = request.message;
-        check_modes(agent, &message, || self.own_card(&agent.id))?;
+        check_modes(agent, &message, || self.own_card(&agent.agent))?;
         let continues = message.task_id.clone();
         let new_id = continues.clone().unwrap_or_else(|| self.new_id());
         // Before any lock: the name in it has to be resolved.
@@ -112,7 +113,7 @@ impl TaskRunner {
             None => None,
         };
         // Held until the task is known.
-        let key = (scope, agent.id.name().to_owned(), message.message_id.clone());
+        let key = (scope, agent.name().to_owned(), message.message_id.clone());
         let _in_flight = self.in_flight().acquire(key).await;
         if let Some(taken) = self.find_duplicate(agent, scope, &message)? {
             return Ok(taken);
@@ -122,7 +123,7 @@ impl TaskRunner {
             None => {
                 let context_id = message.context_id.clone().unwrap_or_else(|| self.new_id());
                 let task = task::submitted(new_id, context_id, message, self.now());
-                Record::new(task, agent.id.name(), scope).given_by(metadata)
+                Record::new(task, agent.name(), scope).given_to(&agent.agent, metadata)
             }
             Some(id) => {
                 let mut record = self.read(agent, scope, &id)?;
@@ -140,7 +141,7 @@ impl TaskRunner {
                 asked.before = Some(record.task.status.clone());
                 let over = |_| OperationError::unsupported(format!("task {id} is over; send a message without taskId"));
                 task::continue_with(&mut record.task, message, self.now()).map_err(over)?;
-                record.given_by(metadata)
+                record.given_to(&agent.agent, metadata)
             }
         };
         let encoded = if asked.waits { None } else { Some(Encoded::of(&record).map_err(internal)?) };
@@ -149,8 +150,8 @@ impl TaskRunner {
             let message = "the task would be larger than a task may be; begin another, or send less";
             return Err(OperationError::unsupported(message));
         }
-        let claim = self.claim(&record, asked.call.holder);
-        let live = self.live().begin(&record, claim, bytes, asked)?;
+        let claim = self.claim(&agent.agent, &record, asked.call.holder);
+        let live = self.live().begin(&agent.agent, &record, claim, bytes, asked)?;
         if let Some(encoded) = encoded
             && let Err(error) = self.keep(&record, encoded, push).await
         {
@@ -206,7 +207,7 @@ impl TaskRunner {
     }
 
     /// The claim of a turn on the capacity, and whose share it counts against.
-    fn claim(&self, record: &Record, holder: Option<Holder>) -> Claim<ShareOwner> {
+    fn claim(&self, agent: &AgentRef, record: &Record, holder: Option<Holder>) -> Claim<ShareOwner> {
         let is_own = self.is_own(record.scope);
         let trust = match holder {
             _ if is_own => TrustLevel::Own,
@@ -221,7 +222,7 @@ impl TaskRunner {
             trust,
             agent: record.agent.clone(),
             bytes: task::memory_bytes(&record.task),
-            agent_turns_max: self.host().turns_max(&record.agent),
+            agent_turns_max: self.host().turns_max(agent),
         }
     }
 
@@ -267,13 +268,12 @@ impl TaskRunner {
     fn may_wait(&self, agent: &HostedAgent, request: &a2a::SendMessageRequest) -> bool {
         let configuration = request.configuration.as_ref();
         let tells = configuration.is_some_and(|asked| asked.task_push_notification_config.is_some());
-        request.message.task_id.is_none() && !tells && self.host().is_confined(agent.id.name())
+        request.message.task_id.is_none() && !tells && self.host().is_confined(&agent.agent)
     }
 
     fn start(&self, live: &Arc<LiveTask>) {
         let (runner, live) = (self.clone(), live.clone());
-        let agent = live.record().agent;
-        let binding = runner.host().binding(&agent).map(|binding| binding.hash).unwrap_or_default();
+        let binding = runner.host().binding(&live.agent).map(|binding| binding.hash).unwrap_or_default();
         let span = tracing::info_span!(
             "turn",
             otel.kind = "internal",
@@ -292,7 +292,7 @@ impl TaskRunner {
                 turn::fail_panicked(&runner, &live, said).await;
             }
             let failed = matches!(live.lock().record.task.status.state, a2a::TaskState::Failed);
-            runner.figures().count(&agent, begun.elapsed(), failed);
+            runner.figures().count(live.agent.name(), begun.elapsed(), failed);
         }));
     }
 }
@@ -344,7 +344,7 @@ fn check_modes(
         None => Ok(()),
         Some(kind) => Err(OperationError::content_type(format!(
             "{} does not accept {kind:?}; it accepts {}",
-            agent.id.name(),
+            agent.name(),
             agent.input_modes.join(", ")
         ))),
     }

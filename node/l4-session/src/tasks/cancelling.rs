@@ -81,7 +81,7 @@ impl TaskService {
             metadata: request.metadata.clone(),
             ..Parameters::default()
         };
-        let Some(running) = self.runner.host().agent(agent.id.name()) else { return Ok(None) };
+        let Some(running) = self.runner.host().agent(&agent.agent) else { return Ok(None) };
         match running.cancel(&remembered, &parameters).await {
             Ok(said) => Ok(said.filter(|said| task::bytes(said) <= STATUS_MESSAGE_BYTES_MAX)),
             Err(AgentError::Refused { code, message, details }) => {

@@ -45,7 +45,7 @@ impl TaskService {
             return Err(OperationError::invalid_params(format!("`pageSize` is {size}, and may be 1 to {PAGE_MAX}")));
         }
         let filter = Filter {
-            agent: agent.id.name(),
+            agent: agent.name(),
             scope,
             context_id: request.context_id.as_deref().filter(|id| !id.is_empty()),
             state: request.status.as_ref().filter(|state| **state != TaskState::Unspecified),

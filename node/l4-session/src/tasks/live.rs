@@ -7,7 +7,7 @@ use std::time::Duration;
 use a2a::{Message, StreamResponse, Task, TaskState, TaskStatus};
 use althing_call::{CallMetadata, Consent, OperationError};
 use althing_execution::agent::Metadata;
-use althing_protocol::AnswerAttributes;
+use althing_protocol::{AgentRef, AnswerAttributes};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -72,9 +72,9 @@ impl TurnRequest {
 /// A task whose turn runs.
 pub(crate) struct LiveTask {
     pub(super) now: Mutex<LiveState>,
-    /// The task's id, and the agent's name.
+    /// The task's id, and the agent in the version that was given the message.
     pub(super) id: String,
-    pub agent: String,
+    pub agent: AgentRef,
     /// The request that began this turn.
     pub(super) request: TurnRequest,
     /// Whether the task is on disk. Held while it is written.
@@ -261,11 +261,17 @@ async fn given_up_later(live: Arc<LiveTask>, left: u64) {
 
 impl LiveTask {
     /// A turn that begins, with the listeners that waited for it; the stored task has `stored_bytes`.
-    pub fn new(record: Record, stored_bytes: usize, listeners: Vec<Listener>, asked: TurnRequest) -> LiveTask {
+    pub fn new(
+        agent: AgentRef,
+        record: Record,
+        stored_bytes: usize,
+        listeners: Vec<Listener>,
+        asked: TurnRequest,
+    ) -> LiveTask {
         let state = watch::Sender::new(record.task.status.state.clone());
         let artifact_bytes = record.task.artifacts.iter().flatten().map(task::bytes).sum();
         let kept = if asked.waits { Kept::NotYet } else { Kept::Yes };
-        let (id, agent) = (record.task.id.clone(), record.agent.clone());
+        let id = record.task.id.clone();
         // What the task holds by now, and what came with the message: the turn's answer is made of it.
         asked.call.answer.add_label(record.label);
         let now = LiveState {
@@ -309,7 +315,7 @@ impl LiveTask {
     /// The message that began the task, if it was that of this turn.
     pub(super) fn began_by(&self) -> Option<MessageKey> {
         let began = self.request.before.is_none();
-        began.then(|| (self.lock().record.scope, self.agent.clone(), self.request.message_id.clone()))
+        began.then(|| (self.lock().record.scope, self.agent.name().to_owned(), self.request.message_id.clone()))
     }
 
     /// Whether a client that asks now is shown the task before the turn is over.
@@ -500,9 +506,10 @@ mod tests {
         let owner = CallerId::Publisher(PublisherId::from_digest([1; 32]));
         let message = Message::new(Role::User, vec![Part::text("hi")]);
         let task = task::submitted("t".to_owned(), "c".to_owned(), message, chrono::DateTime::UNIX_EPOCH);
-        let mut record = Record::new(task, "echo", Scope::of(owner));
+        let agent = AgentRef::new(PublisherId::from_digest([1; 32]), "echo", "1.0.0").expect("a name");
+        let mut record = Record::new(task, agent.name(), Scope::of(owner));
         record.add_label(said(DataLabel::Internal, true));
-        let live = Arc::new(LiveTask::new(record, 0, Vec::new(), TurnRequest::default()));
+        let live = Arc::new(LiveTask::new(agent, record, 0, Vec::new(), TurnRequest::default()));
         assert_eq!(live.said().label(), said(DataLabel::Internal, true), "its answer is made of what it holds");
 
         let (listens, waits) = (AnswerAttributes::default(), AnswerAttributes::default());

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use a2a::{StreamResponse, Task};
 use althing_call::OperationError;
-use althing_protocol::AnswerAttributes;
+use althing_protocol::{AgentRef, AnswerAttributes};
 use tokio::sync::mpsc;
 
 use crate::machine::record::{Record, Scope};
@@ -59,12 +59,13 @@ impl LiveTasks {
 
     /// Whether this is a task of that agent whose turn runs.
     pub fn is_of(&self, id: &str, agent: &str) -> bool {
-        self.tasks().live.get(id).is_some_and(|(live, _)| live.agent == agent)
+        self.tasks().live.get(id).is_some_and(|(live, _)| live.agent.name() == agent)
     }
 
     /// Whether a task whose turn runs is that agent's and that caller's; none if no turn of it runs.
     pub fn is_own(&self, id: &str, agent: &str, scope: Scope) -> Option<bool> {
-        self.tasks().live.get(id).map(|(live, _)| live.agent == agent && live.lock().record.scope == scope)
+        let is_own = |live: &LiveTask| live.agent.name() == agent && live.lock().record.scope == scope;
+        self.tasks().live.get(id).map(|(live, _)| is_own(live))
     }
 
     /// The task whose turn runs, and which a message of this id began.
@@ -81,14 +82,14 @@ impl LiveTasks {
     pub fn by_agent(&self) -> BTreeMap<String, usize> {
         let mut turns = BTreeMap::new();
         for (live, _) in self.tasks().live.values().filter(|(live, _)| live.running()) {
-            *turns.entry(live.agent.clone()).or_default() += 1;
+            *turns.entry(live.agent.name().to_owned()).or_default() += 1;
         }
         turns
     }
 
-    /// Cancels every turn of an agent.
-    pub fn cancel(&self, agent: &str) {
-        self.tasks().live.values().filter(|(live, _)| live.agent == agent).for_each(|(live, _)| live.cancel.cancel());
+    /// Cancels every turn of a version of an agent.
+    pub fn cancel(&self, agent: &AgentRef) {
+        self.tasks().live.values().filter(|(live, _)| live.agent == *agent).for_each(|(live, _)| live.cancel.cancel());
     }
 
     /// Locks an idle task for a change.
@@ -97,10 +98,11 @@ impl LiveTasks {
         self.write_locks[sum % WRITE_LOCKS].lock().await
     }
 
-    /// Begins a turn; listeners that waited for it are attached. The caller holds the task's write lock, or the task is new.
-    /// `claim` is its claim on the capacity, `stored_bytes` the size of the stored task.
+    /// Begins a turn of that version of an agent; listeners that waited for it are attached. The caller holds the task's write
+    /// lock, or the task is new. `claim` is its claim on the capacity, `stored_bytes` the size of the stored task.
     pub fn begin(
         &self,
+        agent: &AgentRef,
         record: &Record,
         claim: Claim<ShareOwner>,
         stored_bytes: usize,
@@ -109,7 +111,7 @@ impl LiveTasks {
         let mut tasks = self.tasks();
         tasks.shares.begin(&claim).map_err(|crowded| OperationError::busy(crowded.to_string()))?;
         let waiting = tasks.waiting.remove(&record.task.id).unwrap_or_default();
-        let live = Arc::new(LiveTask::new(record.clone(), stored_bytes, waiting, asked));
+        let live = Arc::new(LiveTask::new(agent.clone(), record.clone(), stored_bytes, waiting, asked));
         if let Some(message) = live.began_by() {
             tasks.began.insert(message, record.task.id.clone());
         }

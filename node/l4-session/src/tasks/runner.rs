@@ -8,7 +8,7 @@ use althing_call::{CallMetadata, OperationError};
 use althing_communication::{CallerRule, Entropy, Priority, WallClock};
 use althing_execution::Host;
 use althing_execution::agent::OwnCard;
-use althing_protocol::AgentId;
+use althing_protocol::{AgentId, AgentRef};
 use althing_store::{Store, WriteError};
 use chrono::{DateTime, Utc};
 use tokio::sync::mpsc;
@@ -25,8 +25,8 @@ use crate::tasks::store::{TaskStore, TaskStoreError};
 /// What is to be known of an agent that this node hosts, for its calls and its tasks.
 #[derive(Debug, Clone)]
 pub struct HostedAgent {
-    /// Its id; its name is also that of its runtime.
-    pub id: AgentId,
+    /// The agent, in the version that answers.
+    pub agent: AgentRef,
     /// Who may call it.
     pub callers: CallerRule,
     /// Media types that it accepts.
@@ -37,6 +37,20 @@ pub struct HostedAgent {
     pub is_told_again: bool,
     /// The priority of its answers, by the class of its contract.
     pub priority: Priority,
+}
+
+impl HostedAgent {
+    /// Its id, which its other versions have too.
+    #[must_use]
+    pub fn id(&self) -> &AgentId {
+        &self.agent.id
+    }
+
+    /// Its name, unique within its publisher.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.agent.name()
+    }
 }
 
 /// Runs the tasks of this node.
@@ -132,12 +146,12 @@ impl TaskRunner {
     }
 
     pub(crate) fn may_reply(&self, agent: &HostedAgent) -> bool {
-        self.host().agent(agent.id.name()).is_some_and(|agent| agent.may_reply())
+        self.host().agent(&agent.agent).is_some_and(|agent| agent.may_reply())
     }
 
     /// The agent card that a running agent serves itself, if any.
-    pub(crate) fn own_card(&self, agent: &AgentId) -> Option<OwnCard> {
-        self.host().agent(agent.name())?.own_card()
+    pub(crate) fn own_card(&self, agent: &AgentRef) -> Option<OwnCard> {
+        self.host().agent(agent)?.own_card()
     }
 
     /// A UUIDv7 (RFC 9562 §5.7) of our own clock and randomness.
@@ -192,8 +206,8 @@ impl TaskRunner {
     }
 
     /// Whether the task belongs to this caller and this agent, which does not change. It is not read for that.
-    fn is_own_task(&self, agent: &HostedAgent, scope: Scope, id: &str) -> bool {
-        let name = agent.id.name();
+    pub(crate) fn is_own_task(&self, agent: &HostedAgent, scope: Scope, id: &str) -> bool {
+        let name = agent.name();
         // In this order: a turn that ends is in the store before it is live no more.
         self.live().is_own(id, name, scope).unwrap_or_else(|| {
             self.store().summary(id).is_some_and(|summary| summary.agent == name && summary.scope == scope)
@@ -211,7 +225,7 @@ impl TaskRunner {
 
 /// The record, if it belongs to this caller and this agent.
 fn own(agent: &HostedAgent, scope: Scope, id: &str, record: Option<Record>) -> Result<Record, OperationError> {
-    let own = record.filter(|record| record.agent == agent.id.name() && record.scope == scope);
+    let own = record.filter(|record| record.agent == agent.name() && record.scope == scope);
     own.ok_or_else(|| OperationError::task_not_found(id))
 }
 

@@ -9,7 +9,7 @@ use althing_call::{CallMetadata, OperationError, Params, Reply};
 use althing_communication::{Entropy, WallClock};
 use althing_execution::Host;
 use althing_execution::agent::OwnCard;
-use althing_protocol::AgentId;
+use althing_protocol::{AgentId, AgentRef};
 use althing_store::Store;
 
 use crate::machine::record::Scope;
@@ -85,7 +85,7 @@ impl TaskService {
     /// Whether a message of that id began a task here.
     #[must_use]
     pub fn has_begun(&self, agent: &HostedAgent, scope: Scope, message_id: &str) -> bool {
-        let (runner, name) = (&self.runner, agent.id.name());
+        let (runner, name) = (&self.runner, agent.name());
         // In this order: a turn that ends is in the store before it is live no more.
         runner.live().began_by(name, scope, message_id).is_some()
             || runner.store().began_by(name, scope, message_id).is_some()
@@ -121,26 +121,36 @@ impl TaskService {
         self.runner.ending().cancel();
     }
 
-    /// Cancels every turn of an agent.
-    pub fn cancel_agent(&self, agent: &AgentId) {
-        self.runner.live().cancel(agent.name());
+    /// The version of the agent that was given the last message of a task of this caller; none if there is no such task, or if
+    /// it is older than what says so.
+    pub async fn version_of(&self, agent: &HostedAgent, scope: Scope, id: &str) -> Option<String> {
+        if !self.runner.is_own_task(agent, scope, id) {
+            return None;
+        }
+        let (runner, agent, id) = (self.runner.clone(), agent.clone(), id.to_owned());
+        self.runner.apart(move || runner.read(&agent, scope, &id)).await.ok()?.ok()?.version
+    }
+
+    /// Cancels every turn of a version of an agent.
+    pub fn cancel_agent(&self, agent: &AgentRef) {
+        self.runner.live().cancel(agent);
     }
 
     /// The hash of the manifest that a running agent is bound to.
     #[must_use]
-    pub fn binding_hash(&self, agent: &AgentId) -> Option<Arc<str>> {
-        self.runner.host().binding(agent.name()).map(|binding| binding.hash)
+    pub fn binding_hash(&self, agent: &AgentRef) -> Option<Arc<str>> {
+        self.runner.host().binding(agent).map(|binding| binding.hash)
     }
 
     /// The latency class of a running agent's contract.
     #[must_use]
-    pub fn latency_class(&self, agent: &AgentId) -> Option<&'static str> {
-        Some(self.runner.host().latency(agent.name())?.name())
+    pub fn latency_class(&self, agent: &AgentRef) -> Option<&'static str> {
+        Some(self.runner.host().latency(agent)?.name())
     }
 
     /// The agent card that a running agent serves itself, if any.
     #[must_use]
-    pub fn own_card(&self, agent: &AgentId) -> Option<OwnCard> {
+    pub fn own_card(&self, agent: &AgentRef) -> Option<OwnCard> {
         self.runner.own_card(agent)
     }
 

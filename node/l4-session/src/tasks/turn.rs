@@ -22,7 +22,7 @@ use crate::tasks::store::{self, Encoded, TaskStoreError};
 /// Runs one turn to its end; the task is then idle and on disk.
 pub(crate) async fn run(runner: &TaskRunner, live: &LiveTask) {
     let record = live.record();
-    let (agent, id) = (record.agent.clone(), record.task.id.clone());
+    let id = record.task.id.clone();
     let turn = turn_of(record, &live.request);
     let event = live.change(|now| {
         let event = task::set_status(&mut now.record.task, TaskState::Working, None, runner.now());
@@ -32,7 +32,7 @@ pub(crate) async fn run(runner: &TaskRunner, live: &LiveTask) {
     push(runner, live, event.await).await;
     let (output, mut outputs) = Output::channel();
     // Boxed: a task is moved several times until it runs.
-    let mut working = Box::pin(runner.host().turn(&agent, turn, output));
+    let mut working = Box::pin(runner.host().turn(&live.agent, turn, output));
     let (late, long) = (late(live.request.within), tokio::time::sleep(KEPT_AFTER));
     tokio::pin!(late);
     tokio::pin!(long);
@@ -81,7 +81,7 @@ pub(crate) async fn run(runner: &TaskRunner, live: &LiveTask) {
     if matches!(live.lock().record.task.status.state, TaskState::Failed) {
         traced::fail(&tracing::Span::current(), traced::FAILED);
     }
-    tracing::debug!(agent, task = id, state = ?live.record().task.status.state, "turn ended");
+    tracing::debug!(agent = live.agent.name(), task = id, state = ?live.record().task.status.state, "turn ended");
 }
 
 /// Leaves a task as it is until somebody consents: no turn runs, and its status says to what. A message that continues the task

@@ -257,8 +257,7 @@ impl GroupAgents {
                 let known = state.logs.get(&publisher).map(AsRef::as_ref);
                 let log = if publisher == owner.publisher() { Some(&owner) } else { known };
                 let is_signed = log.is_some_and(|log| log.accepts(signed.signer, now_ms).is_ok());
-                let placed = placed(state, &signed.body);
-                Deployed { placed, is_signed }
+                Deployed { placed: placed(state, &signed.body), is_signed }
             };
             all.signed(state).map(deployed).collect()
         })

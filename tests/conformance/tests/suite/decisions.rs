@@ -220,7 +220,7 @@ async fn a_message_that_needs_consent_interrupts_no_turn() {
     let net = calm();
     let (a, b, orders, id) = pair(&net).await;
     b.hosting.add(HostedAgent {
-        id: id.clone(),
+        agent: b.stable(&id),
         callers: CallerRule::Trusted,
         input_modes: vec!["text/plain".to_owned()],
         barge_in: true,

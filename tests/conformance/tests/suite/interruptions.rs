@@ -14,7 +14,7 @@ async fn node(barge_in: bool) -> (Node, AgentId) {
     let id = node.host(&file("actor", "does as it is told", "acting.do", "do", "play")).await;
     let input_modes = vec!["text/plain".to_owned()];
     node.hosting.add(HostedAgent {
-        id: id.clone(),
+        agent: node.stable(&id),
         callers: CallerRule::Trusted,
         input_modes,
         barge_in,

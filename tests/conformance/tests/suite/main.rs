@@ -1,6 +1,7 @@
 //! Whole nodes over both networks.
 
 mod about;
+mod agent_versions;
 mod answers;
 mod ban_list;
 mod broken_calls;

@@ -135,7 +135,7 @@ async fn a_stranger_finds_and_may_not_call() {
 
     // An agent for everybody; what one caller did is not shown to the other.
     b.hosting.add(HostedAgent {
-        id: id.clone(),
+        agent: b.stable(&id),
         callers: CallerRule::Anyone,
         input_modes: vec!["text/plain".to_owned()],
         barge_in: false,
@@ -208,7 +208,7 @@ async fn a_task_is_cancelled_while_it_works_and_while_it_waits() {
     let net = calm();
     let (a, b, id) = pair(&net).await;
     b.hosting.add(HostedAgent {
-        id: id.clone(),
+        agent: b.stable(&id),
         callers: CallerRule::Trusted,
         input_modes: vec!["text/plain".to_owned()],
         barge_in: false,

@@ -127,7 +127,7 @@ async fn a_message_that_was_refused_may_be_sent_again() {
 async fn an_agent_elsewhere_is_given_a_message_again_when_its_turn_is_over() {
     let (node, agent) = node(&net(), Arc::new(Disk::default())).await;
     node.hosting.add(HostedAgent {
-        id: agent.clone(),
+        agent: node.stable(&agent),
         callers: CallerRule::Trusted,
         input_modes: vec!["text/plain".to_owned()],
         barge_in: false,
@@ -161,7 +161,7 @@ async fn callers_choose_their_ids_without_regard_to_others() {
     let net = net();
     let (node, agent) = node(&net, Arc::new(Disk::default())).await;
     node.hosting.add(HostedAgent {
-        id: agent.clone(),
+        agent: node.stable(&agent),
         callers: CallerRule::Anyone,
         input_modes: vec!["text/plain".to_owned()],
         barge_in: false,

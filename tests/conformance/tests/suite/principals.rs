@@ -98,7 +98,7 @@ async fn whoever_is_behind_a_call_is_seen_by_the_agent_at_its_end() {
 async fn nobody_gets_through_an_agent_what_it_may_not_have_itself() {
     let scene = scene().await;
     scene.b.hosting.add(HostedAgent {
-        id: scene.agent_b.clone(),
+        agent: scene.b.stable(&scene.agent_b),
         callers: CallerRule::Trusted,
         input_modes: vec!["text/plain".to_owned()],
         barge_in: false,

@@ -11,7 +11,7 @@ async fn node(disk: std::sync::Arc<althing_store::MemoryStore>) -> (Node, AgentI
     let node = Node::start(&SimNet::new(1, LinkConfig::default()), 1, 100, &[], disk).await;
     let id = node.host(&file("actor", "does as it is told", "acting.do", "do", "play")).await;
     node.hosting.add(HostedAgent {
-        id: id.clone(),
+        agent: node.stable(&id),
         callers: CallerRule::Trusted,
         input_modes: vec!["text/plain".to_owned()],
         barge_in: true,

@@ -17,9 +17,9 @@ use althing_discovery::Learned;
 use althing_discovery::machine::catalogue::{Catalogue, Now, PlacementRefused};
 use althing_discovery::machine::rank::{Bounds, Source};
 use althing_execution::process::ProcessConfig;
-use althing_execution::{Builtins, Echo, Host};
+use althing_execution::{Builtins, Echo, Host, Ports};
 use althing_protocol::object::{self, Placement};
-use althing_protocol::{AgentId, CallerId, Frame, FrameKind, FrameSealer, Hello, PublicKey};
+use althing_protocol::{AgentId, AgentRef, CallerId, Frame, FrameKind, FrameSealer, Hello, PublicKey};
 use althing_simnet::{LinkConfig, SimNet};
 use althing_store::MemoryStore;
 use futures::FutureExt as _;
@@ -145,27 +145,30 @@ async fn a_cancel_and_an_end_stop_the_call() {
 async fn hosting() -> (Incoming, AgentId) {
     let mut builtins = Builtins::new();
     builtins.insert("echo", Echo::build);
-    let host = Arc::new(Host::new(builtins, ProcessConfig::default()));
+    let owner = Owner::new(key(3)).id();
+    let ports = Ports { owner, ..Ports::none() };
+    let host = Arc::new(Host::new(builtins, ProcessConfig::default()).with_ports(ports));
     let file = "name: echo\ndescription: Says it again.\nskills: [{id: echo.say, name: Say, description: Repeats.}]\n\
                 runtime: { native: { builtin: echo } }\ncontract: { class: { latency: srt } }\n";
     let file = althing_td::AgentFile::parse(file).expect("an agent file");
     host.start(&file, std::path::Path::new("/")).expect("a native agent");
     let trust = Trust {
         node: key(1).public(),
-        owner: Owner::new(key(3)).id(),
+        owner,
         trusted: BTreeSet::from([CallerId::Node(key(2).public())]),
         private: false,
     };
     let store = Arc::new(MemoryStore::new(&althing_conformance::mesh::FAMILIES));
     let entropy = std::sync::atomic::AtomicU8::new(0);
     let entropy = Entropy::new(move |bytes| bytes.fill(entropy.fetch_add(1, std::sync::atomic::Ordering::Relaxed)));
-    let (owner, decide) = (trust.owner, ByContract::new(watch::channel(trust).1, None));
+    let decide = ByContract::new(watch::channel(trust).1, None);
     let clock = WallClock::new(|| 1_700_000_000_000);
     let hosting = Hosting::open(store, host, owner, Arc::new(decide), clock, entropy);
     let hosting = hosting.await.expect("an empty store");
-    let id = AgentId::new(Owner::new(key(3)).id(), "echo").expect("a name");
+    let agent = AgentRef::new(owner, "echo", &file.version).expect("a name");
+    let id = agent.id.clone();
     hosting.add(HostedAgent {
-        id: id.clone(),
+        agent,
         callers: CallerRule::Trusted,
         input_modes: vec!["text/plain".to_owned()],
         barge_in: false,

@@ -43,10 +43,7 @@ const READ: &[(&str, &[(&str, &str)])] = &[
             ("simulations/src/mesh.rs", "makes it, for agents of simulated nodes"),
         ],
     ),
-    (
-        "TakenBack",
-        &[("node/calls/src/lib.rs", "exports it"), ("node/composition/src/registries/taken_back.rs", "implements it")],
-    ),
+    ("TakenBack", &[("node/calls/src/lib.rs", "exports it"), ("node/composition/src/taken_back.rs", "implements it")]),
     (
         "AllowedAgents",
         &[

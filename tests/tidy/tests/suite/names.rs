@@ -20,9 +20,9 @@ const BELOW: &[&str] =
 /// of agents is never added.
 const OTHERS: &[(&str, &str, &str)] = &[
     ("node/althing/src/commands/app.rs", "parsed", "the files that an app file names"),
-    ("node/composition/src/group_orders.rs", "groups", "a group"),
-    ("node/composition/src/group_work/routes.rs", "groups", "a group"),
-    ("node/composition/src/registries/install.rs", "client", "a name in a registry"),
+    ("node/operations/src/group_orders.rs", "groups", "a group"),
+    ("node/operations/src/group_work/routes.rs", "groups", "a group"),
+    ("node/operations/src/registries/install.rs", "client", "a name in a registry"),
     ("node/gateway/control/src/group_apps.rs", "parsed", "the files that an app file names"),
     ("node/gateway/control/src/near.rs", "groups", "a group"),
     ("node/gateway/control/src/traces.rs", "traces", "a trace"),

@@ -69,7 +69,7 @@ impl Setup {
         let entropy = Entropy::new(|bytes| bytes.fill(7));
         let tasks = TaskService::open(store.clone(), host, own, clock, entropy).await.expect("an empty store");
         let agent = HostedAgent {
-            id: AgentId::new(owner(1), "echo").expect("a name"),
+            agent: AgentRef::new(owner(1), "echo", "1.0.0").expect("a name"),
             callers: CallerRule::Anyone,
             input_modes: Vec::new(),
             barge_in: false,
@@ -85,7 +85,7 @@ impl Setup {
         let message = Message::new(Role::User, vec![Part::text("hi")]);
         let mut task = task::submitted(id.to_owned(), "c".to_owned(), message, now);
         task::set_status(&mut task, state, None, now);
-        let record = Record { label: self.label, ..Record::new(task, self.agent.id.name(), self.own) };
+        let record = Record { label: self.label, ..Record::new(task, self.agent.name(), self.own) };
         let encoded = Encoded::of(&record).expect("it can be stored");
         self.tasks.runner.store().write(encoded).await.expect("written");
     }
@@ -121,6 +121,26 @@ async fn a_listener_is_refused_before_the_task_is_read() {
     assert_eq!(why(setup.own, "none").await, Some(Refusal::TaskNotFound));
     drop(listening);
     assert_eq!(why(setup.own, "waits").await, Some(Refusal::Internal), "there is room again, and it is read");
+}
+
+/// SG-12: nobody else learns of it, nor has it read.
+#[tokio::test]
+async fn the_version_that_works_on_a_task_is_looked_up_for_its_caller_alone() {
+    let setup = Setup::new().await;
+    // As rows of before are.
+    setup.keep("old", TaskState::InputRequired).await;
+    let message = Message::new(Role::User, vec![Part::text("hi")]);
+    let task = task::submitted("new".to_owned(), "c".to_owned(), message, DateTime::UNIX_EPOCH);
+    let call = CallMetadata::default();
+    let record = Record::new(task, setup.agent.name(), setup.own).given_to(&setup.agent.agent, &call);
+    let encoded = Encoded::of(&record).expect("it can be stored");
+    setup.tasks.runner.store().write(encoded).await.expect("written");
+    let version = async |scope: Scope, id: &str| setup.tasks.version_of(&setup.agent, scope, id).await;
+    assert_eq!(version(setup.other, "new").await, None);
+    assert_eq!(version(setup.own, "none").await, None);
+    assert!(setup.store.readers.lock().expect("no panic").is_empty(), "none of that read a task");
+    assert_eq!(version(setup.own, "new").await.as_deref(), Some("1.0.0"));
+    assert_eq!(version(setup.own, "old").await, None);
 }
 
 /// SG-12
