@@ -20,6 +20,7 @@ use althing_execution::realtime::{HardwareProfile, Privilege};
 use althing_execution::{Builtins, Host};
 use althing_node::publish;
 use althing_node::{Execution, Introductions, LanPort, MakeDecide, NodeConfig, Ports, TRUSTED};
+use althing_operations::{Operations, OperationsConfig};
 use althing_protocol::contract::Grade;
 use althing_protocol::object::{self, Grant, Membership};
 use althing_protocol::{AgentId, AgentRef, CallerId, OwnerProof, PublicKey, PublisherId, SecretKey, VerifiedAgent};
@@ -36,7 +37,7 @@ use crate::actor::Actor;
 use crate::{NETWORK, NOW_MS, entropy, key};
 
 pub use crate::owner::Owner;
-pub use althing_node::FAMILIES;
+pub use althing_operations::FAMILIES;
 
 /// An empty disk.
 #[must_use]
@@ -46,7 +47,7 @@ pub fn store() -> Arc<MemoryStore> {
 
 /// A whole node, until it is dropped.
 pub struct Node {
-    node: Arc<althing_node::Node>,
+    node: Arc<Operations>,
     /// Its owner, with that one's next keys.
     pub owner: Owner,
     told: watch::Sender<althing_node::Owner>,
@@ -243,11 +244,18 @@ impl Node {
         };
         let communication = CommunicationConfig { network: NETWORK.to_owned(), ..CommunicationConfig::default() };
         let config = NodeConfig { communication, discovery, push, ..NodeConfig::default() };
-        let started = Box::pin(althing_node::Node::assemble(key, config, ports)).await;
+        let config = OperationsConfig { node: config, ..OperationsConfig::default() };
+        let started = Box::pin(Operations::assemble(key, config, ports, Arc::default())).await;
         let node = Arc::new(started.expect("it starts"));
         let keeps = node.clone();
         let kept = tokio::spawn(async move { keeps.run().await }).abort_handle();
         Node { node, owner, told, kept, clock }
+    }
+
+    /// The node, for a face of it.
+    #[must_use]
+    pub fn shared(&self) -> Arc<Operations> {
+        self.node.clone()
     }
 
     /// Its id.
@@ -380,15 +388,7 @@ fn execution(
         ..althing_execution::Ports::none()
     };
     let host = Arc::new(Host::new(builtins, ProcessConfig::default()).with_ports(ports));
-    Execution {
-        host,
-        kernel: None,
-        promises: None,
-        memories,
-        agent_caller,
-        group_orders: Arc::default(),
-        busy_permille,
-    }
+    Execution { host, kernel: None, promises: None, memories, agent_caller, busy_permille }
 }
 
 /// A call on behalf of the local user.

@@ -3,6 +3,7 @@
 mod adopt;
 mod attesting;
 mod blueprint;
+mod events;
 mod group;
 mod logs;
 mod mounted;
@@ -26,6 +27,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 pub use adopt::{Adopt, is_address};
 pub use attesting::{AttestArgs, ShowArgs};
 pub use blueprint::Blueprint;
+pub use events::Events;
 pub use group::{AmendArgs, CallersName, Group, ServeArgs, Who};
 pub use logs::Logs;
 pub use mounted::Mounted;
@@ -164,6 +166,8 @@ pub enum Command {
     Trace(Trace),
     /// Show the signed messages that pass between this node and others, decoded, until Ctrl-C.
     Tap(Tap),
+    /// What happens on this node, as it happens, until Ctrl-C: agents, tasks, groups, trust, registries, keys.
+    Events(Events),
     /// Print who this node and its owner are.
     Id,
     /// Measure what contracts are worth on this machine; needs no node.

@@ -7,8 +7,10 @@ use althing_api::{Doubt, Problem};
 use althing_client::{ClientError, InputError, NodeProcessError, plain};
 use althing_contract_bench::BenchError;
 use althing_demo::DemoError;
-use althing_node::network_key::NetworkKeyFileError;
-use althing_node::{NodeError, OwnerError, SecretError};
+use althing_node::{NodeError, OwnerError};
+use althing_operations::SecretError;
+use althing_operations::network_key::NetworkKeyFileError;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 /// Exit codes; they do not change.
@@ -154,6 +156,12 @@ impl Failure {
     pub fn in_doubt(mut self, group: &str, doubt: Doubt) -> Failure {
         self.message = format!("{}. {}", self.message, doubt.advice(group));
         self.doubt = Some(doubt);
+        self
+    }
+
+    /// The same, with what somebody was to agree to.
+    pub fn offering(mut self, offer: &impl Serialize) -> Failure {
+        self.offer = serde_json::to_value(offer).ok().map(Box::new);
         self
     }
 

@@ -121,6 +121,7 @@ async fn dispatch(args: Args) -> Result<(), Failure> {
         Command::Top(top) => commands::top::run(&at, &top, &out).await,
         Command::Id => commands::show::id(&at, &out),
         Command::Tap(tap) => commands::tap::run(&at, &tap, &out).await,
+        Command::Events(events) => commands::events::run(&at, &events, &out).await,
         Command::Bench(bench) => Ok(althing_contract_bench::run(&bench, &out, &bench_ports()?).await?),
         Command::Contract(contract) => commands::contract::run(&contract, &out),
         Command::Td(td) => commands::lint::td(&td, &out),

@@ -9,11 +9,16 @@
 //! **Never knows**: how a request is carried out, layers, HTTP, exit codes, terminals.
 
 mod adopt;
+mod adopt_replies;
 mod agents;
 mod apps;
+mod attestation_replies;
 mod attesting;
 mod bind;
+mod blueprint_replies;
 mod call;
+mod doctor;
+mod events;
 mod find;
 mod flow_replies;
 mod flows;
@@ -25,25 +30,45 @@ mod groups;
 mod logs;
 mod memory;
 mod org;
+mod org_replies;
 mod problem;
 mod ps;
+mod receipt_replies;
 mod registries;
+mod registry_replies;
+mod release_contents;
 mod reserve;
+mod route_replies;
 mod routing;
 mod status;
 mod tap;
 mod task_replies;
 mod tasks;
+mod traces;
 mod trust;
+mod waits;
 
 pub use adopt::{AcceptRequest, AdoptRequest, Offers};
+pub use adopt_replies::{
+    AcceptReply, AdoptReply, AgentAcceptance, AgentAdoption, AgentDraft, DraftChange, DraftOmission, ProgramNeeds,
+    ThingAdoption, ThingDirectory, ThingEntry, ThingFailure, UnansweredProgram,
+};
 pub use agents::{
     AddRequest, AgentAddition, AgentList, AgentRemoval, AgentSummary, RightsChange, RightsChanges, RunLine,
 };
 pub use apps::{AppAgentStatus, AppChange, AppChanges, AppList, AppReply, AppRequest, AppStatus};
+pub use attestation_replies::{Attestation, AttestationStatement, ReleaseDetails};
 pub use attesting::{AttestRequest, MeasureRequest};
 pub use bind::{BindingReply, CandidateReason, ContractField};
-pub use call::{CallLine, CallRequest};
+pub use blueprint_replies::{
+    BlueprintFigures, BlueprintList, BlueprintMachine, BlueprintMeasurement, BlueprintSuggestion,
+};
+pub use call::{CallCancellation, CallExplanation, CallHosts, CallLine, CallRequest};
+pub use doctor::{
+    DialBack, DialBackOutcome, DialResult, DoctorFinding, DoctorReport, DoctorRequest, LayerOverhead, OverheadReport,
+    OverheadTimes,
+};
+pub use events::{EventLine, NodeEvent, NodeSnapshot};
 pub use find::{
     AgentMatch, CapabilitySummary, MachineOffer, SearchExplanation, SearchOmission, SearchPlace, SearchReply,
     SearchSteps, TableSearch, ThingForm, ThingMatch, ThingRelease, ToolMatch,
@@ -70,13 +95,32 @@ pub use memory::{
     MemoryPassages, MemoryRemoval, MemoryReply, MemoryRequest, MemorySource, MemoryTombstone, MemoryValue,
 };
 pub use org::{ApproveRequest, MemberRequest, OrganiseRequest, ProveRequest, PurgeRequest, RejectRequest};
+pub use org_replies::{
+    ApprovalList, ApprovalOffer, ApprovalReply, ApprovalSummary, DomainClaim, DomainHolder, DomainProof, LogNotice,
+    LogWatch, OrganisationMember, OrganisationStatus, ReleasePurge, StageRejection, StageSummary,
+};
 pub use problem::{Doubt, Kind, Problem};
 pub use ps::{
     AgentCondition, AgentEntries, AgentEntry, AgentFailure, AgentInstance, AgentStart, EnclosureLevel, FileAccess,
     FirstOutput, HardJobs, ProgramContainment, ProgramRefusal, ToolDifference, ToolRefusal,
 };
-pub use registries::{AddRegistry, InstallRequest, MarkRequest, PublishRequest, UpdateRequest};
-pub use reserve::ReserveRequest;
+pub use receipt_replies::{ReceiptEntry, ReceiptFault, ReceiptList, ReceiptProof};
+pub use registries::{AddRegistry, InstallRequest, InstallTerms, MarkRequest, PublishRequest, UpdateRequest};
+pub use registry_replies::{
+    InstallAddition, InstallCompletion, InstallList, InstallOffer, InstallRemoval, InstallReply, InstallStatus,
+    NameProof, RegistryFork, RegistryList, RegistryRemoval, RegistryStatus, RegistryWitnesses, ReleaseList,
+    ReleaseMark, ReleaseOffer, ReleasePublication, ReleaseVersion, ReleaseVersions, UpdateAbsence, UpdateCompletion,
+    UpdateLook, UpdateOffer, UpdateReply, WorkflowAddition,
+};
+pub use release_contents::{
+    InstallContents, ReleaseContents, StepAction, StepQuestion, StepRepeat, StepTarget, StepTask, StepTest,
+    WorkflowOutline, WorkflowStep, WorkflowSteps,
+};
+pub use reserve::{NodeReservation, ReservationCancellation, ReserveReply, ReserveRequest};
+pub use route_replies::{
+    ChannelAgent, ChannelReply, RouteChoice, RouteEmbeddings, RouteLesson, RouteMistake, RouteRemoval, RouteReply,
+    RouteReport, RouteScore,
+};
 pub use routing::{RouteChannel, RouteEvaluation, RouteFile, RouteMode, RouteRequest};
 pub use status::{
     CallStatus, CommunicationStatus, DialFailure, DiscoveryStatus, ExecutionStatus, GroupTotals, KeyStatus,
@@ -89,4 +133,6 @@ pub use task_replies::{
     TaskLink, TaskList, TaskRefusal, TaskReply, TaskSubmission, TaskSummary, WorkState,
 };
 pub use tasks::{SubmitTask, TaskRequest};
+pub use traces::{TraceDetails, TraceGap, TraceList, TraceSpan, TraceSummary};
 pub use trust::{TrustChange, TrustList, TrustRequest};
+pub use waits::WaitReply;

@@ -62,6 +62,27 @@ pub struct InstallRequest {
     pub name: Option<String>,
     /// Who may call it.
     pub callers: Callers,
+    /// Which registry; the only one if none is named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub registry: Option<String>,
+    /// What will do, and what was agreed to.
+    #[serde(flatten)]
+    pub terms: InstallTerms,
+}
+
+/// Looks for an update of an installed agent, or makes it.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct UpdateRequest {
+    /// The agent's name here.
+    pub name: String,
+    /// What will do, and what was agreed to.
+    #[serde(flatten)]
+    pub terms: InstallTerms,
+}
+
+/// Which release will do, and which one was agreed to: of an installation, and of an update.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InstallTerms {
     /// Whether a young release of a publisher that is not trusted will do.
     #[serde(default)]
     pub young: bool,
@@ -71,29 +92,25 @@ pub struct InstallRequest {
     /// The id of the publisher whose it must be: where a name led to another one's before, that one must be said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub publisher: Option<String>,
-    /// Which registry; the only one if none is named.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub registry: Option<String>,
-    /// The digest of the release that was agreed to, hexadecimal; without one nothing is installed.
+    /// The digest of the release that was agreed to, hexadecimal; without one nothing is installed or changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agreed: Option<String>,
 }
 
-/// Looks for an update of an installed agent, or makes it.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct UpdateRequest {
-    /// The agent's name here.
-    pub name: String,
-    /// Whether a young release of a publisher that is not trusted will do.
-    #[serde(default)]
-    pub young: bool,
-    /// Whether its programs may run without a sandbox, or in a folder outside of the release.
-    #[serde(default)]
-    pub uncontained: bool,
-    /// The id of the publisher whose it must be, if its name leads to another one by now.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub publisher: Option<String>,
-    /// The digest of the release that was agreed to, hexadecimal; without one nothing is changed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub agreed: Option<String>,
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_terms_of_an_installation_are_members_of_the_request() {
+        let terms = InstallTerms { young: true, agreed: Some("0f".to_owned()), ..InstallTerms::default() };
+        let update = UpdateRequest { name: "echo".to_owned(), terms: terms.clone() };
+        let json = r#"{"name":"echo","young":true,"uncontained":false,"agreed":"0f"}"#;
+        assert_eq!(serde_json::to_string(&update).expect("a request is JSON"), json);
+        let bare: UpdateRequest = serde_json::from_str(r#"{"name":"echo"}"#).expect("a request");
+        assert_eq!(bare.terms, InstallTerms::default(), "nothing is agreed to without a word");
+        let json = r#"{"reference":"urn:p:echo@^1","callers":"this-node","young":true,"agreed":"0f"}"#;
+        let install: InstallRequest = serde_json::from_str(json).expect("a request");
+        assert_eq!((install.terms, install.registry), (terms, None));
+    }
 }

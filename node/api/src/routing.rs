@@ -19,6 +19,19 @@ pub enum RouteMode {
     Model,
 }
 
+impl RouteMode {
+    /// The word for it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            RouteMode::Keyword => "keyword",
+            RouteMode::Vector => "vector",
+            RouteMode::Hybrid => "hybrid",
+            RouteMode::Model => "model",
+        }
+    }
+}
+
 /// Asks whom a sentence is for.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct RouteRequest {

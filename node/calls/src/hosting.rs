@@ -11,7 +11,7 @@ use althing_communication::{Caller, Entropy, Priority, WallClock};
 use althing_execution::Host;
 use althing_execution::agent::OwnCard;
 use althing_protocol::{AgentId, AgentRef, CallerId, PublisherId};
-use althing_session::{AgentFigures, HostedAgent, Postman, Scope, TaskService, TaskStoreError};
+use althing_session::{AgentFigures, HostedAgent, Postman, Scope, TaskService, TaskStoreError, TurnEnd};
 use althing_store::Store;
 
 use crate::agent_versions::AgentVersions;
@@ -231,6 +231,11 @@ impl Hosting {
     /// Sends push notifications through `postman`; without one, none are served.
     pub fn notify_through(&self, postman: Arc<dyn Postman>) {
         self.tasks().notify_through(postman);
+    }
+
+    /// Tells `hear` of each turn that ends from now on and whose task is kept. The first one stays.
+    pub fn follow_ends(&self, hear: impl Fn(TurnEnd) + Send + Sync + 'static) {
+        self.tasks().follow_ends(hear);
     }
 
     /// Whether push notifications are sent.

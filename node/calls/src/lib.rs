@@ -34,7 +34,7 @@ pub use althing_discovery::{Candidate, TrustRelation};
 pub use althing_execution::agent::OwnCard;
 pub use althing_session::{
     AgentFigures, DURATION_BOUNDS_S, HostedAgent, LATENCY, Notification, PUSH_CONFIGS, PUSH_OUTBOX, PostError, Postman,
-    REMOTE_TASKS, STALE, TASK_SUMMARIES, TASKS, TaskStoreError,
+    REMOTE_TASKS, STALE, TASK_SUMMARIES, TASKS, TaskStoreError, TurnEnd,
 };
 pub use by_contract::{ByContract, TakenBack};
 pub use elsewhere::Elsewhere;

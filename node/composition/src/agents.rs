@@ -8,14 +8,14 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use althing_calls::{HostedAgent, Hosting};
-use althing_communication::{Priority, WallClock};
+use althing_communication::{CallerRule, Priority, WallClock};
 use althing_discovery::{Discovery, LocalAgent};
 use althing_execution::definition::Pins;
 use althing_execution::kernel::{Kernel, LeaseError};
 use althing_execution::{AgentState, AgentStatus, BoundTool, Host, containment_of, enclosed};
 use althing_failure::Kind;
 use althing_protocol::contract::Class;
-use althing_protocol::{AgentId, Contract};
+use althing_protocol::{AgentId, AgentRef, Contract};
 use althing_store::Store;
 use althing_td::{AgentFile, RuntimeSpec};
 
@@ -23,6 +23,7 @@ use crate::agreements::Agreements;
 use crate::bindings::Bindings;
 use crate::blocking::run_blocking;
 use crate::error::NodeError;
+use crate::events::{Event, Events};
 use crate::identity::Identity;
 use crate::owner::Owner;
 use crate::publish::{self, Stay, StoredAgent};
@@ -45,6 +46,7 @@ pub struct Agents {
     identity: Arc<Identity>,
     bindings: Arc<Bindings>,
     revocations: Arc<Revocations>,
+    events: Events,
     /// Held while agents are added, started or removed, so that names and promises belong to one at a time.
     changing: tokio::sync::Mutex<()>,
     /// Agents that were added and do not run, and why.
@@ -73,6 +75,7 @@ impl Agents {
         hosting: Hosting,
         discovery: Discovery,
         revocations: Arc<Revocations>,
+        events: Events,
     ) -> Agents {
         let Bindings { host, kernel, store, identity, clock, .. } = bindings.as_ref();
         Agents {
@@ -85,6 +88,7 @@ impl Agents {
             identity: identity.clone(),
             bindings,
             revocations,
+            events,
             changing: tokio::sync::Mutex::default(),
             failed: Mutex::default(),
             starting: Mutex::default(),
@@ -361,15 +365,11 @@ impl Agents {
         // Its description says how its program is contained, which its keeper tells at once.
         enclosed(&self.host, &agent, ENCLOSED_MAX).await;
         // Hosted before it is published: peers may call at once.
-        self.hosting.add(HostedAgent {
-            agent,
-            callers: rule,
-            input_modes: input_modes(&added.file),
-            barge_in: takes_interruptions(&added.file),
-            is_told_again: is_told_again(&added.file),
-            priority: priority(&added.file),
-        });
-        self.publish(added)
+        let id = agent.id.clone();
+        self.hosting.add(hosted(&added.file, agent, rule));
+        self.publish(added)?;
+        self.events.note(Event::AgentStart { agent: added.file.name.clone(), id: id.to_string() });
+        Ok(())
     }
 
     /// Makes fresh evidence for an agent and hands it to L3.
@@ -459,9 +459,11 @@ impl Agents {
 
     async fn stop(&self, name: &str) -> Result<(), NodeError> {
         let id = AgentId::new(self.identity.owner().id(), name)?;
+        let was_shown = self.discovery.is_hosted(name);
         self.discovery.unhost(&id);
         self.exposing.forget(name);
         stop_versions(self, name).await;
+        note_end(&self.events, name, was_shown);
         Ok(())
     }
 }
@@ -473,6 +475,25 @@ async fn stop_versions(agents: &Agents, name: &str) {
     versions.iter().for_each(|agent| agents.hosting.remove(agent));
     for agent in &versions {
         agents.host.stop(agent).await;
+    }
+}
+
+/// Notes that an agent runs no more, if it did: one that does not start is stopped too.
+fn note_end(events: &Events, name: &str, ran: bool) {
+    if ran {
+        events.note(Event::AgentEnd { agent: name.to_owned() });
+    }
+}
+
+/// What calls of an agent are answered by.
+fn hosted(file: &AgentFile, agent: AgentRef, callers: CallerRule) -> HostedAgent {
+    HostedAgent {
+        agent,
+        callers,
+        input_modes: input_modes(file),
+        barge_in: takes_interruptions(file),
+        is_told_again: is_told_again(file),
+        priority: priority(file),
     }
 }
 

@@ -27,6 +27,8 @@ use crate::agents::Agents;
 use crate::bindings::Bindings;
 use crate::config::NodeConfig;
 use crate::error::NodeError;
+use crate::event_sources;
+use crate::events::Events;
 use crate::group_orders::GroupOrders;
 use crate::group_work::GroupWorker;
 use crate::identity::Identity;
@@ -144,8 +146,7 @@ impl Node {
             facts(&host, kernel.as_ref(), busy_permille),
             sightings,
         )?;
-        let (of, by) = (now.id(), decide.clone());
-        let hosting = Hosting::open(store.clone(), host.clone(), of, by, clock.clone(), entropy.clone()).await?;
+        let (hosting, events) = hosted(&store, &host, now.id(), &decide, (&clock, &entropy)).await?;
         communication.serve(CALL, config.communication.streams, answers.unwrap_or_else(|| answering(&hosting)))?;
         serve_reservations(&communication, promises, &decide, entropy.clone(), &config.labels)?;
         let below = (communication.clone(), discovery.clone(), hosting.clone());
@@ -157,8 +158,8 @@ impl Node {
         let (worker, placements) = GroupWorker::new(&calls, &host, &identity, &config, communication.network());
         let groups = open_groups(&communication, &identity, store.clone(), &entropy, worker, &group_orders).await?;
         let bindings = bindings(&host, kernel.as_ref(), &store, &identity, &config);
-        let demanded = config.requirements.clone();
-        let registries = Arc::new(Registries::open(store.clone(), identity.clone(), revocations.clone(), demanded)?);
+        let of = (config.requirements.clone(), events.clone());
+        let registries = Arc::new(Registries::open(store.clone(), identity.clone(), revocations.clone(), of)?);
         discovery.take_hints(registries.clone());
         let node = Node {
             traces: serve_traces(&communication, &discovery, spans, decide)?,
@@ -166,8 +167,9 @@ impl Node {
             key,
             config,
             registries,
-            agents: Agents::new(bindings.clone(), hosting.clone(), discovery.clone(), revocations),
-            trust: TrustedPeers::new(store.clone(), communication.clone(), trust),
+            agents: Agents::new(bindings.clone(), hosting.clone(), discovery.clone(), revocations, events.clone()),
+            trust: TrustedPeers::new(store.clone(), communication.clone(), trust, events.clone()),
+            events,
             communication,
             discovery,
             hosting,
@@ -241,6 +243,22 @@ fn bindings(
         policies: config.policies.clone(),
         clock: identity.clock().clone(),
     })
+}
+
+/// What answers calls of agents here, and the node's events: ends of turns are some of them.
+async fn hosted(
+    store: &Arc<dyn Store>,
+    host: &Arc<Host>,
+    owner: PublisherId,
+    decide: &Arc<dyn Decide>,
+    (clock, entropy): (&WallClock, &Entropy),
+) -> Result<(Hosting, Events), NodeError> {
+    let events = Events::new(clock.clone());
+    let (store, host, decide) = (store.clone(), host.clone(), decide.clone());
+    let hosting = Hosting::open(store, host, owner, decide, clock.clone(), entropy.clone()).await?;
+    let noted = events.clone();
+    hosting.follow_ends(move |end| noted.note(event_sources::turn_end(end)));
+    Ok((hosting, events))
 }
 
 /// Answers peers' calls by the agents that are hosted here.

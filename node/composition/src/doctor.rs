@@ -17,10 +17,8 @@ use althing_execution::{Containment, Level};
 pub use call::{CallPath, diagnose_call, examine_call};
 pub use gather::{examine, refused_tools, short};
 pub use mesh::Mesh;
-pub use overhead::overhead;
+pub use overhead::{Overhead, OverheadRow, overhead};
 pub use registries::RegistryHealth;
-use serde::Serialize;
-use serde_json::{Value, json};
 pub use storage::{Storage, loose_mode, loose_note};
 pub use tool_lists::tool_notes;
 
@@ -49,7 +47,7 @@ const NARROWER: &str = "name the folders that it needs under `sandbox: read` in 
 const DISK: &str = "give this account a quota, or the folders that programs may write a disk of their own";
 
 /// A finding.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     /// `L1` to `L7`.
     pub layer: &'static str,
@@ -59,6 +57,15 @@ pub struct Finding {
     pub what: String,
     /// What to do about it; empty if nothing is wrong, or there is nothing to note.
     pub remedy: String,
+}
+
+/// What was found.
+#[derive(Debug, Clone)]
+pub struct Report {
+    /// What was checked, layer by layer.
+    pub findings: Vec<Finding>,
+    /// The dial-backs of just now; empty where an agent was asked about.
+    pub dialled_back: Vec<DialBack>,
 }
 
 /// A peer that was asked to dial this node back.
@@ -493,24 +500,6 @@ fn visibility(status: &NodeStatus, findings: &mut Vec<Finding>) {
             _ => {}
         }
     }
-}
-
-/// The findings as JSON.
-#[must_use]
-pub fn report(findings: &[Finding], dialled_back: &[DialBack]) -> Value {
-    let asked = dialled_back.iter().map(|asked| match &asked.outcome {
-        Ok(dials) => {
-            let dials =
-                dials.iter().map(|(address, why)| json!({ "address": address, "reached": why.is_empty(), "why": why }));
-            json!({ "peer": asked.peer, "fromInternet": asked.from_internet, "dials": dials.collect::<Vec<_>>() })
-        }
-        Err(why) => json!({ "peer": asked.peer, "fromInternet": asked.from_internet, "notAsked": why }),
-    });
-    json!({
-        "fine": findings.iter().all(|finding| finding.fine),
-        "findings": findings,
-        "dialledBack": asked.collect::<Vec<_>>(),
-    })
 }
 
 #[cfg(test)]

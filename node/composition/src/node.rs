@@ -1,7 +1,7 @@
 //! A running node: what it renews, how it follows its owner's keys, how it stops.
 
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use althing_calls::spans::Traces;
@@ -14,29 +14,26 @@ use althing_execution::kernel::Kernel;
 use althing_execution::memory::{MEMORY, Memories};
 use althing_protocol::SecretKey;
 use althing_store::{Batch, Durability, Family, Store};
-use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::agents::{self, Agents};
 use crate::agreements::AGREED;
 use crate::bindings::{BINDINGS, Bindings};
-use crate::collector::Collector;
 use crate::config::NodeConfig;
-use crate::doctor::Finding;
 use crate::error::NodeError;
-use crate::group_agents::{GroupHosting, Placements};
+use crate::event_sources;
+use crate::events::Events;
 use crate::identity::Identity;
 use crate::keys::{self, HEARD_KEYS};
 use crate::known_peers::{self, KNOWN_PEERS};
 use crate::lan::LanPresence;
 use crate::owner::Owner;
 use crate::publish::{self, AGENTS};
-use crate::registries::{INSTALLED, ORGANISATIONS, RECEIPTS, REGISTRIES, REVOKED, Registries, WORKFLOWS};
-use crate::routing::{ROUTES, Routing, VECTORS};
+use crate::revocations::{INSTALLED, REVOKED, Revocations, WORKFLOWS};
 use crate::trust::{TRUSTED, TrustedPeers};
 
-/// All that a node's store keeps.
-pub const FAMILIES: [Family; 25] = [
+/// What a node's store keeps, without what is kept for its operations.
+pub const FAMILIES: [Family; 20] = [
     TASKS,
     TASK_SUMMARIES,
     REMOTE_TASKS,
@@ -53,14 +50,9 @@ pub const FAMILIES: [Family; 25] = [
     RAFT_STATE,
     RAFT_SNAPSHOTS,
     RESULTS,
-    REGISTRIES,
     REVOKED,
     INSTALLED,
     WORKFLOWS,
-    ORGANISATIONS,
-    RECEIPTS,
-    ROUTES,
-    VECTORS,
     KNOWN_PEERS,
 ];
 /// Grants and memberships are renewed at half of their life.
@@ -94,12 +86,12 @@ pub struct Node {
     pub hosting: Hosting,
     /// The calling side.
     pub calls: Calls,
+    /// What happens on it, as it happens.
+    pub events: Events,
     /// Recent traces, of this node and of its owner's others.
     pub traces: Traces,
     /// L5.
     pub groups: Groups,
-    /// The agents that groups place here.
-    pub(crate) placements: watch::Receiver<Placements>,
     /// L1.
     pub host: Arc<Host>,
     pub(crate) kernel: Option<Arc<Kernel>>,
@@ -113,20 +105,14 @@ pub struct Node {
     pub agents: Agents,
     /// What its agents are bound to.
     pub bindings: Arc<Bindings>,
-    /// The registries that it follows.
-    pub registries: Arc<Registries>,
-    /// What it learned of whom sentences are for.
-    pub routing: Arc<Routing>,
+    /// Releases that their publishers revoked, and what was installed.
+    pub revocations: Arc<Revocations>,
     /// Whom it trusts.
     pub trust: TrustedPeers,
     /// Its presence on the LAN.
     pub lan: LanPresence,
     /// Where its agents are called over HTTP.
     pub gateway: Option<String>,
-    /// How the collector of its telemetry answers, where one is configured.
-    pub collector: OnceLock<Arc<Collector>>,
-    /// What `doctor` says of how its faces are configured, which this crate does not know.
-    pub faces: OnceLock<Vec<Finding>>,
     /// What the user should know about how the node started.
     pub notes: Vec<String>,
     /// Cancelled when the node stops; faces stop with it.
@@ -176,8 +162,7 @@ impl Node {
     /// its own network; nobody on the internet has tried), `blocked` (not even from there) or `unknown` (nobody has tried).
     #[must_use]
     pub fn reach(&self) -> &'static str {
-        let verdict = self.communication.reachability();
-        match &verdict {
+        match &self.communication.reachability() {
             verdict if verdict.from_internet => "internet",
             verdict if verdict.hidden && !self.communication.network().relays().is_empty() => "relayed",
             verdict if verdict.hidden => "hidden",
@@ -195,15 +180,10 @@ impl Node {
         let follow_twin = Box::pin(self.follow_twin());
         let keys = async { tokio::join!(self.follow_owner(), persist_keys, persist_peers, follow_twin) };
         let introducing = self.lan.announce_introductions(&self.discovery);
-        let hosting = GroupHosting { agents: &self.agents, groups: &self.groups, store: self.store.as_ref() };
-        let hosting = Box::pin(hosting.run(self.placements.clone()));
-        let following = self.registries.following();
-        let registries =
-            async { tokio::join!(following.follow(&self.agents), following.renew(), following.tell(&self.discovery)) };
-        let registries = Box::pin(registries);
+        let noting = Box::pin(event_sources::follow(&self.events, &self.identity, &self.groups));
         let tools = agents::follow_tools(&self.agents, self.config.adopted.check);
         let agents = async { tokio::join!(self.renew_when_due(), tools) };
-        tokio::join!(agents, self.sweep_memory(), keys, introducing, hosting, registries);
+        tokio::join!(agents, self.sweep_memory(), keys, introducing, noting);
     }
 
     /// Deletes what agents kept and has passed its retention.

@@ -63,6 +63,16 @@ impl RouteMode {
     }
 }
 
+impl From<Mode> for RouteMode {
+    fn from(mode: Mode) -> RouteMode {
+        match mode {
+            Mode::Keyword => RouteMode::Keyword,
+            Mode::Vector => RouteMode::Vector,
+            Mode::Hybrid => RouteMode::Hybrid,
+        }
+    }
+}
+
 /// A candidate, as an explanation shows it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]

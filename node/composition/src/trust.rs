@@ -9,6 +9,7 @@ use althing_store::{Batch, Durability, Family, Range, Store};
 use tokio::sync::watch;
 
 use crate::error::NodeError;
+use crate::events::{Event, Events};
 
 /// Nodes and owners that this node trusts, by their printed ids.
 pub const TRUSTED: Family = Family("althing.trusted");
@@ -20,6 +21,7 @@ pub struct TrustedPeers {
     store: Arc<dyn Store>,
     communication: Communication,
     trust: watch::Sender<Trust>,
+    events: Events,
 }
 
 impl TrustedPeers {
@@ -27,8 +29,9 @@ impl TrustedPeers {
         store: Arc<dyn Store>,
         communication: Communication,
         trust: watch::Sender<Trust>,
+        events: Events,
     ) -> TrustedPeers {
-        TrustedPeers { store, communication, trust }
+        TrustedPeers { store, communication, trust, events }
     }
 
     /// Trusts a node or an owner, or stops to trust it.
@@ -43,14 +46,13 @@ impl TrustedPeers {
             batch.delete(TRUSTED, id.to_string());
         }
         self.store.write(batch, Durability::Synced).await?;
-        self.trust.send_modify(|trust| {
-            if trusted {
-                trust.trusted.insert(id);
-            } else {
-                trust.trusted.remove(&id);
-            }
-        });
+        let is_other = self
+            .trust
+            .send_if_modified(|trust| if trusted { trust.trusted.insert(id) } else { trust.trusted.remove(&id) });
         self.watch_keys();
+        if is_other {
+            self.events.note(Event::TrustChange { id: id.to_string(), trusted });
+        }
         Ok(())
     }
 

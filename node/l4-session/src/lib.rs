@@ -20,4 +20,6 @@ pub use machine::record::{Scope, ScopeError};
 pub use machine::time_limit::LATENCY;
 pub use push::{Notification, PUSH_CONFIGS, PUSH_OUTBOX, PostError, Postman};
 pub use remote::{Follower, REMOTE_TASKS, Remote, STALE};
-pub use tasks::{AgentFigures, DURATION_BOUNDS_S, HostedAgent, TASK_SUMMARIES, TASKS, TaskService, TaskStoreError};
+pub use tasks::{
+    AgentFigures, DURATION_BOUNDS_S, HostedAgent, TASK_SUMMARIES, TASKS, TaskService, TaskStoreError, TurnEnd,
+};

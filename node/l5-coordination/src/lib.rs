@@ -22,8 +22,8 @@ pub use service::deploy::{Deployed, GroupAgents};
 pub use service::owners::{self, Change, Invited, Owners, Signed, Waiting};
 pub use service::work::{Again, Answering, Assigned, Report, WorkFailure, Worker};
 pub use service::{
-    GROUPS, Groups, GroupsConfig, Overview, OwnerNow, PART_BYTES, Ports, Proofs, RAFT_LIMITS, RESULT_BYTES_MAX,
-    RESULTS, RaftService, Reader, WeakGroups, content, lacks_majority, promptly,
+    GROUPS, GroupChanges, Groups, GroupsConfig, Overview, OwnerNow, PART_BYTES, Ports, Proofs, RAFT_LIMITS,
+    RESULT_BYTES_MAX, RESULTS, RaftService, Reader, WeakGroups, content, lacks_majority, promptly,
 };
 pub use ticket::{Contact, Ticket};
 

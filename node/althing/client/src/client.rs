@@ -104,6 +104,22 @@ impl Client {
         Ok(Lines { bytes: response.bytes_stream().boxed(), buffer: Vec::new() })
     }
 
+    /// `GET path`, answered by server-sent events: those after the number `last`, or from now on.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn events(&self, path: &str, last: Option<u64>) -> Result<ServerEvents, ClientError> {
+        let mut request = self.http.get(url(path));
+        if let Some(last) = last {
+            request = request.header("last-event-id", last.to_string());
+        }
+        let response = request.send().await.map_err(|error| self.lost(error))?;
+        if !response.status().is_success() {
+            return Err(problem(response).await);
+        }
+        Ok(ServerEvents(Lines { bytes: response.bytes_stream().boxed(), buffer: Vec::new() }))
+    }
+
     async fn finish<T: DeserializeOwned>(
         &self,
         sent: Result<reqwest::Response, reqwest::Error>,
@@ -148,10 +164,17 @@ impl Lines {
     /// # Errors
     /// See [`ClientError`].
     pub async fn next<T: DeserializeOwned>(&mut self) -> Result<Option<T>, ClientError> {
+        match self.line().await? {
+            Some(line) => Ok(Some(serde_json::from_slice(&line)?)),
+            None => Ok(None),
+        }
+    }
+
+    /// The next line as it was sent.
+    async fn line(&mut self) -> Result<Option<Vec<u8>>, ClientError> {
         loop {
             if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
-                let line: Vec<u8> = self.buffer.drain(..=end).collect();
-                return Ok(Some(serde_json::from_slice(&line)?));
+                return Ok(Some(self.buffer.drain(..=end).collect()));
             }
             if self.buffer.len() > LINE_BYTES_MAX {
                 return Err(ClientError::LineTooLong(LINE_BYTES_MAX));
@@ -161,6 +184,45 @@ impl Lines {
                 Some(Err(error)) => return Err(ClientError::StreamLost(error)),
                 None => return Ok(None),
             }
+        }
+    }
+}
+
+/// Server-sent events as they arrive. The node writes the data of each, which is JSON, on one line.
+pub struct ServerEvents(Lines);
+
+impl ServerEvents {
+    /// The data of the next event; `None` at the end.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn next<T: DeserializeOwned>(&mut self) -> Result<Option<T>, ClientError> {
+        // Between them are their names and numbers, which the data has too, and signs of life.
+        while let Some(line) = self.0.line().await? {
+            if let Some(data) = line.strip_prefix(b"data:") {
+                return Ok(Some(serde_json::from_slice(data)?));
+            }
+        }
+        Ok(None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn events_are_read_however_their_bytes_arrive() {
+        let sent = ": alive\n\nid: 7\nevent: trust\ndata: {\"a\":1}\n\n:\n\nid: 8\nevent: x\ndata: {\"a\":2}\n\n";
+        for length in [1, 7, sent.len()] {
+            let parts: Vec<reqwest::Result<Bytes>> =
+                sent.as_bytes().chunks(length).map(|part| Ok(Bytes::copy_from_slice(part))).collect();
+            let mut events = ServerEvents(Lines { bytes: futures::stream::iter(parts).boxed(), buffer: Vec::new() });
+            for a in [1, 2] {
+                let event: Option<Value> = events.next().await.expect("it is JSON");
+                assert_eq!(event, Some(serde_json::json!({ "a": a })), "in parts of {length}");
+            }
+            assert_eq!(events.next::<Value>().await.expect("it ended well"), None);
         }
     }
 }

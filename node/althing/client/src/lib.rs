@@ -9,7 +9,7 @@ mod error;
 pub mod output;
 mod process;
 
-pub use client::{Client, Lines, socket};
+pub use client::{Client, Lines, ServerEvents, socket};
 pub use error::{ClientError, InputError, InputErrorReason, NodeProcessError};
 pub use output::{Out, plain, print_line, rows, table, text};
 pub use process::NodeProcess;

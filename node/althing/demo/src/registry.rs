@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use althing_api::{AddRegistry, CallLine, CallRequest, InstallRequest, MarkRequest, PublishRequest};
+use althing_api::{AddRegistry, CallLine, CallRequest, InstallRequest, InstallTerms, MarkRequest, PublishRequest};
 use althing_client::{NodeProcess, agent_file, rows, text};
 use althing_td::Callers;
 use serde_json::{Value, json};
@@ -221,15 +221,12 @@ async fn install(node: &NodeProcess, agent: &str, name: &str) -> Result<((), Str
         reference: format!("{agent}@^1"),
         name: Some(name.to_owned()),
         callers: Callers::ThisNode,
-        young: true,
-        uncontained: false,
-        publisher: None,
         registry: None,
-        agreed: None,
+        terms: InstallTerms { young: true, ..InstallTerms::default() },
     };
     let client = node.client().await?;
     let offer = client.post("/install", &request).await?;
-    request.agreed = Some(text(&offer, "digest"));
+    request.terms.agreed = Some(text(&offer, "digest"));
     let installed = client.post("/install", &request).await?;
     if installed["version"] != "1.0.0" {
         return Err(DemoError::unexpected(format!("{} was installed", installed["version"])));

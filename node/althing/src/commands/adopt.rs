@@ -4,16 +4,19 @@ use std::env::VarError;
 use std::io::IsTerminal as _;
 use std::path::{Component, Path, PathBuf};
 
-use althing_api::{AcceptRequest, AdoptRequest, Offers};
-use althing_td::{Callers, Demand, Environment, OwnFolder, Sandbox, ToolServerSpec};
-use serde_json::Value;
+use althing_api::{
+    AcceptReply, AcceptRequest, AdoptReply, AdoptRequest, AgentAcceptance, AgentAddition, AgentAdoption, AgentDraft,
+    DraftChange, DraftOmission, Offers, ThingAdoption, ThingDirectory,
+};
+use althing_td::{AgentFile, Callers, Demand, Environment, OwnFolder, RuntimeSpec, Sandbox, Skill, ToolServerSpec};
+use serde_json::json;
 
 use crate::args::{Adopt, is_address};
-use crate::commands::agent::{addition, standing};
+use crate::commands::agent::standing;
 use crate::commands::agreement::asked;
-use crate::commands::needs::{self, Next, Rounds};
+use crate::commands::needs::{self, Answer as _, Lack, Next, Outcome, Rounds};
 use crate::commands::panes::exposed;
-use crate::commands::{Out, rows, table, text};
+use crate::commands::{Out, table};
 use crate::exit::{Failure, code};
 use crate::paths::Paths;
 
@@ -38,8 +41,8 @@ pub async fn run(at: &Paths, adopt: &Adopt, out: &Out) -> Result<(), Failure> {
     };
     let client = at.connect().await?;
     let command = |sandbox: &Sandbox| needs::command_line(&at.flags(), adopt, sandbox);
-    let mut adopted = loop {
-        let answer = client.post("/adopt", &request).await.map_err(|error| rounds.failed(error.into()))?;
+    let adopted = loop {
+        let answer: AdoptReply = client.ask("/adopt", &request).await.map_err(|error| rounds.failed(error.into()))?;
         match rounds.after(&answer, command)? {
             Next::Done => break answer,
             Next::Again(more) => {
@@ -51,13 +54,16 @@ pub async fn run(at: &Paths, adopt: &Adopt, out: &Out) -> Result<(), Failure> {
         }
         request.offers = rounds.offers();
     };
-    rounds.note(&mut adopted);
-    out.show(&adopted, |adopted| if adopted.get("things").is_some() { directory(adopted) } else { shown(adopted) });
-    let failed = rows(&adopted, "adopted").iter().filter(|one| one.get("failed").is_some()).count();
-    if failed > 0 {
-        return Err(Failure::failed(format!("{failed} of the Things were not adopted")));
+    out.show(&rounds.outcome(&adopted), |Outcome { reply, granted }| match reply {
+        AdoptReply::Directory(found) => directory(found),
+        AdoptReply::Agent(adoption) => agent(adoption, granted),
+        AdoptReply::Unanswered(program) => needs::shown(&program.lack()),
+    });
+    let AdoptReply::Directory(found) = &adopted else { return Ok(()) };
+    match found.adopted.iter().filter(|one| matches!(one, ThingAdoption::Failure(_))).count() {
+        0 => Ok(()),
+        failed => Err(Failure::failed(format!("{failed} of the Things were not adopted"))),
     }
-    Ok(())
 }
 
 /// The current folder.
@@ -86,44 +92,48 @@ async fn accept(at: &Paths, adopt: &Adopt, what: &str, out: &Out) -> Result<(), 
                 grants: grants.clone(),
                 offers: rounds.offers(),
             };
-            let offer = client.post("/adopt/accept", &asked).await.map_err(|error| rounds.failed(error.into()))?;
+            let offer: AcceptReply =
+                client.ask("/adopt/accept", &asked).await.map_err(|error| rounds.failed(error.into()))?;
             match rounds.after(&offer, command)? {
                 Next::Done | Next::AsItIs => break offer,
                 Next::Again(more) => grants = *more,
             }
         };
+        let AcceptReply::Agent(offer) = offer else {
+            return Err(Failure::failed("the node answers in another way than this program knows"));
+        };
         request.digest = Some(agreed(&request.name, &offer, &grants, out)?);
         request.grants = grants;
     }
-    let mut accepted = client.post("/adopt/accept", &request).await?;
-    rounds.note(&mut accepted);
-    out.show(&accepted, shown);
+    let accepted: Box<AgentAcceptance> = client.ask("/adopt/accept", &request).await?;
+    out.show(&rounds.outcome(&accepted), |Outcome { reply, granted }| {
+        shown(&reply.draft, &outcome(None, reply.added.as_ref()), (reply.lack(), *granted))
+    });
     Ok(())
 }
 
 /// Shows what changed, and asks; the digest of what was agreed to.
-fn agreed(name: &str, offer: &Value, grants: &Sandbox, out: &Out) -> Result<String, Failure> {
-    let digest = text(offer, "digest");
+fn agreed(name: &str, offer: &AgentAcceptance, grants: &Sandbox, out: &Out) -> Result<String, Failure> {
+    let digest = &offer.draft.digest;
     let changes = changed(offer);
     if out.json || !std::io::stdin().is_terminal() {
-        let changes = if out.json { offer.to_string() } else { changes };
+        let changes = if out.json { json!(offer).to_string() } else { changes };
         let options = needs::options(grants);
         let how =
             format!("nothing was changed: `althing adopt --accept {name}@{digest}{options}` accepts exactly this");
         return Err(Failure::new(code::REFUSED, format!("{changes}\n\n{how}")));
     }
-    asked(&changes, "accept", digest)
+    asked(&changes, "accept", digest.clone())
 }
 
-fn changed(offer: &Value) -> String {
-    let line = |change: &Value| {
-        let or_none =
-            |member: &str| Some(text(change, member)).filter(|it| !it.is_empty()).unwrap_or("none".to_owned());
-        format!("{}\n  was  {}\n  is   {}", text(change, "what"), or_none("old"), or_none("new"))
+fn changed(AgentAcceptance { draft, changes, .. }: &AgentAcceptance) -> String {
+    let line = |DraftChange { what, old, new }: &DraftChange| {
+        let or_none = |text: &str| if text.is_empty() { "none".to_owned() } else { text.to_owned() };
+        format!("{what}\n  was  {}\n  is   {}", or_none(old), or_none(new))
     };
-    let all: Vec<String> = rows(offer, "changes").iter().map(line).collect();
+    let all: Vec<String> = changes.iter().map(line).collect();
     let all = if all.is_empty() { "nothing that is agreed to has changed".to_owned() } else { all.join("\n") };
-    format!("{all}{}{}", requests(offer), signed(offer))
+    format!("{all}{}{}", requests(draft), signed(draft))
 }
 
 fn source(adopt: &Adopt, folder: &Path) -> Result<ToolServerSpec, Failure> {
@@ -233,97 +243,103 @@ pub fn callers(word: &str) -> Callers {
     }
 }
 
-fn shown(adopted: &Value) -> String {
-    let file = &adopted["file"];
-    let who = who(&text(file, "callers"));
-    let skills =
-        rows(file, "skills").iter().map(|skill| vec![text(skill, "id"), first_line(skill)]).collect::<Vec<_>>();
-    let left_out = left_out(adopted);
-    let outcome = match adopted.get("added") {
-        None if adopted["taken"] == true => {
+/// An agent that was adopted, or only looked at, with what was granted before.
+fn agent(adoption: &AgentAdoption, granted: &[String]) -> String {
+    let AgentAdoption { draft, taken, added, .. } = adoption;
+    shown(draft, &outcome(*taken, added.as_ref()), (adoption.lack(), granted))
+}
+
+/// What became of something that was looked at.
+fn outcome(taken: Option<bool>, added: Option<&AgentAddition>) -> String {
+    match added {
+        None if taken == Some(true) => {
             "nothing was published. Its name is taken here: --as gives it another; --accept NAME shows what changed"
                 .to_owned()
         }
         None => "nothing was published: without --dry-run it would be".to_owned(),
-        Some(added) => match addition(added) {
-            Ok(added) => format!("{}{}", exposed(added.status.as_ref()), standing(&added.name, &added)),
-            Err(failure) => failure.message,
-        },
+        Some(added) => format!("{}{}", exposed(added.status.as_ref()), standing(&added.name, added)),
+    }
+}
+
+fn shown(draft: &AgentDraft, outcome: &str, (lack, granted): (Lack<'_>, &[String])) -> String {
+    let file = &draft.file;
+    let callers = match &file.callers {
+        Callers::Listed(all) => json!(all).to_string(),
+        callers => callers.word().unwrap_or_default().to_owned(),
     };
+    let skills: Vec<Vec<String>> = file.skills.iter().map(|skill| vec![skill.id.clone(), first_line(skill)]).collect();
     format!(
-        "found    {} \"{}\"\nagent    {}, version {}\ncallers  {who}{}{}{}{}{}\n\n{}{left_out}\n\n{outcome}",
-        text(adopted, "kind"),
-        text(file, "title"),
-        text(file, "name"),
-        text(file, "version"),
+        "found    {} \"{}\"\nagent    {}, version {}\ncallers  {}{}{}{}{}{}\n\n{}{}\n\n{outcome}",
+        draft.kind,
+        file.title,
+        file.name,
+        file.version,
+        who(&callers),
         led(file),
-        reached(adopted),
-        signed(adopted),
-        requests(adopted),
-        needs::noted(adopted),
+        reached(draft),
+        signed(draft),
+        requests(draft),
+        needs::noted(&lack, granted, &file.name),
         table(&["skill", "what it does"], &skills),
+        left_out(&draft.left_out),
     )
 }
 
 /// What is sent where, for each tool of a Thing.
-fn requests(adopted: &Value) -> String {
-    let all = rows(adopted, "requests").iter().filter_map(Value::as_str);
-    all.map(|one| format!("\nsends    {one}")).collect()
+fn requests(draft: &AgentDraft) -> String {
+    draft.requests.iter().map(|one| format!("\nsends    {one}")).collect()
 }
 
 /// Where the name in its address leads.
-fn led(file: &Value) -> String {
-    let (remote, tools) = (&file["runtime"]["remote"], &file["tools"]);
-    let places = [&remote["leads_to"], &tools["server"]["leads_to"], &tools["thing"]["leads_to"]];
-    let words: Vec<&str> = places.into_iter().filter_map(Value::as_array).flatten().filter_map(Value::as_str).collect();
-    if words.is_empty() {
+fn led(file: &AgentFile) -> String {
+    let of_runtime = match &file.runtime {
+        RuntimeSpec::Remote { leads_to, .. } => leads_to.as_slice(),
+        _ => &[],
+    };
+    let of_tools = |name: &str| file.tools.get(name).map_or(&[][..], ToolServerSpec::leads_to);
+    let places = [of_runtime, of_tools("server"), of_tools("thing")].concat();
+    if places.is_empty() {
         return String::new();
     }
+    let words: Vec<&str> = places.iter().map(|place| place.word()).collect();
     format!("\nleads    to {} by its name, which is followed nowhere else", words.join(", "))
 }
 
 /// What its program asks to reach.
-fn reached(adopted: &Value) -> String {
-    let all = rows(adopted, "reaches").iter().filter_map(Value::as_str);
-    all.map(|one| format!("\nreaches  {one}")).collect()
+fn reached(draft: &AgentDraft) -> String {
+    draft.reaches.iter().map(|one| format!("\nreaches  {one}")).collect()
 }
 
 /// Who signed the card of an A2A agent.
-fn signed(adopted: &Value) -> String {
-    match adopted.get("signature").and_then(Value::as_str) {
-        Some(said) => format!("\nsigned   {said}"),
-        None => String::new(),
-    }
+fn signed(draft: &AgentDraft) -> String {
+    draft.signature.as_ref().map_or_else(String::new, |said| format!("\nsigned   {said}"))
 }
 
 /// What was left out, a line for each.
-fn left_out(adopted: &Value) -> String {
-    let left_out = rows(adopted, "leftOut");
-    left_out.iter().map(|one| format!("\nleft out: {}: {}", text(one, "what"), text(one, "why"))).collect()
+fn left_out(omissions: &[DraftOmission]) -> String {
+    omissions.iter().map(|DraftOmission { what, why }| format!("\nleft out: {what}: {why}")).collect()
 }
 
 /// What a directory has, and what became of the Things that were chosen.
-fn directory(adopted: &Value) -> String {
-    let chosen = rows(adopted, "adopted");
-    if !chosen.is_empty() {
-        let one = |one: &Value| match one.get("failed").and_then(Value::as_str) {
-            Some(why) => format!("{}\nnot adopted: {why}", text(one, "id")),
-            None => shown(one),
+fn directory(found: &ThingDirectory) -> String {
+    let ThingDirectory { kind, things, without_id, left_out: omissions, adopted } = found;
+    if !adopted.is_empty() {
+        let one = |one: &ThingAdoption| match one {
+            ThingAdoption::Failure(failure) => format!("{}\nnot adopted: {}", failure.id, failure.failed),
+            ThingAdoption::Agent(adoption) => agent(adoption, &[]),
         };
-        return chosen.iter().map(one).collect::<Vec<_>>().join("\n\n");
+        return adopted.iter().map(one).collect::<Vec<_>>().join("\n\n");
     }
-    let things = rows(adopted, "things");
-    let rows: Vec<Vec<String>> = things.iter().map(|thing| vec![text(thing, "id"), text(thing, "title")]).collect();
-    let without = adopted["withoutId"].as_u64().unwrap_or_default();
-    let beside = match without {
+    let rows: Vec<Vec<String>> = things.iter().map(|thing| vec![thing.id.clone(), thing.title.clone()]).collect();
+    let beside = match without_id {
         0 => String::new(),
-        _ => {
-            format!("\nand {without} more: without an id, not as they should be, or beyond 1,000{}", left_out(adopted))
+        without => {
+            let left_out = left_out(omissions);
+            format!("\nand {without} more: without an id, not as they should be, or beyond 1,000{left_out}")
         }
     };
     format!(
-        "found    {}, {} Things\n\n{}{beside}\n\nnothing was adopted: --thing ID chooses one, --all up to 64",
-        text(adopted, "kind"),
+        "found    {kind}, {} Things\n\n{}{beside}\n\nnothing was adopted: --thing ID chooses one, --all up to 64",
         things.len(),
         table(&["id", "title"], &rows),
     )
@@ -340,9 +356,8 @@ pub fn who(callers: &str) -> String {
 }
 
 /// The first line of a skill's description, at most 80 characters.
-fn first_line(skill: &Value) -> String {
-    let description = text(skill, "description");
-    description.lines().next().unwrap_or_default().chars().take(80).collect()
+fn first_line(skill: &Skill) -> String {
+    skill.description.lines().next().unwrap_or_default().chars().take(80).collect()
 }
 
 #[cfg(test)]

@@ -8,8 +8,8 @@ use althing_api::{
 };
 use althing_client::{Client, agent_file};
 use althing_td::{AgentFile, Exposure};
-use serde::{Deserialize as _, Serialize};
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::json;
 
 use crate::args::{Agent, Run};
 use crate::commands::agreement::agree;
@@ -91,7 +91,8 @@ async fn compared(
     if changes.wider {
         let name = &request.file.name;
         let shown = format!("{name} would reach more than was agreed to here\n{}", changed(&changes));
-        request.agreed = Some(agree(&json!(changes), &shown, yes, verb, out)?);
+        agree(&changes, &shown, yes, verb, out)?;
+        request.agreed = Some(changes.digest.clone());
     }
     Ok(changes)
 }
@@ -121,12 +122,6 @@ pub fn standing(named: &str, added: &AgentAddition) -> String {
             format!("{named} is added as {id} and {state}: {why}; `althing logs {name}` says more")
         }
     }
-}
-
-/// The agent that was added, of a reply that has no type as a whole.
-pub fn addition(reply: &Value) -> Result<AgentAddition, Failure> {
-    let unknown = |_: serde_json::Error| Failure::failed("the node answers in another way than this program knows");
-    AgentAddition::deserialize(reply).map_err(unknown)
 }
 
 /// That the program of an agent which was put in the place of another, or installed, ended: the agent stays, and does not run.

@@ -10,7 +10,6 @@ use althing_td::{
     AGENT_FILE_BYTES_MAX, APP_FILE_BYTES_MAX, AgentFile, AppAgent, Demand, RuntimeSpec, ToolServerSpec, parse_app,
 };
 use serde::de::DeserializeOwned;
-use serde_json::json;
 
 use crate::args::App;
 use crate::commands::agreement::agree;
@@ -85,7 +84,7 @@ async fn formed(
     let open = unbounded(&planned, agents);
     if forms || !open.is_empty() {
         let described = if forms { described(&planned) } else { changes(&planned, "would be") };
-        agree(&json!(planned), &format!("{described}{open}"), yes, "bring up", out)?;
+        agree(&planned, &format!("{described}{open}"), yes, "bring up", out)?;
     }
     if let AppRequest::Apply { dry_run, form, .. } = &mut request {
         (*dry_run, *form) = (false, forms);

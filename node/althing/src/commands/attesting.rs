@@ -1,11 +1,10 @@
 //! `althing release show` and `althing release attest`.
 
-use althing_api::AttestRequest;
-use serde_json::Value;
+use althing_api::{AttestRequest, Attestation, AttestationStatement, ReleaseDetails, ThingForm};
 
 use crate::args::{AttestArgs, ShowArgs};
 use crate::commands::agent::escape;
-use crate::commands::{Out, rows, text, time};
+use crate::commands::{Out, date_time};
 use crate::exit::Failure;
 use crate::paths::Paths;
 
@@ -13,14 +12,14 @@ use crate::paths::Paths;
 pub async fn attest(at: &Paths, args: &AttestArgs, out: &Out) -> Result<(), Failure> {
     let AttestArgs { release, claim, value, days, digest, registry } = args.clone();
     let request = AttestRequest { release, claim, finding: value, days, digest, registry };
-    let attested = at.connect().await?.post("/releases/attest", &request).await?;
-    out.show(&attested, |attested| {
-        let what = format!("{} {}", text(attested, "agent"), text(attested, "version"));
-        let said = match &attested["finding"] {
-            Value::Null => format!("you attest {} of {what} no more", text(attested, "name")),
-            finding => format!("you attest {} of {what}: {finding}", text(attested, "name")),
+    let attested: AttestationStatement = at.connect().await?.ask("/releases/attest", &request).await?;
+    out.show(&attested, |AttestationStatement { agent, version, name, finding, content, .. }| {
+        let said = if finding.is_null() {
+            format!("you attest {name} of {agent} {version} no more")
+        } else {
+            format!("you attest {name} of {agent} {version}: {finding}")
         };
-        format!("{said}\ncontent   sha256 {}", text(attested, "content"))
+        format!("{said}\ncontent   sha256 {}", content.as_deref().unwrap_or_default())
     });
     Ok(())
 }
@@ -29,42 +28,55 @@ pub async fn attest(at: &Paths, args: &AttestArgs, out: &Out) -> Result<(), Fail
 pub async fn show(at: &Paths, args: &ShowArgs, out: &Out) -> Result<(), Failure> {
     let registry = args.registry.as_ref().map_or_else(String::new, |name| format!("&registry={}", escape(name)));
     let path = format!("/releases/show?release={}{registry}", escape(&args.release));
-    let shown = at.connect().await?.get(&path).await?;
+    let shown: ReleaseDetails = at.connect().await?.read(&path).await?;
     out.show(&shown, described);
     Ok(())
 }
 
-fn described(shown: &Value) -> String {
-    let standing = match text(shown, "reason") {
-        reason if reason.is_empty() => text(shown, "standing"),
-        reason => format!("{}: {}", text(shown, "standing"), reason.split_whitespace().collect::<Vec<_>>().join(" ")),
-    };
-    let runs = match shown["bundleBytes"].as_u64() {
-        Some(bytes) if shown["isWorkflow"] == true => format!("a workflow of {bytes} bytes, which can be installed"),
+fn described(shown: &ReleaseDetails) -> String {
+    let runs = match shown.bundle_bytes {
+        Some(bytes) if shown.is_workflow => format!("a workflow of {bytes} bytes, which can be installed"),
         Some(bytes) => format!("an agent of {bytes} bytes, which can be installed"),
         None => "a Thing that runs elsewhere; there is nothing to install".to_owned(),
     };
-    let attested = match lines(shown) {
+    let attested = match lines(&shown.attested) {
         none if none.is_empty() => "attested  nothing is".to_owned(),
         lines => lines.trim_end().to_owned(),
     };
-    let form = |form: &Value| format!("form      {}  {}\n", text(form, "of"), text(form, "href"));
-    let forms: String = rows(shown, "forms").iter().map(form).collect();
+    let form = |form: &ThingForm| format!("form      {}  {}\n", form.of, address(form));
+    let forms: String = shown.forms.iter().map(form).collect();
     format!(
-        "release   {} {}, {standing}\n{}since     {} in {}\nis        {runs}\ncontent   sha256 {}\n{forms}{attested}",
-        text(shown, "agent"),
-        text(shown, "version"),
-        careful(shown),
-        time(&shown["acceptedMs"]),
-        text(shown, "registry"),
-        text(shown, "content"),
+        "release   {} {}, {}\n{}since     {} in {}\nis        {runs}\ncontent   sha256 {}\n{forms}{attested}",
+        shown.agent,
+        shown.version,
+        standing(&shown.standing, shown.reason.as_deref()),
+        careful(&shown.twins),
+        date_time(shown.accepted_ms),
+        shown.registry,
+        shown.content,
     )
 }
 
-/// Agents that are easily taken for one another, in an answer; a line, or nothing.
-pub fn careful(answer: &Value) -> String {
-    let twins: Vec<&str> = rows(answer, "twins").iter().filter_map(Value::as_str).collect();
-    resemblance(&twins)
+/// Where a form leads, as its publisher wrote it.
+fn address(form: &ThingForm) -> String {
+    match form.href.as_str() {
+        Some(text) => text.to_owned(),
+        None if form.href.is_null() => String::new(),
+        None => form.href.to_string(),
+    }
+}
+
+/// The standing of a release, with what its publisher says of it on one line.
+pub fn standing(standing: &str, reason: Option<&str>) -> String {
+    match reason {
+        None | Some("") => standing.to_owned(),
+        Some(reason) => format!("{standing}: {}", reason.split_whitespace().collect::<Vec<_>>().join(" ")),
+    }
+}
+
+/// Agents that are easily taken for the one that is shown; a line, or nothing.
+pub fn careful(twins: &[String]) -> String {
+    resemblance(&twins.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
 /// Those whose names look like that of what is shown; a line, or nothing.
@@ -75,17 +87,12 @@ pub fn resemblance(twins: &[&str]) -> String {
     format!("CAREFUL   its name looks like those of others, who were here before: {}\n", twins.join(" "))
 }
 
-/// The attestations in an answer, a line each.
-pub fn lines(answer: &Value) -> String {
-    let line = |row: &Value| {
-        let of = row["version"].as_str().map_or_else(|| "all versions".to_owned(), str::to_owned);
-        format!(
-            "attested  {} of {of}: {}, by {} at {}\n",
-            text(row, "name"),
-            row["finding"],
-            text(row, "by"),
-            time(&row["acceptedMs"])
-        )
+/// What was found of a release, a line each.
+pub fn lines(attested: &[Attestation]) -> String {
+    let line = |row: &Attestation| {
+        let of = row.version.as_deref().unwrap_or("all versions");
+        let (name, finding, by) = (&row.name, &row.finding, &row.by);
+        format!("attested  {name} of {of}: {finding}, by {by} at {}\n", date_time(row.accepted_ms))
     };
-    rows(answer, "attested").iter().map(line).collect()
+    attested.iter().map(line).collect()
 }

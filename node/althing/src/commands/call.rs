@@ -2,9 +2,9 @@
 
 use std::io::{Read as _, Write as _};
 
-use althing_api::{CallLine, CallRequest};
+use althing_api::{CallCancellation, CallExplanation, CallHosts, CallLine, CallRequest};
 use althing_client::Lines;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::args::Call;
 use crate::commands::agent::escape;
@@ -42,7 +42,7 @@ pub async fn run(at: &Paths, call: &Call, out: &Out) -> Result<(), Failure> {
         _ = tokio::signal::ctrl_c() => {
             let Some(task) = shown.task.clone() else { return Err(Failure::new(code::INTERRUPTED, "interrupted")) };
             let cancel = CallRequest { task: Some(task.clone()), text: String::new(), explain: false, ..request };
-            let message = match client.post("/cancel", &cancel).await {
+            let message = match client.ask::<_, CallCancellation>("/cancel", &cancel).await {
                 Ok(_) => format!("task {task} is cancelled"),
                 Err(error) => format!("task {task} could not be cancelled: {error}"),
             };
@@ -120,19 +120,20 @@ async fn print(first: Option<CallLine>, lines: &mut Lines, shown: &mut Shown) ->
 }
 
 impl Shown {
-    fn explain(&self, why: &Value) {
+    fn explain(&self, explanation: &CallExplanation) {
         if self.json {
-            print_line(&why.to_string());
+            print_line(&json!(explanation).to_string());
             return;
         }
-        let hosts: Vec<String> = rows(why, "hosts").iter().filter_map(|host| host.as_str()).map(short).collect();
-        eprintln!(
-            "{} is hosted by {}; asked first: {} ({})",
-            text(why, "agent"),
-            hosts.join(", "),
-            short(&text(why, "chosen")),
-            text(why, "why")
-        );
+        let CallExplanation { hosts, why } = explanation;
+        match hosts {
+            Some(CallHosts { agent, hosts, chosen }) => {
+                let hosts: Vec<String> = hosts.iter().map(|host| short(host)).collect();
+                let chosen = chosen.as_deref().map(short).unwrap_or_default();
+                eprintln!("{agent} is hosted by {}; asked first: {chosen} ({why})", hosts.join(", "));
+            }
+            None => eprintln!("it is not known who hosts it: {}", plain(why, &std::io::stderr())),
+        }
     }
 
     fn event(&mut self, event: &Value) {

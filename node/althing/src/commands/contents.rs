@@ -1,4 +1,5 @@
-//! What an agent file asks for, in words, and what changed of that.
+//! What an agent file of somebody else's asks for, in words, and what changed of that. It is read as JSON, as it was received:
+//! whoever agrees to it is shown also those of its members that this program has no words for.
 
 use std::collections::BTreeSet;
 
@@ -9,8 +10,34 @@ use crate::commands::{rows, text};
 /// Characters that are shown of a prompt, or of what there are no words for.
 const SHOWN_CHARS: usize = 300;
 
+/// How an agent runs and what it may do, each on one line: a text of its publisher's cannot look like another line.
+pub fn of_file(file: &Value, reaches: &[String]) -> String {
+    let contract = &file["contract"];
+    let words = |list: &Value| {
+        let words: Vec<&str> = list.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        if words.is_empty() { "none".to_owned() } else { words.join(" ") }
+    };
+    let line = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let reaches: String = reaches.iter().map(|program| format!("\nreaches   {program}")).collect();
+    format!(
+        "what      {}\nruns      {}\ntools     {}{reaches}\nmemory    embeddings by {}\nmay call  {}\nsecrets   {}\nclass     {}",
+        line(text(file, "description")),
+        line(runs(&file["runtime"])),
+        line(tools(&file["tools"])),
+        if file["embeddings"].is_null() { "this node".to_owned() } else { line(model(&file["embeddings"])) },
+        words(&contract["capabilities"]),
+        words(&contract["security"]["secrets"]),
+        text(&contract["class"], "latency"),
+    )
+}
+
+/// Who may call the agent, as its file says it.
+pub fn callers(file: &Value) -> String {
+    text(file, "callers")
+}
+
 /// How an agent runs: of a `runtime` of an agent file.
-pub fn runs(runtime: &Value) -> String {
+fn runs(runtime: &Value) -> String {
     let one = runtime.as_object().and_then(|kinds| kinds.iter().next());
     let Some((kind, given)) = one else { return other(runtime) };
     match kind.as_str() {
@@ -39,7 +66,7 @@ pub fn runs(runtime: &Value) -> String {
 }
 
 /// The tool servers of an agent file.
-pub fn tools(tools: &Value) -> String {
+fn tools(tools: &Value) -> String {
     let server = |(name, given): (&String, &Value)| {
         let told = ["command", "cwd", "env", "sandbox", "url", "thing", "secret"];
         let what = match (given["thing"].as_str(), given["url"].as_str()) {
@@ -55,7 +82,7 @@ pub fn tools(tools: &Value) -> String {
 }
 
 /// A model, where it is asked.
-pub fn model(endpoint: &Value) -> String {
+fn model(endpoint: &Value) -> String {
     let told = ["model", "url", "secret", "name"];
     let named = match text(endpoint, "name") {
         name if name.is_empty() || name == text(endpoint, "model") => String::new(),

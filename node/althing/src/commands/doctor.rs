@@ -1,65 +1,116 @@
 //! `althing doctor`.
 
-use serde_json::{Value, json};
+use althing_api::{
+    DialBack, DialBackOutcome, DialResult, DoctorFinding, DoctorReport, DoctorRequest, LayerOverhead, OverheadReport,
+};
+use serde_json::json;
 
 use crate::args::Doctor;
-use crate::commands::{Out, rows, table, text};
+use crate::commands::{Out, table};
 use crate::exit::{Failure, code};
 use crate::paths::Paths;
 
 /// Diagnoses the node, or the way from it to an agent. Exits with 1 if something is wrong.
 pub async fn run(at: &Paths, asked: &Doctor, out: &Out) -> Result<(), Failure> {
     if asked.overhead {
-        let measured = at.connect().await?.post("/doctor/overhead", &json!({})).await?;
+        let measured: OverheadReport = at.connect().await?.ask("/doctor/overhead", &json!({})).await?;
         out.show(&measured, overhead);
         return Ok(());
     }
-    let report = at.connect().await?.post("/doctor", &json!({ "agent": asked.agent, "anyone": asked.anyone })).await?;
-    out.show(&report, |report| {
-        let mut lines = Vec::new();
-        for finding in rows(report, "findings") {
-            let remedy = text(finding, "remedy");
-            let mark = match (finding["fine"] == true, remedy.is_empty()) {
-                (true, true) => "ok   ",
-                (true, false) => "note ",
-                (false, _) => "WRONG",
-            };
-            lines.push(format!("{mark} {}  {}", text(finding, "layer"), text(finding, "what")));
-            if !remedy.is_empty() {
-                let about = if finding["fine"] == true { "what can be done" } else { "what to do" };
-                lines.push(format!("          {about}: {remedy}"));
-            }
-        }
-        for asked in rows(report, "dialledBack") {
-            let peer = text(asked, "peer");
-            let from = if asked["fromInternet"] == true { "from the internet" } else { "from the same network" };
-            let why = text(asked, "notAsked");
-            if !why.is_empty() {
-                lines.push(format!("      {peer} could not be asked to dial back: {why}"));
-            }
-            for dial in rows(asked, "dials") {
-                let came = if dial["reached"] == true { "succeeded".to_owned() } else { text(dial, "why") };
-                lines.push(format!("      {peer} dialled {} {from}: {came}", text(dial, "address")));
-            }
-        }
-        lines.join("\n")
-    });
-    if report["fine"] == true {
+    let request = DoctorRequest { agent: asked.agent.clone(), anyone: asked.anyone };
+    let report: DoctorReport = at.connect().await?.ask("/doctor", &request).await?;
+    out.show(&report, people);
+    if report.fine {
         return Ok(());
     }
     Err(Failure::new(code::FAILED, "something is wrong; see above"))
 }
 
-/// What each layer adds to a call, microseconds.
-fn overhead(measured: &Value) -> String {
-    let us = |value: &Value| format!("{:.1}", value.as_f64().unwrap_or_default());
-    let cells = |row: &Value| {
-        vec![text(row, "layer"), text(row, "what"), us(&row["us"]["p50"]), us(&row["us"]["p99"]), us(&row["addsUs"])]
+fn people(report: &DoctorReport) -> String {
+    let findings = report.findings.iter().flat_map(finding);
+    findings.chain(report.dialled_back.iter().flat_map(dials)).collect::<Vec<_>>().join("\n")
+}
+
+fn finding(DoctorFinding { layer, fine, what, remedy }: &DoctorFinding) -> Vec<String> {
+    let mark = match (fine, remedy.is_empty()) {
+        (true, true) => "ok   ",
+        (true, false) => "note ",
+        (false, _) => "WRONG",
     };
-    let all: Vec<Vec<String>> = rows(measured, "overhead").iter().map(cells).collect();
+    let mut lines = vec![format!("{mark} {layer}  {what}")];
+    if !remedy.is_empty() {
+        let about = if *fine { "what can be done" } else { "what to do" };
+        lines.push(format!("          {about}: {remedy}"));
+    }
+    lines
+}
+
+/// The dials of a peer, a line for each.
+fn dials(DialBack { peer, from_internet, outcome }: &DialBack) -> Vec<String> {
+    let from = if *from_internet { "from the internet" } else { "from the same network" };
+    match outcome {
+        DialBackOutcome::NotAsked(why) if why.is_empty() => Vec::new(),
+        DialBackOutcome::NotAsked(why) => vec![format!("      {peer} could not be asked to dial back: {why}")],
+        DialBackOutcome::Dials(dials) => {
+            let line = |dial: &DialResult| {
+                let came = if dial.reached { "succeeded" } else { dial.why.as_str() };
+                format!("      {peer} dialled {} {from}: {came}", dial.address)
+            };
+            dials.iter().map(line).collect()
+        }
+    }
+}
+
+/// What each layer adds to a call, microseconds.
+fn overhead(measured: &OverheadReport) -> String {
+    let us = |value: f64| format!("{value:.1}");
+    let cells = |row: &LayerOverhead| {
+        vec![row.layer.clone(), row.what.clone(), us(row.us.p50), us(row.us.p99), us(row.adds_us)]
+    };
+    let all: Vec<Vec<String>> = measured.overhead.iter().map(cells).collect();
     let mut shown = table(&["layer", "what", "p50 µs", "p99 µs", "adds µs"], &all);
-    if measured["remote"] != true {
+    if !measured.remote {
         shown.push_str("no node of the same owner is connected: what the way to another node takes is not measured\n");
     }
     shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_is_told_line_by_line() {
+        let finding = |fine: bool, remedy: &str| DoctorFinding {
+            layer: "L2".to_owned(),
+            fine,
+            what: "a key".to_owned(),
+            remedy: remedy.to_owned(),
+        };
+        let dial = |reached: bool, why: &str| DialResult { address: "a".to_owned(), reached, why: why.to_owned() };
+        let asked = |from_internet: bool, outcome: DialBackOutcome| DialBack {
+            peer: "z6Mk".to_owned(),
+            from_internet,
+            outcome,
+        };
+        let report = DoctorReport {
+            fine: false,
+            findings: vec![finding(true, ""), finding(true, "look"), finding(false, "mend it")],
+            dialled_back: vec![
+                asked(true, DialBackOutcome::Dials(vec![dial(true, ""), dial(false, "timed out")])),
+                asked(false, DialBackOutcome::NotAsked("it left".to_owned())),
+            ],
+        };
+        let expected = [
+            "ok    L2  a key",
+            "note  L2  a key",
+            "          what can be done: look",
+            "WRONG L2  a key",
+            "          what to do: mend it",
+            "      z6Mk dialled a from the internet: succeeded",
+            "      z6Mk dialled a from the internet: timed out",
+            "      z6Mk could not be asked to dial back: it left",
+        ];
+        assert_eq!(people(&report).lines().collect::<Vec<_>>(), expected);
+    }
 }

@@ -2,7 +2,6 @@
 
 use althing_api::{GroupMember, GroupRequest, GroupStatus, NodeStatus};
 use althing_client::Client;
-use serde_json::json;
 
 use crate::commands::agent::escape;
 use crate::commands::agreement::agree;
@@ -21,7 +20,7 @@ pub async fn agreed(client: &Client, group: &str, (forget, yes): (bool, bool), o
     }
     let here: NodeStatus = client.read("/status").await?;
     let (shown, verb) = (moves(&status, &here.node, forget), if forget { "forget" } else { "leave" });
-    agree(&json!(status), &shown, false, verb, out).map(drop)
+    agree(&status, &shown, false, verb, out)
 }
 
 fn takes_part(status: &GroupStatus) -> bool {

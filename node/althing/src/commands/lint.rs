@@ -3,12 +3,26 @@
 use std::io::Read as _;
 use std::path::Path;
 
-use althing_td::{CARD_BYTES_MAX, Report, Severity, lint_card, validate};
-use serde_json::{Value, json};
+use althing_td::{CARD_BYTES_MAX, Finding, Report, Severity, lint_card, validate};
+use serde::Serialize;
 
 use crate::args::{Card, Lint, Td};
-use crate::commands::{Out, rows, text};
+use crate::commands::Out;
 use crate::exit::{Failure, code};
+
+/// What was found in each file.
+#[derive(Serialize)]
+struct LintReport<'a> {
+    files: Vec<FileReport<'a>>,
+}
+
+#[derive(Serialize)]
+struct FileReport<'a> {
+    file: &'a Path,
+    /// No finding is an error.
+    valid: bool,
+    findings: Vec<Finding>,
+}
 
 /// Runs `althing td`.
 pub fn td(Td::Lint(files): &Td, out: &Out) -> Result<(), Failure> {
@@ -22,36 +36,31 @@ pub fn card(Card::Lint(files): &Card, out: &Out) -> Result<(), Failure> {
 
 /// Checks each file, and exits with 1 if one is not valid.
 fn lint(lint: &Lint, check: fn(&[u8]) -> Report, out: &Out) -> Result<(), Failure> {
-    let mut told = Vec::new();
+    let mut files = Vec::new();
     for file in &lint.files {
         let report = check(&read(file)?);
-        told.push(json!({ "file": file, "valid": report.is_valid(), "findings": report.findings }));
+        files.push(FileReport { file, valid: report.is_valid(), findings: report.findings });
     }
-    let valid = told.iter().all(|file| file["valid"] == true);
-    out.show(&json!({ "files": told }), |told| rows(told, "files").iter().map(people).collect());
-    if valid { Ok(()) } else { Err(Failure::shown(code::FAILED)) }
+    let report = LintReport { files };
+    out.show(&report, |report| report.files.iter().map(people).collect());
+    if report.files.iter().all(|file| file.valid) { Ok(()) } else { Err(Failure::shown(code::FAILED)) }
 }
 
-fn people(file: &Value) -> String {
-    let findings = rows(file, "findings");
-    let of = |severity: Severity| findings.iter().filter(|finding| finding["severity"] == json!(severity)).count();
+fn people(FileReport { file, findings, .. }: &FileReport<'_>) -> String {
+    let of = |severity: Severity| findings.iter().filter(|finding| finding.severity == severity).count();
+    let file = file.display();
     let mut lines = match (of(Severity::Error), of(Severity::Warning)) {
-        (0, 0) => format!("{}: valid\n", text(file, "file")),
-        (0, warnings) => format!("{}: valid, {warnings} warnings\n", text(file, "file")),
-        (errors, warnings) => format!("{}: not valid, {errors} errors, {warnings} warnings\n", text(file, "file")),
+        (0, 0) => format!("{file}: valid\n"),
+        (0, warnings) => format!("{file}: valid, {warnings} warnings\n"),
+        (errors, warnings) => format!("{file}: not valid, {errors} errors, {warnings} warnings\n"),
     };
-    for finding in findings {
-        let pointer = match text(finding, "pointer") {
-            pointer if pointer.is_empty() => "/".to_owned(),
-            pointer => pointer,
+    for Finding { pointer, rule, severity, message, remedy } in findings {
+        let severity = match severity {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
         };
-        lines.push_str(&format!(
-            "  {} [{}] at {pointer}: {}. {}\n",
-            text(finding, "severity"),
-            text(finding, "rule"),
-            text(finding, "message"),
-            text(finding, "remedy")
-        ));
+        let pointer = if pointer.is_empty() { "/" } else { pointer.as_str() };
+        lines.push_str(&format!("  {severity} [{rule}] at {pointer}: {message}. {remedy}\n"));
     }
     lines
 }

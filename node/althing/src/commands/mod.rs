@@ -11,6 +11,7 @@ pub mod call;
 mod contents;
 pub mod contract;
 pub mod doctor;
+pub mod events;
 pub mod find;
 pub mod group;
 mod group_status;
@@ -45,7 +46,7 @@ mod waiting;
 pub mod workflow;
 
 pub use althing_client::{Out, plain, print_line, rows, table, text};
-pub use althing_node::doctor::short;
+pub use althing_operations::doctor::short;
 use serde_json::Value;
 
 /// A time in milliseconds, for people.

@@ -2,13 +2,13 @@
 
 use std::io::IsTerminal as _;
 
-use althing_api::Offers;
+use althing_api::{AcceptReply, AdoptReply, AgentAcceptance, AgentAdoption, Offers, ProgramNeeds, UnansweredProgram};
 use althing_td::{Demand, Sandbox};
-use serde_json::Value;
+use serde::Serialize;
 
 use crate::args::Adopt;
+use crate::commands::Out;
 use crate::commands::agreement::agrees;
-use crate::commands::{Out, rows, text};
 use crate::exit::{Failure, code};
 
 /// Starts of a program for which something was granted: what it was refused in one may hide what it needs next.
@@ -48,6 +48,86 @@ pub enum Next {
     AsItIs,
 }
 
+/// What an answer of the node says of what a program lacks.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Lack<'a> {
+    /// Why it does not answer; none where it does.
+    pub unanswered: Option<&'a str>,
+    /// What it needs, where that is offered.
+    pub needs: Option<&'a ProgramNeeds>,
+    /// What it was refused, where nothing is offered.
+    pub refused: &'a [String],
+    /// Whether it was refused more than that.
+    pub more_refused: bool,
+    /// Whether it was adopted all the same.
+    pub is_added: bool,
+}
+
+/// An answer of the node that may say what a program lacks.
+pub trait Answer: Serialize {
+    /// What it lacks; nothing where all is well, or where it is no program.
+    fn lack(&self) -> Lack<'_>;
+}
+
+impl Answer for UnansweredProgram {
+    fn lack(&self) -> Lack<'_> {
+        Lack { unanswered: Some(&self.unanswered), needs: Some(&self.needs), ..Lack::default() }
+    }
+}
+
+impl Answer for AgentAdoption {
+    fn lack(&self) -> Lack<'_> {
+        Lack {
+            unanswered: None,
+            needs: self.needs.as_ref(),
+            refused: &self.refused,
+            more_refused: self.more_refused == Some(true),
+            is_added: self.added.is_some(),
+        }
+    }
+}
+
+impl Answer for AgentAcceptance {
+    fn lack(&self) -> Lack<'_> {
+        Lack {
+            unanswered: None,
+            needs: self.needs.as_ref(),
+            refused: &self.refused,
+            more_refused: self.more_refused == Some(true),
+            is_added: self.added.is_some(),
+        }
+    }
+}
+
+impl Answer for AdoptReply {
+    fn lack(&self) -> Lack<'_> {
+        match self {
+            AdoptReply::Unanswered(program) => program.lack(),
+            AdoptReply::Directory(_) => Lack::default(),
+            AdoptReply::Agent(adoption) => adoption.lack(),
+        }
+    }
+}
+
+impl Answer for AcceptReply {
+    fn lack(&self) -> Lack<'_> {
+        match self {
+            AcceptReply::Unanswered(program) => program.lack(),
+            AcceptReply::Agent(acceptance) => acceptance.lack(),
+        }
+    }
+}
+
+/// A reply of the node, with what was granted before it.
+#[derive(Debug, Serialize)]
+pub struct Outcome<'a, R> {
+    #[serde(flatten)]
+    pub reply: R,
+    /// The block of each round; not written where there was none.
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    pub granted: &'a [String],
+}
+
 impl Rounds {
     /// As the command line says, and the terminal.
     pub fn new(adopt: &Adopt, out: &Out) -> Rounds {
@@ -74,17 +154,15 @@ impl Rounds {
     ///
     /// # Errors
     /// The program does not answer, and nobody grants it what it needs.
-    pub fn after(&mut self, answer: &Value, command: impl Fn(&Sandbox) -> String) -> Result<Next, Failure> {
-        let Some(needs) = answer.get("needs").filter(|_| answer.get("added").is_none()) else { return Ok(Next::Done) };
-        let sandbox = sandbox(needs).map(Box::new);
-        let sandbox =
-            sandbox.ok_or_else(|| Failure::failed("the node answers in another way than this program knows"))?;
-        let answers = answer.get("unanswered").is_none();
+    pub fn after<A: Answer>(&mut self, answer: &A, command: impl Fn(&Sandbox) -> String) -> Result<Next, Failure> {
+        let lack = answer.lack();
+        let Some(needs) = lack.needs.filter(|_| !lack.is_added) else { return Ok(Next::Done) };
+        let answers = lack.unanswered.is_none();
         let is_last = self.granted.len() == ROUNDS_MAX;
         match self.consent {
             Consent::Given if !is_last => {}
             Consent::Asked if !is_last => {
-                if !agrees(&shown(answer), "grant") {
+                if !agrees(&shown(&lack), "grant") {
                     self.consent = Consent::Declined;
                     let declined = || Failure::new(code::REFUSED, "nothing was changed");
                     return if answers { Ok(Next::AsItIs) } else { Err(declined()) };
@@ -92,21 +170,20 @@ impl Rounds {
             }
             Consent::Given | Consent::Asked => {
                 self.consent = Consent::Declined;
-                let message = format!("after {ROUNDS_MAX} rounds it needs more\n{}", shown(answer));
+                let message = format!("after {ROUNDS_MAX} rounds it needs more\n{}", shown(&lack));
                 let endless = || refused(self.with_granted(&message), answer);
                 return if answers { Ok(Next::AsItIs) } else { Err(endless()) };
             }
             // It answers, and is only looked at, or was declined what it needs.
             Consent::Absent | Consent::Declined if answers => return Ok(Next::Done),
             Consent::Absent | Consent::Declined => {
-                let shown = shown(answer);
-                let how =
-                    format!("this grants it:\n\n    {}\n\nand --grant-needs whatever is found", command(&sandbox));
+                let (shown, command) = (shown(&lack), command(&needs.sandbox));
+                let how = format!("this grants it:\n\n    {command}\n\nand --grant-needs whatever is found");
                 return Err(refused(format!("{shown}\n\nnothing was changed: {how}"), answer));
             }
         }
-        self.granted.push(text(needs, "block"));
-        Ok(Next::Again(sandbox))
+        self.granted.push(needs.block.clone());
+        Ok(Next::Again(Box::new(needs.sandbox.clone())))
     }
 
     /// A failure, with what was granted before it.
@@ -118,11 +195,9 @@ impl Rounds {
         Failure { message: self.with_granted(&message), ..failure }
     }
 
-    /// Notes in the last answer what was granted.
-    pub fn note(&self, answer: &mut Value) {
-        if !self.granted.is_empty() {
-            answer["granted"] = self.granted.clone().into();
-        }
+    /// The last answer, with what was granted.
+    pub fn outcome<R>(&self, reply: R) -> Outcome<'_, R> {
+        Outcome { reply, granted: &self.granted }
     }
 
     fn with_granted(&self, message: &str) -> String {
@@ -131,53 +206,47 @@ impl Rounds {
     }
 }
 
-fn refused(message: String, answer: &Value) -> Failure {
-    Failure { offer: Some(Box::new(answer.clone())), ..Failure::new(code::REFUSED, message) }
-}
-
-/// What its file would grant with what it needs.
-fn sandbox(needs: &Value) -> Option<Sandbox> {
-    serde_json::from_value(needs["sandbox"].clone()).ok()
+fn refused(message: String, answer: &impl Serialize) -> Failure {
+    Failure::new(code::REFUSED, message).offering(answer)
 }
 
 /// What a program was refused and needs, a line for each; empty if that is nothing.
-pub fn shown(answer: &Value) -> String {
-    // Where nothing is offered it stands beside.
-    let needs = answer.get("needs").unwrap_or(answer);
+pub fn shown(lack: &Lack<'_>) -> String {
+    let (refused, more_refused) = match lack.needs {
+        Some(needs) => (needs.refused.as_slice(), needs.more_refused),
+        None => (lack.refused, lack.more_refused),
+    };
     let mut lines = Vec::new();
-    if let Some(why) = answer["unanswered"].as_str() {
+    if let Some(why) = lack.unanswered {
         lines.push(format!("answers  no: {why}"));
     }
-    let refused = rows(needs, "refused");
-    let words = refused.iter().filter_map(Value::as_str);
-    lines.extend(words.take(REFUSALS_SHOWN).map(|one| format!("refused  {one}")));
-    if refused.len() > REFUSALS_SHOWN || needs["moreRefused"] == true {
+    lines.extend(refused.iter().take(REFUSALS_SHOWN).map(|one| format!("refused  {one}")));
+    if refused.len() > REFUSALS_SHOWN || more_refused {
         lines.push("refused  more".to_owned());
     }
-    lines.extend(rows(needs, "words").iter().filter_map(Value::as_str).map(|one| format!("needs    {one}")));
-    if let Some(block) = needs["block"].as_str() {
-        lines.push(format!("file     {block}"));
+    if let Some(needs) = lack.needs {
+        lines.extend(needs.words.iter().map(|one| format!("needs    {one}")));
+        lines.push(format!("file     {}", needs.block));
     }
     lines.join("\n")
 }
 
-/// The same after an agent that was adopted, or only looked at, and how it is granted.
-pub fn noted(adopted: &Value) -> String {
-    let granted = rows(adopted, "granted").iter().filter_map(Value::as_str);
-    let granted: String = granted.map(|block| format!("\ngranted  {block}")).collect();
-    let Some(sandbox) = adopted.get("needs").and_then(sandbox) else {
-        return match shown(adopted) {
+/// The same after an agent of that name that was adopted, or only looked at, and how it is granted.
+pub fn noted(lack: &Lack<'_>, granted: &[String], name: &str) -> String {
+    let granted: String = granted.iter().map(|block| format!("\ngranted  {block}")).collect();
+    let Some(needs) = lack.needs else {
+        return match shown(lack) {
             refused if refused.is_empty() => granted,
             refused => format!("{granted}\n{refused}\nit answers without"),
         };
     };
-    let (options, name) = (options(&sandbox), text(&adopted["file"], "name"));
-    let how = if adopted.get("added").is_some() {
+    let options = options(&needs.sandbox);
+    let how = if lack.is_added {
         format!("it answers without; `althing adopt --accept {name}{options}` grants it")
     } else {
         format!("it answers without;{options} would grant it, or --grant-needs")
     };
-    format!("{granted}\n{}\n{how}", shown(adopted))
+    format!("{granted}\n{}\n{how}", shown(lack))
 }
 
 /// The options by which a command line grants what a sandbox has, each after a space.

@@ -1,3 +1,5 @@
+use althing_api::{AgentAddition, AgentDraft};
+use althing_td::AgentFile;
 use clap::Parser as _;
 use serde_json::json;
 
@@ -14,17 +16,45 @@ fn rounds(consent: Consent) -> Rounds {
     Rounds { consent, granted: Vec::new() }
 }
 
-fn lacking(path: &str, answers: bool) -> Value {
-    let mut answer = json!({ "needs": {
-        "sandbox": { "read": [path] },
-        "block": format!("sandbox: {{ read: [{path}] }}"),
-        "words": [format!("reads {path}")],
-        "refused": [format!("read {path}")],
-    } });
-    if !answers {
-        answer["unanswered"] = "its program ended".into();
+fn needs(path: &str) -> ProgramNeeds {
+    ProgramNeeds {
+        sandbox: Sandbox { read: vec![path.into()], ..Sandbox::default() },
+        block: format!("sandbox: {{ read: [{path}] }}"),
+        words: vec![format!("reads {path}")],
+        refused: vec![format!("read {path}")],
+        more_refused: false,
     }
-    answer
+}
+
+fn file() -> AgentFile {
+    let file = AgentFile::parse(
+        "name: box\ndescription: Keeps things\nruntime: {native: {builtin: echo}}\ncontract: {class: {latency: srt}}\n",
+    );
+    file.expect("an agent file")
+}
+
+/// An agent of which nothing is said.
+fn well() -> AgentAdoption {
+    let draft = AgentDraft {
+        kind: "MCP server".to_owned(),
+        file: file(),
+        reaches: Vec::new(),
+        left_out: Vec::new(),
+        digest: "9c0d".to_owned(),
+        signature: None,
+        requests: Vec::new(),
+    };
+    let (needs, refused) = (None, Vec::new());
+    AgentAdoption { draft, taken: Some(false), added: None, needs, refused, more_refused: None }
+}
+
+fn lacking(path: &str, answers: bool) -> AdoptReply {
+    let needs = needs(path);
+    if answers {
+        AdoptReply::Agent(Box::new(AgentAdoption { needs: Some(needs), ..well() }))
+    } else {
+        AdoptReply::Unanswered(UnansweredProgram { unanswered: "its program ended".to_owned(), needs })
+    }
 }
 
 fn command(sandbox: &Sandbox) -> String {
@@ -50,8 +80,7 @@ fn without_anybody_to_ask_the_whole_command_line_is_told() {
     assert_eq!(failure.offer.expect("scripts are given it")["needs"]["sandbox"]["read"][0], "/srv/a b");
     // One that answers needs nothing to start.
     assert_eq!(rounds(Consent::Absent).after(&lacking("/a", true), command).expect("it answers"), Next::Done);
-    let fine = json!({ "kind": "MCP server" });
-    assert_eq!(rounds(Consent::Absent).after(&fine, command).expect("nothing is lacking"), Next::Done);
+    assert_eq!(rounds(Consent::Absent).after(&well(), command).expect("nothing is lacking"), Next::Done);
 }
 
 #[test]
@@ -65,9 +94,9 @@ fn what_was_agreed_to_beforehand_is_granted_in_at_most_eight_rounds() {
     assert!(failure.message.contains("after 8 rounds") && failure.message.contains("[/7]"), "{}", failure.message);
     let failure = rounds.failed(Failure::failed("it ended"));
     assert!(failure.message.ends_with("no more is found that could be granted: it ended"), "{}", failure.message);
-    let mut answer = json!({});
-    rounds.note(&mut answer);
-    assert_eq!(answer["granted"].as_array().map(Vec::len), Some(ROUNDS_MAX));
+    let told = json!(rounds.outcome(lacking("/a", false)));
+    assert_eq!(told["granted"].as_array().map(Vec::len), Some(ROUNDS_MAX));
+    assert_eq!(json!(self::rounds(Consent::Given).outcome(lacking("/a", true))), json!(lacking("/a", true)));
     // One that answers is adopted then, with what it has.
     let mut answering = Rounds { granted: vec![String::new(); ROUNDS_MAX], ..self::rounds(Consent::Given) };
     assert_eq!(answering.after(&lacking("/more", true), command).expect("it answers"), Next::AsItIs);
@@ -102,13 +131,17 @@ fn a_command_line_is_written_so_that_a_shell_reads_it_and_without_values() {
 
 #[test]
 fn what_an_adopted_program_lacks_is_noted_with_how_it_is_granted() {
-    let mut adopted = lacking("/srv/a", true);
-    adopted["file"] = json!({ "name": "box" });
-    assert!(noted(&adopted).ends_with("; --read /srv/a would grant it, or --grant-needs"), "{}", noted(&adopted));
-    adopted["added"] = json!({ "name": "box" });
-    assert!(noted(&adopted).ends_with("`althing adopt --accept box --read /srv/a` grants it"), "{}", noted(&adopted));
-    assert_eq!(noted(&json!({ "granted": ["sandbox: { read: [/a] }"] })), "\ngranted  sandbox: { read: [/a] }");
-    assert_eq!(noted(&json!({})), "");
-    let told = noted(&json!({ "refused": ["write /srv/a (not offered)"], "moreRefused": true }));
-    assert_eq!(told, "\nrefused  write /srv/a (not offered)\nrefused  more\nit answers without");
+    let told = |adopted: &AgentAdoption, granted: &[String]| noted(&adopted.lack(), granted, "box");
+    let mut adopted = AgentAdoption { needs: Some(needs("/srv/a")), ..well() };
+    let only = told(&adopted, &[]);
+    assert!(only.ends_with("; --read /srv/a would grant it, or --grant-needs"), "{only}");
+    adopted.added = Some(AgentAddition { id: "urn:x".to_owned(), name: "box".to_owned(), card: None, status: None });
+    let added = told(&adopted, &[]);
+    assert!(added.ends_with("`althing adopt --accept box --read /srv/a` grants it"), "{added}");
+    let granted = ["sandbox: { read: [/a] }".to_owned()];
+    assert_eq!(told(&well(), &granted), "\ngranted  sandbox: { read: [/a] }");
+    assert_eq!(told(&well(), &[]), "");
+    let refused = vec!["write /srv/a (not offered)".to_owned()];
+    let refused = AgentAdoption { refused, more_refused: Some(true), ..well() };
+    assert_eq!(told(&refused, &[]), "\nrefused  write /srv/a (not offered)\nrefused  more\nit answers without");
 }

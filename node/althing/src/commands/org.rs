@@ -1,12 +1,15 @@
 //! `althing org`, and `althing release pending`, `approve` and `reject`.
 
-use althing_api::{ApproveRequest, MemberRequest, OrganiseRequest, ProveRequest, PurgeRequest, RejectRequest};
-use serde_json::{Value, json};
+use althing_api::{
+    ApprovalList, ApprovalOffer, ApprovalSummary, ApproveRequest, DomainProof, LogNotice, LogWatch, MemberRequest,
+    OrganisationMember, OrganisationStatus, OrganiseRequest, ProveRequest, PurgeRequest, ReceiptEntry, RejectRequest,
+    ReleasePublication, ReleasePurge, StageRejection, StageSummary,
+};
 
 use crate::args::{ApproveArgs, Org, PurgeArgs, RejectArgs};
 use crate::commands::agent::escape;
-use crate::commands::agreement::{agree, of_release};
-use crate::commands::{Out, rows, table, text, time};
+use crate::commands::agreement::{ReleaseReference, agree, of_approval};
+use crate::commands::{Out, date_time, table};
 use crate::exit::Failure;
 use crate::paths::Paths;
 
@@ -16,27 +19,30 @@ pub async fn run(at: &Paths, org: &Org, out: &Out) -> Result<(), Failure> {
     match org {
         Org::Init { domain, approvals, registry } => {
             let (domain, approvals, registry) = (domain.clone(), *approvals, registry.clone());
-            let row = client.post("/org", &OrganiseRequest { domain, approvals, registry }).await?;
-            out.show(&row, |row| format!("{}\n\n{}", shown(row), how_to_prove(row)));
+            let request = OrganiseRequest { domain, approvals, registry };
+            let row: OrganisationStatus = client.ask("/org", &request).await?;
+            out.show(&row, |row| format!("{}\n\n{}", shown(row), how_to_prove(&row.domain, &row.organisation)));
         }
         Org::Prove { registry } => {
-            let proof = client.post("/org/prove", &ProveRequest { registry: registry.clone() }).await?;
+            let request = ProveRequest { registry: registry.clone() };
+            let proof: DomainProof = client.ask("/org/prove", &request).await?;
             out.show(&proof, proven);
         }
         Org::Member { publisher: None, registry, .. } => {
-            let row = client.get(&format!("/org{}", query(registry, None))).await?;
+            let row: OrganisationStatus = client.read(&format!("/org{}", query(registry, None))).await?;
             out.show(&row, shown);
         }
         Org::Member { publisher: Some(publisher), roles, names, registry } => {
             let (publisher, roles, names) = (publisher.clone(), roles.clone(), names.clone());
             let request = MemberRequest { publisher, roles, names, registry: registry.clone() };
-            let row = client.post("/org/members", &request).await?;
+            let row: OrganisationStatus = client.ask("/org/members", &request).await?;
             out.show(&row, shown);
         }
         Org::Watch { from, registry } => {
-            let watched = client.get(&format!("/org/watch{}", query(registry, Some(*from)))).await?;
+            let path = format!("/org/watch{}", query(registry, Some(*from)));
+            let watched: LogWatch = client.read(&path).await?;
             out.show(&watched, told);
-            if !rows(&watched, "missing").is_empty() {
+            if !watched.missing.is_empty() {
                 return Err(Failure::failed("the registry's log lacks what it proved to have; see above"));
             }
         }
@@ -50,24 +56,16 @@ fn query(registry: &Option<String>, from: Option<u64>) -> String {
     if parts.is_empty() { String::new() } else { format!("?{}", parts.join("&")) }
 }
 
-fn shown(row: &Value) -> String {
-    let lines = rows(row, "members").iter().map(|member| {
-        let words = |name: &str| rows(member, name).iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" ");
-        vec![text(member, "publisher"), words("roles"), words("names")]
-    });
-    let members: Vec<Vec<String>> = lines.collect();
-    let head = format!(
-        "{} is {} at {}; {} must approve a release",
-        text(row, "domain"),
-        text(row, "organisation"),
-        text(row, "registry"),
-        row["approvals"]
-    );
+fn shown(row: &OrganisationStatus) -> String {
+    let line =
+        |member: &OrganisationMember| vec![member.publisher.clone(), member.roles.join(" "), member.names.join(" ")];
+    let members: Vec<Vec<String>> = row.members.iter().map(line).collect();
+    let OrganisationStatus { registry, organisation, domain, approvals, .. } = row;
+    let head = format!("{domain} is {organisation} at {registry}; {approvals} must approve a release");
     if members.is_empty() { head } else { format!("{head}\n{}", table(&["member", "roles", "names"], &members)) }
 }
 
-fn how_to_prove(row: &Value) -> String {
-    let (domain, organisation) = (text(row, "domain"), text(row, "organisation"));
+fn how_to_prove(domain: &str, organisation: &str) -> String {
     format!(
         "prove the domain in one of these places, then run `althing org prove`:\n  \
          https://{domain}/.well-known/althing-registry   the line {organisation}\n  \
@@ -75,55 +73,58 @@ fn how_to_prove(row: &Value) -> String {
     )
 }
 
-fn proven(proof: &Value) -> String {
-    let held = &proof["held"];
+fn proven(proof: &DomainProof) -> String {
+    let DomainProof { organisation, domain, proven, by, why, held } = proof;
     let mut lines = Vec::new();
-    if proof["proven"] == true {
-        lines.push(format!("{} names you ({})", text(proof, "domain"), text(proof, "by")));
+    if *proven {
+        lines.push(format!("{domain} names you ({})", by.as_deref().unwrap_or_default()));
     } else {
-        lines.push(format!("{} is not proven: {}", text(proof, "domain"), text(proof, "why")));
-        lines.push(how_to_prove(proof));
+        lines.push(format!("{domain} is not proven: {}", why.as_deref().unwrap_or_default()));
+        lines.push(how_to_prove(domain, organisation));
     }
-    if held["proven"] == true && held["organisation"] == proof["organisation"] {
-        lines.push(format!("the registry has it as yours, by {}", text(held, "by")));
-    } else if !held.is_null() && held["organisation"] != proof["organisation"] {
-        let other = text(held, "organisation");
-        lines.push(format!("{other} holds it: yours is the domain when it has named you for 30 days"));
-    }
-    let twins: Vec<&str> = rows(held, "twins").iter().filter_map(Value::as_str).collect();
-    if !twins.is_empty() {
-        lines.push(format!("domains here that look like it: {}", twins.join(" ")));
+    if let Some(held) = held {
+        let (holder, by) = (&held.organisation, &held.by);
+        if holder != organisation {
+            lines.push(format!("{holder} holds it: yours is the domain when it has named you for 30 days"));
+        } else if held.proven {
+            lines.push(format!("the registry has it as yours, by {by}"));
+        }
+        if !held.twins.is_empty() {
+            lines.push(format!("domains here that look like it: {}", held.twins.join(" ")));
+        }
     }
     lines.join("\n")
 }
 
 /// What a registry proved that its log had, and its log has not.
-fn missing(watched: &Value) -> String {
-    let line = |row: &Value| match row["why"].as_str() {
-        Some(why) => {
-            format!("MISSING   entry {}, of which there is a receipt that does not hold: {why}\n", row["entry"])
+fn missing(watched: &LogWatch) -> String {
+    let line = |entry: &ReceiptEntry| match entry {
+        ReceiptEntry::Fault(fault) => {
+            let (entry, why) = (fault.entry, &fault.why);
+            format!("MISSING   entry {entry}, of which there is a receipt that does not hold: {why}\n")
         }
-        None => format!(
+        ReceiptEntry::Proof(proof) => format!(
             "MISSING   entry {}, {} {} {}: the registry proved that its log had it, accepted at {}, and its log has it no more. \
              Tell its operator; `althing release receipt --entry {}` is your proof\n",
-            row["entry"],
-            text(row, "what"),
-            text(row, "about"),
-            text(row, "detail"),
-            time(&row["acceptedMs"]),
-            row["entry"],
+            proof.entry,
+            proof.what,
+            proof.about,
+            proof.detail,
+            date_time(proof.accepted_ms),
+            proof.entry,
         ),
     };
-    rows(watched, "missing").iter().map(line).collect()
+    watched.missing.iter().map(line).collect()
 }
 
-fn told(watched: &Value) -> String {
+fn told(watched: &LogWatch) -> String {
     let missing = missing(watched);
-    let cells = |row: &Value| {
-        vec![row["entry"].to_string(), time(&row["atMs"]), text(row, "what"), text(row, "about"), text(row, "detail")]
+    let cells = |row: &LogNotice| {
+        let (what, about, detail) = (row.what.clone(), row.about.clone(), row.detail.clone());
+        vec![row.entry.to_string(), date_time(row.at_ms), what, about, detail]
     };
-    match rows(watched, "watched") {
-        [] => format!("{missing}nothing about you in {} entries", watched["entries"]),
+    match watched.watched.as_slice() {
+        [] => format!("{missing}nothing about you in {} entries", watched.entries),
         all => {
             let table = table(&["entry", "at", "what", "about", "detail"], &all.iter().map(cells).collect::<Vec<_>>());
             format!("{missing}{table}")
@@ -133,47 +134,39 @@ fn told(watched: &Value) -> String {
 
 /// Lists what waits for the owner's approval.
 pub async fn pending(at: &Paths, registry: &Option<String>, out: &Out) -> Result<(), Failure> {
-    let list = at.connect().await?.get(&format!("/releases/pending{}", query(registry, None))).await?;
-    out.show(&list, |list| {
-        let staged = rows(list, "staged").iter().map(|row| {
-            let what = format!("{} {}", text(row, "agent"), text(row, "version"));
-            vec![text(row, "id"), what, format!("staged, {} bytes, sha256 {}", row["bytes"], text(row, "digest"))]
-        });
-        let waiting = rows(list, "waiting").iter().map(|row| {
-            let what = format!("{}@{}", text(row, "agent"), text(row, "version"));
-            let by = rows(row, "approvedBy").len() + 1;
-            vec![what, String::new(), format!("released, signed by {by}; {} must approve", row["wanted"])]
-        });
-        let cells: Vec<Vec<String>> = staged.chain(waiting).collect();
-        if cells.is_empty() {
-            return "nothing waits for your approval".to_owned();
-        }
-        table(&["approve", "what", "state"], &cells)
-    });
+    let path = format!("/releases/pending{}", query(registry, None));
+    let list: ApprovalList = at.connect().await?.read(&path).await?;
+    out.show(&list, waiting);
     Ok(())
+}
+
+fn waiting(list: &ApprovalList) -> String {
+    let staged = list.staged.iter().map(|StageSummary { id, agent, version, digest, bytes, .. }| {
+        vec![id.clone(), format!("{agent} {version}"), format!("staged, {bytes} bytes, sha256 {digest}")]
+    });
+    let released = list.waiting.iter().map(|ApprovalSummary { agent, version, approved_by, wanted }| {
+        let state = format!("released, signed by {}; {wanted} must approve", approved_by.len() + 1);
+        vec![format!("{agent}@{version}"), String::new(), state]
+    });
+    let cells: Vec<Vec<String>> = staged.chain(released).collect();
+    if cells.is_empty() {
+        return "nothing waits for your approval".to_owned();
+    }
+    table(&["approve", "what", "state"], &cells)
 }
 
 /// Approves a release that waits.
 pub async fn approve(at: &Paths, args: &ApproveArgs, out: &Out) -> Result<(), Failure> {
     let ApproveArgs { what, audience, registry, .. } = args.clone();
-    let mut asked = ApproveRequest { what, audience, registry, agreed: None };
-    let waiting = at.connect().await?.post("/releases/approve", &asked).await?;
-    let shown = format!(
-        "release   {} {}\ndigest    {}\n{}",
-        text(&waiting, "agent"),
-        text(&waiting, "version"),
-        text(&waiting, "digest"),
-        of_release(&waiting)
-    );
-    asked.agreed = Some(agree(&waiting, &shown, args.yes, "sign", out)?);
-    let approved = at.connect().await?.post("/releases/approve", &asked).await?;
-    out.show(&approved, |approved| {
-        format!(
-            "you approve {} {}; the log of {} proves it",
-            text(approved, "agent"),
-            text(approved, "version"),
-            text(approved, "registry")
-        )
+    let mut request = ApproveRequest { what, audience, registry, agreed: None };
+    let offer: ApprovalOffer = at.connect().await?.ask("/releases/approve", &request).await?;
+    let ApprovalOffer { agent, version, digest, .. } = &offer;
+    let shown = format!("release   {agent} {version}\ndigest    {digest}\n{}", of_approval(&offer));
+    agree(&offer, &shown, args.yes, "sign", out)?;
+    request.agreed = Some(digest.clone());
+    let approved: ReleasePublication = at.connect().await?.ask("/releases/approve", &request).await?;
+    out.show(&approved, |ReleasePublication { agent, version, registry, .. }| {
+        format!("you approve {agent} {version}; the log of {registry} proves it")
     });
     Ok(())
 }
@@ -181,8 +174,8 @@ pub async fn approve(at: &Paths, args: &ApproveArgs, out: &Out) -> Result<(), Fa
 /// Takes a staged release away.
 pub async fn reject(at: &Paths, args: &RejectArgs, out: &Out) -> Result<(), Failure> {
     let request = RejectRequest { id: args.id.clone(), registry: args.registry.clone() };
-    let rejected = at.connect().await?.post("/releases/reject", &request).await?;
-    out.show(&rejected, |rejected| format!("{} is not released", text(rejected, "rejected")));
+    let rejected: StageRejection = at.connect().await?.ask("/releases/reject", &request).await?;
+    out.show(&rejected, |StageRejection { rejected, .. }| format!("{rejected} is not released"));
     Ok(())
 }
 
@@ -196,9 +189,9 @@ pub async fn purge(at: &Paths, args: &PurgeArgs, out: &Out) -> Result<(), Failur
         "{release} will be deleted from the registry's disk, with its files, its marks and its approvals. Nobody can install \
          it, nor hear that it was revoked; what runs goes on. It cannot be brought back"
     );
-    agree(&json!({ "release": release }), &shown, *yes, "purge", out)?;
-    let (agent, version, registry) = (agent.to_owned(), version.to_owned(), registry.clone());
-    let purged = at.connect().await?.post("/releases/purge", &PurgeRequest { agent, version, registry }).await?;
-    out.show(&purged, |purged| format!("{} {} is purged", text(purged, "agent"), text(purged, "version")));
+    agree(&ReleaseReference { release }, &shown, *yes, "purge", out)?;
+    let request = PurgeRequest { agent: agent.to_owned(), version: version.to_owned(), registry: registry.clone() };
+    let purged: ReleasePurge = at.connect().await?.ask("/releases/purge", &request).await?;
+    out.show(&purged, |ReleasePurge { agent, version, .. }| format!("{agent} {version} is purged"));
     Ok(())
 }

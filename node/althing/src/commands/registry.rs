@@ -1,15 +1,18 @@
 //! `althing registry`, `publish`, `release`, `install`, `outdated`, `update` and `uninstall`.
 
-use althing_api::{AddRegistry, InstallRequest, MarkRequest, PublishRequest, UpdateRequest};
-use serde::Serialize;
-use serde_json::{Value, json};
+use althing_api::{
+    AddRegistry, InstallAddition, InstallCompletion, InstallList, InstallOffer, InstallRemoval, InstallRequest,
+    InstallStatus, InstallTerms, MarkRequest, NameProof, PublishRequest, RegistryList, RegistryRemoval, RegistryStatus,
+    ReleaseContents, ReleaseList, ReleaseMark, ReleaseOffer, ReleasePublication, ReleaseVersions, UpdateCompletion,
+    UpdateLook, UpdateRequest,
+};
 
 use crate::args::{Install, MarkArgs, Publish, Registry, Release, Uninstall, Update};
 use crate::commands::adopt::{callers, who};
-use crate::commands::agent::{addition, escape, standing, stays};
-use crate::commands::agreement::{agree, of_release, of_update};
+use crate::commands::agent::{escape, standing, stays};
+use crate::commands::agreement::{ReleaseReference, agree, of_release, of_update};
 use crate::commands::panes::exposed;
-use crate::commands::{Out, attesting, org, receipts, rows, staging, table, text, time};
+use crate::commands::{Out, attesting, contents, date_time, org, receipts, staging, table};
 use crate::exit::Failure;
 use crate::paths::Paths;
 
@@ -19,28 +22,30 @@ pub async fn registry(at: &Paths, registry: &Registry, out: &Out) -> Result<(), 
     match registry {
         Registry::Add { url, key, witnesses, wanted } => {
             let (url, key, witnesses, wanted) = (url.clone(), key.clone(), witnesses.clone(), *wanted);
-            let added = client.post("/registries", &AddRegistry { url, key, witnesses, wanted }).await?;
+            let request = AddRegistry { url, key, witnesses, wanted };
+            let added: RegistryStatus = client.ask("/registries", &request).await?;
             out.show(&added, newly_followed);
         }
         Registry::List => {
-            let list = client.get("/registries").await?;
-            out.show(&list, |list| match rows(list, "registries") {
+            let list: RegistryList = client.read("/registries").await?;
+            out.show(&list, |list| match list.registries.as_slice() {
                 [] => "this node follows no registry: `althing registry add URL --key KEY` adds one".to_owned(),
                 all => all.iter().map(followed).collect::<Vec<_>>().join("\n"),
             });
         }
         Registry::Remove { registry } => {
-            let removed = client.delete(&format!("/registries?registry={}", escape(registry))).await?;
-            out.show(&removed, |removed| format!("{} is followed no more", text(removed, "removed")));
+            let path = format!("/registries?registry={}", escape(registry));
+            let removed: RegistryRemoval = client.remove(&path).await?;
+            out.show(&removed, |RegistryRemoval { removed }| format!("{removed} is followed no more"));
         }
     }
     Ok(())
 }
 
-fn newly_followed(added: &Value) -> String {
-    let (name, at) = (text(added, "name"), text(added, "at"));
-    if added.get("forked").is_none() {
-        return format!("this node follows {name} at {at}, {} entries", added["entries"]);
+fn newly_followed(added: &RegistryStatus) -> String {
+    let RegistryStatus { name, at, .. } = added;
+    if added.forked.is_none() {
+        return format!("this node follows {name} at {at}, {}", entries(added));
     }
     format!(
         "this node follows {name} at {at} already, which showed two histories: it is still asked nothing. `althing registry list` \
@@ -49,22 +54,22 @@ fn newly_followed(added: &Value) -> String {
     )
 }
 
-fn followed(row: &Value) -> String {
-    let mut line =
-        format!("{}  {}  {} entries\n  key {}", text(row, "name"), text(row, "at"), row["entries"], text(row, "key"));
-    let witnesses = rows(&row["witnesses"], "keys");
-    if !witnesses.is_empty() {
-        line += &format!("\n  {} of these witnesses must have cosigned", row["witnesses"]["wanted"]);
+/// How many entries the log of a registry has.
+fn entries(row: &RegistryStatus) -> String {
+    row.entries.map_or_else(|| "an unknown number of entries".to_owned(), |entries| format!("{entries} entries"))
+}
+
+fn followed(row: &RegistryStatus) -> String {
+    let mut line = format!("{}  {}  {}\n  key {}", row.name, row.at, entries(row), row.key);
+    if let Some(witnesses) = row.witnesses.as_ref().filter(|witnesses| !witnesses.keys.is_empty()) {
+        line += &format!("\n  {} of these witnesses must have cosigned", witnesses.wanted);
+        line += &witnesses.keys.iter().map(|witness| format!("\n    {witness}")).collect::<String>();
     }
-    for witness in witnesses.iter().filter_map(Value::as_str) {
-        line += &format!("\n    {witness}");
-    }
-    match row.get("forked") {
+    match &row.forked {
         None => line,
         Some(forked) => format!(
             "{line}\n  it showed two histories, and is asked nothing more. It signed both of these:\n\n{}\n{}",
-            text(forked, "before"),
-            text(forked, "now")
+            forked.before, forked.now
         ),
     }
 }
@@ -75,20 +80,13 @@ pub async fn publish(at: &Paths, publish: &Publish, out: &Out) -> Result<(), Fai
     let file = publish.file.canonicalize().map_err(cannot)?;
     let (with, audience, registry) = (publish.with.clone(), Some(publish.audience.clone()), publish.registry.clone());
     let request = PublishRequest { file, with, audience, registry };
-    let published = at.connect().await?.post("/publish", &request).await?;
-    out.show(&published, |published| {
-        format!(
-            "{} {} is released, {}\nthe log of {} proves it, {} entries",
-            text(published, "agent"),
-            text(published, "version"),
-            match published["bytes"].as_u64() {
-                None | Some(0) =>
-                    "a Thing that runs elsewhere: it is found, and there is nothing to install".to_owned(),
-                Some(bytes) => format!("{bytes} bytes"),
-            },
-            text(published, "registry"),
-            published["entries"]
-        )
+    let published: ReleasePublication = at.connect().await?.ask("/publish", &request).await?;
+    out.show(&published, |ReleasePublication { agent, version, registry, entries, bytes }| {
+        let size = match bytes {
+            0 => "a Thing that runs elsewhere: it is found, and there is nothing to install".to_owned(),
+            bytes => format!("{bytes} bytes"),
+        };
+        format!("{agent} {version} is released, {size}\nthe log of {registry} proves it, {entries} entries")
     });
     Ok(())
 }
@@ -101,7 +99,8 @@ pub async fn release(at: &Paths, release: &Release, out: &Out) -> Result<(), Fai
                 value.as_ref().map(|value| format!("{name}={}", escape(value))).into_iter()
             };
             let query: Vec<String> = named("agent", agent).chain(named("registry", registry)).collect();
-            let list = at.connect().await?.get(&format!("/releases?{}", query.join("&"))).await?;
+            let path = format!("/releases?{}", query.join("&"));
+            let list: ReleaseList = at.connect().await?.read(&path).await?;
             out.show(&list, listed);
             return Ok(());
         }
@@ -127,7 +126,7 @@ pub async fn release(at: &Paths, release: &Release, out: &Out) -> Result<(), Fai
             "{named} will be revoked for ever: nodes that follow the registry stop it, do not install it, and do not call it. \
              It cannot be taken back, and the version is never used again; `althing release yank` only takes it out of ranges"
         );
-        agree(&json!({ "release": named }), &shown, revoke.yes, "revoke", out)?;
+        agree(&ReleaseReference { release: named }, &shown, revoke.yes, "revoke", out)?;
     }
     let request = MarkRequest {
         agent: agent.to_owned(),
@@ -136,29 +135,31 @@ pub async fn release(at: &Paths, release: &Release, out: &Out) -> Result<(), Fai
         reason: reason.clone(),
         registry: registry.clone(),
     };
-    let marked = at.connect().await?.post("/releases/mark", &request).await?;
-    out.show(&marked, |marked| {
-        format!("{} {} is {} from now on", text(marked, "agent"), text(marked, "version"), text(marked, "standing"))
+    let marked: ReleaseMark = at.connect().await?.ask("/releases/mark", &request).await?;
+    out.show(&marked, |ReleaseMark { publication: ReleasePublication { agent, version, .. }, standing }| {
+        format!("{agent} {version} is {standing} from now on")
     });
     Ok(())
 }
 
-fn listed(list: &Value) -> String {
-    let cells = rows(list, "agents").iter().flat_map(|agent| {
-        rows(agent, "versions").iter().map(|version| {
-            vec![text(agent, "agent"), text(version, "version"), text(version, "standing"), text(version, "reason")]
-        })
-    });
-    let cells: Vec<Vec<String>> = cells.collect();
-    if cells.is_empty() {
-        return format!("{} has no release", text(list, "registry"));
-    }
-    let of = |agent: &Value| match attesting::careful(agent) {
-        careful if careful.is_empty() => careful,
-        careful => format!("{}\n{careful}", text(agent, "agent")),
+fn listed(list: &ReleaseList) -> String {
+    let of = |agent: &ReleaseVersions| {
+        let cells = agent.versions.iter().map(|one| {
+            let reason = one.reason.clone().unwrap_or_default();
+            vec![agent.agent.clone(), one.version.clone(), one.standing.clone(), reason]
+        });
+        cells.collect::<Vec<_>>()
     };
-    let careful: String = rows(list, "agents").iter().map(of).collect();
-    let below = format!("{careful}{}", attesting::lines(list));
+    let cells: Vec<Vec<String>> = list.agents.iter().flat_map(of).collect();
+    if cells.is_empty() {
+        return format!("{} has no release", list.registry);
+    }
+    let of = |agent: &ReleaseVersions| match attesting::careful(&agent.twins) {
+        careful if careful.is_empty() => careful,
+        careful => format!("{}\n{careful}", agent.agent),
+    };
+    let careful: String = list.agents.iter().map(of).collect();
+    let below = format!("{careful}{}", attesting::lines(list.attested.as_deref().unwrap_or_default()));
     let gap = if below.is_empty() { "" } else { "\n" };
     format!("{}{gap}{}", table(&["agent", "version", "standing", "reason"], &cells), below.trim_end())
 }
@@ -169,49 +170,69 @@ pub async fn install(at: &Paths, install: &Install, out: &Out) -> Result<(), Fai
         reference: install.reference.clone(),
         name: install.agent.clone(),
         callers: callers(&install.callers),
-        young: install.young,
-        uncontained: install.sandbox.is_some(),
-        publisher: install.publisher.clone(),
         registry: install.registry.clone(),
-        agreed: None,
+        terms: InstallTerms {
+            young: install.young,
+            uncontained: install.sandbox.is_some(),
+            publisher: install.publisher.clone(),
+            agreed: None,
+        },
     };
-    let offer = at.connect().await?.post("/install", &request).await?;
-    if offer["taken"] == true {
-        let message = format!("something here has the name {:?}: --as gives this one another", text(&offer, "name"));
+    let offer: InstallOffer = at.connect().await?.ask("/install", &request).await?;
+    let release = &offer.release;
+    if offer.taken {
+        let message = format!("something here has the name {:?}: --as gives this one another", release.name);
         return Err(Failure::failed(message));
     }
-    request.agreed = Some(agree(&offer, &described(&offer), install.yes, "install", out)?);
-    done(at, "/install", &request, out).await
+    agree(&offer, &described(release), install.yes, "install", out)?;
+    request.terms.agreed = Some(release.digest.clone());
+    let done: InstallCompletion = at.connect().await?.ask("/install", &request).await?;
+    out.show(&done, |InstallCompletion { release, added }| outcome(release, added));
+    runs(&done.added)
 }
 
 /// Updates what was installed.
 pub async fn update(at: &Paths, update: &Update, out: &Out) -> Result<(), Failure> {
     let (name, publisher) = (update.agent.clone(), update.publisher.clone());
     let (young, uncontained) = (update.young, update.sandbox.is_some());
-    let mut request = UpdateRequest { name, young, uncontained, publisher, agreed: None };
-    let offer = at.connect().await?.post("/update", &request).await?;
-    if offer["before"] == offer["version"] && offer["beforeAgent"] == offer["agent"] {
-        out.show(&offer, |offer| unchanged(&update.agent, offer));
+    let mut request = UpdateRequest { name, terms: InstallTerms { young, uncontained, publisher, agreed: None } };
+    let look: UpdateLook = at.connect().await?.ask("/update", &request).await?;
+    let offer = match look {
+        UpdateLook::Offer(offer) => offer,
+        UpdateLook::Absence(absence) => {
+            out.show(&absence, |absence| unchanged(&update.agent, &absence.status));
+            return Ok(());
+        }
+    };
+    let release = &offer.release;
+    if offer.before == release.version && offer.before_agent == release.agent {
+        out.show(&offer, |offer| up_to_date(&update.agent, &offer.release.version, &offer.release.passed_over));
         return Ok(());
     }
-    let shown = described(&offer) + &of_update(&offer);
-    request.agreed = Some(agree(&offer, &shown, update.yes, "update to", out)?);
-    done(at, "/update", &request, out).await
+    let shown = described(release) + &of_update(&offer);
+    agree(&offer, &shown, update.yes, "update to", out)?;
+    request.terms.agreed = Some(release.digest.clone());
+    let done: UpdateCompletion = at.connect().await?.ask("/update", &request).await?;
+    out.show(&done, |UpdateCompletion { release, added, .. }| outcome(release, added));
+    runs(&done.added)
+}
+
+fn up_to_date(name: &str, version: &str, passed: &[String]) -> String {
+    format!("{name} is up to date: {version}{}", passed_over(passed))
 }
 
 /// Why there is no update.
-fn unchanged(name: &str, offer: &Value) -> String {
-    let (version, passed) = (text(offer, "version"), passed_over(offer));
-    match taken_back(offer) {
-        Some(why) => format!("{name} stays: {why}; nothing newer{passed}"),
-        None => format!("{name} is up to date: {version}{passed}"),
+fn unchanged(name: &str, row: &InstallStatus) -> String {
+    match taken_back(row) {
+        Some(why) => format!("{name} stays: {why}; nothing newer{}", passed_over(&row.passed_over)),
+        None => up_to_date(name, &row.version, &row.passed_over),
     }
 }
 
 /// Who took an installed version back, and why, unless it was revoked.
-fn taken_back(row: &Value) -> Option<String> {
-    let version = text(row, "version");
-    match (row["yanked"].as_str(), row["quarantined"].as_str()) {
+fn taken_back(row: &InstallStatus) -> Option<String> {
+    let version = &row.version;
+    match (row.yanked.as_deref(), row.quarantined.as_deref()) {
         (Some(""), _) => Some(format!("{version} was yanked")),
         (Some(why), _) => Some(format!("{version} was yanked: {why}")),
         (None, Some(why)) => Some(format!("its registry's operator hides {version}: {why}")),
@@ -219,80 +240,78 @@ fn taken_back(row: &Value) -> Option<String> {
     }
 }
 
-async fn done<T: Serialize>(at: &Paths, path: &str, request: &T, out: &Out) -> Result<(), Failure> {
-    let done = at.connect().await?.post(path, request).await?;
-    if !done["workflow"].is_null() {
-        out.show(&done, |done| {
-            let (name, version) = (text(&done["added"], "name"), text(done, "version"));
+/// What became of a release that was installed, or updated to.
+fn outcome(release: &ReleaseOffer, added: &InstallAddition) -> String {
+    let version = &release.version;
+    match added {
+        InstallAddition::Agent(added) => {
+            let named = format!("{} {version}", added.name);
+            format!("{}{}", exposed(added.status.as_ref()), standing(&named, added))
+        }
+        InstallAddition::Workflow(added) => {
+            let name = &added.name;
             format!("{name} {version} is installed\nnext: althing workflow run GROUP {name} INPUT")
-        });
-        return Ok(());
+        }
     }
-    let added = addition(&done["added"])?;
-    out.show(&done, |done| {
-        let named = format!("{} {}", added.name, text(done, "version"));
-        format!("{}{}", exposed(added.status.as_ref()), standing(&named, &added))
-    });
-    stays(&added)
+}
+
+/// That the program of an agent which was installed ended; a workflow has none.
+fn runs(added: &InstallAddition) -> Result<(), Failure> {
+    match added {
+        InstallAddition::Agent(added) => stays(added),
+        InstallAddition::Workflow(_) => Ok(()),
+    }
 }
 
 /// A release for people: who made it, how it runs, and what it may do.
-fn described(offer: &Value) -> String {
-    let callers = match &offer["file"] {
-        Value::Null => String::new(),
-        file => format!("\ncallers   {}", who(&text(file, "callers"))),
+fn described(offer: &ReleaseOffer) -> String {
+    let callers = match &offer.contents {
+        ReleaseContents::Agent { file, .. } => format!("\ncallers   {}", who(&contents::callers(file))),
+        ReleaseContents::Workflow { .. } => String::new(),
     };
-    let trusted = if offer["trusted"] == true { "you trust its publisher" } else { "you do not trust its publisher" };
-    let standing = match text(offer, "reason") {
-        reason if reason.is_empty() => text(offer, "standing"),
-        reason => format!("{}: {}", text(offer, "standing"), reason.split_whitespace().collect::<Vec<_>>().join(" ")),
-    };
-    let named = &offer["named"];
-    let twins: Vec<&str> = rows(named, "twins").iter().filter_map(Value::as_str).collect();
-    let name = match (named.is_null(), twins.is_empty()) {
-        (true, _) => String::new(),
-        (false, true) => format!("name      {}, proven by {}\n", text(named, "domain"), text(named, "by")),
-        (false, false) => format!(
-            "name      {}, proven by {}; CAREFUL, these look like it: {}\n",
-            text(named, "domain"),
-            text(named, "by"),
-            twins.join(" ")
-        ),
+    let trusted = if offer.trusted { "you trust its publisher" } else { "you do not trust its publisher" };
+    let name = match &offer.named {
+        None => String::new(),
+        Some(NameProof { domain, by, twins, .. }) if twins.is_empty() => {
+            format!("name      {domain}, proven by {by}\n")
+        }
+        Some(NameProof { domain, by, twins, .. }) => {
+            format!("name      {domain}, proven by {by}; CAREFUL, these look like it: {}\n", twins.join(" "))
+        }
     };
     format!(
-        "{name}release   {} {}, {standing}{}\n{}since     {}; {trusted}\n{}{}{callers}",
-        text(offer, "agent"),
-        text(offer, "version"),
-        passed_over(offer),
-        attesting::careful(offer),
-        time(&offer["acceptedMs"]),
-        attesting::lines(offer),
-        of_release(offer),
+        "{name}release   {} {}, {}{}\n{}since     {}; {trusted}\n{}{}{callers}",
+        offer.agent,
+        offer.version,
+        attesting::standing(&offer.standing, offer.reason.as_deref()),
+        passed_over(&offer.passed_over),
+        attesting::careful(&offer.twins),
+        date_time(offer.accepted_ms),
+        attesting::lines(&offer.attested),
+        of_release(&offer.contents),
     )
 }
 
 /// Why higher versions were not chosen, as the registry says.
-fn passed_over(row: &Value) -> String {
-    let all: Vec<&str> = rows(row, "passedOver").iter().filter_map(Value::as_str).collect();
+fn passed_over(all: &[String]) -> String {
     if all.is_empty() { String::new() } else { format!("; not chosen: {}", all.join("; ")) }
 }
 
 /// Lists installed agents and workflows, and what their registries have now. Exits with 1 if one was revoked.
 pub async fn outdated(at: &Paths, out: &Out) -> Result<(), Failure> {
-    let list = at.connect().await?.get("/outdated").await?;
+    let list: InstallList = at.connect().await?.read("/outdated").await?;
     out.show(&list, |list| {
-        let cells = |row: &Value| {
-            vec![text(row, "name"), text(row, "version"), text(row, "range"), newest(row), text(row, "agent")]
+        let cells = |row: &InstallStatus| {
+            vec![row.name.clone(), row.version.clone(), row.range.clone(), newest(row), row.agent.clone()]
         };
-        match rows(list, "installed") {
+        match list.installed.as_slice() {
             [] => "nothing was installed from a registry".to_owned(),
             all => {
                 table(&["name", "version", "range", "newest", "release of"], &all.iter().map(cells).collect::<Vec<_>>())
             }
         }
     });
-    let is_revoked = |row: &&Value| row["revoked"].is_string();
-    match rows(&list, "installed").iter().filter(is_revoked).count() {
+    match list.installed.iter().filter(|row| row.revoked.is_some()).count() {
         0 => Ok(()),
         1 => Err(Failure::failed("an agent that is installed here was revoked; see above")),
         many => Err(Failure::failed(format!("{many} agents that are installed here were revoked; see above"))),
@@ -300,24 +319,23 @@ pub async fn outdated(at: &Paths, out: &Out) -> Result<(), Failure> {
 }
 
 /// The newest version of an installed agent, and what is to be known of its own.
-fn newest(row: &Value) -> String {
-    let version = text(row, "version");
-    let mut newest = match (row["newest"].as_str(), row["why"].as_str()) {
-        (Some(newest), _) if newest == version => "up to date".to_owned(),
-        (Some(newest), _) => newest.to_owned(),
-        (None, Some(why)) => why.to_owned(),
+fn newest(row: &InstallStatus) -> String {
+    let mut newest = match (&row.newest, &row.why) {
+        (Some(newest), _) if *newest == row.version => "up to date".to_owned(),
+        (Some(newest), _) => newest.clone(),
+        (None, Some(why)) => why.clone(),
         (None, None) if taken_back(row).is_some() => "nothing newer".to_owned(),
         (None, None) => "nothing in its range".to_owned(),
     };
-    newest += &passed_over(row);
-    if let Some(why) = row["revoked"].as_str() {
+    newest += &passed_over(&row.passed_over);
+    if let Some(why) = &row.revoked {
         newest += &format!("; REVOKED: {why}");
     }
     if let Some(why) = taken_back(row) {
         newest += &format!("; {why}");
     }
-    if let Some(publisher) = row["passedTo"].as_str() {
-        let named = text(row, "named");
+    if let Some(publisher) = &row.passed_to {
+        let named = row.named.as_deref().unwrap_or_default();
         newest += &format!("; CAREFUL, {named} leads to {publisher} now: no update takes it without --publisher");
     }
     newest
@@ -325,40 +343,11 @@ fn newest(row: &Value) -> String {
 
 /// Removes what was installed.
 pub async fn uninstall(at: &Paths, uninstall: &Uninstall, out: &Out) -> Result<(), Failure> {
-    let removed = at.connect().await?.delete(&format!("/installed/{}", escape(&uninstall.installed))).await?;
-    out.show(&removed, |removed| format!("{} is removed", text(removed, "removed")));
+    let path = format!("/installed/{}", escape(&uninstall.installed));
+    let removed: InstallRemoval = at.connect().await?.remove(&path).await?;
+    out.show(&removed, |InstallRemoval { removed }| format!("{removed} is removed"));
     Ok(())
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_registry_that_was_caught_is_not_said_to_be_followed_as_others() {
-        let mut added = json!({ "name": "r", "at": "http://r/", "entries": 4 });
-        assert_eq!(newly_followed(&added), "this node follows r at http://r/, 4 entries");
-        added["forked"] = json!({ "before": "a", "now": "b" });
-        let said = newly_followed(&added);
-        assert!(said.contains("still asked nothing") && said.contains("registry remove http://r/"), "{said}");
-    }
-
-    #[test]
-    fn what_is_newer_than_a_revoked_version_is_said() {
-        let mut row =
-            json!({ "version": "1.0.0", "newest": "1.2.0", "revoked": "x 1.0.0 was revoked by its publisher" });
-        assert_eq!(newest(&row), "1.2.0; REVOKED: x 1.0.0 was revoked by its publisher");
-        row["passedOver"] = json!(["1.3.0 is yanked: it forgets"]);
-        row["revoked"] = Value::Null;
-        assert_eq!(newest(&row), "1.2.0; not chosen: 1.3.0 is yanked: it forgets");
-        row["newest"] = Value::Null;
-        assert!(newest(&row).starts_with("nothing in its range; not chosen"));
-        let same = json!({ "version": "1.0.0", "newest": "1.0.0" });
-        assert_eq!(newest(&same), "up to date");
-        let yanked = json!({ "version": "1.2.0", "newest": null, "yanked": "it forgets" });
-        assert_eq!(newest(&yanked), "nothing newer; 1.2.0 was yanked: it forgets");
-        let passed = json!({ "version": "1.0.0", "newest": "1.0.0", "named": "example.org/a", "passedTo": "urn:b" });
-        assert!(newest(&passed).starts_with("up to date; CAREFUL, example.org/a leads to urn:b now"));
-        assert_eq!(unchanged("echo", &yanked), "echo stays: 1.2.0 was yanked: it forgets; nothing newer");
-    }
-}
+mod tests;

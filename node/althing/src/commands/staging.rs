@@ -2,19 +2,35 @@
 
 use althing_api::Problem;
 use althing_control::ApiError;
-use althing_node::registries::{BuildStage, BuiltStage};
+use althing_operations::registries::{BuildStage, BuiltStage};
 use althing_protocol::PublisherId;
 use althing_store::file::read_text;
-use serde_json::json;
+use serde::Serialize;
 
 use crate::args::StageArgs;
-use crate::commands::{Out, text};
+use crate::commands::Out;
 use crate::exit::Failure;
 
 /// The variable of the environment with the token; it is no argument, which every user of the machine would see.
 const TOKEN_VARIABLE: &str = "ALTHING_REGISTRY_TOKEN";
 /// Bytes of a file with a token.
 const TOKEN_BYTES_MAX: u64 = 4_096;
+
+/// A release that was handed in, as it is told.
+#[derive(Serialize)]
+struct Stage {
+    id: String,
+    agent: String,
+    version: String,
+    digest: String,
+    bytes: usize,
+}
+
+impl From<BuiltStage> for Stage {
+    fn from(BuiltStage { id, agent, version, digest, bytes }: BuiltStage) -> Stage {
+        Stage { id, agent: agent.to_string(), version: version.to_string(), digest, bytes }
+    }
+}
 
 /// Hands a release in.
 pub async fn stage(args: &StageArgs, out: &Out) -> Result<(), Failure> {
@@ -25,18 +41,9 @@ pub async fn stage(args: &StageArgs, out: &Out) -> Result<(), Failure> {
     let file = args.file.canonicalize().map_err(cannot)?;
     let stage = BuildStage { file, with: args.with.clone(), publisher, registry: args.registry.clone() };
     let staged = stage.send(token(args)?).await.map_err(|error| Problem::from(ApiError::from(error)))?;
-    let BuiltStage { id, agent, version, digest, bytes } = staged;
-    let staged = json!({
-        "id": id, "agent": agent.to_string(), "version": version.to_string(), "digest": digest, "bytes": bytes,
-    });
-    out.show(&staged, |staged| {
+    out.show(&Stage::from(staged), |Stage { id, agent, version, digest, bytes }| {
         format!(
-            "{} {} is staged, {} bytes\ndigest    {}\napprove   althing release approve {}",
-            text(staged, "agent"),
-            text(staged, "version"),
-            staged["bytes"],
-            text(staged, "digest"),
-            text(staged, "id")
+            "{agent} {version} is staged, {bytes} bytes\ndigest    {digest}\napprove   althing release approve {id}"
         )
     });
     Ok(())
@@ -60,4 +67,22 @@ fn token(args: &StageArgs) -> Result<String, Failure> {
         return Err(Failure::usage(message));
     }
     Ok(token.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use althing_protocol::AgentId;
+
+    use super::*;
+
+    #[test]
+    fn scripts_read_of_a_stage_what_they_always_did() {
+        let agent = AgentId::new(PublisherId::from_digest([1; 32]), "echo").expect("a name");
+        let version = "1.0.0".parse().expect("a version");
+        let (id, digest) = ("0a".to_owned(), "0f".to_owned());
+        let stage = Stage::from(BuiltStage { id, agent: agent.clone(), version, digest, bytes: 9 });
+        let json = serde_json::to_string(&stage).expect("a stage is JSON");
+        let expected = format!(r#"{{"id":"0a","agent":"{agent}","version":"1.0.0","digest":"0f","bytes":9}}"#);
+        assert_eq!(json, expected);
+    }
 }

@@ -9,8 +9,9 @@ use althing_api::{
 };
 use althing_client::{Client, ClientError};
 use althing_protocol::group::WorkId;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::time::Instant;
 
 use crate::args::{SubmitArgs, Task};
@@ -140,9 +141,9 @@ fn untaken(given: &SubmitArgs, id: &str, shown: &TaskDetails) -> String {
 }
 
 /// Says something beside the result, which alone goes to standard output.
-fn tell(out: &Out, value: &Value, words: &str) {
+fn tell(out: &Out, value: &impl Serialize, words: &str) {
     if out.json {
-        eprintln!("{value}");
+        eprintln!("{}", json!(value));
     } else {
         eprintln!("althing: {}", plain(words, &std::io::stderr()));
     }
@@ -245,7 +246,7 @@ fn listed(list: &TaskList) -> String {
 fn words(result: Option<&TaskContent>) -> String {
     match result {
         Some(TaskContent::Text(text)) => text.clone(),
-        Some(TaskContent::Message(message)) => althing_node::words(message),
+        Some(TaskContent::Message(message)) => althing_operations::words(message),
         Some(TaskContent::Reference(_)) | None => String::new(),
     }
 }

@@ -2,15 +2,30 @@
 
 use althing_api::Kind;
 use althing_client::ClientError;
+use serde::Serialize;
 use serde_json::json;
 
 use crate::args::Token;
 use crate::commands::agent::escape;
-use crate::commands::{Out, rows, text};
+use crate::commands::{Out, text};
 use crate::exit::Failure;
 use crate::paths::Paths;
 use crate::ports::entropy;
 use crate::tokens::Tokens;
+
+/// The tokens of a node, without the secrets.
+#[derive(Serialize)]
+struct TokenList {
+    tokens: Vec<TokenSummary>,
+}
+
+#[derive(Serialize)]
+struct TokenSummary {
+    /// Who holds it.
+    name: String,
+    scopes: Vec<String>,
+    agents: Vec<String>,
+}
 
 /// Makes, lists or removes tokens of the gateway.
 pub async fn run(at: &Paths, token: &Token, out: &Out) -> Result<(), Failure> {
@@ -35,19 +50,14 @@ pub async fn run(at: &Paths, token: &Token, out: &Out) -> Result<(), Failure> {
         }
         Token::List => {
             let all = tokens.all()?.into_iter();
-            let all: Vec<_> =
-                all.map(|(name, kept)| json!({ "name": name, "scopes": kept.scopes, "agents": kept.agents })).collect();
-            out.show(&json!({ "tokens": all }), |all| {
-                let words = |token: &serde_json::Value, name: &str| {
-                    let words = token[name].as_array().into_iter().flatten().filter_map(|word| word.as_str());
-                    words.collect::<Vec<_>>().join(" ")
+            let all = all.map(|(name, kept)| TokenSummary { name, scopes: kept.scopes, agents: kept.agents });
+            out.show(&TokenList { tokens: all.collect() }, |all| {
+                let line = |TokenSummary { name, scopes, agents }: &TokenSummary| {
+                    let agents =
+                        if agents.is_empty() { String::new() } else { format!("  agents: {}", agents.join(" ")) };
+                    format!("{name}  {}{agents}\n", scopes.join(" "))
                 };
-                let line = |token: &serde_json::Value| {
-                    let agents = words(token, "agents");
-                    let agents = if agents.is_empty() { String::new() } else { format!("  agents: {agents}") };
-                    format!("{}  {}{agents}\n", text(token, "name"), words(token, "scopes"))
-                };
-                let lines: String = rows(all, "tokens").iter().map(line).collect();
+                let lines: String = all.tokens.iter().map(line).collect();
                 if lines.is_empty() { "no token; `althing token add NAME` makes one".to_owned() } else { lines }
             });
         }

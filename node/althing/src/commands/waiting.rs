@@ -3,10 +3,10 @@
 use std::pin::pin;
 use std::time::Duration;
 
+use althing_api::WaitReply;
 use althing_client::Client;
-use serde_json::Value;
 
-use crate::commands::{Out, plain, text};
+use crate::commands::{Out, plain};
 
 /// How long nothing is said.
 const SILENT_MAX: Duration = Duration::from_secs(1);
@@ -45,8 +45,8 @@ async fn follow<T>(
 
 /// What a call of an agent waits for, as the node sees it; nothing where it does not say. The agent's name is escaped.
 pub async fn of_call(client: &Client, escaped: &str, anyone: bool) -> Option<String> {
-    let asked: Value = client.get(&format!("/waits/{escaped}?anyone={anyone}")).await.ok()?;
-    Some(text(&asked, "waits")).filter(|words| !words.is_empty())
+    let asked: WaitReply = client.read(&format!("/waits/{escaped}?anyone={anyone}")).await.ok()?;
+    Some(asked.waits).filter(|words| !words.is_empty())
 }
 
 #[cfg(test)]

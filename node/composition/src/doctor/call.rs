@@ -6,9 +6,8 @@ use althing_calls::{
 };
 use althing_execution::AgentState;
 use althing_protocol::{AgentId, PublicKey};
-use serde_json::{Value, json};
 
-use super::{Finding, Storage, fine, report, short, wrong};
+use super::{Finding, Report, Storage, fine, short, wrong};
 use crate::node::Node;
 
 /// What a call of an agent met on its way.
@@ -31,14 +30,14 @@ pub enum CallPath {
     },
 }
 
-/// Examines the way to an agent: `fine`, `findings`.
-pub async fn examine_call(node: &Node, agent: &str, among: Among) -> Value {
+/// Examines the way to an agent.
+pub async fn examine_call(node: &Node, agent: &str, among: Among) -> Report {
     let mut findings = diagnose_call(&walk(node, agent, among).await);
     // A call that is only read for does not meet it.
     let mut storage = Vec::new();
     super::storage::judge(&Storage::look(node).await, 0, &mut storage);
     findings.extend(storage.into_iter().filter(|finding| !finding.fine));
-    report(&findings, &[])
+    Report { findings, dialled_back: Vec::new() }
 }
 
 async fn walk(node: &Node, name: &str, among: Among) -> CallPath {
@@ -65,8 +64,7 @@ async fn walk(node: &Node, name: &str, among: Among) -> CallPath {
 
 /// Asks for the newest of this node's tasks with the agent.
 async fn ask(node: &Node, agent: &AgentId) -> Result<(), OperationError> {
-    let params = json!({ "pageSize": 1 }).to_string().into_bytes();
-    let request = OperationRequest::parse(Operation::ListTasks, params)?;
+    let request = OperationRequest::parse(Operation::ListTasks, br#"{"pageSize":1}"#.to_vec())?;
     node.calls.ask(CallRequest::new(agent.clone(), request, vec![Principal::Local])).await.map(drop)
 }
 

@@ -9,9 +9,8 @@ use althing_execution::{AgentState, AgentStatus, Level};
 use althing_protocol::PublicKey;
 use althing_protocol::group::GroupId;
 use althing_td::RuntimeSpec;
-use serde_json::Value;
 
-use super::{DialBack, GroupHealth, Mesh, NodeStatus, diagnose, report};
+use super::{DialBack, GroupHealth, Mesh, NodeStatus, Report, diagnose};
 use crate::agents::is_revoked_install;
 use crate::node::Node;
 use crate::publish::{self, StoredAgent};
@@ -27,9 +26,8 @@ const CONFLICTS_SHOWN: usize = 3;
 /// Refused tools of one agent that are described.
 const REFUSED_TOOLS_MAX: usize = 16;
 
-/// Examines a node: asks peers to dial it back, and whether another node uses its key, and reports `fine`, `findings`,
-/// `dialledBack`.
-pub async fn examine(node: &Node) -> Value {
+/// Examines a node: asks peers to dial it back, and whether another node uses its key.
+pub async fn examine(node: &Node) -> Report {
     let (asked, ()) = tokio::join!(node.communication.request_dial_backs(ASKED), node.discovery.look_for_twin());
     let dialled_back: Vec<DialBack> = asked
         .into_iter()
@@ -40,7 +38,7 @@ pub async fn examine(node: &Node) -> Value {
         })
         .collect();
     let status = gather(node, dialled_back).await;
-    report(&diagnose(&status), &status.dialled_back)
+    Report { findings: diagnose(&status), dialled_back: status.dialled_back }
 }
 
 /// A DID short enough for a line.

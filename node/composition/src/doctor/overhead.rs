@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use a2a::{GetTaskRequest, Message, Part, Role, SendMessageRequest};
 use althing_calls::spans::TRACE;
 use althing_calls::{Asker, CALL, CallRequest, Callee, Operation, OperationRequest, Principal, Purpose, Reply};
 use althing_communication::{CallError, Request};
@@ -12,7 +13,8 @@ use althing_execution::agent::Parameters;
 use althing_execution::{Output, Turn};
 use althing_protocol::{AgentId, Frame, FrameKind, FrameOpener, FrameSealer, PublicKey, SecretKey, StreamBinding};
 use althing_td::AgentFile;
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
@@ -28,6 +30,41 @@ const WARMING: usize = 8;
 const PATIENCE: Duration = Duration::from_secs(30);
 /// The agent that is called.
 const AGENT: &str = "overhead-echo";
+/// What it is, as an agent file.
+const FILE: &str = r#"{
+    "name": "overhead-echo",
+    "description": "Is measured by `althing doctor --overhead`",
+    "runtime": { "native": { "builtin": "echo", "config": {} } },
+    "callers": "this-node",
+    "exposure": "hidden",
+    "contract": { "class": { "latency": "srt" } }
+}"#;
+
+/// What the layers of a node add to a call.
+#[derive(Debug, Clone)]
+pub struct Overhead {
+    /// The parts of a call, in the order of the layers.
+    pub rows: Vec<OverheadRow>,
+    /// Whether the way to another node was measured too.
+    pub is_remote: bool,
+}
+
+/// What was measured of one part of a call.
+#[derive(Debug, Clone)]
+pub struct OverheadRow {
+    /// Which adds it: `L2 communication`, or `floor` for what none of them adds.
+    pub layer: &'static str,
+    /// What was done.
+    pub what: String,
+    /// The median, microseconds.
+    pub p50_us: f64,
+    /// The 99th percentile, microseconds.
+    pub p99_us: f64,
+    /// How much of the median the layer itself adds, microseconds.
+    pub adds_us: f64,
+    /// How often it was measured.
+    pub rounds: usize,
+}
 
 /// One part of a call.
 struct Row {
@@ -49,16 +86,8 @@ impl Row {
 ///
 /// # Errors
 /// What could not be measured, for people.
-pub async fn overhead(node: &Node) -> Result<Value, String> {
-    let file = json!({
-        "name": AGENT,
-        "description": "Is measured by `althing doctor --overhead`",
-        "runtime": { "native": { "builtin": "echo", "config": {} } },
-        "callers": "this-node",
-        "exposure": "hidden",
-        "contract": { "class": { "latency": "srt" } },
-    });
-    let file = AgentFile::parse(&file.to_string()).map_err(|error| error.to_string())?;
+pub async fn overhead(node: &Node) -> Result<Overhead, String> {
+    let file = AgentFile::parse(FILE).map_err(|error| error.to_string())?;
     let added = node.agents.add(file, Path::new("/"), None, false).await;
     let agent = added.map_err(|error| format!("the agent that is measured does not run: {error}"))?;
     let measured = tokio::time::timeout(PATIENCE, measure(node, &agent)).await;
@@ -68,23 +97,22 @@ pub async fn overhead(node: &Node) -> Result<Value, String> {
     measured.map_err(|_| format!("this node is too busy: it took more than {} s", PATIENCE.as_secs()))?
 }
 
-async fn measure(node: &Node, agent: &AgentId) -> Result<Value, String> {
+async fn measure(node: &Node, agent: &AgentId) -> Result<Overhead, String> {
     let floor = bare().await?;
     let frame = frames(node)?;
     let found = resolved(node, agent).await?;
     let turn = turns(node).await?;
     let (read, sent) = called(node, agent).await?;
     let p50 = |row: &Row| row.quantile_us(500);
-    let shown = |row: &Row, adds: f64| {
-        json!({
-            "layer": row.layer,
-            "what": row.what,
-            "us": { "p50": p50(row), "p99": row.quantile_us(990) },
-            "addsUs": adds.max(0.0),
-            "rounds": row.took.len(),
-        })
+    let shown = |row: &Row, adds: f64| OverheadRow {
+        layer: row.layer,
+        what: row.what.clone(),
+        p50_us: p50(row),
+        p99_us: row.quantile_us(990),
+        adds_us: adds.max(0.0),
+        rounds: row.took.len(),
     };
-    let mut layers = vec![
+    let mut rows = vec![
         shown(&floor, p50(&floor)),
         shown(&turn, p50(&turn) - p50(&floor)),
         shown(&frame, p50(&frame)),
@@ -94,9 +122,9 @@ async fn measure(node: &Node, agent: &AgentId) -> Result<Value, String> {
     ];
     let there_and_back = remote(node).await;
     if let Some(row) = &there_and_back {
-        layers.insert(3, shown(row, p50(row)));
+        rows.insert(3, shown(row, p50(row)));
     }
-    Ok(json!({ "overhead": layers, "remote": there_and_back.is_some() }))
+    Ok(Overhead { rows, is_remote: there_and_back.is_some() })
 }
 
 /// Spawning a task that does nothing, and awaiting it. From a thread that is none of the runtime's workers, as in `althing
@@ -169,7 +197,7 @@ async fn turns(node: &Node) -> Result<Row, String> {
         let turn = Turn {
             task_id: "overhead".to_owned(),
             context_id: "overhead".to_owned(),
-            message: a2a::Message::new(a2a::Role::User, vec![a2a::Part::text("")]),
+            message: Message::new(Role::User, vec![Part::text("")]),
             history: Vec::new(),
             artifacts: Vec::new(),
             remembered: None,
@@ -189,15 +217,18 @@ async fn turns(node: &Node) -> Result<Row, String> {
 async fn called(node: &Node, agent: &AgentId) -> Result<(Row, Row), String> {
     let (mut sent, mut read, mut task) = (Vec::new(), Vec::new(), String::new());
     for round in 0..DURABLE_ROUNDS + WARMING {
-        let message = json!({ "messageId": node.calls.new_id(), "role": "ROLE_USER", "parts": [{ "text": "" }] });
+        let mut message = Message::new(Role::User, vec![Part::text("")]);
+        message.message_id = node.calls.new_id();
+        let params = SendMessageRequest { message, configuration: None, metadata: None, tenant: None };
         let begun = Instant::now();
-        let answer = ask(node, agent, Operation::SendMessage, &json!({ "message": message })).await?;
+        let answer = ask(node, agent, Operation::SendMessage, &params).await?;
         note(&mut sent, round, begun);
         task = answer["task"]["id"].as_str().unwrap_or_default().to_owned();
     }
+    let params = GetTaskRequest { id: task, history_length: None, tenant: None };
     for round in 0..ROUNDS + WARMING {
         let begun = Instant::now();
-        ask(node, agent, Operation::GetTask, &json!({ "id": task })).await?;
+        ask(node, agent, Operation::GetTask, &params).await?;
         note(&mut read, round, begun);
     }
     let read = Row { layer: "calls", what: "an operation that reads a task".to_owned(), took: read };
@@ -205,8 +236,9 @@ async fn called(node: &Node, agent: &AgentId) -> Result<(Row, Row), String> {
     Ok((read, Row { layer: "calls", what, took: sent }))
 }
 
-async fn ask(node: &Node, agent: &AgentId, operation: Operation, params: &Value) -> Result<Value, String> {
-    let request = OperationRequest::parse(operation, params.to_string().into_bytes()).map_err(|error| error.message)?;
+async fn ask<P: Serialize>(node: &Node, agent: &AgentId, operation: Operation, params: &P) -> Result<Value, String> {
+    let params = serde_json::to_vec(params).map_err(|error| error.to_string())?;
+    let request = OperationRequest::parse(operation, params).map_err(|error| error.message)?;
     let request = CallRequest::new(agent.clone(), request, vec![Principal::Local]);
     match node.calls.ask(request).await.map_err(|error| error.message)? {
         Reply::One(body) => serde_json::from_slice(&body).map_err(|error| error.to_string()),
@@ -217,7 +249,7 @@ async fn ask(node: &Node, agent: &AgentId, operation: Operation, params: &Value)
 /// A signed call to a connected node of the same owner, there and back; none if there is none.
 async fn remote(node: &Node) -> Option<Row> {
     let peer = own_peer(node)?;
-    let question = json!({ "trace": "f".repeat(32) }).to_string().into_bytes();
+    let question = format!(r#"{{"trace":"{}"}}"#, "f".repeat(32)).into_bytes();
     let mut took = Vec::new();
     for round in 0..DURABLE_ROUNDS + WARMING {
         let begun = Instant::now();

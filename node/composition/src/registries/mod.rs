@@ -39,6 +39,7 @@ use althing_registry_client::RegistryClient;
 use althing_store::{Batch, Durability, Store};
 
 use crate::doctor::RegistryHealth;
+use crate::events::{Event, Events};
 use crate::identity::Identity;
 
 pub use althing_registry_client::{
@@ -86,6 +87,7 @@ pub struct Registries {
     installing: tokio::sync::Mutex<()>,
     /// Told when a registry is added.
     added: tokio::sync::Notify,
+    events: Events,
 }
 
 impl Registries {
@@ -94,10 +96,9 @@ impl Registries {
         store: Arc<dyn Store>,
         identity: Arc<Identity>,
         revocations: Arc<Revocations>,
-        requirements: Vec<Requirement>,
+        (requirements, events): (Vec<Requirement>, Events),
     ) -> Result<Registries, RegistriesError> {
-        let known = Mutex::new(all(store.as_ref(), REGISTRIES)?);
-        let receipts = Receipts::new(store.clone());
+        let (known, receipts) = (Mutex::new(all(store.as_ref(), REGISTRIES)?), Receipts::new(store.clone()));
         let (fetch, changing, installing, added) = Default::default();
         Ok(Registries {
             store,
@@ -110,6 +111,7 @@ impl Registries {
             changing,
             installing,
             added,
+            events,
         })
     }
 
@@ -137,8 +139,7 @@ impl Registries {
         key: &str,
         witnesses: &Witnesses,
     ) -> Result<(String, RegistryRow), RegistriesError> {
-        let key: NoteKey = key.parse()?;
-        let witnesses = witnesses.row()?;
+        let (key, witnesses) = (key.parse::<NoteKey>()?, witnesses.row()?);
         let client = RegistryClient::new(self.fetch()?, url, key.clone())?;
         let at = client.address().to_owned();
         let _changing = self.changing.lock().await;
@@ -314,10 +315,11 @@ impl Registries {
             None => batch.delete(REGISTRIES, at.as_bytes()),
         };
         self.store.write(batch, Durability::Synced).await?;
-        match row {
+        let before = match row {
             Some(row) => self.known().insert(at.to_owned(), row),
             None => self.known().remove(at),
         };
+        note(&self.events, at, before.as_ref(), self.known().get(at));
         Ok(())
     }
 
@@ -402,5 +404,50 @@ impl Registries {
                 Err(error) => Err(error.into()),
             };
         }
+    }
+}
+
+/// Notes that a registry is followed from now on, or no longer, or is asked nothing more; that its log grew is no event.
+fn note(events: &Events, at: &str, before: Option<&RegistryRow>, now: Option<&RegistryRow>) {
+    let shown = |row: Option<&RegistryRow>| (row.is_some(), row.is_some_and(|row| row.forked.is_some()));
+    let (followed, forked) = shown(now);
+    if shown(before) != (followed, forked) {
+        events.note(Event::Registry { registry: at.to_owned(), followed, forked });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use althing_communication::WallClock;
+    use futures::FutureExt as _;
+
+    use super::*;
+    use crate::events::EventNews;
+
+    #[test]
+    fn a_registry_is_told_of_when_it_is_followed_distrusted_and_left() {
+        let row = |seen: &str, is_forked: bool| RegistryRow {
+            key: "key".to_owned(),
+            checkpoint: seen.to_owned(),
+            revoked_from: 0,
+            forked: is_forked.then(|| ("one".to_owned(), "other".to_owned())),
+            witnesses: None,
+        };
+        let told = |before: Option<&RegistryRow>, now: Option<&RegistryRow>| {
+            let events = Events::new(WallClock::new(|| 1));
+            let mut follower = events.follow(None);
+            note(&events, "at", before, now);
+            match follower.next().now_or_never() {
+                Some(EventNews::Entry(entry)) => Some(entry.event),
+                Some(gap) => panic!("{gap:?}"),
+                None => None,
+            }
+        };
+        let event = |followed, forked| Some(Event::Registry { registry: "at".to_owned(), followed, forked });
+        let (first, grown, forked) = (row("1", false), row("2", false), row("2", true));
+        assert_eq!(told(None, Some(&first)), event(true, false));
+        assert_eq!(told(Some(&first), Some(&grown)), None);
+        assert_eq!(told(Some(&grown), Some(&forked)), event(true, true));
+        assert_eq!(told(Some(&forked), None), event(false, false));
     }
 }

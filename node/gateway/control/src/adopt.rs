@@ -3,18 +3,21 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use althing_api::{AcceptRequest, AdoptRequest, Kind, Offers};
+use althing_api::{
+    AcceptReply, AcceptRequest, AdoptReply, AdoptRequest, AgentAcceptance, AgentAdoption, AgentDraft, DraftChange,
+    DraftOmission, Kind, Offers, ProgramNeeds, ThingAdoption, ThingDirectory, ThingEntry, ThingFailure,
+    UnansweredProgram,
+};
 use althing_execution::process::holds_more;
 use althing_execution::{Advice, Lacks};
-use althing_node::{
-    AdoptError, Adoption, Draft, FileFolder, Node, NodeError, Offer, adopted, changes, drop_environment,
-    keep_environment, reach,
+use althing_operations::{
+    AdoptError, Adoption, Change, Draft, Offer, Operations as Node, adopted, changes, drop_environment,
+    keep_environment,
 };
-use althing_td::{Environment, ToolServerSpec};
-use althing_things::{Entry, Unrecognised};
+use althing_td::{Environment, FileFolder, ToolServerSpec, reach};
+use althing_things::{Entry, Omissions, Unrecognised};
 use axum::Json;
 use axum::extract::State;
-use serde_json::{Value, json};
 
 use crate::agent_problem;
 use crate::agents::added;
@@ -24,17 +27,19 @@ use crate::error::{Answer, ApiError};
 const THINGS_MAX: usize = 64;
 
 /// `POST /adopt`: shows what is at an address or behind a command, and adds it as an agent.
-pub async fn adopt(State(node): State<Arc<Node>>, Json(request): Json<AdoptRequest>) -> Answer {
+pub async fn adopt(State(node): State<Arc<Node>>, Json(request): Json<AdoptRequest>) -> Answer<AdoptReply> {
     // In a task of its own: it is completed even if the command line hangs up.
     let adopting = tokio::spawn(async move {
         let AdoptRequest { at, folder, name, callers, allow, things, all, env, offers, dry_run } = request;
-        if let Some(name) = name.as_ref().filter(|name| !dry_run && node.agents.file(name).is_ok()) {
-            return Err(NodeError::AgentExists(name.clone()).into());
+        if let Some(name) = name.as_ref().filter(|_| !dry_run) {
+            node.agents.names.check_free(name)?;
         }
         let adoption = Adoption { at, name, callers, allow, environment: env };
         let offer = match adoption.look(&node.host, &folder).await {
             Ok(offer) => offer,
-            Err(error) => return unanswered(&adoption, error, offers).map(Json),
+            Err(error) => {
+                return unanswered(&adoption, error, offers).map(AdoptReply::Unanswered).map(Json);
+            }
         };
         match offer {
             Offer::One(_) if all || !things.is_empty() => {
@@ -43,74 +48,66 @@ pub async fn adopt(State(node): State<Arc<Node>>, Json(request): Json<AdoptReque
             Offer::One(draft) => {
                 let (needs, lacks) = (offered(&adoption, &draft.lacks), draft.lacks.clone());
                 let is_only_shown = dry_run || (offers == Offers::Always && needs.is_some());
-                let mut answer = one(&node, *draft, &adoption.environment, &folder, is_only_shown).await?;
-                put(&mut answer, needs);
-                tell(&mut answer, &lacks);
-                Ok(Json(answer))
+                let mut told = one(&node, *draft, &adoption.environment, &folder, is_only_shown).await?;
+                (told.refused, told.more_refused) = unoffered(needs.as_ref(), &lacks);
+                told.needs = needs;
+                Ok(Json(AdoptReply::Agent(told)))
             }
             Offer::Directory(entries, unlisted) => {
                 let chosen = chosen(&entries, &things, all)?;
-                let left_out = unlisted.named.iter().map(|(what, why)| json!({ "what": what, "why": why }));
-                let mut answer = json!({
-                    "kind": "directory of Things",
-                    "things": entries.iter().map(listed).collect::<Vec<_>>(),
-                    "withoutId": unlisted.count,
-                    "leftOut": left_out.collect::<Vec<_>>(),
-                });
-                if !chosen.is_empty() {
-                    answer["adopted"] = each(&node, &adoption, &chosen, &folder, dry_run).await?;
-                }
-                Ok(Json(answer))
+                let adopted = each(&node, &adoption, &chosen, &folder, dry_run).await?;
+                Ok(Json(AdoptReply::Directory(directory(entries, unlisted, adopted))))
             }
         }
     });
     adopting.await.unwrap_or_else(|error| Err(ApiError::failed(error.to_string())))
 }
 
-/// What a program needs that does not answer, where that is offered; else why it does not.
-fn unanswered(adoption: &Adoption, error: AdoptError, offers: Offers) -> Result<Value, ApiError> {
-    let (why, needs) = match &error {
-        AdoptError::Unrecognised(Unrecognised::Program { why, lacks, .. }) if offers != Offers::Never => {
-            (why.clone(), offered(adoption, lacks))
-        }
-        _ => (String::new(), None),
-    };
-    if needs.is_none() {
-        return Err(problem(error));
+fn directory(entries: Vec<Entry>, unlisted: Omissions, adopted: Vec<ThingAdoption>) -> ThingDirectory {
+    let entry = |Entry { id, title, url }: Entry| ThingEntry { id, title, url };
+    ThingDirectory {
+        kind: "directory of Things".to_owned(),
+        things: entries.into_iter().map(entry).collect(),
+        without_id: unlisted.count,
+        left_out: unlisted.named.into_iter().map(omission).collect(),
+        adopted,
     }
-    let mut answer = json!({ "unanswered": why });
-    put(&mut answer, needs);
-    Ok(answer)
+}
+
+fn omission((what, why): (String, String)) -> DraftOmission {
+    DraftOmission { what, why }
+}
+
+/// What a program needs that does not answer, where that is offered; else why it does not.
+fn unanswered(adoption: &Adoption, error: AdoptError, offers: Offers) -> Result<UnansweredProgram, ApiError> {
+    let offer = match &error {
+        AdoptError::Unrecognised(Unrecognised::Program { why, lacks, .. }) if offers != Offers::Never => {
+            offered(adoption, lacks).map(|needs| UnansweredProgram { unanswered: why.clone(), needs })
+        }
+        _ => None,
+    };
+    offer.ok_or_else(|| problem(error))
 }
 
 /// What a program needs beyond what it is granted; none if that is nothing that can be granted.
-fn offered(adoption: &Adoption, lacks: &Lacks) -> Option<Value> {
+fn offered(adoption: &Adoption, lacks: &Lacks) -> Option<ProgramNeeds> {
     let sandbox = adoption.offer(lacks)?;
-    Some(json!({
-        "sandbox": sandbox,
-        "block": lacks.needs.to_string(),
-        "words": lacks.needs.words(),
-        "refused": words(lacks),
-        "moreRefused": lacks.more,
-    }))
+    Some(ProgramNeeds {
+        sandbox,
+        block: lacks.needs.to_string(),
+        words: lacks.needs.words(),
+        refused: words(lacks),
+        more_refused: lacks.more,
+    })
 }
 
 fn words(lacks: &Lacks) -> Vec<String> {
     lacks.refused.iter().map(Advice::words).collect()
 }
 
-/// Tells what a program was refused of which nothing is offered.
-fn tell(answer: &mut Value, lacks: &Lacks) {
-    if answer.get("needs").is_none() && !lacks.refused.is_empty() {
-        answer["refused"] = json!(words(lacks));
-        answer["moreRefused"] = lacks.more.into();
-    }
-}
-
-fn put(answer: &mut Value, needs: Option<Value>) {
-    if let Some(needs) = needs {
-        answer["needs"] = needs;
-    }
+/// What a program was refused of which nothing is offered, and whether that is not all of it.
+fn unoffered(needs: Option<&ProgramNeeds>, lacks: &Lacks) -> (Vec<String>, Option<bool>) {
+    if needs.is_some() || lacks.refused.is_empty() { (Vec::new(), None) } else { (words(lacks), Some(lacks.more)) }
 }
 
 /// Adds one agent, or only shows it.
@@ -120,31 +117,31 @@ async fn one(
     environment: &Environment,
     folder: &Path,
     is_only_shown: bool,
-) -> Result<Value, ApiError> {
-    let mut answer = shown(node, &draft, folder);
+) -> Result<Box<AgentAdoption>, ApiError> {
     let name = draft.file.name.clone();
-    let is_taken = node.agents.file(&name).is_ok();
+    let free = node.agents.names.check_free(&name);
+    let mut told = Box::new(AgentAdoption {
+        draft: shown(node, &draft, folder),
+        taken: is_only_shown.then_some(free.is_err()),
+        added: None,
+        needs: None,
+        refused: Vec::new(),
+        more_refused: None,
+    });
     if is_only_shown {
-        answer["taken"] = is_taken.into();
-        return Ok(answer);
+        return Ok(told);
     }
-    if is_taken {
-        return Err(NodeError::AgentExists(name).into());
-    }
+    free?;
     // The agent reads them when it starts.
     keep_environment(environment, &name, node.data())?;
     match node.agents.adopt(draft.file, folder, draft.pins).await {
-        Ok(id) => answer["added"] = json!(added(node, &id).await),
+        Ok(id) => told.added = Some(added(node, &id).await),
         Err(error) => {
             drop_environment(environment, &name, node.data());
             return Err(error.into());
         }
     }
-    Ok(answer)
-}
-
-fn listed(entry: &Entry) -> Value {
-    json!({ "id": entry.id, "title": entry.title, "url": entry.url })
+    Ok(told)
 }
 
 /// The entries that were chosen; none where none was.
@@ -177,7 +174,7 @@ async fn each(
     chosen: &[Entry],
     folder: &Path,
     dry_run: bool,
-) -> Result<Value, ApiError> {
+) -> Result<Vec<ThingAdoption>, ApiError> {
     if adoption.name.is_some() && chosen.len() > 1 {
         return Err(ApiError::invalid("--as names one agent, and several Things are chosen"));
     }
@@ -191,14 +188,17 @@ async fn each(
             let draft = adoption.draft(&node.host, folder).await.map_err(problem)?;
             one(node, draft, &adoption.environment, folder, dry_run).await
         };
-        answers.push(adopting.await.unwrap_or_else(|error| json!({ "id": entry.id, "failed": error.0.message })));
+        answers.push(match adopting.await {
+            Ok(adopted) => ThingAdoption::Agent(adopted),
+            Err(error) => ThingAdoption::Failure(ThingFailure { id: entry.id.clone(), failed: error.0.message }),
+        });
     }
-    Ok(answers.into())
+    Ok(answers)
 }
 
 /// `POST /adopt/accept`: shows what an adopted agent is now, and adopts it again, under its name and with its callers, if the
 /// request has the digest of exactly that.
-pub async fn accept(State(node): State<Arc<Node>>, Json(request): Json<AcceptRequest>) -> Answer {
+pub async fn accept(State(node): State<Arc<Node>>, Json(request): Json<AcceptRequest>) -> Answer<AcceptReply> {
     let accepting = tokio::spawn(async move {
         let AcceptRequest { name, digest, grants, offers } = request;
         let (file, folder) = node.agents.file(&name).map_err(|error| agent_problem(&node, &name, error))?;
@@ -210,14 +210,17 @@ pub async fn accept(State(node): State<Arc<Node>>, Json(request): Json<AcceptReq
         }
         let draft = match adoption.draft(&node.host, &folder).await {
             Ok(draft) => draft,
-            Err(error) => return unanswered(&adoption, error, offers).map(Json),
+            Err(error) => {
+                return unanswered(&adoption, error, offers).map(AcceptReply::Unanswered).map(Json);
+            }
         };
-        let mut answer = shown(&node, &draft, &folder);
         let pins = node.host.tools(&name).and_then(|tools| tools.pins());
-        answer["changes"] = json!(changes(&file, pins.as_ref(), &draft));
-        put(&mut answer, offered(&adoption, &draft.lacks));
-        tell(&mut answer, &draft.lacks);
-        let Some(digest) = digest else { return Ok(Json(answer)) };
+        let needs = offered(&adoption, &draft.lacks);
+        let (refused, more_refused) = unoffered(needs.as_ref(), &draft.lacks);
+        let changes = changes(&file, pins.as_ref(), &draft).into_iter().map(change).collect();
+        let told = shown(&node, &draft, &folder);
+        let mut told = Box::new(AgentAcceptance { draft: told, changes, needs, refused, more_refused, added: None });
+        let Some(digest) = digest else { return Ok(Json(AcceptReply::Agent(told))) };
         // All of it: of a shorter one its maker could find two drafts that share it.
         if draft.digest() != digest {
             let message =
@@ -225,8 +228,8 @@ pub async fn accept(State(node): State<Arc<Node>>, Json(request): Json<AcceptReq
             return Err(ApiError::new(Kind::Refused, message));
         }
         let id = node.agents.replace(draft.file, &folder, draft.pins).await?;
-        answer["added"] = json!(added(&node, &id).await);
-        Ok(Json(answer))
+        told.added = Some(added(&node, &id).await);
+        Ok(Json(AcceptReply::Agent(told)))
     });
     accepting.await.unwrap_or_else(|error| Err(ApiError::failed(error.to_string())))
 }
@@ -240,17 +243,21 @@ fn problem(error: AdoptError) -> ApiError {
     }
 }
 
-fn shown(node: &Node, draft: &Draft, folder: &Path) -> Value {
+fn change(found: Change) -> DraftChange {
+    let Change { what, old, new } = found;
+    DraftChange { what, old, new }
+}
+
+fn shown(node: &Node, draft: &Draft, folder: &Path) -> AgentDraft {
     let own: Vec<PathBuf> = node.data().map(Path::to_owned).into_iter().collect();
     let folder = if holds_more(folder, &own) { FileFolder::Common(folder) } else { FileFolder::At(folder) };
-    let left_out = draft.left_out.iter().map(|(what, why)| json!({ "what": what, "why": why }));
-    json!({
-        "kind": draft.kind,
-        "file": draft.file,
-        "reaches": reach(&draft.file, folder),
-        "leftOut": left_out.collect::<Vec<_>>(),
-        "digest": draft.digest(),
-        "signature": draft.signature,
-        "requests": draft.requests,
-    })
+    AgentDraft {
+        kind: draft.kind.to_owned(),
+        file: draft.file.clone(),
+        reaches: reach(&draft.file, folder),
+        left_out: draft.left_out.iter().cloned().map(omission).collect(),
+        digest: draft.digest(),
+        signature: draft.signature.clone(),
+        requests: draft.requests.clone(),
+    }
 }

@@ -11,9 +11,10 @@ use althing_api::{
 use althing_execution::definition::{Difference, Unfit};
 use althing_execution::realtime::{HardwareProfile, Privilege};
 use althing_execution::{Access, Advice, AgentState, AgentStatus, Containment, HardStatus, Level, answered};
-use althing_node::doctor::{refused_tools, tool_notes};
+use althing_node::agent_statuses;
 use althing_node::publish::Stay;
-use althing_node::{Node, agent_statuses};
+use althing_operations::Operations as Node;
+use althing_operations::doctor::{refused_tools, tool_notes};
 use althing_protocol::AgentId;
 use axum::Json;
 use axum::extract::State;
@@ -21,7 +22,8 @@ use axum::response::Response;
 use futures::stream;
 
 use crate::error::ApiError;
-use crate::{logs, ndjson};
+use crate::lines::ndjson;
+use crate::logs;
 
 /// Between two status lines of `althing run`.
 const STATUS_INTERVAL: Duration = Duration::from_secs(1);
@@ -175,12 +177,17 @@ fn unfit_tool(tool: &str, unfit: &Unfit) -> ToolRefusal {
 
 /// `GET /ps`
 pub async fn ps(State(node): State<Arc<Node>>) -> Json<AgentEntries> {
+    Json(AgentEntries { agents: entries(&node) })
+}
+
+/// The agents of this node as they are now.
+pub fn entries(node: &Node) -> Vec<AgentEntry> {
     let there = agent_statuses(&node.host, &node.discovery);
     // What is started anew runs already before it is no failure any more.
     let is_missing = |name: &str| there.iter().all(|agent| agent.name != name);
     let failed = node.agents.failed();
     let failed = failed.iter().filter(|(name, _)| is_missing(name)).map(|(name, why)| {
-        let said = logs::last(&node, name);
+        let said = logs::last(node, name);
         let state = AgentCondition::Failed;
         AgentEntry::Failure(AgentFailure { name: name.clone(), state, why: why.clone(), said })
     });
@@ -189,7 +196,7 @@ pub async fn ps(State(node): State<Arc<Node>>) -> Json<AgentEntries> {
         let state = AgentCondition::Starting;
         AgentEntry::Start(AgentStart { name: name.clone(), class: (*class).to_owned(), state, why: None })
     });
-    let instances = there.iter().map(|agent| AgentEntry::Instance(Box::new(row(&node, agent))));
+    let instances = there.iter().map(|agent| AgentEntry::Instance(Box::new(row(node, agent))));
     let mut agents: Vec<AgentEntry> = instances.chain(starting).chain(failed).collect();
     for known in node.discovery.local() {
         let (name, notes) = (known.verified.agent.name(), tool_notes(&known));
@@ -199,7 +206,7 @@ pub async fn ps(State(node): State<Arc<Node>>) -> Json<AgentEntries> {
             note(agent, notes.join("; "));
         }
     }
-    Json(AgentEntries { agents })
+    agents
 }
 
 /// Says what is to be known of an agent of which nothing is said yet.

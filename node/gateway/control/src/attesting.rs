@@ -2,32 +2,34 @@
 
 use std::sync::Arc;
 
-use althing_api::{AttestRequest, ThingForm, ThingMatch, ThingRelease};
-use althing_node::Node;
-use althing_node::registries::{AttestedRow, Claim, PublishedThing};
+use althing_api::{
+    AttestRequest, Attestation, AttestationStatement, ReleaseDetails, ThingForm, ThingMatch, ThingRelease,
+};
+use althing_operations::Operations as Node;
+use althing_operations::registries::{Attested, AttestedRow, Claim, PublishedThing};
 use althing_protocol::registry::Subject;
 use althing_protocol::{AgentId, hex};
 use althing_td::WORKFLOW_TYPE;
 use axum::Json;
 use axum::extract::{Query, State};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::error::{Answer, ApiError};
 
 /// Forms of one Thing that are shown.
 const FORMS_MAX: usize = 64;
 
-/// An attestation.
-pub fn row(row: &AttestedRow) -> Value {
-    json!({
-        "name": row.name,
-        "by": row.by.to_string(),
-        "version": row.version,
-        "finding": row.finding,
-        "acceptedMs": row.accepted_ms,
-        "untilMs": row.until_ms,
-    })
+/// What somebody found.
+pub fn row(row: &AttestedRow) -> Attestation {
+    Attestation {
+        name: row.name.clone(),
+        by: row.by.to_string(),
+        version: row.version.clone(),
+        finding: row.finding.clone(),
+        accepted_ms: row.accepted_ms,
+        until_ms: row.until_ms,
+    }
 }
 
 /// Ids of agents.
@@ -36,48 +38,51 @@ pub fn ids(agents: &[AgentId]) -> Vec<String> {
 }
 
 /// `POST /releases/attest`
-pub async fn attest(State(node): State<Arc<Node>>, Json(request): Json<AttestRequest>) -> Answer {
+pub async fn attest(State(node): State<Arc<Node>>, Json(request): Json<AttestRequest>) -> Answer<AttestationStatement> {
     let AttestRequest { release, claim: name, finding, days, digest: content, registry } = request;
     let (agent, version) = node.registries.attesting().release_named(&release)?;
-    let shown = json!({ "agent": agent.to_string(), "version": version.to_string(), "name": name, "finding": finding });
+    let shown = (agent.to_string(), version.to_string());
     let subject = Subject::Agent(agent, Some(version));
     let claim = Claim { subject, name, finding, days, content, registry };
     // In a task of its own: it is completed even if the command line hangs up.
     let attesting = tokio::spawn(async move {
-        let attested = node.registries.attesting().attest(&claim).await?;
-        let mut shown = shown;
-        shown["registry"] = json!(attested.registry);
-        shown["content"] = json!(attested.content.map(|content| hex(&content)));
-        Ok(Json(shown))
+        let Attested { signed: _, content, registry } = node.registries.attesting().attest(&claim).await?;
+        let (agent, version) = shown;
+        let Claim { name, finding, .. } = claim;
+        let content = content.map(|content| hex(&content));
+        Ok(Json(AttestationStatement { agent, version, name, finding, registry, content }))
     });
     attesting.await.unwrap_or_else(|error| Err(ApiError::failed(error.to_string())))
 }
 
 /// Which release.
 #[derive(Deserialize)]
-pub struct Asked {
+pub struct ReleaseName {
     release: String,
     registry: Option<String>,
 }
 
 /// `GET /releases/show?release=…`
-pub async fn show(State(node): State<Arc<Node>>, Query(asked): Query<Asked>) -> Answer {
-    let shown = node.registries.attesting().show(&asked.release, asked.registry.as_deref()).await?;
-    Ok(Json(json!({
-        "agent": shown.agent.to_string(),
-        "version": shown.version.to_string(),
-        "registry": shown.registry,
-        "standing": shown.standing.name(),
-        "reason": shown.reason,
-        "acceptedMs": shown.accepted_ms,
-        "content": hex(&shown.content),
-        "bundleBytes": shown.bundle_bytes,
-        "isWorkflow": shown.description["@type"] == WORKFLOW_TYPE,
-        "description": shown.description,
-        "forms": forms(&shown.description),
-        "twins": ids(&shown.twins),
-        "attested": shown.attested.iter().map(row).collect::<Vec<_>>(),
-    })))
+pub async fn show(
+    State(node): State<Arc<Node>>,
+    Query(ReleaseName { release, registry }): Query<ReleaseName>,
+) -> Answer<ReleaseDetails> {
+    let shown = node.registries.attesting().show(&release, registry.as_deref()).await?;
+    Ok(Json(ReleaseDetails {
+        agent: shown.agent.to_string(),
+        version: shown.version.to_string(),
+        registry: shown.registry,
+        standing: shown.standing.name().to_owned(),
+        reason: shown.reason,
+        accepted_ms: shown.accepted_ms,
+        content: hex(&shown.content),
+        bundle_bytes: shown.bundle_bytes,
+        is_workflow: shown.description["@type"] == WORKFLOW_TYPE,
+        forms: forms(&shown.description),
+        description: shown.description,
+        twins: ids(&shown.twins),
+        attested: shown.attested.iter().map(row).collect(),
+    }))
 }
 
 /// A Thing that somebody released, with its forms.

@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use althing_api::MeasureRequest;
-use althing_node::Node;
-use althing_node::blueprints::{BlueprintError, Measured, Measuring, Suggestion};
+use althing_api::{
+    BlueprintFigures, BlueprintList, BlueprintMachine, BlueprintMeasurement, BlueprintSuggestion, MeasureRequest,
+};
+use althing_operations::Operations as Node;
+use althing_operations::blueprints::{BlueprintError, Figures, MachineFacts, Measured, Measuring, Suggestion};
 use althing_protocol::hex;
 use axum::Json;
 use axum::extract::{Query, State};
 use serde::Deserialize;
-use serde_json::json;
 
 use crate::error::{Answer, ApiError};
 
@@ -20,45 +21,58 @@ impl From<BlueprintError> for ApiError {
 }
 
 /// `POST /blueprints`: measures a model of this machine.
-pub async fn measure(State(node): State<Arc<Node>>, Json(request): Json<MeasureRequest>) -> Answer {
+pub async fn measure(
+    State(node): State<Arc<Node>>,
+    Json(request): Json<MeasureRequest>,
+) -> Answer<BlueprintMeasurement> {
     let MeasureRequest { model, tokens, publish_days, registry } = request;
     let wanted = Measuring { model, tokens, publish_days, registry };
     let Measured { model, machine, figures, attestation, registry } = node.blueprints().measure(&wanted).await?;
-    Ok(Json(json!({
-        "model": model,
-        "machine": machine,
-        "figures": figures,
-        "attestation": hex(&attestation),
-        "registry": registry,
-    })))
+    let (figures, attestation) = (measured(figures), hex(&attestation));
+    Ok(Json(BlueprintMeasurement { model, machine, figures, attestation, registry }))
+}
+
+fn measured(figures: Figures) -> BlueprintFigures {
+    let Figures {
+        tokens_per_second,
+        first_token_ms,
+        memory_mib,
+        rounds,
+        tokens,
+        estimated,
+        quantisation,
+        machine: MachineFacts { architecture, cpu, cores, memory_mib: machine_mib, gpus },
+    } = figures;
+    let machine = BlueprintMachine { architecture, cpu, cores, memory_mib: machine_mib, gpus };
+    BlueprintFigures { tokens_per_second, first_token_ms, memory_mib, rounds, tokens, estimated, quantisation, machine }
 }
 
 /// What is suggested.
 #[derive(Deserialize)]
-pub struct Asked {
+pub struct SuggestionFilter {
     model: Option<String>,
     registry: Option<String>,
 }
 
 /// `GET /blueprints`: what others measured on machines like this one.
-pub async fn suggest(State(node): State<Arc<Node>>, Query(asked): Query<Asked>) -> Answer {
+pub async fn suggest(
+    State(node): State<Arc<Node>>,
+    Query(SuggestionFilter { model, registry }): Query<SuggestionFilter>,
+) -> Answer<BlueprintList> {
     let blueprints = node.blueprints();
-    let (at, all) = blueprints.suggest(asked.model.as_deref(), asked.registry.as_deref()).await?;
-    let one = |one: &Suggestion| {
-        json!({
-            "model": one.measurement.model,
-            "figures": one.measurement.figures,
-            "machine": one.measurement.figures.machine.name(),
-            "likeness": one.likeness.name(),
-            "by": one.measurement.by.to_string(),
-            "trusted": one.measurement.is_trusted,
-            "acceptedMs": one.measurement.at_ms,
-        })
-    };
-    let here = blueprints.machine();
-    Ok(Json(json!({
-        "registry": at,
-        "machine": here.name(),
-        "suggestions": all.iter().map(one).collect::<Vec<_>>(),
-    })))
+    let (at, all) = blueprints.suggest(model.as_deref(), registry.as_deref()).await?;
+    let machine = blueprints.machine().name();
+    Ok(Json(BlueprintList { registry: at, machine, suggestions: all.into_iter().map(suggestion).collect() }))
+}
+
+fn suggestion(Suggestion { measurement, likeness }: Suggestion) -> BlueprintSuggestion {
+    BlueprintSuggestion {
+        model: measurement.model,
+        machine: measurement.figures.machine.name(),
+        figures: measured(measurement.figures),
+        likeness: likeness.name().to_owned(),
+        by: measurement.by.to_string(),
+        trusted: measurement.is_trusted,
+        accepted_ms: measurement.at_ms,
+    }
 }

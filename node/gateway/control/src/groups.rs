@@ -15,7 +15,7 @@ use althing_coordination::machine::sight::Sight;
 use althing_coordination::machine::work::{State as TaskState, Task};
 use althing_coordination::machine::workflow::{RunState, StepState};
 use althing_coordination::{GroupError, Overview, Proofs, Reader, Role, Status, Ticket, promptly};
-use althing_node::Node;
+use althing_operations::Operations as Node;
 use althing_protocol::PublicKey;
 use althing_protocol::contract::did_you_mean;
 use althing_protocol::group::{Command, Equivocated, GroupId, Remove, Set};
@@ -55,13 +55,18 @@ fn node_of(text: &str) -> Result<PublicKey, ApiError> {
 
 /// `GET /groups`
 pub async fn list(State(node): State<Arc<Node>>) -> Json<GroupList> {
+    Json(GroupList { groups: entries(&node) })
+}
+
+/// The groups of this node, ended ones too.
+pub fn entries(node: &Node) -> Vec<GroupEntry> {
     let lag = |replica: &Status| replica.last.unwrap_or(0).saturating_sub(replica.applied.unwrap_or(0));
     let entry = |group: &Overview| GroupEntry {
         summary: summary(group),
         work: Reader::of(&node.groups, group.id).look(work_of).ok(),
         lag: group.replica.as_ref().map(lag),
     };
-    Json(GroupList { groups: node.groups.list().iter().map(entry).collect() })
+    node.groups.list().iter().map(entry).collect()
 }
 
 /// How many groups this node belongs to, leads, and finds without a leader; and the tasks that it has of them.

@@ -10,7 +10,9 @@ mod agents;
 mod attesting;
 mod bind;
 mod blueprints;
+mod diagnosis;
 mod error;
+mod events;
 mod finding;
 mod group_apps;
 mod group_flows;
@@ -18,6 +20,7 @@ mod group_owners;
 mod group_resources;
 mod group_tasks;
 mod groups;
+mod lines;
 mod logs;
 mod memory;
 mod near;
@@ -37,26 +40,28 @@ mod waits;
 use std::sync::Arc;
 
 use althing_api::{
-    AddRequest, AgentAddition, AgentList, AgentRemoval, AgentSummary, CallLine, CallRequest, Kind, RightsChange,
-    RightsChanges, TrustChange, TrustList, TrustRequest,
+    AddRequest, AgentAddition, AgentList, AgentRemoval, AgentSummary, CallCancellation, CallExplanation, CallHosts,
+    CallLine, CallRequest, DoctorReport, DoctorRequest, Kind, OverheadReport, RightsChange, RightsChanges, TrustChange,
+    TrustList, TrustRequest,
 };
 use althing_calls::{
     Among, Asker, Callee, Operation, OperationError, OperationRequest, Principal, Purpose, Refusal, Reply,
 };
-use althing_node::{Node, NodeError, doctor, kept_environment, publish};
+use althing_node::{NodeError, publish};
+use althing_operations::{Operations as Node, doctor, kept_environment};
 use althing_protocol::{AgentId, CallerId, IdentityError, PublicKey};
-use axum::body::Body;
 use axum::extract::{Path as UrlPath, Query as UrlQuery, State};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{delete, get, post};
 use axum::{Json, Router};
-use futures::{Stream, StreamExt as _};
-use serde_json::{Value, json};
+use futures::StreamExt as _;
+use serde::Serialize;
 
 pub use agents::machine;
 pub use error::ApiError;
 
 use error::Answer;
+use lines::ndjson;
 
 /// All routes, for a node.
 pub fn router(node: Arc<Node>) -> Router {
@@ -64,6 +69,7 @@ pub fn router(node: Arc<Node>) -> Router {
         .route("/status", get(status::status))
         .route("/peers", get(status::peers))
         .route("/ps", get(agents::ps))
+        .route("/events", get(events::events))
         .route("/find", post(finding::find))
         .route("/groups", get(groups::list).post(groups::create))
         .route("/groups/join", post(groups::join))
@@ -122,28 +128,21 @@ pub fn router(node: Arc<Node>) -> Router {
         .with_state(node)
 }
 
-/// The body of `POST /doctor`: the agent whose calls fail, if it is one.
-#[derive(serde::Deserialize)]
-struct DoctorRequest {
-    agent: Option<String>,
-    #[serde(default)]
-    anyone: bool,
-}
-
 /// `POST /doctor`
-async fn examine(State(node): State<Arc<Node>>, Json(request): Json<DoctorRequest>) -> Json<Value> {
-    Json(match &request.agent {
+async fn examine(State(node): State<Arc<Node>>, Json(request): Json<DoctorRequest>) -> Json<DoctorReport> {
+    let found = match &request.agent {
         Some(agent) => doctor::examine_call(&node, agent, among(request.anyone)).await,
         None => doctor::examine(&node).await,
-    })
+    };
+    Json(diagnosis::report(found))
 }
 
 /// What each layer adds to a call, measured now.
-async fn overhead(State(node): State<Arc<Node>>) -> Answer {
+async fn overhead(State(node): State<Arc<Node>>) -> Answer<OverheadReport> {
     // In a task of its own: its agent is ended even if the command line hangs up.
     let measuring = tokio::spawn(async move { doctor::overhead(&node).await });
     let measured = measuring.await.map_err(|error| ApiError::failed(error.to_string()))?;
-    Ok(Json(measured.map_err(ApiError::failed)?))
+    Ok(Json(diagnosis::overhead(measured.map_err(ApiError::failed)?)))
 }
 
 /// The query of `GET /describe/{agent}`.
@@ -205,10 +204,9 @@ async fn listed(State(node): State<Arc<Node>>) -> Answer<AgentList> {
 
 /// `POST /adding`: what an agent file changes of what was agreed to for its name, and for that file; adds nothing.
 async fn adding(State(node): State<Arc<Node>>, Json(request): Json<AddRequest>) -> Answer<RightsChanges> {
-    let althing_node::RightsChanges { changes, wider, digest } =
-        node.agents.changes(&request.file, &request.sources)?;
-    let change = |change: althing_node::RightsChange| {
-        let althing_node::RightsChange { what, old, new, wider } = change;
+    let althing_td::RightsChanges { changes, wider, digest } = node.agents.changes(&request.file, &request.sources)?;
+    let change = |change: althing_td::RightsChange| {
+        let althing_td::RightsChange { what, old, new, wider } = change;
         RightsChange { what, old, new, wider }
     };
     Ok(Json(RightsChanges { changes: changes.into_iter().map(change).collect(), wider, digest }))
@@ -262,10 +260,16 @@ async fn trust(State(node): State<Arc<Node>>, Json(request): Json<TrustRequest>)
     Ok(Json(TrustChange { id, trusted }))
 }
 
-async fn cancel(State(node): State<Arc<Node>>, Json(request): Json<CallRequest>) -> Answer {
-    let params = json!({ "id": request.task });
+/// The parameters of `CancelTask`.
+#[derive(Serialize)]
+struct CancelParams<'a> {
+    id: Option<&'a str>,
+}
+
+async fn cancel(State(node): State<Arc<Node>>, Json(request): Json<CallRequest>) -> Answer<CallCancellation> {
+    let params = CancelParams { id: request.task.as_deref() };
     ask(&node, &request, Operation::CancelTask, &params).await?;
-    Ok(Json(json!({ "cancelled": request.task })))
+    Ok(Json(CallCancellation { cancelled: request.task }))
 }
 
 /// Which publishers' agents may be called.
@@ -280,9 +284,15 @@ async fn meant(node: &Node, agent: &str, anyone: bool) -> Result<AgentId, Operat
 }
 
 /// Calls an agent on behalf of the local user.
-async fn ask(node: &Node, request: &CallRequest, operation: Operation, params: &Value) -> Result<Reply, ApiError> {
+async fn ask<P: Serialize>(
+    node: &Node,
+    request: &CallRequest,
+    operation: Operation,
+    params: &P,
+) -> Result<Reply, ApiError> {
     let callee = Callee::Named(request.agent.clone(), among(request.anyone));
-    let asked = OperationRequest::parse(operation, params.to_string().into_bytes()).map_err(ApiError::from)?;
+    let params = serde_json::to_vec(params).map_err(|error| ApiError::failed(error.to_string()))?;
+    let asked = OperationRequest::parse(operation, params).map_err(ApiError::from)?;
     let asked = althing_calls::CallRequest::new(callee, asked, vec![Principal::Local]);
     let error = match node.calls.ask(asked).await {
         Err(error) if error.refusal == Refusal::AgentUnknown => error,
@@ -301,7 +311,7 @@ async fn ask(node: &Node, request: &CallRequest, operation: Operation, params: &
     if meant(node, name, request.anyone).await.is_err() {
         return Err(unknown(name, error));
     }
-    let tool = json!(tool);
+    let tool = serde_json::Value::from(tool);
     let message = format!(
         "{}. {name:?} is an agent; a tool of one is called by a message: `althing call {name} '{{\"tool\": {tool}, \
          \"arguments\": {{…}}}}'`",
@@ -310,16 +320,36 @@ async fn ask(node: &Node, request: &CallRequest, operation: Operation, params: &
     Err(ApiError::new(Kind::NotFound, message))
 }
 
+/// The parameters of `SendStreamingMessage`.
+#[derive(Serialize)]
+struct MessageParams<'a> {
+    message: Message<'a>,
+}
+
+/// What a person says, as A2A has it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Message<'a> {
+    message_id: String,
+    role: &'static str,
+    parts: [TextPart<'a>; 1],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    task_id: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct TextPart<'a> {
+    text: &'a str,
+}
+
 async fn call(State(node): State<Arc<Node>>, Json(request): Json<CallRequest>) -> Result<Response, ApiError> {
-    let mut message = json!({
-        "messageId": new_id(&node),
-        "role": "ROLE_USER",
-        "parts": [{ "text": request.text }],
-    });
-    if let Some(task) = &request.task {
-        message["taskId"] = json!(task);
-    }
-    let params = json!({ "message": message });
+    let message = Message {
+        message_id: new_id(&node),
+        role: "ROLE_USER",
+        parts: [TextPart { text: &request.text }],
+        task_id: request.task.as_deref(),
+    };
+    let params = MessageParams { message };
     let explained = if request.explain { Some(explain(&node, &request).await) } else { None };
     let events = match ask(&node, &request, Operation::SendStreamingMessage, &params).await? {
         Reply::Events(events) => events,
@@ -335,29 +365,19 @@ async fn call(State(node): State<Arc<Node>>, Json(request): Json<CallRequest>) -
     Ok(ndjson(lines))
 }
 
-fn ndjson<T: serde::Serialize>(lines: impl Stream<Item = T> + Send + 'static) -> Response {
-    let bytes = lines.map(|line| {
-        serde_json::to_vec(&line).map(|mut line| {
-            line.push(b'\n');
-            line
-        })
-    });
-    ([("content-type", "application/x-ndjson")], Body::from_stream(bytes)).into_response()
-}
-
 /// Which nodes host the agent, in the order in which they are asked.
-async fn explain(node: &Node, request: &CallRequest) -> Value {
+async fn explain(node: &Node, request: &CallRequest) -> CallExplanation {
     match meant(node, &request.agent, request.anyone).await {
         Ok(id) => {
             let hosts = node.discovery.hosts(&id);
-            json!({
-                "agent": id.to_string(),
-                "hosts": hosts.iter().map(PublicKey::did).collect::<Vec<_>>(),
-                "chosen": hosts.first().map(PublicKey::did),
-                "why": "this node before others, then the least loaded",
-            })
+            let hosts = CallHosts {
+                agent: id.to_string(),
+                hosts: hosts.iter().map(PublicKey::did).collect(),
+                chosen: hosts.first().map(PublicKey::did),
+            };
+            CallExplanation { hosts: Some(hosts), why: "this node before others, then the least loaded".to_owned() }
         }
-        Err(error) => json!({ "why": error.to_string() }),
+        Err(error) => CallExplanation { hosts: None, why: error.to_string() },
     }
 }
 

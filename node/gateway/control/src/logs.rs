@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use althing_api::{Kind, LogEntry, LogGap, LogsRequest, ProgramLine};
 use althing_execution::process::{LogLine, LogPage, ProgramLog};
-use althing_node::Node;
+use althing_operations::Operations as Node;
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
 use futures::{StreamExt as _, stream};
 
 use crate::error::ApiError;
-use crate::{ndjson, near};
+use crate::lines::ndjson;
+use crate::near;
 
 /// Reads a log, from its beginning.
 struct Reader {

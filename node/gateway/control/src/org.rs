@@ -2,87 +2,98 @@
 
 use std::sync::Arc;
 
-use althing_api::{ApproveRequest, MemberRequest, OrganiseRequest, ProveRequest, PurgeRequest, RejectRequest};
-use althing_node::Node;
-use althing_node::registries::{
-    Approvable, MemberRow, OrganisationRow, Pending, Published, Said, ShownDomain, Watched, WatchedLog, read_audience,
+use althing_api::{
+    ApprovalList, ApprovalOffer, ApprovalReply, ApprovalSummary, ApproveRequest, DomainClaim, DomainHolder,
+    DomainProof, LogNotice, LogWatch, MemberRequest, OrganisationMember, OrganisationStatus, OrganiseRequest,
+    ProveRequest, PurgeRequest, RejectRequest, ReleaseContents, ReleasePurge, StageRejection, StageSummary,
+};
+use althing_operations::Operations as Node;
+use althing_operations::registries::{
+    Approvable, MemberRow, OrganisationRow, Pending, Said, ShownDomain, Watched, WatchedLog, read_audience,
 };
 use axum::Json;
 use axum::extract::{Query, State};
 use serde::Deserialize;
-use serde_json::{Value, json};
 
 use crate::error::{Answer, ApiError};
 use crate::said::words;
-use crate::{receipts, shared};
+use crate::{receipts, registries, shared};
 
 /// What it can mean that an entry is not shown whose statement is not for some alone.
 const KEPT_BACK: &str = "its operator hides what it is of, it waits for approvals, or the registry keeps it back";
 
 /// Which registry.
 #[derive(Deserialize)]
-pub struct Of {
+pub struct RegistryFilter {
     registry: Option<String>,
 }
 
-fn shown(node: &Node, (at, row): &(String, OrganisationRow)) -> Value {
-    json!({
-        "registry": at,
-        "organisation": node.owner().id().to_string(),
-        "domain": row.domain,
-        "approvals": row.approvals,
-        "members": row.members,
-        "signedMs": row.signed_ms,
-    })
+fn shown(node: &Node, (at, row): (String, OrganisationRow)) -> OrganisationStatus {
+    let member = |MemberRow { publisher, roles, names }| OrganisationMember { publisher, roles, names };
+    OrganisationStatus {
+        registry: at,
+        organisation: node.owner().id().to_string(),
+        domain: row.domain,
+        approvals: row.approvals,
+        members: row.members.into_iter().map(member).collect(),
+        signed_ms: row.signed_ms,
+    }
 }
 
 /// `GET /org`
-pub async fn show(State(node): State<Arc<Node>>, Query(of): Query<Of>) -> Answer {
-    let row = node.registries.organising().organisation(of.registry.as_deref())?;
-    Ok(Json(shown(&node, &row)))
+pub async fn show(
+    State(node): State<Arc<Node>>,
+    Query(RegistryFilter { registry }): Query<RegistryFilter>,
+) -> Answer<OrganisationStatus> {
+    let row = node.registries.organising().organisation(registry.as_deref())?;
+    Ok(Json(shown(&node, row)))
 }
 
 /// `POST /org`
-pub async fn organise(State(node): State<Arc<Node>>, Json(request): Json<OrganiseRequest>) -> Answer {
+pub async fn organise(
+    State(node): State<Arc<Node>>,
+    Json(request): Json<OrganiseRequest>,
+) -> Answer<OrganisationStatus> {
     let OrganiseRequest { domain, approvals, registry } = request;
     let row = node.registries.organising().organise(&domain, approvals, registry.as_deref()).await?;
-    Ok(Json(shown(&node, &row)))
+    Ok(Json(shown(&node, row)))
 }
 
 /// `POST /org/members`
-pub async fn member(State(node): State<Arc<Node>>, Json(request): Json<MemberRequest>) -> Answer {
+pub async fn member(State(node): State<Arc<Node>>, Json(request): Json<MemberRequest>) -> Answer<OrganisationStatus> {
     let MemberRequest { publisher, roles, names, registry } = request;
     let row =
         node.registries.organising().set_member(MemberRow { publisher, roles, names }, registry.as_deref()).await?;
-    Ok(Json(shown(&node, &row)))
+    Ok(Json(shown(&node, row)))
 }
 
 /// `POST /org/prove`
-pub async fn prove(State(node): State<Arc<Node>>, Json(request): Json<ProveRequest>) -> Answer {
+pub async fn prove(State(node): State<Arc<Node>>, Json(request): Json<ProveRequest>) -> Answer<DomainProof> {
     let proof = node.registries.organising().prove(request.registry.as_deref()).await?;
-    Ok(Json(json!({
-        "organisation": node.owner().id().to_string(),
-        "domain": proof.found.domain,
-        "proven": proof.found.proven,
-        "by": proof.found.by,
-        "why": proof.found.why,
-        "held": proof.shown.as_ref().map(held),
-    })))
+    Ok(Json(DomainProof {
+        organisation: node.owner().id().to_string(),
+        domain: proof.found.domain,
+        proven: proof.found.proven,
+        by: proof.found.by,
+        why: proof.found.why,
+        held: proof.shown.map(holder),
+    }))
 }
 
-fn held(shown: &ShownDomain) -> Value {
-    let claim = shown
-        .claim
-        .as_ref()
-        .map(|claim| json!({ "organisation": claim.organisation, "by": claim.by, "sinceMs": claim.since_ms }));
-    json!({
-        "organisation": shown.organisation,
-        "by": shown.by,
-        "proven": shown.proven,
-        "foundMs": shown.found_ms,
-        "claim": claim,
-        "twins": shown.twins,
-    })
+fn holder(shown: ShownDomain) -> DomainHolder {
+    let claim = shown.claim.map(|claim| DomainClaim {
+        organisation: claim.organisation,
+        by: claim.by,
+        since_ms: claim.since_ms,
+    });
+    DomainHolder {
+        organisation: shown.organisation,
+        by: shown.by,
+        proven: shown.proven,
+        found_ms: shown.found_ms,
+        claim,
+        twins: shown.twins,
+    }
 }
 
 /// From which entry on, and which registry.
@@ -94,76 +105,83 @@ pub struct From {
 }
 
 /// `GET /org/watch`
-pub async fn watch(State(node): State<Arc<Node>>, Query(From { from, registry }): Query<From>) -> Answer {
+pub async fn watch(State(node): State<Arc<Node>>, Query(From { from, registry }): Query<From>) -> Answer<LogWatch> {
     let WatchedLog { entries, watched, missing } =
         node.registries.organising().watch(from, registry.as_deref()).await?;
-    Ok(Json(json!({
-        "entries": entries,
-        "watched": watched.iter().map(told).collect::<Vec<_>>(),
-        "missing": missing.iter().map(receipts::shown).collect::<Vec<_>>(),
-    })))
+    Ok(Json(LogWatch {
+        entries,
+        watched: watched.iter().map(notice).collect(),
+        missing: missing.iter().map(receipts::shown).collect(),
+    }))
 }
 
-fn told(watched: &Watched) -> Value {
+fn notice(watched: &Watched) -> LogNotice {
     let (what, about, detail) = match &watched.said {
         Said::Unseen if watched.is_kept_back() => ("kept back", String::new(), KEPT_BACK.to_owned()),
         said => words(said),
     };
-    json!({ "entry": watched.index, "atMs": watched.entry.at_ms, "what": what, "about": about, "detail": detail })
+    LogNotice { entry: watched.index, at_ms: watched.entry.at_ms, what: what.to_owned(), about, detail }
 }
 
 /// `GET /releases/pending`
-pub async fn pending(State(node): State<Arc<Node>>, Query(of): Query<Of>) -> Answer {
-    let (at, Pending { staged, waiting }) = node.registries.publishing().pending(of.registry.as_deref()).await?;
-    let staged = staged.iter().map(|one| {
-        json!({
-            "id": one.id, "agent": one.agent, "version": one.version, "digest": one.digest, "bytes": one.bytes,
-            "stagedMs": one.at_ms,
-        })
+pub async fn pending(
+    State(node): State<Arc<Node>>,
+    Query(RegistryFilter { registry }): Query<RegistryFilter>,
+) -> Answer<ApprovalList> {
+    let (at, Pending { staged, waiting }) = node.registries.publishing().pending(registry.as_deref()).await?;
+    let staged = staged.into_iter().map(|one| StageSummary {
+        id: one.id,
+        agent: one.agent,
+        version: one.version,
+        digest: one.digest,
+        bytes: one.bytes,
+        staged_ms: one.at_ms,
     });
-    let waiting = waiting.iter().map(|one| {
-        json!({ "agent": one.agent, "version": one.version, "approvedBy": one.approved_by, "wanted": one.wanted })
+    let waiting = waiting.into_iter().map(|one| ApprovalSummary {
+        agent: one.agent,
+        version: one.version,
+        approved_by: one.approved_by,
+        wanted: one.wanted,
     });
-    Ok(Json(json!({
-        "registry": at, "staged": staged.collect::<Vec<_>>(), "waiting": waiting.collect::<Vec<_>>(),
-    })))
+    Ok(Json(ApprovalList { registry: at, staged: staged.collect(), waiting: waiting.collect() }))
 }
 
 /// `POST /releases/approve`: shows what would be approved; approves it when its digest is agreed to.
-pub async fn approve(State(node): State<Arc<Node>>, Json(request): Json<ApproveRequest>) -> Answer {
+pub async fn approve(State(node): State<Arc<Node>>, Json(request): Json<ApproveRequest>) -> Answer<ApprovalReply> {
     let ApproveRequest { what, audience, registry, agreed } = request;
     let Some(agreed) = agreed else {
-        let Approvable { agent, version, registry, digest, file } =
-            node.registries.publishing().look_at(&what, registry.as_deref()).await?;
-        let mut answer = json!({
-            "agent": agent.to_string(), "version": version.to_string(), "registry": registry, "digest": digest,
-            "file": null,
-        });
-        file.iter().for_each(|file| shared::put(&mut answer, &node, file));
-        return Ok(Json(answer));
+        let waiting = node.registries.publishing().look_at(&what, registry.as_deref()).await?;
+        return Ok(Json(ApprovalReply::Offer(Box::new(offered(&node, waiting)))));
     };
     let audience = read_audience(audience.as_deref().unwrap_or("public"))?;
     // In a task of its own: it is completed even if the command line hangs up.
     let approving = tokio::spawn(async move {
-        let Published { agent, version, registry, entries, bytes } =
-            node.registries.publishing().approve(&what, audience, registry.as_deref(), &agreed).await?;
-        Ok(Json(json!({
-            "agent": agent.to_string(), "version": version.to_string(), "registry": registry, "entries": entries,
-            "bytes": bytes,
-        })))
+        let approved = node.registries.publishing().approve(&what, audience, registry.as_deref(), &agreed).await?;
+        Ok(Json(ApprovalReply::Publication(registries::publication(&approved))))
     });
     approving.await.unwrap_or_else(|error| Err(ApiError::failed(error.to_string())))
 }
 
+fn offered(node: &Node, Approvable { agent, version, registry, digest, file }: Approvable) -> ApprovalOffer {
+    let (file, reaches, workflow) = match file.map(|file| shared::contents(node, &file)) {
+        Some(ReleaseContents::Agent { file, reaches }) => (Some(file), Some(reaches), None),
+        Some(ReleaseContents::Workflow { workflow }) => (None, None, Some(workflow)),
+        None => (None, None, None),
+    };
+    let (agent, version) = (agent.to_string(), version.to_string());
+    ApprovalOffer { agent, version, registry, digest, file, reaches, workflow }
+}
+
 /// `POST /releases/reject`
-pub async fn reject(State(node): State<Arc<Node>>, Json(request): Json<RejectRequest>) -> Answer {
-    let at = node.registries.publishing().reject(&request.id, request.registry.as_deref()).await?;
-    Ok(Json(json!({ "rejected": request.id, "registry": at })))
+pub async fn reject(State(node): State<Arc<Node>>, Json(request): Json<RejectRequest>) -> Answer<StageRejection> {
+    let RejectRequest { id: rejected, registry } = request;
+    let registry = node.registries.publishing().reject(&rejected, registry.as_deref()).await?;
+    Ok(Json(StageRejection { rejected, registry }))
 }
 
 /// `POST /releases/purge`
-pub async fn purge(State(node): State<Arc<Node>>, Json(request): Json<PurgeRequest>) -> Answer {
+pub async fn purge(State(node): State<Arc<Node>>, Json(request): Json<PurgeRequest>) -> Answer<ReleasePurge> {
     let PurgeRequest { agent, version, registry } = request;
-    let (agent, version, at) = node.registries.publishing().purge(&agent, &version, registry.as_deref()).await?;
-    Ok(Json(json!({ "agent": agent.to_string(), "version": version.to_string(), "registry": at })))
+    let (agent, version, registry) = node.registries.publishing().purge(&agent, &version, registry.as_deref()).await?;
+    Ok(Json(ReleasePurge { agent: agent.to_string(), version: version.to_string(), registry }))
 }

@@ -2,60 +2,59 @@
 
 use std::sync::Arc;
 
-use althing_node::Node;
-use althing_node::registries::{FoundReceipt, KeptReceipts, WantedReceipts};
+use althing_api::{ReceiptEntry, ReceiptFault, ReceiptList, ReceiptProof};
+use althing_operations::Operations as Node;
+use althing_operations::registries::{FoundReceipt, KeptReceipts, WantedReceipts};
 use althing_protocol::hex;
 use axum::Json;
 use axum::extract::{Query, State};
 use serde::Deserialize;
-use serde_json::{Value, json};
 
 use crate::error::{Answer, ApiError};
 use crate::said::words;
 
 /// Which receipts.
 #[derive(Deserialize)]
-pub struct Asked {
+pub struct ReceiptFilter {
     release: Option<String>,
     entry: Option<u64>,
     registry: Option<String>,
 }
 
 /// `GET /releases/receipts?release=…&entry=…`: no registry is asked.
-pub async fn list(State(node): State<Arc<Node>>, Query(asked): Query<Asked>) -> Answer {
+pub async fn list(State(node): State<Arc<Node>>, Query(filter): Query<ReceiptFilter>) -> Answer<ReceiptList> {
     // Many rows may be read.
-    let reading = tokio::task::spawn_blocking(move || -> Answer {
-        let Asked { release, entry, registry } = asked;
+    let reading = tokio::task::spawn_blocking(move || -> Answer<ReceiptList> {
+        let ReceiptFilter { release, entry, registry } = filter;
         let release = match release {
             Some(release) => Some(node.registries.attesting().release_named(&release)?),
             None => None,
         };
         let wanted = WantedReceipts { release, entry };
         let KeptReceipts { registry, key, found } = node.registries.keeping().list(&wanted, registry.as_deref())?;
-        let found: Vec<Value> = found.iter().map(shown).collect();
-        Ok(Json(json!({ "registry": registry, "key": key, "receipts": found })))
+        Ok(Json(ReceiptList { registry, key, receipts: found.iter().map(shown).collect() }))
     });
     reading.await.unwrap_or_else(|error| Err(ApiError::failed(error.to_string())))
 }
 
 /// What is kept of an entry: a receipt with what anybody verifies it by, or why it is none.
-pub fn shown(found: &FoundReceipt) -> Value {
+pub fn shown(found: &FoundReceipt) -> ReceiptEntry {
     let receipt = match &found.receipt {
         Ok(receipt) => receipt,
-        Err(error) => return json!({ "entry": found.index, "why": error.to_string() }),
+        Err(error) => return ReceiptEntry::Fault(ReceiptFault { entry: found.index, why: error.to_string() }),
     };
     let (what, about, detail) = words(&receipt.said);
-    json!({
-        "entry": found.index,
-        "what": what,
-        "about": about,
-        "detail": detail,
-        "acceptedMs": receipt.accepted_ms,
-        "entries": receipt.entries,
-        "cosigned": receipt.cosigned,
-        "leaf": hex(&receipt.entry),
-        "statement": hex(&receipt.statement),
-        "salt": receipt.salt.map(|salt| hex(&salt)),
-        "proof": receipt.proof,
-    })
+    ReceiptEntry::Proof(Box::new(ReceiptProof {
+        entry: found.index,
+        what: what.to_owned(),
+        about,
+        detail,
+        accepted_ms: receipt.accepted_ms,
+        entries: receipt.entries,
+        cosigned: receipt.cosigned,
+        leaf: hex(&receipt.entry),
+        statement: hex(&receipt.statement),
+        salt: receipt.salt.map(|salt| hex(&salt)),
+        proof: receipt.proof.clone(),
+    }))
 }

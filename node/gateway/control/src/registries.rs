@@ -2,22 +2,27 @@
 
 use std::sync::Arc;
 
-use althing_api::{AddRegistry, InstallRequest, MarkRequest, PublishRequest, UpdateRequest};
-use althing_node::Node;
-use althing_node::registries::{
-    Installation, Mark, Offer, Outdated, Publication, Published, RegistriesError, RegistryRow, UpdateTerms, Witnesses,
-    read_audience,
+use althing_api::{
+    AddRegistry, InstallAddition, InstallCompletion, InstallList, InstallOffer, InstallRemoval, InstallReply,
+    InstallRequest, InstallStatus, InstallTerms, MarkRequest, NameProof, PublishRequest, RegistryFork, RegistryList,
+    RegistryRemoval, RegistryStatus, RegistryWitnesses, ReleaseList, ReleaseMark, ReleaseOffer, ReleasePublication,
+    ReleaseVersion, ReleaseVersions, UpdateAbsence, UpdateCompletion, UpdateLook, UpdateOffer, UpdateReply,
+    UpdateRequest, WorkflowAddition,
+};
+use althing_operations::Operations as Node;
+use althing_operations::registries::{
+    Installation, ListedAgent, ListedVersion, Mark, NamedBy, Offer, Outdated, Publication, Published, RegistriesError,
+    RegistryRow, UpdateTerms, Witnesses, read_audience,
 };
 use althing_protocol::registry::Standing;
 use althing_protocol::{AgentId, CallerId, PublisherId, hex};
 use axum::Json;
 use axum::extract::{Path, Query, State};
 use serde::Deserialize;
-use serde_json::{Value, json};
 
-use crate::attesting::ids;
+use crate::attesting::{self, ids};
 use crate::error::{Answer, ApiError};
-use crate::shared;
+use crate::{agents, shared};
 
 impl From<RegistriesError> for ApiError {
     fn from(error: RegistriesError) -> ApiError {
@@ -25,30 +30,28 @@ impl From<RegistriesError> for ApiError {
     }
 }
 
-fn row(at: &str, row: &RegistryRow) -> Value {
-    let entries = row.read(at).map(|(_, checkpoint)| checkpoint.head.size).ok();
-    let mut value = json!({ "at": at, "name": name(row), "key": row.key, "entries": entries });
-    if let Some((before, now)) = &row.forked {
-        value["forked"] = json!({ "before": before, "now": now });
+fn row(at: &str, row: &RegistryRow) -> RegistryStatus {
+    RegistryStatus {
+        at: at.to_owned(),
+        name: row.key.split('+').next().unwrap_or_default().to_owned(),
+        key: row.key.clone(),
+        entries: row.read(at).map(|(_, checkpoint)| checkpoint.head.size).ok(),
+        forked: row.forked.clone().map(|(before, now)| RegistryFork { before, now }),
+        witnesses: row
+            .witnesses
+            .as_ref()
+            .map(|wanted| RegistryWitnesses { keys: wanted.keys.clone(), wanted: wanted.wanted }),
     }
-    if let Some(witnesses) = &row.witnesses {
-        value["witnesses"] = json!({ "keys": witnesses.keys, "wanted": witnesses.wanted });
-    }
-    value
-}
-
-fn name(row: &RegistryRow) -> &str {
-    row.key.split('+').next().unwrap_or_default()
 }
 
 /// `GET /registries`
-pub async fn list(State(node): State<Arc<Node>>) -> Json<Value> {
+pub async fn list(State(node): State<Arc<Node>>) -> Json<RegistryList> {
     let known = node.registries.list();
-    Json(json!({ "registries": known.iter().map(|(at, known)| row(at, known)).collect::<Vec<_>>() }))
+    Json(RegistryList { registries: known.iter().map(|(at, known)| row(at, known)).collect() })
 }
 
 /// `POST /registries`
-pub async fn add(State(node): State<Arc<Node>>, Json(request): Json<AddRegistry>) -> Answer {
+pub async fn add(State(node): State<Arc<Node>>, Json(request): Json<AddRegistry>) -> Answer<RegistryStatus> {
     let AddRegistry { url, key, witnesses, wanted } = request;
     let (at, known) = node.registries.add(&url, &key, &Witnesses { keys: witnesses, wanted }).await?;
     Ok(Json(row(&at, &known)))
@@ -56,64 +59,80 @@ pub async fn add(State(node): State<Arc<Node>>, Json(request): Json<AddRegistry>
 
 /// Which registry.
 #[derive(Deserialize)]
-pub struct Named {
+pub struct RegistryName {
     registry: String,
 }
 
 /// `DELETE /registries?registry=…`
-pub async fn remove(State(node): State<Arc<Node>>, Query(Named { registry }): Query<Named>) -> Answer {
-    let at = node.registries.remove(&registry).await?;
-    Ok(Json(json!({ "removed": at })))
+pub async fn remove(
+    State(node): State<Arc<Node>>,
+    Query(RegistryName { registry }): Query<RegistryName>,
+) -> Answer<RegistryRemoval> {
+    let removed = node.registries.remove(&registry).await?;
+    Ok(Json(RegistryRemoval { removed }))
 }
 
 /// `POST /publish`
-pub async fn publish(State(node): State<Arc<Node>>, Json(request): Json<PublishRequest>) -> Answer {
+pub async fn publish(State(node): State<Arc<Node>>, Json(request): Json<PublishRequest>) -> Answer<ReleasePublication> {
     let PublishRequest { file, with, audience, registry } = request;
     let audience = read_audience(audience.as_deref().unwrap_or("public"))?;
     // In a task of its own: it is completed even if the command line hangs up.
     let publishing = tokio::spawn(async move {
         let published = node.registries.publishing().publish(&Publication { file, with, audience, registry }).await?;
-        Ok(Json(shown(&published)))
+        Ok(Json(publication(&published)))
     });
     publishing.await.unwrap_or_else(|error| Err(ApiError::failed(error.to_string())))
 }
 
-fn shown(published: &Published) -> Value {
-    json!({
-        "agent": published.agent.to_string(),
-        "version": published.version.to_string(),
-        "registry": published.registry,
-        "entries": published.entries,
-        "bytes": published.bytes,
-    })
+/// What was published.
+pub fn publication(Published { agent, version, registry, entries, bytes }: &Published) -> ReleasePublication {
+    ReleasePublication {
+        agent: agent.to_string(),
+        version: version.to_string(),
+        registry: registry.clone(),
+        entries: *entries,
+        bytes: *bytes,
+    }
 }
 
 /// Which releases are listed.
 #[derive(Deserialize)]
-pub struct Listed {
+pub struct ReleaseFilter {
     agent: Option<String>,
     registry: Option<String>,
 }
 
 /// `GET /releases`
-pub async fn releases(State(node): State<Arc<Node>>, Query(asked): Query<Listed>) -> Answer {
-    let (at, agents) = node.registries.releases(asked.agent.as_deref(), asked.registry.as_deref()).await?;
-    let version = |one: &althing_node::registries::ListedVersion| json!({ "version": one.version, "standing": one.standing, "reason": one.reason });
-    let agents = agents
-        .iter()
-        .map(|agent| json!({
-            "agent": agent.id, "versions": agent.versions.iter().map(version).collect::<Vec<_>>(), "twins": ids(&agent.twins),
-        }));
-    let mut list = json!({ "registry": at, "agents": agents.collect::<Vec<_>>() });
-    if let Some(agent) = &asked.agent {
-        let attested = node.registries.attesting().of_agent(agent, asked.registry.as_deref()).await?;
-        list["attested"] = attested.iter().map(crate::attesting::row).collect();
+pub async fn releases(
+    State(node): State<Arc<Node>>,
+    Query(ReleaseFilter { agent, registry }): Query<ReleaseFilter>,
+) -> Answer<ReleaseList> {
+    let (at, agents) = node.registries.releases(agent.as_deref(), registry.as_deref()).await?;
+    let attested = match &agent {
+        Some(agent) => {
+            let attested = node.registries.attesting().of_agent(agent, registry.as_deref()).await?;
+            Some(attested.iter().map(attesting::row).collect())
+        }
+        None => None,
+    };
+    Ok(Json(ReleaseList { registry: at, agents: agents.iter().map(versions).collect(), attested }))
+}
+
+fn versions(agent: &ListedAgent) -> ReleaseVersions {
+    let version = |one: &ListedVersion| ReleaseVersion {
+        version: one.version.clone(),
+        standing: one.standing.clone(),
+        reason: one.reason.clone(),
+    };
+    ReleaseVersions {
+        agent: agent.id.clone(),
+        versions: agent.versions.iter().map(version).collect(),
+        twins: ids(&agent.twins),
     }
-    Ok(Json(list))
 }
 
 /// `POST /releases/mark`
-pub async fn mark(State(node): State<Arc<Node>>, Json(request): Json<MarkRequest>) -> Answer {
+pub async fn mark(State(node): State<Arc<Node>>, Json(request): Json<MarkRequest>) -> Answer<ReleaseMark> {
     let MarkRequest { agent, version, standing, reason, registry } = request;
     let all = [Standing::Good, Standing::Deprecated, Standing::Yanked, Standing::Revoked];
     let meant = all.into_iter().find(|one| one.name() == standing);
@@ -121,9 +140,7 @@ pub async fn mark(State(node): State<Arc<Node>>, Json(request): Json<MarkRequest
     let mark = Mark { agent, version, standing: meant.ok_or_else(unknown)?, reason, registry };
     let marking = tokio::spawn(async move {
         let published = node.registries.publishing().mark(&mark).await?;
-        let mut shown = shown(&published);
-        shown["standing"] = json!(mark.standing.name());
-        Ok(Json(shown))
+        Ok(Json(ReleaseMark { publication: publication(&published), standing: mark.standing.name().to_owned() }))
     });
     marking.await.unwrap_or_else(|error| Err(ApiError::failed(error.to_string())))
 }
@@ -133,34 +150,37 @@ fn trusts(node: &Node) -> impl Fn(CallerId) -> bool + use<> {
     move |id| id == own || trusted.contains(&id)
 }
 
-fn offered(node: &Node, offer: &Offer) -> Value {
-    let mut answer = json!({
-        "agent": offer.agent.to_string(),
-        "version": offer.version.to_string(),
-        "registry": offer.registry,
-        "digest": hex(&offer.digest),
-        "passedOver": offer.passed_over,
-        "acceptedMs": offer.at_ms,
-        "named": offer.named.as_ref().map(|named| json!({
-            "domain": named.domain, "organisation": named.organisation.to_string(), "by": named.by, "twins": named.twins,
-        })),
-        "trusted": offer.trusted,
-        "standing": offer.standing.name(),
-        "reason": offer.reason,
-        "attested": offer.attested.iter().map(crate::attesting::row).collect::<Vec<_>>(),
-        "twins": ids(&offer.twins),
-        "name": offer.name,
-    });
-    shared::put(&mut answer, node, &offer.file);
-    answer
+fn offered(node: &Node, offer: &Offer) -> ReleaseOffer {
+    let named = |named: &NamedBy| NameProof {
+        domain: named.domain.clone(),
+        organisation: named.organisation.to_string(),
+        by: named.by.to_owned(),
+        twins: named.twins.clone(),
+    };
+    ReleaseOffer {
+        agent: offer.agent.to_string(),
+        version: offer.version.to_string(),
+        registry: offer.registry.clone(),
+        digest: hex(&offer.digest),
+        passed_over: offer.passed_over.clone(),
+        accepted_ms: offer.at_ms,
+        named: offer.named.as_ref().map(named),
+        trusted: offer.trusted,
+        standing: offer.standing.name().to_owned(),
+        reason: offer.reason.clone(),
+        attested: offer.attested.iter().map(attesting::row).collect(),
+        twins: ids(&offer.twins),
+        name: offer.name.clone(),
+        contents: shared::contents(node, &offer.file),
+    }
 }
 
-/// Writes into an answer what was installed: the agent that runs now, if it is one.
-async fn done(answer: &mut Value, node: &Node, offer: &Offer, id: Option<&AgentId>) {
-    answer["added"] = match id {
-        Some(id) => json!(crate::agents::added(node, id).await),
-        None => json!({ "name": offer.name }),
-    };
+/// What is here by what was installed: the agent that runs now, if it is one.
+async fn added(node: &Node, offer: &Offer, id: Option<&AgentId>) -> InstallAddition {
+    match id {
+        Some(id) => InstallAddition::Agent(Box::new(agents::added(node, id).await)),
+        None => InstallAddition::Workflow(WorkflowAddition { name: offer.name.clone() }),
+    }
 }
 
 /// The publisher that is meant.
@@ -175,28 +195,30 @@ fn agreed(offer: &Offer, digest: &str) -> Result<(), ApiError> {
 }
 
 /// `POST /install`: shows what would be installed; installs it when its digest is agreed to.
-pub async fn install(State(node): State<Arc<Node>>, Json(request): Json<InstallRequest>) -> Answer {
-    let InstallRequest { reference, name, callers, young, uncontained, publisher, registry, agreed: digest } = request;
+pub async fn install(State(node): State<Arc<Node>>, Json(request): Json<InstallRequest>) -> Answer<InstallReply> {
+    let InstallRequest { reference, name, callers, registry, terms } = request;
+    let InstallTerms { young, uncontained, publisher, agreed: digest } = terms;
     let publisher = meant(publisher)?;
     let wanted = Installation { reference, name, callers, young, uncontained, publisher, registry };
     let offer = node.registries.installing().look(&wanted, trusts(&node)).await?;
-    let mut answer = offered(&node, &offer);
+    let release = offered(&node, &offer);
     let Some(digest) = digest else {
-        answer["taken"] = node.registries.workflows().is_taken(&node.agents, &offer.name).into();
-        return Ok(Json(answer));
+        let taken = node.agents.names.check_free(&offer.name).is_err();
+        return Ok(Json(InstallReply::Offer(Box::new(InstallOffer { release, taken }))));
     };
     agreed(&offer, &digest)?;
     let installing = tokio::spawn(async move {
         let id = node.registries.installing().install(&node.agents, node.data(), &offer).await?;
-        done(&mut answer, &node, &offer, id.as_ref()).await;
-        Ok(Json(answer))
+        let added = added(&node, &offer, id.as_ref()).await;
+        Ok(Json(InstallReply::Completion(Box::new(InstallCompletion { release, added }))))
     });
     installing.await.unwrap_or_else(|error| Err(ApiError::failed(error.to_string())))
 }
 
 /// `POST /update`: shows what an installed agent would be updated to; updates it when its digest is agreed to.
-pub async fn update(State(node): State<Arc<Node>>, Json(request): Json<UpdateRequest>) -> Answer {
-    let UpdateRequest { name, young, uncontained, publisher, agreed: digest } = request;
+pub async fn update(State(node): State<Arc<Node>>, Json(request): Json<UpdateRequest>) -> Answer<UpdateReply> {
+    let UpdateRequest { name, terms } = request;
+    let InstallTerms { young, uncontained, publisher, agreed: digest } = terms;
     let publisher = meant(publisher)?;
     // What somebody else publishes is no newer version.
     if publisher.is_none()
@@ -205,31 +227,31 @@ pub async fn update(State(node): State<Arc<Node>>, Json(request): Json<UpdateReq
         if digest.is_some() {
             return Err(RegistriesError::Changed.into());
         }
-        let mut answer = installed(&kept);
-        answer["before"] = answer["version"].clone();
-        answer["beforeAgent"] = answer["agent"].clone();
-        return Ok(Json(answer));
+        let status = installed(&kept);
+        let (before, before_agent) = (status.version.clone(), status.agent.clone());
+        let absence = UpdateAbsence { status, before, before_agent };
+        return Ok(Json(UpdateReply::Look(UpdateLook::Absence(Box::new(absence)))));
     }
     let terms = UpdateTerms { young, uncontained, publisher };
     let offer = node.registries.installing().look_for_update(&node.agents, &name, terms, trusts(&node)).await?;
-    let mut answer = offered(&node, &offer);
-    let (agent, version) = node.registries.installing().release_of(&name)?;
-    (answer["before"], answer["beforeAgent"]) = (json!(version), json!(agent));
+    let release = offered(&node, &offer);
+    let (before_agent, before) = node.registries.installing().release_of(&name)?;
     let Some(digest) = digest else {
-        answer["installed"] = shared::installed(&node, &name);
-        return Ok(Json(answer));
+        let installed = shared::installed(&node, &name);
+        let offer = UpdateOffer { release, before, before_agent, installed };
+        return Ok(Json(UpdateReply::Look(UpdateLook::Offer(Box::new(offer)))));
     };
     agreed(&offer, &digest)?;
     let updating = tokio::spawn(async move {
         let id = node.registries.installing().update(&node.agents, node.data(), &offer).await?;
-        done(&mut answer, &node, &offer, id.as_ref()).await;
-        Ok(Json(answer))
+        let added = added(&node, &offer, id.as_ref()).await;
+        Ok(Json(UpdateReply::Completion(Box::new(UpdateCompletion { release, before, before_agent, added }))))
     });
     updating.await.unwrap_or_else(|error| Err(ApiError::failed(error.to_string())))
 }
 
 /// `DELETE /installed/{name}`: removes a workflow or an agent that was installed.
-pub async fn uninstall(State(node): State<Arc<Node>>, Path(name): Path<String>) -> Answer {
+pub async fn uninstall(State(node): State<Arc<Node>>, Path(name): Path<String>) -> Answer<InstallRemoval> {
     // In a task of its own: it is completed even if the command line hangs up.
     let removing = tokio::spawn(async move {
         match node.registries.workflows().remove(&name).await {
@@ -239,32 +261,36 @@ pub async fn uninstall(State(node): State<Arc<Node>>, Path(name): Path<String>) 
             }
             removed => removed?,
         }
-        Ok(Json(json!({ "removed": name })))
+        Ok(Json(InstallRemoval { removed: name }))
     });
     removing.await.unwrap_or_else(|error| Err(ApiError::failed(error.to_string())))
 }
 
 /// `GET /outdated`
-pub async fn outdated(State(node): State<Arc<Node>>) -> Json<Value> {
+pub async fn outdated(State(node): State<Arc<Node>>) -> Json<InstallList> {
     let all = node.registries.installing().outdated().await;
-    Json(json!({ "installed": all.iter().map(installed).collect::<Vec<_>>() }))
+    Json(InstallList { installed: all.iter().map(installed).collect() })
 }
 
 /// What was installed, and what its registry has now.
-fn installed(row: &Outdated) -> Value {
-    json!({
-        "name": row.name,
-        "agent": row.from.agent,
-        "version": row.from.version,
-        "range": row.from.range,
-        "registry": row.from.registry,
-        "newest": row.newest.as_ref().ok(),
-        "why": row.newest.as_ref().err(),
-        "passedOver": row.passed_over,
-        "revoked": row.revoked,
-        "yanked": row.yanked,
-        "quarantined": row.quarantined,
-        "named": row.from.named,
-        "passedTo": row.passed_to.as_ref().map(|agent| agent.publisher().to_string()),
-    })
+fn installed(row: &Outdated) -> InstallStatus {
+    let (newest, why) = match &row.newest {
+        Ok(newest) => (newest.clone(), None),
+        Err(why) => (None, Some(why.clone())),
+    };
+    InstallStatus {
+        name: row.name.clone(),
+        agent: row.from.agent.clone(),
+        version: row.from.version.clone(),
+        range: row.from.range.clone(),
+        registry: row.from.registry.clone(),
+        newest,
+        why,
+        passed_over: row.passed_over.clone(),
+        revoked: row.revoked.clone(),
+        yanked: row.yanked.clone(),
+        quarantined: row.quarantined.clone(),
+        named: row.from.named.clone(),
+        passed_to: row.passed_to.as_ref().map(|agent| agent.publisher().to_string()),
+    }
 }

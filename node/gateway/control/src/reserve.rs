@@ -3,13 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use althing_api::ReserveRequest;
+use althing_api::{NodeReservation, ReservationCancellation, ReserveReply, ReserveRequest};
 use althing_calls::{ReservationError, reserve};
-use althing_node::Node;
+use althing_operations::Operations as Node;
 use althing_protocol::PublicKey;
 use axum::Json;
 use axum::extract::State;
-use serde_json::json;
 
 use crate::error::{Answer, ApiError};
 
@@ -21,12 +20,12 @@ fn failed(error: &ReservationError) -> ApiError {
 }
 
 /// Reserves what an agent file's contract needs on another node, or releases it.
-pub async fn reserve(State(node): State<Arc<Node>>, Json(request): Json<ReserveRequest>) -> Answer {
+pub async fn reserve(State(node): State<Arc<Node>>, Json(request): Json<ReserveRequest>) -> Answer<ReserveReply> {
     let peer = PublicKey::from_did(&request.node).map_err(|error| ApiError::invalid(error.to_string()))?;
     let communication = &node.communication;
-    if let Some(id) = &request.cancel {
-        reserve::cancel(communication, peer, id).await.map_err(|error| failed(&error))?;
-        return Ok(Json(json!({ "cancelled": id })));
+    if let Some(id) = request.cancel {
+        reserve::cancel(communication, peer, &id).await.map_err(|error| failed(&error))?;
+        return Ok(Json(ReserveReply::Cancellation(ReservationCancellation { cancelled: id })));
     }
     let file = request.file.ok_or_else(|| ApiError::invalid("name an agent file, or --cancel ID"))?;
     let none = || ApiError::invalid(format!("agent {:?} has no contract to reserve for", file.name));
@@ -41,11 +40,11 @@ pub async fn reserve(State(node): State<Arc<Node>>, Json(request): Json<ReserveR
             return Err(failed(&error));
         }
     };
-    Ok(Json(json!({
-        "id": confirmed.id,
-        "node": request.node,
-        "leaseMs": confirmed.lease_ms,
-        "responseBoundUs": prepared.response_bound_us,
-        "core": prepared.core,
+    Ok(Json(ReserveReply::Reservation(NodeReservation {
+        id: confirmed.id,
+        node: request.node,
+        lease_ms: confirmed.lease_ms,
+        response_bound_us: prepared.response_bound_us,
+        core: prepared.core,
     })))
 }

@@ -2,31 +2,38 @@
 
 use std::collections::BTreeMap;
 
+use althing_api::{
+    InstallContents, ReleaseContents, StepAction, StepQuestion, StepRepeat, StepTarget, StepTask, StepTest,
+    WorkflowOutline, WorkflowStep, WorkflowSteps,
+};
 use althing_discovery::Query;
-use althing_node::{FileFolder, Node, reach};
-use althing_protocol::group::{Action, Repeat, Step, Target, Test, Workflow};
-use althing_td::{SharedFile, WorkflowFile, needs};
-use serde_json::{Value, json};
+use althing_operations::Operations as Node;
+use althing_protocol::group::{Action, Repeat, Step, Target, Test, When, Workflow};
+use althing_td::{FileFolder, SharedFile, WorkflowFile, needs, reach};
 
-/// Writes it into an answer: as `file` for an agent, with what its programs ask to reach, and as `workflow`.
-pub fn put(answer: &mut Value, node: &Node, shared: &SharedFile) {
+/// Why an agent file can be written: it is stored so too.
+const IS_JSON: &str = "an agent file is JSON";
+
+/// What it brings: an agent, with what its programs ask to reach, or a workflow.
+pub fn contents(node: &Node, shared: &SharedFile) -> ReleaseContents {
     match shared {
-        SharedFile::Agent(file) => {
-            answer["file"] = json!(file);
-            answer["reaches"] = json!(reach(file, FileFolder::Unknown));
-        }
-        SharedFile::Workflow(file) => answer["workflow"] = workflow(node, file),
+        SharedFile::Agent(file) => ReleaseContents::Agent {
+            file: serde_json::to_value(file).expect(IS_JSON),
+            reaches: reach(file, FileFolder::Unknown),
+        },
+        SharedFile::Workflow(file) => ReleaseContents::Workflow { workflow: outline(node, file) },
     }
 }
 
 /// The same of what is installed here by that name; nothing where that cannot be read.
-pub fn installed(node: &Node, name: &str) -> Value {
+pub fn installed(node: &Node, name: &str) -> Option<InstallContents> {
     if let Ok((file, _)) = node.agents.file(name) {
-        return json!({ "reaches": reach(&file, FileFolder::Unknown), "file": file });
+        let reaches = reach(&file, FileFolder::Unknown);
+        return Some(InstallContents::Agent { reaches, file: serde_json::to_value(&file).expect(IS_JSON) });
     }
     match node.registries.workflows().find(name) {
-        Ok(Some(workflow)) => json!({ "workflow": { "steps": steps(&workflow) } }),
-        _ => Value::Null,
+        Ok(Some(workflow)) => Some(InstallContents::Workflow { workflow: WorkflowSteps { steps: steps(&workflow) } }),
+        _ => None,
     }
 }
 
@@ -37,34 +44,40 @@ fn test(test: &Test) -> String {
     }
 }
 
-fn steps(workflow: &Workflow) -> Vec<Value> {
-    let row = |step: &Step| {
-        let mut row = json!({ "id": step.id, "after": step.after, "timeoutMs": step.timeout_ms });
-        if let Some(when) = &step.when {
-            row["when"] = json!({ "step": when.step, "is": test(&when.test) });
-        }
-        if let Some(repeat) = &step.repeat {
-            let Repeat { from, until, rounds_max } = repeat;
-            row["repeat"] = json!({ "from": from, "until": test(until), "roundsMax": rounds_max });
-        }
-        match &step.action {
-            Action::Approval(question) => row["approve"] = json!(question),
-            Action::Task(job) => {
-                row["input"] = json!(job.input);
-                row["forEach"] = json!(job.for_each);
-                row["attemptsMax"] = json!(job.attempts_max);
-                match &job.needs.target {
-                    Target::Capability(name) => row["capability"] = json!(name),
-                    Target::Agent(name) => row["agent"] = json!(name),
-                }
-            }
-        }
-        row
+fn steps(workflow: &Workflow) -> Vec<WorkflowStep> {
+    let when = |When { step, test: is }: &When| StepTest { step: step.clone(), is: test(is) };
+    let repeat = |Repeat { from, until, rounds_max }: &Repeat| StepRepeat {
+        from: from.clone(),
+        until: test(until),
+        rounds_max: *rounds_max,
+    };
+    let row = |step: &Step| WorkflowStep {
+        id: step.id.clone(),
+        after: step.after.clone(),
+        timeout_ms: step.timeout_ms,
+        when: step.when.as_ref().map(when),
+        repeat: step.repeat.as_ref().map(repeat),
+        action: action(&step.action),
     };
     workflow.steps.iter().map(row).collect()
 }
 
-fn workflow(node: &Node, file: &WorkflowFile) -> Value {
+fn action(action: &Action) -> StepAction {
+    match action {
+        Action::Approval(question) => StepAction::Approval(StepQuestion { approve: question.clone() }),
+        Action::Task(job) => StepAction::Task(StepTask {
+            input: job.input.clone(),
+            for_each: job.for_each.clone(),
+            attempts_max: job.attempts_max,
+            target: match &job.needs.target {
+                Target::Capability(name) => StepTarget::Capability(name.clone()),
+                Target::Agent(name) => StepTarget::Agent(name.clone()),
+            },
+        }),
+    }
+}
+
+fn outline(node: &Node, file: &WorkflowFile) -> WorkflowOutline {
     let (capabilities, agents) = needs(&file.workflow.steps);
     let is_unknown = |query: Query| node.discovery.find(&Query { limit: Some(1), ..query }).0.is_empty();
     let lacking = capabilities
@@ -73,14 +86,15 @@ fn workflow(node: &Node, file: &WorkflowFile) -> Value {
     let named = node.discovery.find(&Query { limit: Some(usize::MAX), ..Query::default() }).0;
     let hosted: BTreeMap<&str, ()> = named.iter().map(|found| (found.candidate.verified.agent.name(), ())).collect();
     let missing = agents.iter().filter(|name| !hosted.contains_key(**name) && node.agents.file(name).is_err());
-    json!({
-        "name": file.workflow.name,
-        "title": file.heading.title,
-        "description": file.heading.description,
-        "version": file.heading.version,
-        "steps": steps(&file.workflow),
-        "capabilities": capabilities,
-        "agents": agents,
-        "unknown": lacking.chain(missing).collect::<Vec<_>>(),
-    })
+    let owned = |name: &&str| (*name).to_owned();
+    WorkflowOutline {
+        name: file.workflow.name.clone(),
+        title: file.heading.title.clone(),
+        description: file.heading.description.clone(),
+        version: file.heading.version.clone(),
+        steps: steps(&file.workflow),
+        unknown: lacking.chain(missing).map(owned).collect(),
+        capabilities: capabilities.iter().map(owned).collect(),
+        agents: agents.iter().map(owned).collect(),
+    }
 }

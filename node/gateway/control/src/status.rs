@@ -6,7 +6,7 @@ use althing_api::{
     CallStatus, CommunicationStatus, DialFailure, DiscoveryStatus, ExecutionStatus, KeyStatus, LayerStatus, NodeStatus,
     PeerList, PeerStatus, ReachStatus, TableStatus,
 };
-use althing_node::Node;
+use althing_operations::Operations as Node;
 use axum::Json;
 use axum::extract::State;
 
@@ -14,11 +14,10 @@ use crate::{agents, groups};
 
 /// `GET /status`
 pub async fn status(State(node): State<Arc<Node>>) -> Json<NodeStatus> {
-    let keys = node.identity.key_state();
     Json(NodeStatus {
         node: node.key.public().did(),
         owner: node.owner().id().to_string(),
-        owner_keys: KeyStatus { state: keys.state.to_owned(), key: keys.key, events: keys.events },
+        owner_keys: owner_keys(&node),
         network: node.network().to_owned(),
         private: node.config.private,
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -32,6 +31,12 @@ pub async fn status(State(node): State<Arc<Node>>) -> Json<NodeStatus> {
             l5_coordination: groups::totals(&node),
         },
     })
+}
+
+/// The owner's keys, as this node has them.
+pub fn owner_keys(node: &Node) -> KeyStatus {
+    let keys = node.identity.key_state();
+    KeyStatus { state: keys.state.to_owned(), key: keys.key, events: keys.events }
 }
 
 fn execution(node: &Node) -> ExecutionStatus {

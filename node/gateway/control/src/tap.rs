@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use althing_api::{TapBody, TapDirection, TapGap, TapLine, TapMessage, TapRequest};
-use althing_node::{Node, Passed, Tapped, Taps};
+use althing_node::{Passed, Tapped, Taps};
+use althing_operations::Operations as Node;
 use althing_protocol::hex;
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
 use futures::stream;
 
-use crate::ndjson;
+use crate::lines::ndjson;
 
 /// By which nodes keep the mesh and its groups running; shown only where that is asked for.
 const MAINTENANCE: [&str; 5] =

@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use althing_api::Kind;
-use althing_calls::spans::Gathered;
-use althing_node::Node;
+use althing_api::{Kind, TraceDetails, TraceGap, TraceList, TraceSpan, TraceSummary};
+use althing_calls::spans::{NodeSpan, Summary, Untold};
+use althing_operations::Operations as Node;
 use axum::Json;
 use axum::extract::{Path as UrlPath, Query as UrlQuery, State};
-use serde_json::{Value, json};
 
 use crate::error::{Answer, ApiError};
 
@@ -23,14 +22,14 @@ pub struct ListQuery {
 }
 
 /// The newest traces that this node saw.
-pub async fn list(State(node): State<Arc<Node>>, UrlQuery(query): UrlQuery<ListQuery>) -> Json<Value> {
+pub async fn list(State(node): State<Arc<Node>>, UrlQuery(query): UrlQuery<ListQuery>) -> Json<TraceList> {
     let most = query.limit.unwrap_or(LISTED).min(LISTED_MAX);
-    let traces = &node.traces;
-    Json(json!({ "traces": traces.recent(most), "nowUs": node.clock().now_ms().saturating_mul(1_000) }))
+    let traces = node.traces.recent(most).into_iter().map(summary).collect();
+    Json(TraceList { traces, now_us: node.clock().now_ms().saturating_mul(1_000) })
 }
 
 /// A trace over all nodes that it passed.
-pub async fn show(State(node): State<Arc<Node>>, UrlPath(trace): UrlPath<String>) -> Answer {
+pub async fn show(State(node): State<Arc<Node>>, UrlPath(trace): UrlPath<String>) -> Answer<TraceDetails> {
     let trace = node.traces.resolve(&trace).map_err(|why| ApiError::new(Kind::NotFound, why))?;
     let gathered = node.traces.gather(trace).await;
     if gathered.spans.is_empty() && gathered.untold.is_empty() {
@@ -40,21 +39,36 @@ pub async fn show(State(node): State<Arc<Node>>, UrlPath(trace): UrlPath<String>
         );
         return Err(ApiError::new(Kind::NotFound, why));
     }
-    Ok(Json(shown(&trace.to_string(), &node, gathered)))
+    Ok(Json(TraceDetails {
+        trace: trace.to_string(),
+        here: node.key.public().did(),
+        spans: gathered.spans.into_iter().map(span).collect(),
+        untold: gathered.untold.into_iter().map(gap).collect(),
+        more: gathered.more,
+    }))
 }
 
-fn shown(trace: &str, node: &Node, gathered: Gathered) -> Value {
-    let spans = gathered.spans.into_iter().map(|of| {
-        let mut span = json!(of.span);
-        span["node"] = json!(of.node.did());
-        span
-    });
-    let untold = gathered.untold.into_iter().map(|untold| json!({ "node": untold.node.did(), "why": untold.why }));
-    json!({
-        "trace": trace,
-        "here": node.key.public().did(),
-        "spans": spans.collect::<Vec<_>>(),
-        "untold": untold.collect::<Vec<_>>(),
-        "more": gathered.more,
-    })
+fn summary(seen: Summary) -> TraceSummary {
+    let Summary { trace, began_us, took_us, name, operation, agent, spans, nodes, failed } = seen;
+    TraceSummary { trace, began_us, took_us, name, operation, agent, spans, nodes, failed }
+}
+
+fn span(of: NodeSpan) -> TraceSpan {
+    let (node, span) = (of.node.did(), of.span);
+    TraceSpan {
+        trace: span.trace,
+        id: span.id,
+        parent: span.parent,
+        name: span.name,
+        kind: span.kind,
+        began_us: span.began_us,
+        took_us: span.took_us,
+        failed: span.failed,
+        attributes: span.attributes,
+        node,
+    }
+}
+
+fn gap(untold: Untold) -> TraceGap {
+    TraceGap { node: untold.node.did(), why: untold.why }
 }

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
+use althing_api::WaitReply;
 use althing_calls::{Asker, Callee, Purpose};
 use althing_discovery::Query as Sought;
 use althing_execution::{AgentState, AgentStatus};
-use althing_node::Node;
-use althing_node::doctor::short;
+use althing_operations::Operations as Node;
+use althing_operations::doctor::short;
 use althing_protocol::{AgentId, PublicKey};
 use axum::Json;
 use axum::extract::{Path, Query, State};
-use serde_json::{Value, json};
 
 use crate::{among, logs};
 
@@ -26,13 +26,13 @@ pub async fn waits(
     State(node): State<Arc<Node>>,
     Path(agent): Path<String>,
     Query(Waits { anyone }): Query<Waits>,
-) -> Json<Value> {
+) -> Json<WaitReply> {
     let callee = Callee::Named(agent.clone(), among(anyone));
     let words = match node.calls.target(&Asker::Owner, &callee, Purpose::Wait).await {
         Ok(target) => of_agent(&node, &target.agent),
         Err(_) => format!("looking for {agent} on other nodes"),
     };
-    Json(json!({ "waits": words }))
+    Json(WaitReply { waits: words })
 }
 
 fn of_agent(node: &Node, id: &AgentId) -> String {

@@ -90,13 +90,7 @@ impl Host {
     /// A host whose turns run on the caller's task; for simulations and tests.
     #[must_use]
     pub fn new(builtins: Builtins, process: ProcessConfig) -> Host {
-        Host {
-            builtins,
-            process,
-            ports: Ports::none(),
-            scheduling: None,
-            running: RunningAgents::new(),
-        }
+        Host { builtins, process, ports: Ports::none(), scheduling: None, running: RunningAgents::new() }
     }
 
     /// The same host, with these ports.
@@ -182,7 +176,7 @@ impl Host {
     }
 
     /// Stops an agent, and waits until its program with its children, or its jobs, have ended. False if it does not run.
-    pub async fn stop(&self, agent: impl Into<AgentKey<'_>>) -> bool {
+    pub async fn stop<'a>(&self, agent: impl Into<AgentKey<'a>>) -> bool {
         let stopped = self.running.remove(agent.into());
         match stopped.as_ref().map(|agent| &agent.runtime) {
             Some(Runtime::Process(process)) => process.stop().await,
@@ -207,26 +201,26 @@ impl Host {
 
     /// What an agent was bound to.
     #[must_use]
-    pub fn binding(&self, agent: impl Into<AgentKey<'_>>) -> Option<Binding> {
+    pub fn binding<'a>(&self, agent: impl Into<AgentKey<'a>>) -> Option<Binding> {
         self.find(agent.into()).map(|agent| agent.binding.clone())
     }
 
     /// Whether an agent can do nothing outside its turns: a turn of it that is cut off left no trace anywhere.
     #[must_use]
-    pub fn is_confined(&self, agent: impl Into<AgentKey<'_>>) -> bool {
+    pub fn is_confined<'a>(&self, agent: impl Into<AgentKey<'a>>) -> bool {
         self.find(agent.into()).is_some_and(|agent| agent.is_confined())
     }
 
     /// The tools that an agent was bound to.
     #[must_use]
-    pub fn tools(&self, agent: impl Into<AgentKey<'_>>) -> Option<BoundTools> {
+    pub fn tools<'a>(&self, agent: impl Into<AgentKey<'a>>) -> Option<BoundTools> {
         let turns = self.scheduling.as_ref().map(|scheduling| scheduling.kernel.runtimes.soft().clone());
         Some(BoundTools { tools: self.find(agent.into())?.calls.tools.clone(), turns })
     }
 
     /// The concurrent turns that an agent's runtime allows, if it has a limit.
     #[must_use]
-    pub fn turns_max(&self, agent: impl Into<AgentKey<'_>>) -> Option<usize> {
+    pub fn turns_max<'a>(&self, agent: impl Into<AgentKey<'a>>) -> Option<usize> {
         self.find(agent.into())?.runtime.turns_max()
     }
 
@@ -244,7 +238,7 @@ impl Host {
 
     /// The latency class of an agent that runs here.
     #[must_use]
-    pub fn latency(&self, agent: impl Into<AgentKey<'_>>) -> Option<Latency> {
+    pub fn latency<'a>(&self, agent: impl Into<AgentKey<'a>>) -> Option<Latency> {
         Some(self.find(agent.into())?.class_and_turns().0)
     }
 

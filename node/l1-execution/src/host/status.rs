@@ -61,13 +61,13 @@ impl RunningAgent {
 
 /// How the programs of an agent of this host are contained, as [`AgentStatus::containment`]; nothing of one that does not run.
 #[must_use]
-pub fn containment_of(host: &Host, agent: impl Into<AgentKey<'_>>) -> BTreeMap<String, Containment> {
+pub fn containment_of<'a>(host: &Host, agent: impl Into<AgentKey<'a>>) -> BTreeMap<String, Containment> {
     host.find(agent.into()).map(|agent| agent.containment()).unwrap_or_default()
 }
 
 /// Waits until it is known how the own program of an agent of this host is contained, or that it did not start, but for no longer
 /// than that.
-pub async fn enclosed(host: &Host, agent: impl Into<AgentKey<'_>>, most: Duration) {
+pub async fn enclosed<'a>(host: &Host, agent: impl Into<AgentKey<'a>>, most: Duration) {
     let running = host.find(agent.into());
     let Some(Runtime::Process(process)) = running.as_ref().map(|agent| &agent.runtime) else { return };
     // An error means that it takes longer.
@@ -76,7 +76,7 @@ pub async fn enclosed(host: &Host, agent: impl Into<AgentKey<'_>>, most: Duratio
 
 /// Waits until the program or the server of an agent of this host has answered, or is known not to, but for no longer than that; not
 /// at all where it has neither.
-pub async fn answered(host: &Host, agent: impl Into<AgentKey<'_>>, most: Duration) {
+pub async fn answered<'a>(host: &Host, agent: impl Into<AgentKey<'a>>, most: Duration) {
     let agent: AgentKey<'_> = agent.into();
     let is_starting = || host.find(agent).is_some_and(|agent| agent.status(None).state == AgentState::Starting);
     let waiting = async {

@@ -52,7 +52,7 @@ impl Host {
     ///
     /// # Errors
     /// See [`AgentError`].
-    pub async fn turn(&self, agent: impl Into<AgentKey<'_>>, turn: Turn, out: Output) -> Result<(), AgentError> {
+    pub async fn turn<'a>(&self, agent: impl Into<AgentKey<'a>>, turn: Turn, out: Output) -> Result<(), AgentError> {
         let key: AgentKey<'_> = agent.into();
         let agent = self.find(key).ok_or_else(|| down(key.name()))?;
         let _count = TurnCount::new(&agent);
@@ -73,7 +73,7 @@ impl Host {
 
     /// What runs an agent's turns; none for hard real-time control loops.
     #[must_use]
-    pub fn agent(&self, agent: impl Into<AgentKey<'_>>) -> Option<Arc<dyn Agent>> {
+    pub fn agent<'a>(&self, agent: impl Into<AgentKey<'a>>) -> Option<Arc<dyn Agent>> {
         self.find(agent.into())?.runtime.agent()
     }
 

@@ -1,9 +1,9 @@
 //! Live tasks in memory: turns that run, and listeners that wait for the next turn of an idle task.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
-use a2a::{StreamResponse, Task};
+use a2a::{StreamResponse, Task, TaskState};
 use althing_call::OperationError;
 use althing_protocol::{AgentRef, AnswerAttributes};
 use tokio::sync::mpsc;
@@ -19,10 +19,23 @@ const LIVE_MAX: Load = Load { turns: 4_096, bytes: 128 << 20 };
 /// Write locks, which idle tasks share.
 const WRITE_LOCKS: usize = 32;
 
+/// The end of a turn of a task that is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TurnEnd {
+    /// The task's id.
+    pub task: String,
+    /// The agent, by name.
+    pub agent: String,
+    /// The state of the task from then on.
+    pub state: TaskState,
+}
+
 pub(crate) struct LiveTasks {
     tasks: Mutex<Tasks>,
     /// Held while an idle task is changed, so that changes are serialized; by task id.
     write_locks: [tokio::sync::Mutex<()>; WRITE_LOCKS],
+    /// Who hears of turns that ended.
+    ends: OnceLock<Box<dyn Fn(TurnEnd) + Send + Sync>>,
 }
 
 struct Tasks {
@@ -44,7 +57,7 @@ impl LiveTasks {
             began: BTreeMap::new(),
             waiting: BTreeMap::new(),
         };
-        LiveTasks { tasks: Mutex::new(tasks), write_locks: Default::default() }
+        LiveTasks { tasks: Mutex::new(tasks), write_locks: Default::default(), ends: OnceLock::new() }
     }
 
     /// The turn of a task, while it runs.
@@ -141,6 +154,19 @@ impl LiveTasks {
         let listeners = end();
         if !listeners.is_empty() {
             tasks.waiting.entry(id.to_owned()).or_default().extend(listeners);
+        }
+    }
+
+    /// Tells `hear` of each turn that ends from now on. The first one stays.
+    pub fn follow_ends(&self, hear: Box<dyn Fn(TurnEnd) + Send + Sync>) {
+        // A second one would be a fault of the composition: the first hears.
+        let _ = self.ends.set(hear);
+    }
+
+    /// Says that a turn ended whose task is kept.
+    pub fn tell_end(&self, live: &LiveTask, state: TaskState) {
+        if let Some(hear) = self.ends.get() {
+            hear(TurnEnd { task: live.id.clone(), agent: live.agent.name().to_owned(), state });
         }
     }
 

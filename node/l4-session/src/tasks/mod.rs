@@ -19,6 +19,7 @@ mod store;
 mod turn;
 
 pub use figures::{AgentFigures, DURATION_BOUNDS_S};
+pub use live_tasks::TurnEnd;
 pub use runner::HostedAgent;
 pub use service::TaskService;
 pub use store::{TASK_SUMMARIES, TASKS, TaskStoreError};

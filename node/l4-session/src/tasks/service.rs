@@ -15,6 +15,7 @@ use althing_store::Store;
 use crate::machine::record::Scope;
 use crate::push::Postman;
 use crate::tasks::figures::AgentFigures;
+use crate::tasks::live_tasks::TurnEnd;
 use crate::tasks::push_configs;
 use crate::tasks::replies::{shown, stream};
 use crate::tasks::runner::{HostedAgent, TaskRunner};
@@ -163,6 +164,11 @@ impl TaskService {
     /// Sends push notifications through `postman`.
     pub fn notify_through(&self, postman: Arc<dyn Postman>) {
         self.runner.notify_through(postman);
+    }
+
+    /// Tells `hear` of each turn that ends from now on and whose task is kept. The first one stays.
+    pub fn follow_ends(&self, hear: impl Fn(TurnEnd) + Send + Sync + 'static) {
+        self.runner.live().follow_ends(Box::new(hear));
     }
 
     /// Whether push notifications are sent.

@@ -278,7 +278,7 @@ async fn finish(runner: &TaskRunner, live: &LiveTask, state: Option<TaskState>, 
         Some(event)
     })
     .await;
-    end_turn(runner, live, over);
+    end_kept(runner, live, over);
 }
 
 async fn write(runner: &TaskRunner, record: &Record, notes: Notes) -> Result<(), TaskStoreError> {
@@ -355,6 +355,12 @@ fn end_turn(runner: &TaskRunner, live: &LiveTask, state: TaskState) {
     live.state.send_replace(state);
 }
 
+/// Ends the turn of a task that is kept, and says so.
+fn end_kept(runner: &TaskRunner, live: &LiveTask, state: TaskState) {
+    end_turn(runner, live, state.clone());
+    runner.live().tell_end(live, state);
+}
+
 /// The turn panicked: its task fails.
 pub(crate) async fn fail_panicked(runner: &TaskRunner, live: &LiveTask, reason: &str) {
     tracing::error!(task = live.record().task.id, reason, "a turn panicked");
@@ -381,7 +387,7 @@ async fn fail_unwritten(live: &LiveTask, runner: &TaskRunner) {
         Some(event)
     });
     push(runner, live, event.await).await;
-    end_turn(runner, live, TaskState::Failed);
+    end_kept(runner, live, TaskState::Failed);
 }
 
 #[cfg(test)]

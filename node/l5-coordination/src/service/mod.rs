@@ -1,6 +1,7 @@
 //! The groups of one node: forms them, joins and leaves them, and keeps their replicas running.
 
 pub mod calendar;
+mod changes;
 pub mod deploy;
 mod joining;
 mod large;
@@ -22,7 +23,7 @@ pub mod work;
 mod worker;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, RwLock, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use althing_communication::{Communication, Entropy, StreamLimits, WallClock};
@@ -33,6 +34,7 @@ use althing_protocol::object::Statement;
 use althing_protocol::{KeyLog, OwnerProof, PublicKey, PublisherId, SecretKey, object};
 use althing_store::Store;
 use minicbor::bytes::ByteVec;
+use tokio::sync::watch;
 
 use crate::consensus::arriving::Room;
 use crate::consensus::heartbeats::Heartbeats;
@@ -41,6 +43,7 @@ use crate::error::GroupError;
 use crate::machine::group::{Group, comparison};
 use crate::machine::outcome::{Outcome, Refusal};
 use crate::ticket::{ADDRESSES_MAX, CONTACTS_MAX, Contact, Ticket};
+pub use changes::GroupChanges;
 pub use large::content;
 pub use majority::{lacks_majority, promptly};
 use member::Member;
@@ -147,7 +150,7 @@ pub(crate) struct Shared {
     entropy: Entropy,
     worker: Option<Arc<dyn Worker>>,
     config: GroupsConfig,
-    members: RwLock<BTreeMap<GroupId, Arc<Member>>>,
+    members: watch::Sender<BTreeMap<GroupId, Arc<Member>>>,
 }
 
 /// Without a leader for as long, a group is said to have none: elections take a second.
@@ -247,8 +250,7 @@ impl Groups {
     pub async fn open(ports: Ports, config: GroupsConfig) -> Result<Groups, GroupError> {
         let Ports { communication, key, owner, store, clock, entropy, worker } = ports;
         let records = record::all(store.as_ref())?;
-        let members = RwLock::new(BTreeMap::new());
-        let (heartbeats, room) = (Heartbeats::new(communication.clone()), Room::new());
+        let (heartbeats, room, members) = (Heartbeats::new(communication.clone()), Room::new(), Default::default());
         let shared =
             Shared { communication, heartbeats, room, key, owner, store, clock, entropy, worker, config, members };
         let groups = Groups { shared: Arc::new(shared) };
@@ -262,7 +264,7 @@ impl Groups {
     async fn run(&self, id: GroupId, record: Record) -> Arc<Member> {
         let runs = record.standing == Standing::Member;
         let member = Member::new(id, record, self.shared.new_session(), self.shared.room.clone());
-        self.shared.members.write().expect("no panic").insert(id, member.clone());
+        self.shared.members.send_modify(|members| drop(members.insert(id, member.clone())));
         if runs {
             proofs::load(&self.shared, &member);
             if let Err(error) = member.start(&self.shared).await {
@@ -280,8 +282,7 @@ impl Groups {
     }
 
     fn member(&self, group: GroupId) -> Result<Arc<Member>, GroupError> {
-        let member = self.shared.members.read().expect("no panic").get(&group).cloned();
-        member.ok_or(GroupError::NoSuchGroup(group))
+        self.shared.members.borrow().get(&group).cloned().ok_or(GroupError::NoSuchGroup(group))
     }
 
     /// A member of a group that this node belongs to now.
@@ -303,8 +304,7 @@ impl Groups {
         let shared = &self.shared;
         let owner = (shared.owner)();
         let proof = owner.proof.clone().ok_or(GroupError::NoOwner("it was withdrawn"))?;
-        let publisher = owner.log.publisher();
-        let (now_ms, nonce) = (shared.clock.now_ms(), shared.entropy.bytes());
+        let (publisher, now_ms, nonce) = (owner.log.publisher(), shared.clock.now_ms(), shared.entropy.bytes());
         let charter = Charter::first(name, [publisher], 1, shared.here(), policy, now_ms, nonce);
         let id = GroupId::of(&charter);
         let charter = shared.endorse(charter, "")?;
@@ -321,7 +321,7 @@ impl Groups {
     /// Begins to belong to a group.
     async fn enter(&self, id: GroupId, record: Record) -> Result<Arc<Member>, GroupError> {
         let shared = &self.shared;
-        let count = shared.members.read().expect("no panic").len();
+        let count = shared.members.borrow().len();
         let is_taken = |group: &Overview| group.id != id && group.is_here() && group.name == record.name;
         if let Some(other) = self.list().into_iter().find(is_taken) {
             return Err(GroupError::NameTaken(record.name, other.id));
@@ -450,7 +450,7 @@ impl Groups {
     /// All groups of this node, ended ones too.
     #[must_use]
     pub fn list(&self) -> Vec<Overview> {
-        let members: Vec<Arc<Member>> = self.shared.members.read().expect("no panic").values().cloned().collect();
+        let members: Vec<Arc<Member>> = self.shared.members.borrow().values().cloned().collect();
         members.iter().map(overview).collect()
     }
 
@@ -506,7 +506,7 @@ impl Groups {
 
     /// Stops all replicas. What they acknowledged is on disk.
     pub async fn shut_down(&self) {
-        let members: Vec<Arc<Member>> = self.shared.members.read().expect("no panic").values().cloned().collect();
+        let members: Vec<Arc<Member>> = self.shared.members.borrow().values().cloned().collect();
         for member in members {
             drop(member.stop().await);
         }
@@ -566,7 +566,7 @@ async fn discard(groups: &Groups, member: &Arc<Member>) -> Result<(), GroupError
     if is_present(groups, member) {
         record::forget(groups.shared.store.as_ref(), member.id).await?;
         // Until then this node cannot join anew.
-        groups.shared.members.write().expect("no panic").remove(&member.id);
+        groups.shared.members.send_modify(|members| drop(members.remove(&member.id)));
     }
     Ok(())
 }

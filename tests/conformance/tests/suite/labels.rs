@@ -95,7 +95,8 @@ async fn what_is_said_of_a_call_goes_on_through_two_nodes_and_labels_come_back()
     // The first answer is restricted, and untrusted: so is what the turn sends afterwards, and its own answer.
     let raised = labelled(DataLabel::Restricted, false);
     for operation in [Operation::SendMessage, Operation::SendStreamingMessage] {
-        let texts = ["message sent before", "label it", "message sent after"].map(|text| format!("{text} {operation:?}"));
+        let texts =
+            ["message sent before", "label it", "message sent after"].map(|text| format!("{text} {operation:?}"));
         let text = format!("each told {}", texts.join("; "));
         let answer = AnswerAttributes::default();
         let call = ask(&asking, operation, &message(&text)).expect("good parameters");

@@ -19,6 +19,7 @@ mod containers;
 mod contracts;
 mod doctor;
 mod egress;
+mod events;
 mod faithful;
 mod few_descriptors;
 mod finding;

@@ -4,10 +4,10 @@ use cargo_metadata::{DependencyKind, MetadataCommand};
 use std::collections::BTreeSet;
 
 const RULE: &str = "ARCHITECTURE.md: a layer may import the layers below it, and nothing above: l1 and l2 (not each other), l3, \
-then `call`, l4, `calls`, `composition`, `gateway` with its leaves, then `althing` with its leaves. `protocol`, `store`, `fetch` and \
-`failure` import no other crate of the workspace, `thing-descriptions` imports `protocol` (an agent file contains a contract), \
-and so does `edge`; `api` imports these and `failure` (types alone). A new edge is a decision: record it there, then list it in \
-tests/tidy/tests/suite/edges.rs";
+then `call`, l4, `calls`, `composition`, `operations`, `gateway` with its leaves, then `althing` with its leaves. `protocol`, \
+`store`, `fetch` and `failure` import no other crate of the workspace, `thing-descriptions` imports `protocol` (an agent file \
+contains a contract), and so does `edge`; `api` imports these and `failure` (types alone). A new edge is a decision: record it \
+there, then list it in tests/tidy/tests/suite/edges.rs";
 
 /// What production code imports: all of these, and no others.
 const EDGES: &[(&str, &[&str])] = &[
@@ -81,6 +81,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "althing-execution",
             "althing-libp2p",
             "althing-node",
+            "althing-operations",
             "althing-protocol",
             "althing-simnet",
             "althing-store",
@@ -116,6 +117,21 @@ const EDGES: &[(&str, &[&str])] = &[
             "althing-execution",
             "althing-failure",
             "althing-protocol",
+            "althing-store",
+            "althing-td",
+        ],
+    ),
+    (
+        "althing-operations",
+        &[
+            "althing-calls",
+            "althing-communication",
+            "althing-coordination",
+            "althing-discovery",
+            "althing-execution",
+            "althing-failure",
+            "althing-node",
+            "althing-protocol",
             "althing-registry-client",
             "althing-routing",
             "althing-store",
@@ -132,6 +148,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "althing-discovery",
             "althing-execution",
             "althing-node",
+            "althing-operations",
             "althing-protocol",
             "althing-td",
             "althing-things",
@@ -154,7 +171,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "althing-communication",
             "althing-discovery",
             "althing-libp2p",
-            "althing-node",
+            "althing-operations",
             "althing-protocol",
             "althing-td",
         ],
@@ -183,11 +200,13 @@ const ROOTS: &[&str] = &["althing", "althing-bench", "althing-e2e"];
 
 /// What tests import besides.
 const TEST_EDGES: &[(&str, &[&str])] = &[
+    ("althing-control", &["althing-simnet", "althing-simulations"]),
     ("althing-execution", &["althing-testing"]),
     ("althing-gateway", &["althing-communication", "althing-simnet", "althing-simulations"]),
     ("althing-grpc", &["althing-testing"]),
     ("althing-mcp-server", &["althing-simulations"]),
     ("althing-node", &["althing-simnet"]),
+    ("althing-operations", &["althing-simnet"]),
     ("althing-registry", &["althing-registry-client", "althing-testing"]),
     ("althing-store", &["althing-testing"]),
     ("althing-keeper", &["althing-testing"]),

@@ -11,6 +11,7 @@ mod lints;
 mod names;
 mod participles;
 mod reach;
+mod replies;
 mod shape;
 mod sizes;
 mod support;
