@@ -3,7 +3,7 @@ Hellos, frames, authored objects, key logs, evidence. `vectors.py` runs the vect
 import hashlib, json, re
 DAY, SKEW, P, L = 86_400_000, 120_000, 2**255 - 19, 2**252 + 27742317777372353535851937790883648493
 ALPHABET, D = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz", -121665 * pow(121666, -1, P) % P
-KINDS = ["description", "grant", "placement", "key event", "membership", "binding"]
+KINDS = {"description": 1, "grant": 2, "placement": 3, "key event": 4, "membership": 5, "binding": 6, "task move": 20}
 sha = lambda data: hashlib.sha256(data).digest()
 want = lambda true: true or refuse()
 def refuse(): raise ValueError
@@ -151,7 +151,7 @@ def frame(data, stream, by_opener, counter):
 # -- authored objects (P-35 to P-41, P-43 to P-58)
 def authored(data, kind, network, scope=""):
     signer, body, check = envelope(data, 983_040)
-    want(isinstance(body, dict) and body.get(0) == KINDS.index(kind) + 1)
+    want(isinstance(body, dict) and body.get(0) == KINDS[kind])
     check([f"althing/{kind.replace(' ', '-')}/1", network, scope])
     loads = lambda value: type(value) is bytes and len(value) == 5 * len(body[7]) and all(one < 3 for one in value[::5])
     machine = lambda it: bool(shape(it, {0: upto(2), 1: upto(65535, 1), 2: upto(2**32 - 1), 3: upto(1000)}))
@@ -163,6 +163,7 @@ def authored(data, kind, network, scope=""):
         "grant": ({1: is_agent, 2: is_key, 3: uint, 4: uint}, {}), "membership": ({1: b32, 2: is_key, 3: uint, 4: uint}, {}),
         "placement": ({1: is_key, 2: uint, 3: uint, 4: upto(60_000), 5: upto(1000), 6: upto(2), 7: hosted}, {8: machine, 9: loads}),
         "key event": ({1: upto(3, 1), 2: uint, 4: is_key, 6: uint}, {3: b32, 5: pair, 7: uint}),
+        "task move": ({1: is_agent, 2: lambda it: it != "" and text(256)(it), 3: is_key, 4: upto(2**64 - 1, 1), 5: b32}, {}),
     }[kind]
     shape(body, {0: uint, **needed}, optional)
     if kind in ("grant", "membership"): want(body[3] <= body[4] <= body[3] + DAY)

@@ -65,6 +65,8 @@ def shown(kind, it):
     if kind == "key event":
         return {"change": it[1], "sequence": it[2], "previous": hexed(3), "key": hexed(4), "issued_at_ms": it[6],
                 "next": [one.hex() for one in it[5]] if 5 in it else None, "previous_until_ms": it.get(7)}
+    if kind == "task move":
+        return {"agent": it[1], "task": it[2], "to": hexed(3), "fence": it[4], "contents": hexed(5)}
     loads = [it[9][at:at + 5] for at in range(0, len(it[9]), 5)] if 9 in it else None
     names = ("grade", "cores", "memory_mib", "promised_permille")
     machine = {name: it[8][at] for at, name in enumerate(names)} if 8 in it else None

@@ -32,6 +32,8 @@ pub const PRINCIPAL_BYTES_MAX: usize = 256;
 pub const EXTENSIONS_MAX: usize = 16;
 /// Bytes of a delegation: a signed statement of 500 bytes for each principal of the longest chain.
 pub const DELEGATION_BYTES_MAX: usize = 4 << 10;
+/// Bytes of a task's id in a move of it: clients may choose ids of this length, nodes make shorter ones.
+pub const TASK_ID_BYTES_MAX: usize = 256;
 /// Agents in one placement: keeps a placement below 100 KiB and [`CBOR_ITEMS_MAX`].
 pub const PLACEMENT_AGENTS_MAX: usize = 500;
 /// Longest time to live of a placement, milliseconds.

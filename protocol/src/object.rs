@@ -4,10 +4,12 @@
 //! never valid as one of another.
 
 mod placement;
+mod task_move;
 
 use std::sync::Arc;
 
 pub use placement::{AgentLoad, Health, Hosted, Machine, Placement};
+pub use task_move::TaskMove;
 
 use minicbor::{Decode, Encode};
 
@@ -78,6 +80,9 @@ pub enum Kind {
     /// A publisher shows a registry who it is.
     #[n(19)]
     Visit,
+    /// A node hands a task over to another one.
+    #[n(20)]
+    TaskMove,
 }
 
 impl Kind {
@@ -102,6 +107,7 @@ impl Kind {
             Kind::Roster => "althing/roster/1",
             Kind::Attestation => "althing/attestation/1",
             Kind::Visit => "althing/visit/1",
+            Kind::TaskMove => "althing/task-move/1",
         }
     }
 }

@@ -64,6 +64,11 @@ pub enum Refusal {
         /// Of two redirects of one agent the one with the lower fence is older.
         fence: u64,
     },
+    /// The task was handed over to another node, which the proof names: the caller signs its call anew, for that one.
+    TaskMoved {
+        /// The move as the node that had the task signed it, in base64url without padding (SPEC P-204).
+        proof: String,
+    },
     /// An error of the agent's own, by its JSON-RPC code.
     OfAgent(i32),
     /// A refusal of a newer node, by its reason.
@@ -135,6 +140,7 @@ impl Refusal {
             | Refusal::DiskFull
             | Refusal::StoreStopped
             | Refusal::Redirected { .. }
+            | Refusal::TaskMoved { .. }
             | Refusal::OfNewerNode(_) => SERVER_ERROR,
         }
     }
@@ -154,6 +160,7 @@ impl Refusal {
             Refusal::DiskFull => "DISK_FULL",
             Refusal::StoreStopped => "STORE_STOPPED",
             Refusal::Redirected { .. } => REDIRECTED,
+            Refusal::TaskMoved { .. } => TASK_MOVED,
             Refusal::OfNewerNode(reason) => reason,
             known => a2a::errors::error_reason(known.code()),
         }
@@ -189,6 +196,7 @@ impl Refusal {
             | Refusal::DiskFull
             | Refusal::StoreStopped
             | Refusal::Redirected { .. }
+            | Refusal::TaskMoved { .. }
             | Refusal::OfNewerNode(_) => ALTHING,
             _ => A2A,
         }
@@ -215,6 +223,10 @@ const ALTHING: &str = "althing.dev";
 const SERVER_ERROR: i32 = -32_000;
 /// The reason of a redirect.
 const REDIRECTED: &str = "REDIRECTED";
+/// The reason where a task was handed over.
+const TASK_MOVED: &str = "TASK_MOVED";
+/// Characters of the proof of a move that are read: one is an object of some 300 bytes, and of at most 700.
+const PROOF_CHARS_MAX: usize = 2_048;
 /// The type of the detail that names reason and domain.
 const ERROR_INFO: &str = "type.googleapis.com/google.rpc.ErrorInfo";
 /// Bytes of an agent's error details, as JSON, that are passed on.
@@ -414,6 +426,14 @@ impl OperationError {
         OperationError::new(Refusal::Redirected { member, fence }, message)
     }
 
+    /// The task was handed over to another node, which `proof` names: the move as it was signed, in base64url without
+    /// padding.
+    #[must_use]
+    pub fn task_moved(proof: impl Into<String>) -> OperationError {
+        let message = "this node handed the task over to another one, which the proof beside this names: ask that one";
+        OperationError::new(Refusal::TaskMoved { proof: proof.into() }, message)
+    }
+
     /// An agent's own error, passed on to the caller unchanged. It is never one of this project's refusals: only a node makes
     /// those.
     #[must_use]
@@ -434,6 +454,9 @@ impl OperationError {
         let mut info = json!({ "@type": ERROR_INFO, "reason": self.refusal.reason(), "domain": self.refusal.domain() });
         if let Refusal::Redirected { member, fence } = &self.refusal {
             info["metadata"] = json!({ "member": member.did(), "fence": fence.to_string() });
+        }
+        if let Refusal::TaskMoved { proof } = &self.refusal {
+            info["metadata"] = json!({ "proof": proof });
         }
         info
     }
@@ -469,8 +492,12 @@ impl OperationError {
             return Some(OperationError::of_agent(code, message, details));
         }
         let reason = shorten(member("reason")?, 64);
-        let redirect = info.filter(|_| reason == REDIRECTED).and_then(redirect);
-        Some(OperationError::new(redirect.unwrap_or_else(|| Refusal::of_reason(reason)), message))
+        let elsewhere = match reason {
+            REDIRECTED => info.and_then(redirect),
+            TASK_MOVED => info.and_then(task_moved),
+            _ => None,
+        };
+        Some(OperationError::new(elsewhere.unwrap_or_else(|| Refusal::of_reason(reason)), message))
     }
 }
 
@@ -481,6 +508,14 @@ fn redirect(info: &Value) -> Option<Refusal> {
     let (did, number) = (text("member")?, text("fence")?);
     let (member, fence) = (PublicKey::from_did(did).ok()?, number.parse::<u64>().ok()?);
     (member.did() == did && fence.to_string() == number).then_some(Refusal::Redirected { member, fence })
+}
+
+/// The proof of a move that a peer's `ErrorInfo` tells of, if it is text of base64url. Nothing of it is verified.
+fn task_moved(info: &Value) -> Option<Refusal> {
+    let proof = info.get("metadata")?.get("proof")?.as_str()?;
+    let fits = !proof.is_empty() && proof.len() <= PROOF_CHARS_MAX;
+    let is_plain = proof.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'));
+    (fits && is_plain).then(|| Refusal::TaskMoved { proof: proof.to_owned() })
 }
 
 /// Details within the size limit, without those in this project's domain.
@@ -520,7 +555,7 @@ mod tests {
             (Kind::Failed, vec![Refusal::ContentType, Refusal::InvalidAgentResponse, Refusal::VersionNotSupported]),
             (Kind::Failed, vec![Refusal::Parse, Refusal::InvalidRequest, Refusal::InvalidParams, Refusal::Internal]),
             (Kind::Failed, vec![Refusal::MessageIdReused, Refusal::DiskFull, Refusal::StoreStopped]),
-            (Kind::Failed, vec![redirected, Refusal::OfAgent(-32_050)]),
+            (Kind::Failed, vec![redirected, Refusal::TaskMoved { proof: "hA".to_owned() }, Refusal::OfAgent(-32_050)]),
         ];
         for (kind, refusals) in table {
             for refusal in refusals {
@@ -538,6 +573,7 @@ mod tests {
             OperationError::agent_unreachable("gone"),
             OperationError::content_type("no"),
             OperationError::redirected(Redirect { member: member(), fence: u64::MAX }),
+            OperationError::task_moved("hFgm-_09"),
             OperationError::message_id_reused("m", "t"),
             OperationError::of_agent(-32_602, "no", vec![json!({ "field": "parts" })]),
             OperationError::of_agent(-32_050, "no", Vec::new()),
@@ -575,6 +611,33 @@ mod tests {
             json!({ "member": "did:web:example.org", "fence": "7" }),
         ] {
             assert_eq!(read(metadata.clone()), Refusal::OfNewerNode(REDIRECTED.to_owned()), "{metadata:.200}");
+        }
+    }
+
+    /// P-205
+    #[test]
+    fn what_has_no_proof_tells_of_no_task_that_moved() {
+        let read = |metadata: Value| {
+            let info = json!({ "@type": ERROR_INFO, "reason": TASK_MOVED, "domain": ALTHING, "metadata": metadata });
+            let body = json!({ "code": SERVER_ERROR, "message": "there", "data": [info] });
+            OperationError::from_peer(body.to_string().as_bytes()).refusal
+        };
+        let longest = "A".repeat(PROOF_CHARS_MAX);
+        assert_eq!(read(json!({ "proof": longest, "more": 1 })), Refusal::TaskMoved { proof: longest.clone() });
+        for metadata in [
+            json!(null),
+            json!([]),
+            json!({}),
+            json!({ "proof": null }),
+            json!({ "proof": 7 }),
+            json!({ "proof": "" }),
+            json!({ "proof": "hA==" }),
+            json!({ "proof": "h A" }),
+            json!({ "proof": "h+/" }),
+            json!({ "proof": format!("{longest}A") }),
+            json!({ "member": member().did(), "fence": "7" }),
+        ] {
+            assert_eq!(read(metadata.clone()), Refusal::OfNewerNode(TASK_MOVED.to_owned()), "{metadata:.200}");
         }
     }
 

@@ -83,7 +83,9 @@ impl Refusal {
             Refusal::CallerNotAllowed | Refusal::AgentRevoked => RpcCode::PermissionDenied,
             Refusal::AgentUnreachable | Refusal::StoreStopped => RpcCode::Unavailable,
             Refusal::DeadlineExceeded => RpcCode::DeadlineExceeded,
-            Refusal::Overloaded | Refusal::DiskFull | Refusal::Redirected { .. } => RpcCode::ResourceExhausted,
+            Refusal::Overloaded | Refusal::DiskFull | Refusal::Redirected { .. } | Refusal::TaskMoved { .. } => {
+                RpcCode::ResourceExhausted
+            }
             Refusal::Internal | Refusal::InvalidAgentResponse | Refusal::OfAgent(_) | Refusal::OfNewerNode(_) => {
                 RpcCode::Internal
             }

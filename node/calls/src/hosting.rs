@@ -10,8 +10,10 @@ use althing_call::{
 use althing_communication::{Caller, Entropy, Priority, WallClock};
 use althing_execution::Host;
 use althing_execution::agent::OwnCard;
-use althing_protocol::{AgentId, AgentRef, CallerId, PublisherId};
-use althing_session::{AgentFigures, HostedAgent, Postman, Scope, TaskService, TaskStoreError, TurnEnd};
+use althing_protocol::{AgentId, AgentRef, CallerId, PublicKey, PublisherId};
+use althing_session::{
+    AgentFigures, HandoverError, HostedAgent, Postman, Scope, Signer, TaskPack, TaskService, TaskStoreError, TurnEnd,
+};
 use althing_store::Store;
 
 use crate::agent_versions::AgentVersions;
@@ -35,7 +37,8 @@ struct Shared {
 impl Hosting {
     /// Opens the task store. Tasks that ran when the node ended are set to failed. A damaged task does not keep the store
     /// from opening: only summaries are read, and a failure that cannot be written is remembered until the node ends. `owner`
-    /// is this node's owner; `decide` decides on all that its calls, outgoing and incoming, ask for.
+    /// is this node's owner, and `signer` the node itself, in whose name it hands tasks over; `decide` decides on all that its
+    /// calls, outgoing and incoming, ask for.
     ///
     /// # Errors
     /// [`TaskStoreError::Read`]: the disk, or the whole store, cannot be read.
@@ -43,11 +46,13 @@ impl Hosting {
         store: Arc<dyn Store>,
         host: Arc<Host>,
         owner: PublisherId,
+        signer: Signer,
         decide: Arc<dyn Decide>,
         clock: WallClock,
         entropy: Entropy,
     ) -> Result<Hosting, TaskStoreError> {
-        let tasks = TaskService::open(store, host, Scope::of(CallerId::Publisher(owner)), clock, entropy).await?;
+        let owner = Scope::of(CallerId::Publisher(owner));
+        let tasks = TaskService::open(store, host, owner, signer, clock, entropy).await?;
         let shared = Shared { tasks, decide, agents: AgentVersions::default(), elsewhere: OnceLock::new() };
         Ok(Hosting { shared: Arc::new(shared) })
     }
@@ -97,6 +102,32 @@ impl Hosting {
         self.hosts(agent) && self.tasks().is_of(id, agent)
     }
 
+    /// Hands a task over to the node `to`, which hosts its agent, and which takes what this gives by [`Hosting::thaw`]. Every
+    /// operation on the task is answered with where it is from then on.
+    ///
+    /// # Errors
+    /// See [`HandoverError`].
+    pub async fn freeze(&self, agent: &AgentId, task: &str, to: PublicKey) -> Result<TaskPack, HandoverError> {
+        althing_session::freeze(self.tasks(), agent, task, to).await
+    }
+
+    /// Takes a task of an agent that is hosted here, which the node `from` hands over; gives its id. Whoever calls this must
+    /// know that `from` may hand over tasks of that agent, and that it was it that sent the pack.
+    ///
+    /// # Errors
+    /// See [`HandoverError`].
+    pub async fn thaw(&self, agent: &AgentId, from: PublicKey, pack: &TaskPack) -> Result<String, HandoverError> {
+        if !self.hosts(agent) {
+            return Err(HandoverError::NotHosted { agent: agent.clone() });
+        }
+        althing_session::thaw(self.tasks(), agent, from, pack).await
+    }
+
+    /// The name of the network, in which moves of tasks are signed.
+    pub(crate) fn network(&self) -> Arc<str> {
+        self.tasks().signer().network.clone()
+    }
+
     /// The number of turns that run.
     #[must_use]
     pub fn live_tasks(&self) -> usize {
@@ -124,7 +155,7 @@ impl Hosting {
     /// consent rests until it is there.
     ///
     /// # Errors
-    /// A2A's errors, `CALLER_NOT_ALLOWED`, and `REDIRECTED`.
+    /// A2A's errors, `CALLER_NOT_ALLOWED`, `REDIRECTED`, and `TASK_MOVED` of a task that was handed over.
     pub async fn handle(
         &self,
         caller: &Caller,

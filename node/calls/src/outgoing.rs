@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use althing_call::{
-    Asker, CallRequest, Callee, Operation, OperationError, Params, Purpose, Reply, Target, Trace, chain, traced,
+    Asker, CallRequest, Callee, Operation, OperationError, Params, Purpose, Refusal, Reply, Target, Trace, chain,
+    traced,
 };
 use althing_communication::{CallError, Caller, Communication, OpenError, Request, WallClock};
 use althing_discovery::{Discovery, TrustRelation};
@@ -68,8 +69,8 @@ impl Calls {
             communication,
             finder: Finder::new(discovery.clone(), hosting.decide().clone(), owner),
             discovery,
+            remote: Remote::new(store, me.node, hosting.network()),
             hosting,
-            remote: Remote::new(store),
             clock,
             me,
             redirects: Mutex::default(),
@@ -242,14 +243,18 @@ impl Calls {
     /// Lists the caller's tasks with an agent that several nodes host. All must answer: a partial list would look complete.
     async fn list(&self, call: &Call, hosts: Vec<PublicKey>) -> Result<Reply, OperationError> {
         let pages = hosts.into_iter().map(|node| async move {
-            let reply = self.page(node, call).await?;
-            let Reply::One(body) = reply else {
-                return Err(OperationError::internal("a list was answered by a stream"));
+            let body = match self.page(node, call).await {
+                Ok(Reply::One(body)) => body,
+                Ok(Reply::Events(_)) => return Err(OperationError::internal("a list was answered by a stream")),
+                // It handed all of them over, to a host that is asked as well.
+                Err(error) if matches!(error.refusal, Refusal::TaskMoved { .. }) => return Ok(None),
+                Err(error) => return Err(error),
             };
             let not_a_list = |error| OperationError::invalid_agent_response(format!("{node} gave no list: {error}"));
-            serde_json::from_slice::<a2a::ListTasksResponse>(&body).map_err(not_a_list)
+            serde_json::from_slice::<a2a::ListTasksResponse>(&body).map(Some).map_err(not_a_list)
         });
-        let merged = listing::merge(futures::future::try_join_all(pages).await?);
+        let pages = futures::future::try_join_all(pages).await?;
+        let merged = listing::merge(pages.into_iter().flatten().collect());
         let json = serde_json::to_vec(&merged).map_err(|error| OperationError::internal(error.to_string()))?;
         Ok(Reply::One(json))
     }

@@ -1,16 +1,18 @@
 //! The composition root: connects all layers to one node, from what is handed in.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
-use std::sync::{Arc, OnceLock};
 
 use althing_calls::spans::{SpanRing, TRACE, TraceService, Traces};
 use althing_calls::{
     AgentCaller, ByContract, CALL, Calls, Decide, Hosting, Incoming, IncomingRequest, RESERVE, ReservationService,
-    Service,
+    Service, Signer,
 };
 use althing_communication::{Caller, Communication, Entropy, Inbound, Network, StreamLimits, Trust, WallClock};
-use althing_coordination::{Groups, GroupsConfig, OwnerNow, Ports as GroupPorts, RAFT, RAFT_LIMITS, RaftService};
+use althing_coordination::{
+    Groups, GroupsConfig, OwnerNow, Ports as GroupPorts, RAFT, RAFT_LIMITS, RaftService, Worker,
+};
 use althing_discovery::lan::{Lan, Sighting};
 use althing_discovery::{Discovery, DiscoveryConfig, Net, NodeLoad, Relations, TrustRelation};
 use althing_execution::Host;
@@ -29,8 +31,7 @@ use crate::config::NodeConfig;
 use crate::error::NodeError;
 use crate::event_sources;
 use crate::events::Events;
-use crate::group_orders::GroupOrders;
-use crate::group_work::GroupWorker;
+use crate::group_port::{GroupHook, MakeWorker};
 use crate::identity::Identity;
 use crate::keys;
 use crate::known_peers;
@@ -40,8 +41,8 @@ use crate::node::Node;
 use crate::owner::Owner;
 use crate::publish;
 use crate::push::Post;
-use crate::registries::{KnownRevoked, Registries, Revocations};
-use crate::routing::Routing;
+use crate::revocations::Revocations;
+use crate::taken_back::KnownRevoked;
 use crate::trust::{TrustedPeers, read_trusted};
 
 /// Turns at which a node reports full load.
@@ -113,21 +114,25 @@ pub struct Execution {
     pub memories: Arc<Memories>,
     /// Lets them call other agents.
     pub agent_caller: Arc<AgentCaller>,
-    /// Lets them give groups tasks.
-    pub group_orders: Arc<GroupOrders>,
     /// Other load of this machine, permille; 0 if it is not measured.
     pub busy_permille: Arc<AtomicU16>,
 }
 
 impl Node {
-    /// Starts every layer, from L2 up; then the agents that were added before.
+    /// Starts every layer, from L2 up; then the agents that were added before. `make` makes what does tasks of groups here; none
+    /// are done without it.
     ///
     /// # Errors
     /// See [`NodeError`].
-    pub async fn assemble(key: SecretKey, config: NodeConfig, ports: Ports) -> Result<Node, NodeError> {
+    pub async fn assemble(
+        key: SecretKey,
+        config: NodeConfig,
+        ports: Ports,
+        make: Option<MakeWorker>,
+    ) -> Result<Node, NodeError> {
         let Ports { network, store, clock, entropy, lan, execution, owner, .. } = ports;
         let Ports { answers, decide, gateway, introductions, spans, .. } = ports;
-        let Execution { host, kernel, promises, memories, agent_caller, group_orders, busy_permille } = execution;
+        let Execution { host, kernel, promises, memories, agent_caller, busy_permille } = execution;
         let now = owner.borrow().clone();
         let membership = publish::membership(&now, key.public(), &config.communication.network, clock.now_ms())?;
         let (membership, shown) = watch::channel(membership);
@@ -146,7 +151,8 @@ impl Node {
             facts(&host, kernel.as_ref(), busy_permille),
             sightings,
         )?;
-        let (hosting, events) = hosted(&store, &host, now.id(), &decide, (&clock, &entropy)).await?;
+        let me = signer(&key, &config);
+        let (hosting, events) = hosted(&store, &host, (now.id(), me), &decide, (&clock, &entropy)).await?;
         communication.serve(CALL, config.communication.streams, answers.unwrap_or_else(|| answering(&hosting)))?;
         serve_reservations(&communication, promises, &decide, entropy.clone(), &config.labels)?;
         let below = (communication.clone(), discovery.clone(), hosting.clone());
@@ -155,19 +161,16 @@ impl Node {
         let network = config.communication.network.clone();
         let identity =
             Arc::new(Identity::new(key.clone(), network, owner, membership, communication.clone(), clock.clone()));
-        let (worker, placements) = GroupWorker::new(&calls, &host, &identity, &config, communication.network());
-        let groups = open_groups(&communication, &identity, store.clone(), &entropy, worker, &group_orders).await?;
+        let work = make.map(|make| make(&calls, &identity));
+        let groups = open_groups(&communication, &identity, store.clone(), &entropy, work).await?;
         let bindings = bindings(&host, kernel.as_ref(), &store, &identity, &config);
-        let of = (config.requirements.clone(), events.clone());
-        let registries = Arc::new(Registries::open(store.clone(), identity.clone(), revocations.clone(), of)?);
-        discovery.take_hints(registries.clone());
+        let noted = (revocations.clone(), events.clone());
         let node = Node {
             traces: serve_traces(&communication, &discovery, spans, decide)?,
-            routing: Arc::new(Routing::new(store.clone(), &config)),
             key,
             config,
-            registries,
-            agents: Agents::new(bindings.clone(), hosting.clone(), discovery.clone(), revocations, events.clone()),
+            agents: Agents::new(bindings.clone(), hosting.clone(), discovery.clone(), noted),
+            revocations,
             trust: TrustedPeers::new(store.clone(), communication.clone(), trust, events.clone()),
             events,
             communication,
@@ -175,7 +178,6 @@ impl Node {
             hosting,
             calls,
             groups,
-            placements,
             host,
             kernel,
             memories,
@@ -184,8 +186,6 @@ impl Node {
             bindings,
             lan,
             gateway,
-            collector: OnceLock::new(),
-            faces: OnceLock::new(),
             notes: Vec::new(),
             stop: CancellationToken::new(),
             clock,
@@ -249,16 +249,21 @@ fn bindings(
 async fn hosted(
     store: &Arc<dyn Store>,
     host: &Arc<Host>,
-    owner: PublisherId,
+    (owner, me): (PublisherId, Signer),
     decide: &Arc<dyn Decide>,
     (clock, entropy): (&WallClock, &Entropy),
 ) -> Result<(Hosting, Events), NodeError> {
     let events = Events::new(clock.clone());
     let (store, host, decide) = (store.clone(), host.clone(), decide.clone());
-    let hosting = Hosting::open(store, host, owner, decide, clock.clone(), entropy.clone()).await?;
+    let hosting = Hosting::open(store, host, owner, me, decide, clock.clone(), entropy.clone()).await?;
     let noted = events.clone();
     hosting.follow_ends(move |end| noted.note(event_sources::turn_end(end)));
     Ok((hosting, events))
+}
+
+/// Who this node is, for tasks that move.
+fn signer(key: &SecretKey, config: &NodeConfig) -> Signer {
+    Signer { key: key.clone(), network: config.communication.network.as_str().into() }
 }
 
 /// Answers peers' calls by the agents that are hosted here.
@@ -284,22 +289,20 @@ fn who_decides(
     Ok((revocations, decide))
 }
 
-/// Starts the groups that this node belongs to, serves their members, lets agents give them tasks, and redirects
-/// calls to members that can do them.
+/// Starts the groups that this node belongs to, and serves their members. `work` does their tasks, and is told of them.
 async fn open_groups(
     communication: &Communication,
     identity: &Arc<Identity>,
     store: Arc<dyn Store>,
     entropy: &Entropy,
-    worker: GroupWorker,
-    orders: &GroupOrders,
+    work: Option<(Arc<dyn Worker>, GroupHook)>,
 ) -> Result<Groups, NodeError> {
     let of = identity.clone();
     let owner = Box::new(move || {
         let owner = of.owner();
         OwnerNow { key: owner.key, log: owner.log, proof: of.membership() }
     });
-    let worker = Arc::new(worker);
+    let (worker, opened) = work.unzip();
     let ports = GroupPorts {
         communication: communication.clone(),
         key: identity.key.clone(),
@@ -307,12 +310,13 @@ async fn open_groups(
         store,
         clock: identity.clock().clone(),
         entropy: entropy.clone(),
-        worker: Some(worker.clone()),
+        worker,
     };
     let groups = Groups::open(ports, GroupsConfig::new(identity.network())).await?;
     communication.serve(RAFT, RAFT_LIMITS, Arc::new(RaftService(groups.clone())))?;
-    orders.connect(&groups, identity, entropy.clone());
-    worker.redirect_calls(&groups);
+    if let Some(opened) = opened {
+        opened(&groups);
+    }
     Ok(groups)
 }
 

@@ -6,7 +6,8 @@
 //! ([`Postman`]), or an [`OperationError`](althing_call::OperationError) of A2A's table.
 //!
 //! **Invariants**: a task that was acknowledged is on disk; its events reach every subscriber in the same order; a task is
-//! shown only to the caller that it belongs to, and is not accepted from another node than the one that it is known from.
+//! shown only to the caller that it belongs to, and is not accepted from another node than the one that it is known from, but
+//! where that one proves that it handed the task over. A task is on one node at a time.
 //!
 //! **Never knows**: who may call which agent, where agents are, HTTP, JSON-RPC envelopes.
 
@@ -16,10 +17,12 @@ mod push;
 mod remote;
 mod tasks;
 
+pub use machine::moves::{MoveError, Signer, TaskPack};
 pub use machine::record::{Scope, ScopeError};
 pub use machine::time_limit::LATENCY;
 pub use push::{Notification, PUSH_CONFIGS, PUSH_OUTBOX, PostError, Postman};
-pub use remote::{Follower, REMOTE_TASKS, Remote, STALE};
+pub use remote::{Follower, REMOTE_TASKS, Remote, STALE, TaskHome};
 pub use tasks::{
-    AgentFigures, DURATION_BOUNDS_S, HostedAgent, TASK_SUMMARIES, TASKS, TaskService, TaskStoreError, TurnEnd,
+    AgentFigures, DURATION_BOUNDS_S, HandoverError, HostedAgent, TASK_SUMMARIES, TASKS, TaskService, TaskStoreError,
+    TurnEnd, freeze, thaw,
 };

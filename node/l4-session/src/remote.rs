@@ -1,4 +1,4 @@
-//! Tasks on other nodes that were called through this one: on which node they are, and their last known state.
+//! Tasks on other nodes that were called through this one: on which node they are, where they went, and their last known state.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,6 +8,8 @@ use althing_protocol::{AgentId, Label, PublicKey};
 use althing_store::{Batch, Durability, Family, Range, ReadError, Store};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+
+use crate::machine::moves::{self, Home, MoveError};
 
 /// Tasks on other nodes that were asked for through this one, by task id.
 pub const REMOTE_TASKS: Family = Family("calls.remote");
@@ -48,20 +50,43 @@ struct TaskLocation {
     /// The label of its data, as the node said it; none where nothing was said. Rows from before there were labels have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     label: Option<Label>,
+    /// Of the move that led there (SPEC P-205); 0 where none was heard of, as in rows from before tasks could move.
+    #[serde(default)]
+    fence: u64,
+}
+
+impl TaskLocation {
+    fn home(&self) -> Home {
+        Home { node: self.node.0, fence: self.fence }
+    }
+}
+
+/// Where a task is asked for next, since it moved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskHome {
+    /// The id that the task keeps.
+    pub task: String,
+    /// The node that has it now.
+    pub node: PublicKey,
+    /// Of the move that led there: a lower one is older.
+    pub fence: u64,
 }
 
 /// The index of remote tasks.
 pub struct Remote {
     store: Arc<dyn Store>,
+    /// This node, and the network in which moves of tasks are signed.
+    me: PublicKey,
+    network: Arc<str>,
     /// Tasks that were added since the start.
     new: AtomicU64,
 }
 
 impl Remote {
-    /// The index in `store`, which has the family [`REMOTE_TASKS`].
+    /// The index in `store`, which has the family [`REMOTE_TASKS`], of the node `me` in the network of that name.
     #[must_use]
-    pub fn new(store: Arc<dyn Store>) -> Remote {
-        Remote { store, new: AtomicU64::new(0) }
+    pub fn new(store: Arc<dyn Store>, me: PublicKey, network: Arc<str>) -> Remote {
+        Remote { store, me, network, new: AtomicU64::new(0) }
     }
 
     /// The node that hosts the task, if it was asked for through this one.
@@ -80,6 +105,34 @@ impl Remote {
         Some((task, known.label))
     }
 
+    /// Where a task of the agent is asked for next, since the node `from` showed the proof that it handed it over. `task` is
+    /// the one that was asked for; none if the call names none.
+    ///
+    /// # Errors
+    /// Why the proof is not believed.
+    pub fn moved(
+        &self,
+        agent: &AgentId,
+        task: Option<&str>,
+        from: PublicKey,
+        proof: &str,
+    ) -> Result<TaskHome, MoveError> {
+        let moved = moves::read(proof, &self.network)?;
+        moves::check_subject(&moved.body, agent, task)?;
+        let known = self.read(&key(agent, &moved.body.task)).map(|known| known.home());
+        let Home { node, fence } = moves::next_home(known, self.me, from, &moved)?;
+        Ok(TaskHome { task: moved.body.task, node, fence })
+    }
+
+    /// Remembers where a task went, of those that are remembered; not synced. A home with a lower fence changes nothing.
+    pub async fn follow(&self, agent: &AgentId, home: &TaskHome) {
+        let key = key(agent, &home.task);
+        let Some(known) = self.read(&key).filter(|known| known.fence < home.fence) else { return };
+        tracing::debug!(%agent, task = home.task, from = %known.node.0, to = %home.node, fence = home.fence, "a task moved");
+        let followed = TaskLocation { node: PublicKeyText(home.node), fence: home.fence, ..known };
+        self.write(Batch::new(), key, &followed).await;
+    }
+
     fn read(&self, key: &[u8]) -> Option<TaskLocation> {
         let bytes = self.store.read(REMOTE_TASKS, key);
         let bytes = bytes.inspect_err(|error| tracing::error!(%error, "remote tasks cannot be read")).ok()??;
@@ -91,7 +144,7 @@ impl Remote {
     }
 
     /// Remembers a task as seen, with what is said of its data. Not synced: the hosting node owns the task, this is a cache. A
-    /// task that is known from one node is not accepted from another.
+    /// task that is known from one node is not accepted from another, but where it moved to ([`Remote::follow`]).
     pub async fn note(&self, node: PublicKey, agent: &AgentId, (mut task, label): (Task, Option<Label>), seen_ms: u64) {
         let key = key(agent, &task.id);
         let known = self.read(&key);
@@ -104,18 +157,24 @@ impl Remote {
         if serde_json::to_vec(&task).map_or(0, |json| json.len()) > TASK_BYTES_MAX {
             task.artifacts = None;
         }
-        let mut bytes = Vec::new();
         let label = Label::of_both(known.as_ref().and_then(|known| known.label), label);
-        let seen = TaskLocation { node: PublicKeyText(node), task, seen_ms, label };
-        if let Err(error) = ciborium::into_writer(&seen, &mut bytes) {
-            tracing::error!(%error, "remote task cannot be written");
-            return;
-        }
+        let fence = known.as_ref().map_or(0, |known| known.fence);
+        let seen = TaskLocation { node: PublicKeyText(node), task, seen_ms, label, fence };
         let mut batch = Batch::new();
-        batch.put(REMOTE_TASKS, key, bytes);
         if known.is_none() {
             self.make_room(&mut batch);
         }
+        self.write(batch, key, &seen).await;
+    }
+
+    /// Writes a row, with the changes of `batch` before it.
+    async fn write(&self, mut batch: Batch, key: Vec<u8>, row: &TaskLocation) {
+        let mut bytes = Vec::new();
+        if let Err(error) = ciborium::into_writer(row, &mut bytes) {
+            tracing::error!(%error, "remote task cannot be written");
+            return;
+        }
+        batch.put(REMOTE_TASKS, key, bytes);
         if let Err(error) = self.store.write(batch, Durability::Buffered).await {
             tracing::error!(%error, "remote task cannot be written");
         }
@@ -188,14 +247,22 @@ impl Follower {
 mod tests {
     use a2a::{Message, Part, Role};
     use althing_protocol::contract::DataLabel;
+    use althing_protocol::object::{self, TaskMove};
     use althing_protocol::{PublisherId, SecretKey};
     use althing_store::MemoryStore;
 
     use super::*;
 
+    /// The index of node 9.
+    fn index(store: &Arc<MemoryStore>) -> Remote {
+        Remote::new(store.clone(), SecretKey::from_seed(&[9; 32]).public(), "testnet".into())
+    }
+
+    /// P-205
     #[tokio::test]
     async fn a_task_is_not_accepted_from_another_node() {
-        let remote = Remote::new(Arc::new(MemoryStore::new(&[REMOTE_TASKS])));
+        let store = Arc::new(MemoryStore::new(&[REMOTE_TASKS]));
+        let remote = index(&store);
         let node = |seed: u8| SecretKey::from_seed(&[seed; 32]).public();
         let agent = AgentId::new(PublisherId::from_digest([1; 32]), "a").expect("a name");
         let task = |context: &str| {
@@ -211,6 +278,29 @@ mod tests {
         assert_eq!(known.metadata.expect("a mark")[STALE]["node"], node(1).did());
         remote.note(node(1), &agent, task("newer"), 3).await;
         assert_eq!(remote.last_known(&agent, "t").expect("it is remembered").0.context_id, "newer");
+
+        // But from where the node of the task handed it over, which that one signs.
+        let proof = |by: u8, to: u8, fence: u64| {
+            let moved = TaskMove::new(agent.clone(), "t", node(to), fence, [0; 32]);
+            let key = SecretKey::from_seed(&[by; 32]);
+            moves::text_of(&object::sign(moved, "testnet", "", &key).expect("a good move").bytes)
+        };
+        let moved = |from: u8, proof: String| remote.moved(&agent, Some("t"), node(from), &proof);
+        for refused in [moved(1, proof(2, 2, 1)), moved(2, proof(2, 2, 1)), moved(1, "nonsense".to_owned())] {
+            assert!(refused.is_err(), "{refused:?}");
+        }
+        assert!(remote.moved(&agent, Some("u"), node(1), &proof(1, 2, 1)).is_err(), "another task");
+        let home = moved(1, proof(1, 2, 1)).expect("it is believed");
+        assert_eq!(home, TaskHome { task: "t".to_owned(), node: node(2), fence: 1 });
+        remote.follow(&agent, &home).await;
+        remote.note(node(2), &agent, task("moved"), 4).await;
+        remote.note(node(1), &agent, task("late"), 5).await;
+        let remote = index(&store);
+        assert_eq!(remote.node(&agent, "t"), Some(node(2)), "it is on disk");
+        assert_eq!(remote.last_known(&agent, "t").expect("it is remembered").0.context_id, "moved");
+        assert_eq!(remote.moved(&agent, None, node(1), &proof(1, 3, 1)).map(|home| home.node), Ok(node(2)), "older");
+        remote.follow(&agent, &TaskHome { node: node(3), ..home }).await;
+        assert_eq!(remote.node(&agent, "t"), Some(node(2)), "no lower fence, and no equal one");
     }
 
     /// A row as it was before there were labels.
@@ -225,7 +315,7 @@ mod tests {
     #[tokio::test]
     async fn a_task_that_is_remembered_keeps_its_label_and_a_row_without_one_is_read() {
         let store = Arc::new(MemoryStore::new(&[REMOTE_TASKS]));
-        let remote = Remote::new(store.clone());
+        let remote = index(&store);
         let node = SecretKey::from_seed(&[1; 32]).public();
         let agent = AgentId::new(PublisherId::from_digest([1; 32]), "a").expect("a name");
         let message = Message::new(Role::User, vec![Part::text("hi")]);

@@ -3,7 +3,7 @@
 use althing_protocol::binding::Binding;
 use althing_protocol::contract::Latency;
 use althing_protocol::limits::*;
-use althing_protocol::object::{self, AgentLoad, Description, Grant, Hosted, Membership, Placement};
+use althing_protocol::object::{self, AgentLoad, Description, Grant, Hosted, Membership, Placement, TaskMove};
 use althing_protocol::{AgentId, Authored, ObjectError, PublisherId};
 use proptest::prelude::*;
 
@@ -300,4 +300,41 @@ proptest! {
             prop_assert_eq!(object::sign(opened.body, NETWORK, "", &key(PUBLISHER)).expect("it was accepted").bytes, bytes);
         }
     }
+}
+
+#[test]
+fn a_move_of_a_task_says_which_task_where_to_and_how_often_and_nothing_else() {
+    // P-204
+    let open = |members: &[(u64, Vec<u8>)]| {
+        let bytes = cose(&map(members), &object_aad("althing/task-move/1", NETWORK, ""), &key(NODE));
+        object::open::<TaskMove>(&bytes, NETWORK, "").map(|opened| (opened.signer, opened.body))
+    };
+    let members = vec![
+        (0, uint(20)),
+        (1, tstr(&agent().to_string())),
+        (2, tstr(TASK)),
+        (3, bstr(public(STRANGER).as_bytes())),
+        (4, uint(1)),
+        (5, bstr(&task_move_body().contents)),
+    ];
+    assert_eq!(open(&members), Ok((public(NODE), task_move_body())));
+    for at in 1..members.len() {
+        let mut without = members.clone();
+        without.remove(at);
+        assert!(matches!(open(&without), Err(ObjectError::Shape(_))), "without member {at}");
+    }
+    let more = [members.clone(), vec![(6, uint(1))]].concat();
+    assert!(matches!(open(&more), Err(ObjectError::Shape(_))), "a member that nobody knows");
+    let with = |at: usize, value: Vec<u8>| {
+        let mut changed = members.clone();
+        changed[at].1 = value;
+        open(&changed)
+    };
+    for (at, value) in [(2, tstr("")), (2, tstr(&"t".repeat(TASK_ID_BYTES_MAX + 1))), (4, uint(0)), (5, bstr(&[0; 31]))]
+    {
+        assert!(matches!(with(at, value), Err(ObjectError::Shape(_))), "member {at}");
+    }
+    assert!(matches!(with(0, uint(2)), Err(ObjectError::WrongKind { .. })));
+    let refused = object::sign(TaskMove::new(agent(), TASK, public(STRANGER), 0, [0; 32]), NETWORK, "", &key(NODE));
+    assert!(matches!(refused, Err(ObjectError::Shape(_))), "nor is it signed");
 }

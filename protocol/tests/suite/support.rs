@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use althing_protocol::Contract;
 use althing_protocol::binding::{Binding, Candidates, Manifest, Model, Runtime, Tool};
-use althing_protocol::object::{self, Authored, Description, Grant, Hosted, Membership, Placement};
+use althing_protocol::object::{self, Authored, Description, Grant, Hosted, Membership, Placement, TaskMove};
 use althing_protocol::{
     AgentId, Evidence, Frame, FrameKind, FrameOpener, FrameSealer, KeyLog, OwnerProof, PublicKey, PublisherId,
     SecretKey, StreamBinding, keylog,
@@ -155,6 +155,17 @@ pub fn placement_body() -> Placement {
 
 pub fn placement() -> Authored<Placement> {
     object::sign(placement_body(), NETWORK, "", &key(NODE)).expect("a good placement")
+}
+
+/// The id of the task that moves, as nodes make them.
+pub const TASK: &str = "018bcfe5-6800-7000-8000-000000000001";
+
+pub fn task_move_body() -> TaskMove {
+    TaskMove::new(agent(), TASK, public(STRANGER), 1, althing_protocol::digest(b"what is handed over"))
+}
+
+pub fn task_move() -> Authored<TaskMove> {
+    object::sign(task_move_body(), NETWORK, "", &key(NODE)).expect("a good move")
 }
 
 static LOG: LazyLock<KeyLog> = LazyLock::new(|| begun(PUBLISHER, [NEXT, AFTER_NEXT], NOW_MS - 2 * HOUR_MS));

@@ -16,7 +16,7 @@ use crate::vector_runner::hex;
 fn object_case(name: &str, kind: &str, object: &[u8], now_ms: u64, error: Option<&'static str>) -> Case {
     let network = if kind == "key event" { "" } else { NETWORK };
     let domain = format!("althing/{}/1", kind.replace(' ', "-"));
-    let seed = if ["placement", "binding"].contains(&kind) { NODE } else { PUBLISHER };
+    let seed = if ["placement", "binding", "task move"].contains(&kind) { NODE } else { PUBLISHER };
     let input = json!({
         "kind": kind,
         "network": network,
@@ -30,7 +30,39 @@ fn object_case(name: &str, kind: &str, object: &[u8], now_ms: u64, error: Option
 }
 
 pub fn objects() -> Vec<Case> {
-    [timed_objects(), shaped_objects()].into_iter().flatten().collect()
+    [timed_objects(), shaped_objects(), moves()].into_iter().flatten().collect()
+}
+
+/// P-204
+fn moves() -> Vec<Case> {
+    let by_hand = |task: &str, fence: u64| {
+        let members = [
+            (0, uint(20)),
+            (1, tstr(&agent().to_string())),
+            (2, tstr(task)),
+            (3, bstr(public(STRANGER).as_bytes())),
+            (4, uint(fence)),
+            (5, bstr(&task_move_body().contents)),
+        ];
+        cose(&map(&members), &object_aad("althing/task-move/1", NETWORK, ""), &key(NODE))
+    };
+    let elsewhere = object::sign(task_move_body(), "othernet", "", &key(NODE)).expect("a good move").bytes;
+    let (shape, of) = (Some("ObjectError::Shape"), object_case);
+    vec![
+        of("a move of a task", "task move", &task_move().bytes, NOW_MS, None),
+        of("a move whose task has the longest id", "task move", &by_hand(&"t".repeat(256), u64::MAX), NOW_MS, None),
+        of("a move whose task has a longer id", "task move", &by_hand(&"t".repeat(257), 1), NOW_MS, shape),
+        of("a move of no task", "task move", &by_hand("", 1), NOW_MS, shape),
+        of("a move without a fence", "task move", &by_hand(TASK, 0), NOW_MS, shape),
+        of(
+            "a move in another network",
+            "task move",
+            &elsewhere,
+            NOW_MS,
+            Some("ObjectError::Envelope(Sign1Error::Signature)"),
+        ),
+        of("a grant as a move", "task move", &grant().bytes, NOW_MS, Some("ObjectError::WrongKind")),
+    ]
 }
 
 fn timed_objects() -> Vec<Case> {

@@ -3,7 +3,7 @@
 
 use althing_protocol::binding::Binding;
 use althing_protocol::keylog::{KeyEvent, Relation};
-use althing_protocol::object::{self, Description, Grant, Membership, Placement, Statement};
+use althing_protocol::object::{self, Description, Grant, Membership, Placement, Statement, TaskMove};
 use althing_protocol::stream::Challenge;
 use althing_protocol::{
     AgentId, Authored, CallerId, Evidence, Frame, FrameKind, FrameOpener, Hello, IdentityError, KeyLog, ObjectError,
@@ -212,6 +212,14 @@ fn objects(input: &Value) -> Outcome {
             },
         ),
         "placement" => object::<Placement>(input, |it| it.believable(now_ms), placement),
+        "task move" => object::<TaskMove>(
+            input,
+            |_| Ok(()),
+            |it| {
+                json!({ "agent": it.agent.to_string(), "task": it.task, "to": hex(it.to.as_bytes()),
+                "fence": it.fence, "contents": hex(&it.contents) })
+            },
+        ),
         "key event" => object::<KeyEvent>(
             input,
             |_| Ok(()),

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use althing_protocol::binding::Binding;
 use althing_protocol::keylog::KeyEvent;
 use althing_protocol::keyring::Withdrawal;
-use althing_protocol::object::{self, Description, Grant, Kind, Membership, Placement, Statement};
+use althing_protocol::object::{self, Description, Grant, Kind, Membership, Placement, Statement, TaskMove};
 use althing_protocol::record::Contact;
 use althing_protocol::registry::{Attestation, Mark, Release, Roster, Visit};
 use althing_protocol::{KeyLog, SecretKey, cbor, sign1};
@@ -36,6 +36,7 @@ fn aad(kind: Kind, network: &str) -> Vec<u8> {
         Kind::Roster => "althing/roster/1",
         Kind::Attestation => "althing/attestation/1",
         Kind::Visit => "althing/visit/1",
+        Kind::TaskMove => "althing/task-move/1",
         other => unreachable!("{other:?} is a kind of groups: group.rs"),
     };
     let mut bytes = vec![0x83];
@@ -81,6 +82,7 @@ fn every_kind(bytes: &[u8]) -> usize {
         accepted_signs_to_itself::<Roster>(bytes, NETWORK),
         accepted_signs_to_itself::<Attestation>(bytes, NETWORK),
         accepted_signs_to_itself::<Visit>(bytes, NETWORK),
+        accepted_signs_to_itself::<TaskMove>(bytes, NETWORK),
     ]
     .iter()
     .filter(|accepted| **accepted)
@@ -106,6 +108,7 @@ fuzz_target!(|data: &[u8]| {
             Some(17) => Kind::Roster,
             Some(18) => Kind::Attestation,
             Some(19) => Kind::Visit,
+            Some(20) => Kind::TaskMove,
             _ => Kind::Membership,
         };
         let network = if matches!(kind, Kind::KeyEvent | Kind::Withdrawal) { "" } else { NETWORK };

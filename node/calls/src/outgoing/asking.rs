@@ -1,5 +1,5 @@
-//! Asks the hosts of an agent one after the other, and follows redirects from one to another. What is followed is decided in
-//! [`crate::machine::redirects`].
+//! Asks the hosts of an agent one after the other, and follows redirects from one to another, and tasks to where they moved. What
+//! is followed is decided in [`crate::machine::redirects`], and by L4 which home of a task is believed.
 
 use std::collections::VecDeque;
 use std::sync::MutexGuard;
@@ -7,6 +7,7 @@ use std::sync::MutexGuard;
 use althing_call::{CallRequest, OperationError, Redirect, Refusal, Reply, traced};
 use althing_communication::CallError;
 use althing_protocol::PublicKey;
+use althing_session::MoveError;
 
 use super::{Call, Calls, SendError};
 use crate::machine::redirects::{Astray, Journey, NO_REDIRECT, Redirects};
@@ -25,13 +26,15 @@ pub(super) struct Asking<'a> {
     call: &'a Call,
     /// Whether it sends a message that begins a task: nothing else is redirected.
     begins: bool,
+    /// Whether it follows a task that moved: no other host can take it.
+    is_bound: bool,
     journey: Journey,
 }
 
 impl<'a> Asking<'a> {
     pub(super) fn new(calls: &'a Calls, call: &'a Call) -> Asking<'a> {
         let begins = call.request.operation().is_message() && call.request.request.params.task_id().is_none();
-        Asking { calls, call, begins, journey: Journey::default() }
+        Asking { calls, call, begins, is_bound: false, journey: Journey::default() }
     }
 
     /// Asks `hosts` in their order, the one to which the agent's calls were redirected last before the others. The next one is
@@ -56,6 +59,11 @@ impl<'a> Asking<'a> {
             };
             let redirect = match refused.refusal {
                 Refusal::Redirected { member, fence } if self.begins => Redirect { member, fence },
+                Refusal::TaskMoved { proof } => {
+                    let home = Box::pin(self.follow_task(node, &proof)).await.map_err(Unanswered::Refused)?;
+                    hosts = VecDeque::from([home]);
+                    continue;
+                }
                 // Whoever redirected the call has other rules than this one, and another version of the agent.
                 Refusal::CallerNotAllowed | Refusal::AgentNotHere => return Box::pin(self.insist(refused)).await,
                 _ => return Err(Unanswered::Refused(refused)),
@@ -70,7 +78,7 @@ impl<'a> Asking<'a> {
             }
         }
         match failed {
-            Some(error) if self.journey.first().is_some() => {
+            Some(error) if self.journey.first().is_some() && !self.is_bound => {
                 let lost = OperationError::busy(format!(
                     "the call was redirected, and no host is left that can be reached ({error}); nothing was taken: try again \
                      in a moment"
@@ -92,7 +100,7 @@ impl<'a> Asking<'a> {
             Err(SendError::Call(CallError::Unreachable { .. })) => Err(Unanswered::Refused(lost)),
             Err(error) => {
                 let refused = OperationError::from(error);
-                let is_again = matches!(refused.refusal, Refusal::Redirected { .. });
+                let is_again = matches!(refused.refusal, Refusal::Redirected { .. } | Refusal::TaskMoved { .. });
                 Err(Unanswered::Refused(if is_again { lost } else { refused }))
             }
         }
@@ -131,6 +139,22 @@ impl<'a> Asking<'a> {
         Ok(next)
     }
 
+    /// The node that is asked next, since `from` proved that it handed the task over. A new frame is signed for it, and it is
+    /// asked first for that task from then on.
+    async fn follow_task(&mut self, from: PublicKey, proof: &str) -> Result<PublicKey, OperationError> {
+        let (shared, agent, request) = (&self.calls.shared, &self.call.agent, &self.call.request);
+        let home = shared.remote.moved(agent, request.request.params.task_id(), from, proof);
+        let home = home.map_err(|why| unproven(from, &why))?;
+        let is_host = shared.discovery.search_host(agent, home.node).await;
+        self.journey.turn(from, home.node, is_host).map_err(|astray| lost(from, home.node, astray))?;
+        if request.operation().is_message() {
+            shared.finder.permitted(agent, vec![home.node], &request.metadata).await?;
+        }
+        shared.remote.follow(agent, &home).await;
+        self.is_bound = true;
+        Ok(home.node)
+    }
+
     fn redirects(&self) -> MutexGuard<'a, Redirects> {
         self.calls.shared.redirects.lock().expect("no holder of the redirects panics")
     }
@@ -141,4 +165,9 @@ fn lost(from: PublicKey, to: PublicKey, astray: Astray) -> OperationError {
     OperationError::busy(format!(
         "{from} redirected the call to {to}, {astray}; nothing was taken: try again in a moment"
     ))
+}
+
+/// A node said that it handed a task over, and is not believed.
+fn unproven(from: PublicKey, why: &MoveError) -> OperationError {
+    OperationError::invalid_agent_response(format!("{from} says that the task moved, which is not believed: {why}"))
 }

@@ -155,7 +155,7 @@ fn fault(refusal: &Refusal) -> (&'static str, &'static str) {
         Refusal::VersionNotSupported | Refusal::MethodNotFound | Refusal::OfNewerNode(_) => {
             ("L2", "the two nodes speak different versions: upgrade the older one")
         }
-        Refusal::Overloaded | Refusal::Redirected { .. } => {
+        Refusal::Overloaded | Refusal::Redirected { .. } | Refusal::TaskMoved { .. } => {
             ("L1", "its node has too much to do: try again later, or host it on more nodes")
         }
         Refusal::DiskFull => ("L1", "the disk of its node is full: its operator has to free space there"),

@@ -26,6 +26,7 @@ pub(crate) fn refused(error: &OperationError) -> CallToolResult {
         | Refusal::Overloaded
         | Refusal::StoreStopped
         | Refusal::Redirected { .. }
+        | Refusal::TaskMoved { .. }
         | Refusal::DeadlineExceeded => Some("try again later"),
         _ => None,
     };

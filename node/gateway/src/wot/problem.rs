@@ -51,7 +51,7 @@ pub(super) fn status(refusal: &Refusal) -> StatusCode {
         Refusal::AgentUnreachable | Refusal::StoreStopped => StatusCode::SERVICE_UNAVAILABLE,
         Refusal::DiskFull => StatusCode::INSUFFICIENT_STORAGE,
         Refusal::DeadlineExceeded => StatusCode::GATEWAY_TIMEOUT,
-        Refusal::Overloaded | Refusal::Redirected { .. } => StatusCode::TOO_MANY_REQUESTS,
+        Refusal::Overloaded | Refusal::Redirected { .. } | Refusal::TaskMoved { .. } => StatusCode::TOO_MANY_REQUESTS,
         Refusal::PushNotSupported | Refusal::Internal | Refusal::OfAgent(_) | Refusal::OfNewerNode(_) => {
             StatusCode::INTERNAL_SERVER_ERROR
         }

@@ -39,6 +39,9 @@ pub(crate) struct Summary {
     pub message_id: String,
     /// A failure that the stored task does not have, because it was not written again.
     pub failure: Option<NotedFailure>,
+    /// Whether the task was handed over to another node. Rows from before tasks could move do not say so.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub departed: bool,
 }
 
 /// Why a task failed that was not written again.
@@ -74,6 +77,7 @@ impl Summary {
             bytes: bytes as u64,
             message_id: began.map_or_else(String::new, |message| message.message_id.clone()),
             failure: None,
+            departed: record.departed.is_some(),
         }
     }
 }
@@ -88,11 +92,13 @@ struct Meta {
     bytes: u64,
     message_id: Arc<str>,
     failure: Option<NotedFailure>,
+    departed: bool,
 }
 
 impl Meta {
     fn age(&self, id: &Arc<str>) -> Age {
-        (!self.state.is_terminal(), self.changed_ms, id.clone())
+        let is_over = self.state.is_terminal() || self.departed;
+        (!is_over, self.changed_ms, id.clone())
     }
 }
 
@@ -113,7 +119,7 @@ pub(crate) fn read_token(token: &str) -> Option<Order> {
     Some(order(at.parse().ok()?, id))
 }
 
-/// Whether a task is not terminal, when it changed last, and its id: the smallest is evicted first.
+/// Whether a task is neither terminal nor handed over, when it changed last, and its id: the smallest is evicted first.
 type Age = (bool, i64, Arc<str>);
 
 /// Stored bytes of the tasks of one page, unless it has one alone: each is decoded for it, however little of it is shown.
@@ -233,6 +239,7 @@ impl Listing {
             bytes: summary.bytes,
             message_id: summary.message_id.as_str().into(),
             failure: summary.failure,
+            departed: summary.departed,
         };
         self.orders.entry(list.clone()).or_default().insert((Reverse(meta.changed_ms), id.clone()));
         self.scopes.entry(summary.scope.payer()).or_default().add(meta.age(&id), meta.bytes);
@@ -255,6 +262,7 @@ impl Listing {
             bytes: meta.bytes,
             message_id: meta.message_id.to_string(),
             failure: meta.failure,
+            departed: meta.departed,
         })
     }
 
@@ -333,7 +341,8 @@ impl Listing {
         };
         let fits = |(_, id): &&Order| {
             self.metas.get(id).is_some_and(|meta| {
-                filter.context_id.is_none_or(|context| *meta.context_id == *context)
+                !meta.departed
+                    && filter.context_id.is_none_or(|context| *meta.context_id == *context)
                     && filter.state.is_none_or(|state| meta.state == *state)
                     && filter.after_ms.is_none_or(|after| meta.changed_ms >= after)
             })
@@ -351,6 +360,15 @@ impl Listing {
         }
         let next = page.last().filter(|_| more).map_or_else(String::new, |place| page_token(place));
         Some(Page { ids: page.into_iter().map(|(_, id)| id.to_string()).collect(), next, total })
+    }
+
+    /// The newest task of a filter's context, if all tasks of it were handed over; none if no context is asked for.
+    pub fn departed(&self, filter: &Filter<'_>) -> Option<&str> {
+        let (context, list) = (filter.context_id?, (filter.agent.to_owned(), filter.scope));
+        let of = self.orders.get(&list)?.iter().filter_map(|(_, id)| Some((id, self.metas.get(id)?)));
+        let mut of = of.filter(|(_, meta)| *meta.context_id == *context);
+        let (newest, meta) = of.next()?;
+        (meta.departed && of.all(|(_, meta)| meta.departed)).then_some(&**newest)
     }
 }
 

@@ -1,6 +1,7 @@
 //! The deciding code of tasks: plain data in, plain data out.
 
 pub(crate) mod listing;
+pub(crate) mod moves;
 pub(crate) mod record;
 pub mod shares;
 pub(crate) mod size;

@@ -38,12 +38,33 @@ pub(crate) struct Record {
     /// The version of the agent that was given its last message. Rows from before versions were noted have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
+    /// How often the task has moved from one node to another. Rows from before tasks could move have none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub fence: u64,
+    /// The proof that this node handed the task over, in base64url; then the rest is only kept to be handed over again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub departed: Option<String>,
+}
+
+/// Whether a number need not be written.
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 impl Record {
     /// The record of a task of that agent that begins.
     pub fn new(task: Task, agent: &str, scope: Scope) -> Record {
-        Record { task, agent: agent.to_owned(), scope, remembered: None, label: None, version: None }
+        let label = None;
+        Record {
+            task,
+            agent: agent.to_owned(),
+            scope,
+            remembered: None,
+            label,
+            version: None,
+            fence: 0,
+            departed: None,
+        }
     }
 
     /// The same, given to that version of its agent, with what came with the call in it.
@@ -156,6 +177,7 @@ mod tests {
         let kept = (read.task.id.as_str(), read.agent.as_str(), read.scope, read.remembered.as_deref(), read.label);
         assert_eq!(kept, ("t", "echo", scope, Some("it"), None));
         assert_eq!(read.version, None);
+        assert_eq!((read.fence, read.departed.as_deref()), (0, None), "it never moved");
         let mut again = Vec::new();
         ciborium::into_writer(&read, &mut again).expect("memory takes any");
         assert_eq!(again, before);

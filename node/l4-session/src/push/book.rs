@@ -6,10 +6,11 @@ use std::sync::Arc;
 use a2a::TaskPushNotificationConfig;
 use tokio::sync::Semaphore;
 
+use crate::machine::moves::PUSH_ROWS_MAX;
 use crate::machine::record::Scope;
 
 /// Configurations of one task, of one payer, of all but this node's own owner, and of all.
-pub(super) const PER_TASK_MAX: usize = 16;
+pub(super) const PER_TASK_MAX: usize = PUSH_ROWS_MAX;
 const PER_PAYER_MAX: usize = 512;
 const OTHERS_MAX: usize = 1_024;
 const ALL_MAX: usize = 2_048;

@@ -19,7 +19,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::machine::record::Scope;
-use book::{Book, Entry, Full, Planned};
+use book::{Book, Entry, Full, PER_TASK_MAX, Planned};
 
 pub use port::{Notification, PostError, Postman};
 
@@ -200,6 +200,22 @@ impl Push {
     /// The configurations of a task, by their ids.
     pub fn of_task(&self, task: &str) -> Vec<Arc<TaskPushNotificationConfig>> {
         self.book().of_task(task)
+    }
+
+    /// The rows of a task's configurations, as they are on disk.
+    pub fn rows(&self, task: &str) -> Result<Vec<Vec<u8>>, ReadError> {
+        let rows = self.shared.store.scan(PUSH_CONFIGS, Range::prefix(key(task, ""), PER_TASK_MAX))?;
+        Ok(rows.into_iter().map(|(_, row)| row).collect())
+    }
+
+    /// The configuration in such a row of another node, checked as if a client asked for it here.
+    ///
+    /// # Errors
+    /// Those of [`Push::checked`], and if the row is none.
+    pub async fn arriving(&self, row: &[u8], task: &str) -> Result<TaskPushNotificationConfig, OperationError> {
+        let row: ConfigRow = ciborium::from_reader(row)
+            .map_err(|_| OperationError::invalid_params("a row is no push notification configuration"))?;
+        self.checked(row.config, task).await
     }
 
     /// Deletes a configuration, and what was to be sent to it. One that is not there is deleted already.

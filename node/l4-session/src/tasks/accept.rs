@@ -3,7 +3,7 @@
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-use althing_call::{CallMetadata, Consent, OperationError, traced};
+use althing_call::{CallMetadata, Consent, OperationError, Refusal, traced};
 use althing_communication::{Holder, TrustLevel};
 use althing_execution::agent::OwnCard;
 use althing_protocol::AgentRef;
@@ -31,6 +31,9 @@ pub(crate) enum Accepted<T> {
     /// It was accepted before, into this task.
     Duplicate(String),
 }
+
+/// Why a turn was stopped that a message interrupted.
+const BY_MESSAGE: &str = "interrupted by a new message";
 
 /// How the turn of a message starts.
 pub(crate) struct Start {
@@ -66,7 +69,13 @@ impl TaskRunner {
             if agent.is_told_again && !running.as_ref().is_some_and(|live| works_on(live, &message.message_id)) {
                 continue;
             }
-            let Ok(record) = self.read(agent, scope, id) else {
+            let found = self.read(agent, scope, id);
+            if let Err(moved) = &found
+                && matches!(moved.refusal, Refusal::TaskMoved { .. })
+            {
+                return Err(moved.clone());
+            }
+            let Ok(record) = found else {
                 // It left no task meanwhile: what answers it is the answer.
                 match running.filter(|live| live.is_of(&message.message_id) && live.record().scope == scope) {
                     Some(ended) => return Ok(Some(Accepted::DuplicateRunning(ended))),
@@ -134,7 +143,7 @@ impl TaskRunner {
                         return Err(OperationError::unsupported(message));
                     }
                     // The lock is held, so that of two messages that come at once one interrupts the other.
-                    running.interrupt().await;
+                    running.interrupt(BY_MESSAGE).await;
                     record = self.read(agent, scope, &id)?;
                 }
                 check_room(&message, &record)?;

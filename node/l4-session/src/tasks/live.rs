@@ -1,7 +1,6 @@
 //! A live task: its turn, and its listeners.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
 use a2a::{Message, StreamResponse, Task, TaskState, TaskStatus};
@@ -83,8 +82,8 @@ pub(crate) struct LiveTask {
     pub answer: Answer,
     /// Cancels the turn.
     pub cancel: CancellationToken,
-    /// Whether it was cancelled for a new message: then its task goes on.
-    pub(super) interrupted: AtomicBool,
+    /// Why it was stopped, if its task goes on: with a new message, or on another node.
+    pub(super) interrupted: OnceLock<&'static str>,
     /// The state that was written last; watched to wait for the end of the turn.
     pub state: watch::Sender<TaskState>,
 }
@@ -250,11 +249,8 @@ impl Drop for AnswerWaiter {
 async fn given_up_later(live: Arc<LiveTask>, left: u64) {
     let mut state = live.state.subscribe();
     let is_over = tokio::time::timeout(LEFT_MAX, state.wait_for(task::is_idle)).await.is_ok();
-    let is_left = {
-        let now = live.lock();
-        now.is_left() && now.left == left
-    };
-    if !is_over && is_left {
+    let now = live.lock();
+    if !is_over && now.is_left() && now.left == left {
         live.cancel.cancel();
     }
 }
@@ -298,7 +294,7 @@ impl LiveTask {
             kept: tokio::sync::Mutex::new(kept),
             answer: Answer::default(),
             cancel: CancellationToken::new(),
-            interrupted: AtomicBool::new(false),
+            interrupted: OnceLock::new(),
             state,
         }
     }
@@ -323,9 +319,11 @@ impl LiveTask {
         self.lock().begun
     }
 
-    /// Stops the turn for a new message and waits until its task is idle; its outputs so far are kept.
-    pub async fn interrupt(&self) {
-        self.interrupted.store(true, Ordering::Release);
+    /// Stops the turn, though its task goes on, and waits until that is idle; its outputs so far are kept. `why` is told to
+    /// whoever is shown the task.
+    pub async fn interrupt(&self, why: &'static str) {
+        // Who stopped it first says why.
+        let _ = self.interrupted.set(why);
         self.cancel.cancel();
         // The sender lives in `self`: waiting cannot fail.
         let _ = self.state.subscribe().wait_for(task::is_idle).await;

@@ -1,7 +1,7 @@
 //! The operations on push notification configurations.
 
 use a2a::{ListTaskPushNotificationConfigsResponse, TaskPushNotificationConfig};
-use althing_call::{OperationError, Params, Reply};
+use althing_call::{OperationError, Params, Refusal, Reply};
 use althing_store::Durability;
 use serde_json::json;
 
@@ -16,21 +16,24 @@ pub(super) async fn handle(
     params: Params,
 ) -> Result<Reply, OperationError> {
     let push = tasks.store().push();
-    if !push.is_served() {
-        return Err(OperationError::push_not_supported());
-    }
-    if let Some(task) = params.task_id() {
-        tasks.read(agent, scope, task)?;
+    let seen = params.task_id().map_or(Ok(()), |task| tasks.read(agent, scope, task).map(drop));
+    match seen {
+        // Whether its new home sends notifications, that one says.
+        Err(moved) if matches!(moved.refusal, Refusal::TaskMoved { .. }) => return Err(moved),
+        _ if !push.is_served() => return Err(OperationError::push_not_supported()),
+        seen => seen?,
     }
     match params {
         Params::CreatePush(config) => {
             let task = config.task_id.clone();
             let config = push.checked(*config, &task).await?;
             push.set(scope, config.clone(), Durability::Synced).await.map_err(unkept)?;
-            // The task may have been evicted meanwhile; nothing is left of it then.
-            if tasks.read(agent, scope, &task).is_err() {
-                push.forget([&task]).await;
-                return Err(OperationError::task_not_found(&task));
+            if let Err(gone) = tasks.read(agent, scope, &task) {
+                // It was evicted meanwhile, and nothing is left of it then; or handed over, with those before this one.
+                if !matches!(gone.refusal, Refusal::TaskMoved { .. }) {
+                    push.forget([&task]).await;
+                }
+                return Err(gone);
             }
             Reply::json(&config)
         }

@@ -3,17 +3,16 @@
 
 use std::sync::Arc;
 
-use a2a::{StreamResponse, Task};
-use althing_call::{CallMetadata, OperationError};
+use althing_call::{OperationError};
 use althing_communication::{CallerRule, Entropy, Priority, WallClock};
 use althing_execution::Host;
 use althing_execution::agent::OwnCard;
 use althing_protocol::{AgentId, AgentRef};
 use althing_store::{Store, WriteError};
 use chrono::{DateTime, Utc};
-use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use crate::machine::moves::Signer;
 use crate::machine::record::{Record, Scope};
 use crate::push::{KeepError, Postman};
 use crate::tasks::figures::TurnFigures;
@@ -65,6 +64,7 @@ struct Context {
     clock: WallClock,
     entropy: Entropy,
     owner: Scope,
+    signer: Signer,
     live: LiveTasks,
     in_flight: InFlightMessages,
     reads: Reads,
@@ -83,13 +83,14 @@ impl TaskRunner {
         store: Arc<dyn Store>,
         host: Arc<Host>,
         owner: Scope,
+        signer: Signer,
         clock: WallClock,
         entropy: Entropy,
     ) -> Result<TaskRunner, TaskStoreError> {
         let store = TaskStore::open(store, owner, i64::try_from(clock.now_ms()).unwrap_or(i64::MAX)).await?;
         let (live, in_flight, reads) = (LiveTasks::new(), InFlightMessages::default(), Reads::new());
         let (figures, ending) = (TurnFigures::default(), CancellationToken::new());
-        let context = Context { host, store, clock, entropy, owner, live, in_flight, reads, figures, ending };
+        let context = Context { host, store, clock, entropy, owner, signer, live, in_flight, reads, figures, ending };
         Ok(TaskRunner { context: Arc::new(context) })
     }
 
@@ -128,6 +129,11 @@ impl TaskRunner {
 
     pub(crate) fn live(&self) -> &LiveTasks {
         &self.context.live
+    }
+
+    /// Who this node is, where tasks move.
+    pub(crate) fn signer(&self) -> &Signer {
+        &self.context.signer
     }
 
     /// What is counted of turns.
@@ -169,40 +175,8 @@ impl TaskRunner {
     }
 
     /// The same, of an idle task.
-    fn kept(&self, agent: &HostedAgent, scope: Scope, id: &str) -> Result<Record, OperationError> {
+    pub(crate) fn kept(&self, agent: &HostedAgent, scope: Scope, id: &str) -> Result<Record, OperationError> {
         own(agent, scope, id, self.store().read(id).map_err(internal)?)
-    }
-
-    /// Subscribes to a task that belongs to this caller and this agent: gives it as it is, and its further events. What is said
-    /// of them is added to the answer of the call.
-    pub(crate) async fn subscribe(
-        &self,
-        agent: &HostedAgent,
-        scope: Scope,
-        id: &str,
-        call: &CallMetadata,
-    ) -> Result<(Task, mpsc::Receiver<StreamResponse>), OperationError> {
-        if !self.is_own_task(agent, scope, id) {
-            return Err(OperationError::task_not_found(id));
-        }
-        loop {
-            // Whatever refuses it comes before the task is read, which may be large.
-            if let Some(listening) = self.live().listen(id, &call.answer)? {
-                return Ok(listening);
-            }
-            let summary = self.store().summary(id).ok_or_else(|| OperationError::task_not_found(id))?;
-            if summary.state.is_terminal() {
-                return Err(OperationError::unsupported(format!("task {id} is over; GetTask shows it")));
-            }
-            let (runner, of, named) = (self.clone(), agent.clone(), id.to_owned());
-            let record = self.apart(move || runner.kept(&of, scope, &named)).await??;
-            // Turns went on meanwhile.
-            let is_as_read = || self.store().summary(id).as_ref() == Some(&summary);
-            if let Some(events) = self.live().wait(id, &call.answer, is_as_read)? {
-                call.answer.add_label(record.label);
-                return Ok((record.task, events));
-            }
-        }
     }
 
     /// Whether the task belongs to this caller and this agent, which does not change. It is not read for that.
@@ -223,10 +197,14 @@ impl TaskRunner {
     }
 }
 
-/// The record, if it belongs to this caller and this agent.
+/// The record, if it belongs to this caller and this agent, and is not on another node by now.
 fn own(agent: &HostedAgent, scope: Scope, id: &str, record: Option<Record>) -> Result<Record, OperationError> {
     let own = record.filter(|record| record.agent == agent.name() && record.scope == scope);
-    own.ok_or_else(|| OperationError::task_not_found(id))
+    let own = own.ok_or_else(|| OperationError::task_not_found(id))?;
+    match &own.departed {
+        Some(proof) => Err(OperationError::task_moved(proof.clone())),
+        None => Ok(own),
+    }
 }
 
 pub(crate) fn internal(error: TaskStoreError) -> OperationError {

@@ -12,6 +12,7 @@ use althing_execution::agent::OwnCard;
 use althing_protocol::{AgentId, AgentRef};
 use althing_store::Store;
 
+use crate::machine::moves::Signer;
 use crate::machine::record::Scope;
 use crate::push::Postman;
 use crate::tasks::figures::AgentFigures;
@@ -20,6 +21,7 @@ use crate::tasks::push_configs;
 use crate::tasks::replies::{shown, stream};
 use crate::tasks::runner::{HostedAgent, TaskRunner};
 use crate::tasks::store::TaskStoreError;
+use crate::tasks::subscribing;
 
 /// The tasks of this node.
 #[derive(Clone)]
@@ -30,7 +32,7 @@ pub struct TaskService {
 impl TaskService {
     /// Opens the task store. Tasks that ran when the node ended are set to failed. A damaged task does not keep the store
     /// from opening: only summaries are read, and a failure that cannot be written is remembered until the node ends. `owner`
-    /// is this node's owner.
+    /// is this node's owner, `signer` the node itself, in whose name it hands tasks over.
     ///
     /// # Errors
     /// [`TaskStoreError::Read`]: the disk, or the whole store, cannot be read.
@@ -38,10 +40,11 @@ impl TaskService {
         store: Arc<dyn Store>,
         host: Arc<Host>,
         owner: Scope,
+        signer: Signer,
         clock: WallClock,
         entropy: Entropy,
     ) -> Result<TaskService, TaskStoreError> {
-        Ok(TaskService { runner: TaskRunner::open(store, host, owner, clock, entropy).await? })
+        Ok(TaskService { runner: TaskRunner::open(store, host, owner, signer, clock, entropy).await? })
     }
 
     /// A task as it is.
@@ -71,7 +74,7 @@ impl TaskService {
         request: &a2a::SubscribeToTaskRequest,
         metadata: &CallMetadata,
     ) -> Result<Reply, OperationError> {
-        let (task, events) = self.runner.subscribe(agent, scope, &request.id, metadata).await?;
+        let (task, events) = subscribing::subscribe(&self.runner, agent, scope, &request.id, metadata).await?;
         Ok(stream(task, events, Ok))
     }
 
@@ -153,6 +156,12 @@ impl TaskService {
     #[must_use]
     pub fn own_card(&self, agent: &AgentRef) -> Option<OwnCard> {
         self.runner.own_card(agent)
+    }
+
+    /// Who this node is, where tasks move.
+    #[must_use]
+    pub fn signer(&self) -> &Signer {
+        self.runner.signer()
     }
 
     /// A new id, by the node's clock and randomness.

@@ -60,6 +60,11 @@ impl Encoded {
         Ok(Encoded { id: record.task.id.clone(), summary: Summary::of(record, bytes.len()), bytes })
     }
 
+    /// The row of the record.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+
     /// Bytes of the record.
     pub fn len(&self) -> usize {
         self.bytes.len()
@@ -78,7 +83,7 @@ impl TaskStore {
         let (mut listing, mut interrupted) = (Listing::new(own), Vec::new());
         let mut add = |id: String, summary: Summary| {
             listing.note(&id, &summary);
-            if !task::is_idle(&summary.state) {
+            if !task::is_idle(&summary.state) && !summary.departed {
                 interrupted.push(id);
             }
         };
@@ -87,7 +92,7 @@ impl TaskStore {
         } else {
             make_summaries(store.as_ref(), &mut add).await?;
         }
-        let over = |id: &str| listing.summary(id).map(|summary| summary.state.is_terminal());
+        let over = |id: &str| listing.summary(id).map(|summary| summary.state.is_terminal() || summary.departed);
         let push = Push::open(store.clone(), own, over).await?;
         let tasks = TaskStore { store, listing: Mutex::new(listing), push };
         for ids in interrupted.chunks(NOTED_AT_ONCE) {
@@ -189,6 +194,11 @@ impl TaskStore {
 
     pub fn page(&self, filter: &Filter<'_>, token: Option<&str>, size: usize) -> Option<Page> {
         self.lock().page(filter, token, size)
+    }
+
+    /// A task of a filter's context, if all tasks of it were handed over.
+    pub fn departed(&self, filter: &Filter<'_>) -> Option<String> {
+        self.lock().departed(filter).map(str::to_owned)
     }
 
     fn lock(&self) -> MutexGuard<'_, Listing> {

@@ -1,6 +1,5 @@
 //! One turn of a task: the agent's outputs are applied to the task, written and sent to listeners, in one order.
 
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use a2a::{Message, Part, Role, StreamResponse, TaskState};
@@ -71,11 +70,9 @@ pub(crate) async fn run(runner: &TaskRunner, live: &LiveTask) {
         }
         None => ended,
     };
-    let (state, message) = match end_state(ended) {
-        (Some(TaskState::Canceled), _) if live.interrupted.load(Ordering::Acquire) => {
-            (Some(TaskState::InputRequired), Some("interrupted by a new message".to_owned()))
-        }
-        end => end,
+    let (state, message) = match (end_state(ended), live.interrupted.get()) {
+        ((Some(TaskState::Canceled), _), Some(why)) => (Some(TaskState::InputRequired), Some((*why).to_owned())),
+        (end, _) => end,
     };
     finish(runner, live, state, message).await;
     if matches!(live.lock().record.task.status.state, TaskState::Failed) {

@@ -40,6 +40,7 @@ mod mcp;
 mod membership;
 mod mesh;
 mod message_ids;
+mod moved_tasks;
 mod names;
 mod network;
 mod offences;

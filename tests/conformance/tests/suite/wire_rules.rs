@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use althing_calls::{ByContract, HostedAgent, Hosting, Incoming};
+use althing_calls::{ByContract, HostedAgent, Hosting, Incoming, Signer};
 use althing_communication::{
     Answer, BoxedStream, Caller, CallerRule, Communication, CommunicationConfig, Entropy, Inbound, Network, Priority,
     Request, StreamLimits, Trust, WallClock,
@@ -163,7 +163,8 @@ async fn hosting() -> (Incoming, AgentId) {
     let entropy = Entropy::new(move |bytes| bytes.fill(entropy.fetch_add(1, std::sync::atomic::Ordering::Relaxed)));
     let decide = ByContract::new(watch::channel(trust).1, None);
     let clock = WallClock::new(|| 1_700_000_000_000);
-    let hosting = Hosting::open(store, host, owner, Arc::new(decide), clock, entropy);
+    let signer = Signer { key: key(1), network: althing_conformance::NETWORK.into() };
+    let hosting = Hosting::open(store, host, owner, signer, Arc::new(decide), clock, entropy);
     let hosting = hosting.await.expect("an empty store");
     let agent = AgentRef::new(owner, "echo", &file.version).expect("a name");
     let id = agent.id.clone();

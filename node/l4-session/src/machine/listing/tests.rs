@@ -17,6 +17,7 @@ fn summary(number: u32, owner: u8, bytes: u64) -> Summary {
         bytes,
         message_id: format!("m-{number}"),
         failure: None,
+        departed: false,
     }
 }
 
@@ -210,4 +211,54 @@ fn a_page_ends_by_what_its_tasks_take_on_disk() {
         }
     }
     assert_eq!(pages, ["876", "5", "4", "321", "0"], "a task that is larger than a page is one by itself");
+}
+
+/// A row as it was before tasks could move.
+#[derive(Serialize)]
+struct UnmovedRow {
+    agent: String,
+    scope: Scope,
+    context_id: String,
+    state: TaskState,
+    changed_ms: i64,
+    bytes: u64,
+    message_id: String,
+    failure: Option<NotedFailure>,
+}
+
+#[test]
+fn a_row_from_before_tasks_could_move_is_read_and_written_as_before() {
+    let Summary { agent, scope, context_id, state, changed_ms, bytes, message_id, failure, .. } = summary(1, 1, 10);
+    let row = UnmovedRow { agent, scope, context_id, state, changed_ms, bytes, message_id, failure };
+    let (mut before, mut again) = (Vec::new(), Vec::new());
+    ciborium::into_writer(&row, &mut before).expect("memory takes any");
+    let read: Summary = ciborium::from_reader(&before[..]).expect("a row of before");
+    assert_eq!(read, summary(1, 1, 10));
+    ciborium::into_writer(&read, &mut again).expect("memory takes any");
+    assert_eq!(again, before);
+}
+
+#[test]
+fn a_task_that_was_handed_over_is_not_listed_and_makes_room_before_those_that_wait() {
+    let mut listing = small(u64::MAX / 8);
+    let filter = |context| Filter { agent: "echo", scope: scope(1), context_id: context, state: None, after_ms: None };
+    let waits = |number: u32| Summary { state: TaskState::InputRequired, ..summary(number, 1, 10) };
+    let gone = |number: u32| Summary { departed: true, ..waits(number) };
+    keep(&mut listing, 1, &waits(1));
+    keep(&mut listing, 2, &gone(2));
+    let listed = |listing: &Listing| listing.page(&filter(None), None, 10).expect("a page").ids;
+    assert_eq!(listed(&listing), ["1"]);
+    assert_eq!(listing.departed(&filter(Some("c"))), None, "one of its context is here");
+    assert_eq!(listing.began_by("echo", scope(1), "m-2"), Some("2"), "its message, sent again, finds it");
+    keep(&mut listing, 1, &gone(1));
+    assert_eq!(listed(&listing), [""; 0]);
+    assert_eq!(listing.departed(&filter(Some("c"))), Some("2"), "the newest");
+    assert_eq!((listing.departed(&filter(Some("d"))), listing.departed(&filter(None))), (None, None));
+
+    for number in 3..=10 {
+        keep(&mut listing, number, &waits(number));
+    }
+    assert_eq!(keep(&mut listing, 11, &waits(11)), ["1"], "the oldest of those that went away");
+    assert_eq!(keep(&mut listing, 12, &waits(12)), ["2"]);
+    assert_eq!(keep(&mut listing, 13, &waits(13)), ["3"], "and then the oldest of the others");
 }

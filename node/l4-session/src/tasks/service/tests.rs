@@ -7,7 +7,7 @@ use althing_communication::{CallerRule, Priority};
 use althing_execution::Builtins;
 use althing_execution::process::ProcessConfig;
 use althing_protocol::contract::DataLabel;
-use althing_protocol::{Attributes, CallerId, Label, PublisherId};
+use althing_protocol::{Attributes, CallerId, Label, PublisherId, SecretKey};
 use althing_store::{Batch, Durability, Family, MemoryStore, Range, ReadError, Rows, Snapshot, WriteError};
 use chrono::DateTime;
 use futures::future::BoxFuture;
@@ -67,7 +67,9 @@ impl Setup {
         let host = Arc::new(Host::new(Builtins::new(), ProcessConfig::default()));
         let clock = WallClock::new(|| 1_700_000_000_000);
         let entropy = Entropy::new(|bytes| bytes.fill(7));
-        let tasks = TaskService::open(store.clone(), host, own, clock, entropy).await.expect("an empty store");
+        let signer = Signer { key: SecretKey::from_seed(&[1; 32]), network: "testnet".into() };
+        let tasks = TaskService::open(store.clone(), host, own, signer, clock, entropy);
+        let tasks = tasks.await.expect("an empty store");
         let agent = HostedAgent {
             agent: AgentRef::new(owner(1), "echo", "1.0.0").expect("a name"),
             callers: CallerRule::Anyone,
