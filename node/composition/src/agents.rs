@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use althing_calls::{HostedAgent, Hosting};
-use althing_communication::{CallerRule, Priority, WallClock};
+use althing_communication::{Priority, WallClock};
 use althing_discovery::{Discovery, LocalAgent};
 use althing_execution::definition::Pins;
 use althing_execution::kernel::{Kernel, LeaseError};
@@ -17,7 +17,7 @@ use althing_failure::Kind;
 use althing_protocol::contract::Class;
 use althing_protocol::{AgentId, AgentRef, Contract};
 use althing_store::Store;
-use althing_td::{AgentFile, RuntimeSpec};
+use althing_td::{AgentFile, RightsChanges, RuntimeSpec};
 
 use crate::agreements::Agreements;
 use crate::bindings::Bindings;
@@ -25,10 +25,10 @@ use crate::blocking::run_blocking;
 use crate::error::NodeError;
 use crate::events::{Event, Events};
 use crate::identity::Identity;
+use crate::names::Names;
 use crate::owner::Owner;
 use crate::publish::{self, Stay, StoredAgent};
-use crate::registries::{Revocations, remove_folder};
-use crate::rights::RightsChanges;
+use crate::revocations::{Revocations, remove_folder};
 
 pub(crate) use tools::follow_tools;
 
@@ -47,8 +47,8 @@ pub struct Agents {
     bindings: Arc<Bindings>,
     revocations: Arc<Revocations>,
     events: Events,
-    /// Held while agents are added, started or removed, so that names and promises belong to one at a time.
-    changing: tokio::sync::Mutex<()>,
+    /// Who has which name here, agents and workflows alike.
+    pub names: Names,
     /// Agents that were added and do not run, and why.
     failed: Mutex<BTreeMap<String, String>>,
     /// Those that were not started yet since the node was, and their latency classes.
@@ -74,8 +74,7 @@ impl Agents {
         bindings: Arc<Bindings>,
         hosting: Hosting,
         discovery: Discovery,
-        revocations: Arc<Revocations>,
-        events: Events,
+        (revocations, events): (Arc<Revocations>, Events),
     ) -> Agents {
         let Bindings { host, kernel, store, identity, clock, .. } = bindings.as_ref();
         Agents {
@@ -86,10 +85,10 @@ impl Agents {
             store: store.clone(),
             clock: clock.clone(),
             identity: identity.clone(),
+            names: Names::new(store.clone(), revocations.clone()),
             bindings,
             revocations,
             events,
-            changing: tokio::sync::Mutex::default(),
             failed: Mutex::default(),
             starting: Mutex::default(),
             exposing: tools::Exposing::default(),
@@ -148,7 +147,7 @@ impl Agents {
         let failed: Vec<String> = self.failed().keys().cloned().collect();
         let names: BTreeSet<String> = self.starting().keys().cloned().chain(failed).collect();
         for name in names {
-            let _changing = self.changing.lock().await;
+            let _changing = self.names.hold().await;
             // It may have been removed meanwhile.
             let stored = publish::permanent(self.store.as_ref())?;
             let Some(added) = stored.iter().find(|added| added.file.name == name) else {
@@ -172,7 +171,7 @@ impl Agents {
         keep: bool,
     ) -> Result<AgentId, NodeError> {
         let stay = if keep { Stay::UntilRemoved } else { Stay::WhileConnected };
-        self.add_as(file, folder, reservation, (stay, None, &[])).await
+        self.add_as(file, folder, reservation, (stay, None, None)).await
     }
 
     /// Adds an agent of a file that was read from these files (absolute, the agent's own first and without links), which no program
@@ -193,21 +192,17 @@ impl Agents {
         if changes.wider && agreed != Some(changes.digest.as_str()) {
             return Err(NodeError::Wider(file.name));
         }
-        let id = self.add_as(file.clone(), folder, reservation, (stay, None, sources)).await?;
-        Agreements(self.store.as_ref()).note(&file, sources.first()).await;
-        Ok(id)
+        self.add_as(file, folder, reservation, (stay, None, Some(sources))).await
     }
 
     /// What an agent file that was read from these files changes of what was agreed to, for its name and for the first of them; where
     /// nothing was, only programs without a sandbox.
     ///
     /// # Errors
-    /// [`NodeError::AgentExists`], those of the contract, and those of the store.
+    /// [`NodeError::AgentExists`], [`NodeError::WorkflowExists`], those of the contract, and those of the store.
     pub fn changes(&self, file: &AgentFile, sources: &[PathBuf]) -> Result<RightsChanges, NodeError> {
         self.identity.check_authority()?;
-        if publish::named(self.store.as_ref(), &file.name)?.is_some_and(|added| !added.once) {
-            return Err(NodeError::AgentExists(file.name.clone()));
-        }
+        self.names.check_free(&file.name)?;
         Agreements(self.store.as_ref()).changes(&self.normal(file.clone())?, sources.first())
     }
 
@@ -216,46 +211,43 @@ impl Agents {
     /// # Errors
     /// See [`NodeError`].
     pub async fn adopt(&self, file: AgentFile, folder: &Path, pins: Option<Pins>) -> Result<AgentId, NodeError> {
-        self.add_as(file, folder, None, (Stay::UntilRemoved, pins, &[])).await
+        self.add_as(file, folder, None, (Stay::UntilRemoved, pins, None)).await
     }
 
     /// Adds an agent that a group placed here, by its deployment of that time.
     ///
     /// # Errors
     /// See [`NodeError`].
-    pub(crate) async fn add_for_group(
+    pub async fn add_for_group(
         &self,
         file: AgentFile,
         folder: &Path,
         group: &str,
         made_ms: u64,
     ) -> Result<AgentId, NodeError> {
-        self.add_as(file, folder, None, (Stay::Placed(group, made_ms), None, &[])).await
+        self.add_as(file, folder, None, (Stay::Placed(group, made_ms), None, None)).await
     }
 
+    /// Adds an agent; with `sources` one whose owner was shown what these files let it do, and agreed.
     async fn add_as(
         &self,
         file: AgentFile,
         folder: &Path,
         reservation: Option<&str>,
-        (stay, pins, sources): (Stay<'_>, Option<Pins>, &[PathBuf]),
+        (stay, pins, sources): (Stay<'_>, Option<Pins>, Option<&[PathBuf]>),
     ) -> Result<AgentId, NodeError> {
         self.identity.check_authority()?;
         // Nothing is promised before the machine was probed.
         self.probed().await;
-        let _changing = self.changing.lock().await;
-        let known = publish::all(self.store.as_ref())?;
-        if known.iter().any(|added| added.file.name == file.name && !added.once) {
-            return Err(NodeError::AgentExists(file.name));
-        }
+        let _changing = self.names.claim(&file.name).await?;
         if self.host.status().iter().any(|running| running.name == file.name) {
             return Err(NodeError::AgentRuns(file.name));
         }
-        if known.len() >= publish::AGENTS_MAX {
+        if publish::all(self.store.as_ref())?.len() >= publish::AGENTS_MAX {
             return Err(NodeError::TooManyAgents(publish::AGENTS_MAX));
         }
         let mut added = self.signed(file, folder, stay)?;
-        added.sources = sources.to_vec();
+        added.sources = sources.unwrap_or_default().to_vec();
         if let (Some(id), Some(contract)) = (reservation, &added.file.contract) {
             self.kernel.as_ref().ok_or(LeaseError::Unknown)?.promises.claim(id, &added.file.name, contract)?;
         }
@@ -269,7 +261,8 @@ impl Agents {
         // From now on it is given these definitions of tools only.
         added.pins = self.host.tools(&added.file.name).and_then(|tools| tools.pins());
         self.exposing.keep_description(&mut added);
-        if let Err(failure) = publish::write(self.store.as_ref(), &added).await {
+        let written = Agreements(self.store.as_ref()).add(&added, sources.is_some()).await;
+        if let Err(failure) = written {
             self.stop(&added.file.name).await?;
             self.host.process.forget(&added.file.name);
             return Err(failure);
@@ -285,7 +278,7 @@ impl Agents {
     pub async fn replace(&self, file: AgentFile, folder: &Path, pins: Option<Pins>) -> Result<AgentId, NodeError> {
         self.identity.check_authority()?;
         self.probed().await;
-        let _changing = self.changing.lock().await;
+        let _changing = self.names.hold().await;
         let before = self.stored(&file.name)?;
         let mut after = self.signed(file, folder, Stay::UntilRemoved)?;
         after.sources.clone_from(&before.sources);
@@ -356,17 +349,16 @@ impl Agents {
     async fn start(&self, added: &StoredAgent, pins: Option<Pins>) -> Result<(), NodeError> {
         self.identity.check_authority()?;
         check_standing(self, added)?;
-        let rule = added.rule()?;
+        let hosted = hosted(added, publish::agent_ref(&self.identity.owner(), &added.file)?)?;
         self.host.process.agent_files.set(&added.file.name, &added.sources);
         let (host, file, folder) = (self.host.clone(), added.file.clone(), added.folder.clone());
         run_blocking(self.kernel.as_ref(), move || host.start_pinned(&file, &folder, pins)).await??;
-        let agent = publish::agent_ref(&self.identity.owner(), &added.file)?;
-        self.bindings.seal(&agent).await?;
+        self.bindings.seal(&hosted.agent).await?;
         // Its description says how its program is contained, which its keeper tells at once.
-        enclosed(&self.host, &agent, ENCLOSED_MAX).await;
+        enclosed(&self.host, &hosted.agent, ENCLOSED_MAX).await;
         // Hosted before it is published: peers may call at once.
-        let id = agent.id.clone();
-        self.hosting.add(hosted(&added.file, agent, rule));
+        let id = hosted.agent.id.clone();
+        self.hosting.add(hosted);
         self.publish(added)?;
         self.events.note(Event::AgentStart { agent: added.file.name.clone(), id: id.to_string() });
         Ok(())
@@ -401,7 +393,7 @@ impl Agents {
     /// # Errors
     /// See [`NodeError`].
     pub async fn end(&self, name: &str) -> Result<(), NodeError> {
-        let _changing = self.changing.lock().await;
+        let _changing = self.names.hold().await;
         self.stop(name).await?;
         self.host.process.forget(name);
         let known = publish::all(self.store.as_ref())?;
@@ -416,14 +408,14 @@ impl Agents {
     /// # Errors
     /// See [`NodeError`].
     pub async fn remove(&self, name: &str) -> Result<(), NodeError> {
-        let _changing = self.changing.lock().await;
+        let _changing = self.names.hold().await;
         self.stored(name)?;
         self.forget(name).await
     }
 
     /// Stops an agent that its group does not place here any more, and forgets it.
-    pub(crate) async fn withdraw(&self, name: &str) -> Result<(), NodeError> {
-        let _changing = self.changing.lock().await;
+    pub async fn withdraw(&self, name: &str) -> Result<(), NodeError> {
+        let _changing = self.names.hold().await;
         self.forget(name).await
     }
 
@@ -442,7 +434,7 @@ impl Agents {
 
     /// Stops all agents; they stay added.
     pub(crate) async fn end_all(&self, why: &str) -> Result<(), NodeError> {
-        let _changing = self.changing.lock().await;
+        let _changing = self.names.hold().await;
         for status in self.host.status() {
             self.stop(&status.name).await?;
             self.failed().insert(status.name, why.to_owned());
@@ -451,7 +443,7 @@ impl Agents {
     }
 
     /// Waits until the machine was probed, where agents are scheduled.
-    pub(crate) async fn probed(&self) {
+    pub async fn probed(&self) {
         if let Some(kernel) = &self.kernel {
             kernel.promises.probed().await;
         }
@@ -486,15 +478,16 @@ fn note_end(events: &Events, name: &str, ran: bool) {
 }
 
 /// What calls of an agent are answered by.
-fn hosted(file: &AgentFile, agent: AgentRef, callers: CallerRule) -> HostedAgent {
-    HostedAgent {
+fn hosted(added: &StoredAgent, agent: AgentRef) -> Result<HostedAgent, NodeError> {
+    let file = &added.file;
+    Ok(HostedAgent {
         agent,
-        callers,
+        callers: added.rule()?,
         input_modes: input_modes(file),
         barge_in: takes_interruptions(file),
         is_told_again: is_told_again(file),
         priority: priority(file),
-    }
+    })
 }
 
 /// Refuses an agent whose release its publisher revoked.
@@ -507,13 +500,14 @@ fn check_standing(agents: &Agents, added: &StoredAgent) -> Result<(), NodeError>
 }
 
 /// Whether an agent was installed from a release that its publisher revoked.
-pub(crate) fn is_revoked_install(agents: &Agents, added: &StoredAgent) -> bool {
+#[must_use]
+pub fn is_revoked_install(agents: &Agents, added: &StoredAgent) -> bool {
     agents.revocations.installed().contains_key(&added.file.name) && check_standing(agents, added).is_err()
 }
 
 /// Stops the agents whose releases their publishers revoked; they stay added, and say why they do not run.
-pub(crate) async fn end_revoked(agents: &Agents) {
-    let _changing = agents.changing.lock().await;
+pub async fn end_revoked(agents: &Agents) {
+    let _changing = agents.names.hold().await;
     let known = match publish::all(agents.store.as_ref()) {
         Ok(known) => known,
         Err(error) => return tracing::error!(%error, "agents whose releases are revoked could not be stopped"),
@@ -540,7 +534,7 @@ pub(crate) fn renew_grants(agents: &Agents) -> Result<(), NodeError> {
 
 /// Signs all descriptions with the owner's key of now: those by an old key end when its overlap ends.
 pub(crate) async fn sign_anew(agents: &Agents, owner: &Owner, now_ms: u64) -> Result<(), NodeError> {
-    let _changing = agents.changing.lock().await;
+    let _changing = agents.names.hold().await;
     let mut outcome = Ok(());
     for added in publish::all(agents.store.as_ref())? {
         let kept = match added.signed_anew(owner, agents.identity.network(), now_ms) {

@@ -4,11 +4,10 @@ use std::path::{Path, PathBuf};
 
 use althing_protocol::{digest, hex};
 use althing_store::{Batch, Durability, Family, Range, Store, WriteError};
-use althing_td::AgentFile;
+use althing_td::{AgentFile, Rights, RightsChanges};
 
 use crate::error::NodeError;
 use crate::publish::{self, AGENTS, StoredAgent};
-use crate::rights::{Rights, RightsChanges};
 
 /// What agents might do that were added, by their names and by the digests of the paths of their files.
 pub const AGREED: Family = Family("althing.agreed-programs");
@@ -33,16 +32,14 @@ impl Agreements<'_> {
         Ok(row.map(|row| serde_json::from_slice(&row).unwrap_or_default()))
     }
 
-    /// Notes that somebody agreed to what an agent that was added may do. It runs already: where there is no room, it goes on without.
-    pub(crate) async fn note(&self, file: &AgentFile, source: Option<&PathBuf>) {
-        let mut batch = Batch::new();
-        let noted = match self.put(&mut batch, file, source.map(PathBuf::as_path)) {
-            Ok(()) => self.0.write(batch, Durability::Synced).await.map_err(NodeError::from),
-            Err(error) => Err(error),
-        };
-        if let Err(error) = noted {
-            tracing::warn!(agent = file.name, %error, "not noted what it may do: `agent add` will not compare");
+    /// Writes an agent that is added; where somebody agreed to what it may do, with a note of that: both are on disk when this returns, or
+    /// neither. Without the note, what its file says the next time would be compared with nothing.
+    pub(crate) async fn add(&self, added: &StoredAgent, is_agreed: bool) -> Result<(), NodeError> {
+        let mut batch = publish::batch(added)?;
+        if is_agreed {
+            self.put(&mut batch, &added.file, added.sources.first().map(PathBuf::as_path))?;
         }
+        Ok(self.0.write(batch, Durability::Synced).await?)
     }
 
     /// Deletes an agent that its owner removes, and notes what it might do; where there is no room for the note, without it.

@@ -39,6 +39,10 @@ const CONTAIN: &str = "let this account make user namespaces (a container: --sec
 const NEWER: &str = "let this account make user namespaces, or use the Linux that is named: `sandbox: required` in an agent file \
                      keeps its program from starting where files or the network are open";
 
+/// What to do where a program may reach what is the node's own by paths that nobody knows.
+const ELSEWHERE: &str =
+    "do what the reason says; `sandbox: required` in an agent file keeps its program from starting until then";
+
 /// What to do where a program is not given all that its file names.
 const NARROWER: &str = "name the folders that it needs under `sandbox: read` in place of what holds them, or under `write` what it may \
                         also change and connect to; have services make their sockets elsewhere";
@@ -354,6 +358,7 @@ fn contained(status: &NodeStatus, findings: &mut Vec<Finding>) {
                 CONTAIN,
             ),
             (false, Level::Landlock) if !how.gaps.is_empty() => note("L1", what, NEWER),
+            (false, Level::Namespaces) if !how.why.is_empty() => note("L1", what, ELSEWHERE),
             (false, Level::Landlock | Level::Namespaces) => fine("L1", what),
         });
         if let Some(withheld) = how.withheld() {
@@ -573,6 +578,16 @@ mod tests {
         assert!(told.remedy.contains("`althing logs weather`"), "{told:?}");
         let told = only_fault(&failed("it ended; it said: No module"));
         assert!(told.what.ends_with("it ended; it said: No module"), "{told:?}");
+    }
+
+    #[test]
+    fn what_of_the_node_s_own_may_show_elsewhere_is_noted_and_no_fault() {
+        let why = "nobody knows what is mounted";
+        let how = Containment { level: Level::Namespaces, why: why.to_owned(), ..bare() };
+        let findings = diagnose(&NodeStatus { containment: vec![("maps (runtime)".to_owned(), how)], ..well() });
+        assert!(findings.iter().all(|finding| finding.fine), "{findings:?}");
+        let told = findings.iter().find(|finding| finding.what.contains(why)).expect("it is told");
+        assert!(told.remedy.contains("`sandbox: required`"), "{told:?}");
     }
 
     #[test]

@@ -10,65 +10,43 @@
 //!
 //! **Never knows**: HTTP, the command line, the configuration file, exit codes.
 
-mod adopt;
 mod agents;
 mod agreements;
 mod assemble;
 mod bindings;
 mod blocking;
-pub mod blueprints;
-mod collector;
 mod config;
-pub mod doctor;
 mod error;
 mod event_sources;
 mod events;
-mod group_agents;
-mod group_orders;
-mod group_work;
+mod group_port;
 mod identity;
 mod keys;
 mod known_peers;
 mod lan;
-mod machine;
-pub mod network_key;
+pub mod machine;
+mod names;
 mod node;
 pub mod owner;
-mod programs;
 pub mod publish;
 mod push;
-mod reach;
-pub mod registries;
-mod rights;
-mod rights_change;
-mod routing;
-mod secrets;
+pub mod revocations;
+mod taken_back;
 mod trust;
 
 pub use althing_communication::{Passed, Tapped, Taps};
 
-pub use adopt::{
-    AdoptError, Adoption, Change, Draft, Offer, adopted, changes, drop_environment, keep_environment, kept_environment,
-};
-pub use agents::{Agents, agent_statuses};
+pub use agents::{Agents, agent_statuses, end_revoked, is_revoked_install};
 pub use assemble::{Execution, LanPort, MakeDecide, Ports};
 pub use bindings::{Bindings, SealedBinding};
-pub use collector::{Collector, CollectorNews, CollectorTrouble};
-pub use config::{Adopted, Embeddings, NodeConfig, Policies, Things};
+pub use blocking::run_blocking;
+pub use config::{Adopted, NodeConfig, Policies, Things};
 pub use error::{NodeError, PolicyError};
 pub use events::{Event, EventEntry, EventFollower, EventNews, Events, TaskCounts};
-pub use group_orders::GroupOrders;
-pub use group_work::words;
+pub use group_port::{GroupHook, MakeWorker};
 pub use identity::{Identity, KeyState};
 pub use lan::{IntroductionPaths, Introductions, LanPresence};
+pub use names::{NameHolder, Names};
 pub use node::{FAMILIES, Node};
 pub use owner::{Owner, OwnerError};
-pub use reach::{FileFolder, reach};
-pub use rights::{Rights, RightsChanges};
-pub use rights_change::RightsChange;
-pub use routing::{
-    ChannelNeed, Choice, Embedded, EmbeddingsError, EvalReport, NodeRouter, Resolved, RouteMode, Routed, RouterAgent,
-    Routing, RoutingError,
-};
-pub use secrets::{SECRET_BYTES_MAX, SecretError, Secrets};
 pub use trust::{TRUSTED, TrustedPeers};

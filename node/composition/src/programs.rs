@@ -76,6 +76,11 @@ impl Programs {
         Programs(all)
     }
 
+    /// Whether there is none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// What those without a sandbox are called.
     pub(crate) fn unbounded(&self) -> BTreeSet<&str> {
         let all = self.0.iter().filter(|(_, program)| program.sandbox.demand == Demand::None);

@@ -208,7 +208,10 @@ pub(crate) fn describe(
 }
 
 /// The signed description of what has that id.
-pub(crate) fn sign(
+///
+/// # Errors
+/// See [`NodeError`].
+pub fn sign(
     id: AgentId,
     td: &Description,
     owner: &Owner,
@@ -291,10 +294,15 @@ fn read(name: &[u8], row: &[u8]) -> Result<StoredAgent, NodeError> {
 /// # Errors
 /// See [`NodeError`].
 pub async fn write(store: &dyn Store, added: &StoredAgent) -> Result<(), NodeError> {
+    Ok(store.write(batch(added)?, Durability::Synced).await?)
+}
+
+/// What writes an agent.
+pub(crate) fn batch(added: &StoredAgent) -> Result<Batch, NodeError> {
     let row = serde_json::to_vec(added)?;
     let mut batch = Batch::new();
     batch.put(AGENTS, added.file.name.as_bytes(), row);
-    Ok(store.write(batch, Durability::Synced).await?)
+    Ok(batch)
 }
 
 /// Signs the description of an agent again if it is for another network, or by a key that the owner has rotated away.

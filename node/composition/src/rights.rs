@@ -12,9 +12,13 @@ use serde_json::{Value, json};
 
 use crate::programs::{Programs, UNBOUNDED};
 use crate::rights_change::{RightsChange, change, line};
+use crate::rights_terms::{CAPABILITIES, MODELS, Terms, includes, is_wider};
 
 /// Changes that are shown.
 const SHOWN_MAX: usize = 64;
+/// Under what the kind of its runtime is granted, and that of a program.
+const KIND: &str = "runtime: kind";
+const A_PROGRAM: &str = "a program";
 /// Among what is granted: whatever there is.
 const ANY: &str = "(any)";
 
@@ -24,7 +28,7 @@ pub struct Rights {
     programs: Programs,
     /// What it has by name: one more of them is wider, one less is not.
     grants: BTreeMap<String, BTreeSet<String>>,
-    /// What holds for it, by name: any change may be wider.
+    /// What holds for it, by name: any change may be wider, but for those of its contract that are known not to be.
     terms: BTreeMap<String, BTreeSet<String>>,
 }
 
@@ -86,7 +90,7 @@ impl Rights {
                 self.grant("runtime: module", [module.display().to_string()]);
                 "a module"
             }
-            RuntimeSpec::Process { .. } => "a program",
+            RuntimeSpec::Process { .. } => A_PROGRAM,
             RuntimeSpec::Remote { url, secret, card, signed_by, leads_to } => {
                 self.grant("runtime: url", [url.clone()]);
                 self.grant("runtime: secret", secret.clone());
@@ -96,7 +100,7 @@ impl Rights {
                 "a server elsewhere"
             }
         };
-        self.grant("runtime: kind", [kind.to_owned()]);
+        self.grant(KIND, [kind.to_owned()]);
     }
 
     /// What a server of tools is, and what is sent there; programs are compared by themselves.
@@ -117,14 +121,16 @@ impl Rights {
 
     fn hold(&mut self, contract: &Contract) {
         let mut rest = contract.clone();
-        self.grant("contract: capabilities", std::mem::take(&mut rest.capabilities));
+        self.grant(CAPABILITIES, std::mem::take(&mut rest.capabilities));
         self.grant("contract: secrets", std::mem::take(&mut rest.security.secrets));
         let models = std::mem::take(&mut rest.model.models);
-        self.grant("contract: models", if models.is_empty() { vec![ANY.to_owned()] } else { models });
+        self.grant(MODELS, if models.is_empty() { vec![ANY.to_owned()] } else { models });
         if let Some(memory) = &mut rest.memory {
             self.grant("contract: share_with", std::mem::take(&mut memory.share_with));
         }
         leaves("contract", &json!(rest), &mut self.terms);
+        // It is written although it was taken out.
+        self.terms.remove("contract.model.models");
     }
 
     /// What a file with these rights changes of what was agreed to, which is none where nobody agreed to anything; and its programs
@@ -160,10 +166,20 @@ impl Rights {
 
     fn changes_to(&self, now: &Rights) -> Vec<RightsChange> {
         let mut all = self.programs.changes_to(&now.programs);
-        let is_wider = |old: &BTreeSet<String>, new: &BTreeSet<String>| !old.contains(ANY) && !new.is_subset(old);
-        all.extend(between(&self.grants, &now.grants, is_wider));
-        all.extend(between(&self.terms, &now.terms, |_, _| true));
+        let is_more = |name: &str, old: &BTreeSet<String>, new: &BTreeSet<String>| {
+            let is_known = |word: &String| old.iter().any(|known| includes(name, known, word));
+            !old.contains(ANY) && !new.iter().all(is_known)
+        };
+        all.extend(between(&self.grants, &now.grants, is_more));
+        let (before, after) = (self.contract(), now.contract());
+        all.extend(between(&self.terms, &now.terms, |name, _, _| is_wider(name, before, after)));
         all
+    }
+
+    fn contract(&self) -> Terms<'_> {
+        let is_program = self.grants.get(KIND).is_some_and(|kind| kind.contains(A_PROGRAM));
+        let (capabilities, has_programs) = (self.grants.get(CAPABILITIES), !self.programs.is_empty());
+        Terms { members: &self.terms, capabilities, is_program, has_programs }
     }
 }
 
@@ -171,13 +187,13 @@ impl Rights {
 fn between(
     before: &BTreeMap<String, BTreeSet<String>>,
     now: &BTreeMap<String, BTreeSet<String>>,
-    is_wider: impl Fn(&BTreeSet<String>, &BTreeSet<String>) -> bool,
+    is_wider: impl Fn(&str, &BTreeSet<String>, &BTreeSet<String>) -> bool,
 ) -> Vec<RightsChange> {
     let (nothing, names) = (BTreeSet::new(), before.keys().chain(now.keys()).collect::<BTreeSet<&String>>());
     let words = |all: &BTreeSet<String>| all.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
     let differing = names.into_iter().filter_map(|name| {
         let (old, new) = (before.get(name).unwrap_or(&nothing), now.get(name).unwrap_or(&nothing));
-        (old != new).then(|| change(&line(name), &words(old), &words(new), is_wider(old, new)))
+        (old != new).then(|| change(&line(name), &words(old), &words(new), is_wider(name, old, new)))
     });
     differing.collect()
 }

@@ -85,7 +85,8 @@ fn another_kind_of_what_runs_or_serves_widens_whichever_way() {
         (url, "tools: { s: { url: 'https://b.example/' } }"),
         (url, "tools: { s: { thing: 'https://a.example/' } }"),
         (url, "tools: { s: { command: [a] } }"),
-        ("", "contract: { class: { latency: srt }, compute: { calls_per_turn: 99 } }"),
+        ("", "contract: { class: { latency: dt } }"),
+        ("", "contract: { class: { latency: srt }, observability: content }"),
     ];
     for (one, other) in cases {
         for (before, now) in [(one, other), (other, one)] {
@@ -93,6 +94,147 @@ fn another_kind_of_what_runs_or_serves_widens_whichever_way() {
             assert!(changes.iter().any(|change| change.starts_with('!')), "{before}\n{now}: {changes:?}");
         }
         assert!(told(one, one).is_empty() && told(other, other).is_empty(), "{one}\n{other}");
+    }
+}
+
+/// What a contract with these members lets an agent do that is a program, or is none.
+fn of_contract(mut members: Value, is_program: bool) -> Rights {
+    if members.get("class").is_none() {
+        members["class"] = json!({ "latency": "srt" });
+    }
+    let (mut rights, kind) = (Rights::default(), if is_program { A_PROGRAM } else { "a module" });
+    rights.grant(KIND, [kind.to_owned()]);
+    rights.hold(&Contract::from_value(&members).unwrap_or_else(|problems| panic!("{members}: {problems:?}")));
+    rights
+}
+
+/// Which changes of the contract widen it, and how many there are.
+fn widened(before: &Rights, now: &Rights) -> (Vec<String>, usize) {
+    let all = now.changed(&[Some(before.clone())]).changes;
+    (all.iter().filter(|change| change.wider).map(|change| change.what.clone()).collect(), all.len())
+}
+
+/// Pairs of contracts of which the second lets an agent do more, by that member; and back, it does no more.
+#[test]
+fn a_contract_is_wider_where_a_term_of_it_got_wider_and_not_where_it_got_narrower() {
+    let hrt = |rest: Value| {
+        let mut class = json!({ "latency": "hrt", "period_us": 10_000, "deadline_us": 9_000, "budget_us": 100 });
+        rest.as_object().expect("members").iter().for_each(|(name, value)| class[name] = value.clone());
+        json!({ "class": class })
+    };
+    let srt = |name: &str, value: Value| json!({ "class": { "latency": "srt", name: value } });
+    let dt = |cost: Value| json!({ "class": { "latency": "dt", "cost": cost } });
+    let compute = |name: &str, value: u64| json!({ "compute": { name: value } });
+    let memory = |name: &str, value: Value| json!({ "memory": { name: value } });
+    let tools = |all: &[&str], asked: &[&str]| json!({ "capabilities": all, "security": { "consent_for": asked } });
+    let placed = |placement: Value| json!({ "placement": placement });
+    let signals = |name: &str, all: &[&str]| json!({ "signals": { name: all } });
+    let none = || json!({});
+    let cases = [
+        (compute("calls_per_turn", 8), compute("calls_per_turn", 9), "compute.calls_per_turn"),
+        (compute("calls_per_turn", 15), none(), "compute.calls_per_turn"),
+        (none(), compute("calls_per_turn", 17), "compute.calls_per_turn"),
+        (compute("tokens_per_turn", 1_000_000), none(), "compute.tokens_per_turn"),
+        (compute("cpu_ms_per_turn", 59_000), none(), "compute.cpu_ms_per_turn"),
+        (compute("memory_bytes", 1 << 20), none(), "compute.memory_bytes"),
+        (none(), compute("memory_bytes", 1 << 30), "compute.memory_bytes"),
+        (none(), json!({ "model": { "context_tokens": 9_000 } }), "model.context_tokens"),
+        (json!({ "model": { "output_tokens": 9 } }), none(), "model.output_tokens"),
+        (hrt(json!({})), hrt(json!({ "budget_us": 200 })), "class.budget_us"),
+        (hrt(json!({})), hrt(json!({ "period_us": 9_500 })), "class.period_us"),
+        (hrt(json!({})), hrt(json!({ "deadline_us": 8_000 })), "class.deadline_us"),
+        (hrt(json!({})), hrt(json!({ "jitter_us": 10 })), "class.jitter_us"),
+        (hrt(json!({})), hrt(json!({ "section_us": 90 })), "class.section_us"),
+        (hrt(json!({ "arrival": "sporadic" })), hrt(json!({})), "class.arrival"),
+        (hrt(json!({ "on_overrun": "suspend" })), hrt(json!({ "on_overrun": "degrade" })), "class.on_overrun"),
+        (srt("ttft_ms", json!(300)), none(), "class.ttft_ms"),
+        (none(), srt("priority", json!(101)), "class.priority"),
+        (dt(json!({ "tokens": 5 })), dt(json!({ "tokens": 6 })), "class.cost.tokens"),
+        (dt(json!({ "tokens": 5, "spend": 5 })), dt(json!({ "tokens": 5 })), "class.cost.spend"),
+        (dt(json!({ "tokens": 5 })), dt(json!({ "tokens": 5, "per_s": 60 })), "class.cost.per_s"),
+        (dt(json!({ "cpu_ms": 5 })), json!({ "class": { "latency": "dt" } }), "class.cost.cpu_ms"),
+        (json!({ "binding": "smooth" }), none(), "binding"),
+        (none(), json!({ "data_label": "public" }), "data_label"),
+        (json!({ "data_label": "restricted" }), json!({ "data_label": "confidential" }), "data_label"),
+        (none(), memory("recall", json!(4)), "memory.quota_bytes"),
+        (memory("retention_s", json!(5)), memory("retention_s", json!(6)), "memory.retention_s"),
+        (memory("retention_s", json!(5)), memory("recall", json!(4)), "memory.retention_s"),
+        (memory("quota_bytes", json!(70_000)), memory("quota_bytes", json!(80_000)), "memory.quota_bytes"),
+        (memory("recall", json!(1)), memory("recall", json!(2)), "memory.recall"),
+        (memory("require_grounding", json!(true)), memory("recall", json!(4)), "memory.require_grounding"),
+        (memory("recall", json!(4)), memory("namespace", json!("others")), "memory.namespace"),
+        (placed(json!({ "labels": ["a", "b"] })), placed(json!({ "labels": ["a"] })), "placement.labels"),
+        (placed(json!({ "min_grade": "A" })), none(), "placement.min_grade"),
+        (signals("inputs", &["a"]), signals("inputs", &["a", "b"]), "signals.inputs"),
+        (none(), signals("outputs", &["a"]), "signals.outputs"),
+        (tools(&["s/a", "s/b"], &["s/a"]), tools(&["s/a", "s/b"], &[]), "security.consent_for"),
+        (tools(&["s/*"], &["s/*"]), tools(&["s/*"], &["s/a"]), "security.consent_for"),
+        (tools(&["s/a"], &[]), tools(&["s/*"], &[]), ": capabilities"),
+        (json!({ "model": { "models": ["m@^1.2"] } }), json!({ "model": { "models": ["m"] } }), ": models"),
+    ];
+    for (narrow, wide, member) in cases {
+        let (less, more) = (of_contract(narrow.clone(), false), of_contract(wide.clone(), false));
+        let (wider, _) = widened(&less, &more);
+        assert!(wider.iter().any(|what| what.ends_with(member)), "{narrow}\n{wide}: {wider:?}");
+        let (wider, count) = widened(&more, &less);
+        assert!(wider.is_empty() && count > 0, "{wide}\n{narrow}: {wider:?}");
+    }
+}
+
+#[test]
+fn what_a_contract_does_not_say_is_what_holds_without_it() {
+    let memory = |bytes: u64| json!({ "compute": { "memory_bytes": bytes } });
+    let is_wider = |before: Value, now: Value, is_program: bool| {
+        !widened(&of_contract(before, is_program), &of_contract(now, is_program)).0.is_empty()
+    };
+    // A program has any memory where nothing is written.
+    assert!(!is_wider(json!({}), memory(1 << 32), true) && is_wider(memory(1 << 32), json!({}), true));
+    let hrt = json!({ "latency": "hrt", "period_us": 10_000, "deadline_us": 9_000, "budget_us": 100 });
+    let graded = |grade: &str| json!({ "class": hrt, "placement": { "min_grade": grade } });
+    assert!(!is_wider(graded("B"), json!({ "class": hrt }), false));
+    assert!(is_wider(json!({ "class": hrt }), graded("C"), false));
+    // A memory that is gone keeps nothing for ever, and is sealed by nothing.
+    let with = |memory: Value| json!({ "security": { "secrets": ["KEY"] }, "memory": memory });
+    let sealed = with(json!({ "encryption_secret": "KEY", "retention_s": 5 }));
+    let open = with(json!({ "retention_s": 5 }));
+    assert!(!is_wider(sealed.clone(), json!({}), false) && is_wider(sealed, open, false));
+}
+
+#[test]
+fn a_consent_for_what_it_may_call_no_more_is_none_less() {
+    let tools = |all: &[&str], asked: &[&str]| json!({ "capabilities": all, "security": { "consent_for": asked } });
+    let before = of_contract(tools(&["s/a", "s/b", "t/c"], &["s/a", "t/c"]), false);
+    let cases: [(&[&str], &[&str], bool); 4] = [
+        (&["s/b", "t/c"], &["t/c"], false),
+        (&["s/b"], &[], false),
+        (&["s/a", "t/c"], &["s/a"], true),
+        (&["s/a", "s/b", "t/c"], &["s/a", "s/b", "t/c"], false),
+    ];
+    for (all, asked, is_wider) in cases {
+        let (wider, _) = widened(&before, &of_contract(tools(all, asked), false));
+        assert_eq!(!wider.is_empty(), is_wider, "{all:?} {asked:?}: {wider:?}");
+    }
+    // Of all tools of a server a person was asked for, also for this one.
+    let before = of_contract(tools(&["s/*"], &["s/*"]), false);
+    assert!(widened(&before, &of_contract(tools(&["s/a"], &["s/a"]), false)).0.is_empty());
+    assert!(!widened(&before, &of_contract(tools(&["s/a"], &[]), false)).0.is_empty());
+}
+
+#[test]
+fn what_is_no_right_is_shown_and_asks_nobody_and_what_may_be_one_either_way_asks() {
+    let srt = |rest: Value| json!({ "class": { "latency": "srt", "barge_in": rest } });
+    let (one, other) = (of_contract(srt(json!(true)), false), of_contract(srt(json!(false)), false));
+    for (before, now) in [(&one, &other), (&other, &one)] {
+        assert_eq!(widened(before, now), (Vec::new(), 1));
+    }
+    let inputs = |all: &[&str], after_us: u64| {
+        let fallback = json!({ "a": { "after_us": after_us } });
+        of_contract(json!({ "signals": { "inputs": all, "fallback": fallback } }), false)
+    };
+    // Jobs know signals by their places, and act on what is in place of a lost one.
+    let all = [inputs(&["a", "b"], 2_000), inputs(&["b", "a"], 2_000), inputs(&["a", "b"], 3_000)];
+    for now in &all[1..] {
+        assert!(!widened(&all[0], now).0.is_empty() && !widened(now, &all[0]).0.is_empty());
     }
 }
 

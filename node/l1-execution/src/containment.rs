@@ -21,7 +21,7 @@ const WITHHELD_MAX: usize = 4;
 pub struct Enclosed {
     /// How strongly.
     pub level: Level,
-    /// Why not more strongly; empty where nothing is stronger.
+    /// Why not more strongly, and what of the node's own it may reach nevertheless; empty where nothing is stronger.
     pub why: String,
     /// How it is held to its limits.
     pub bounds: Bounds,
@@ -38,8 +38,8 @@ pub struct Enclosed {
 pub struct Containment {
     /// The level.
     pub level: Level,
-    /// Why it is no higher one, and what the level leaves open on this kernel; empty where there is nothing to say, or its file
-    /// says so.
+    /// Why it is no higher one, what the level leaves open on this kernel, and what of the node's own it may reach nevertheless; empty
+    /// where there is nothing to say, or its file says so.
     pub why: String,
     /// What an older Landlock leaves open of what Landlock alone is to hold.
     pub gaps: Vec<Gap>,
@@ -134,7 +134,8 @@ impl Containment {
     pub fn reach(&self) -> String {
         match (self.is_off, self.level, self.why.as_str()) {
             (true, _, _) => "off (sandbox: none)".to_owned(),
-            (_, Level::Namespaces, _) => "contained".to_owned(),
+            (_, Level::Namespaces, "") => "contained".to_owned(),
+            (_, Level::Namespaces, why) => format!("contained ({why})"),
             (_, Level::Landlock, "") => "contained (Landlock only)".to_owned(),
             (_, Level::Landlock, why) => format!("contained (Landlock only: {why})"),
             (_, Level::Account, why) => {
@@ -327,6 +328,7 @@ mod tests {
         let why = "this machine makes no user namespaces";
         let cases = [
             (&best, Level::Namespaces, "", "contained"),
+            (&best, Level::Namespaces, "nobody knows what is mounted", "contained (nobody knows what is mounted)"),
             (&best, Level::Landlock, why, "contained (Landlock only: this machine makes no user namespaces)"),
             (&best, Level::Landlock, "", "contained (Landlock only)"),
             (&best, Level::Account, "", "contained (an account of its own only, 7)"),

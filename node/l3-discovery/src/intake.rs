@@ -26,6 +26,15 @@ pub(crate) enum PlacementError {
     Invalid(String),
 }
 
+/// What the events of one subscription said until now.
+#[derive(Debug, Default)]
+pub(crate) struct EventRecord {
+    /// What the last placement among them says is hosted, if one came.
+    hosted: Option<Vec<Hosted>>,
+    /// Whether the last of them says that something else is hosted than what is believed.
+    is_contradicted: bool,
+}
+
 /// Why an agent's evidence did not come into the catalogue.
 enum FetchError {
     /// Its node did not answer.
@@ -73,25 +82,34 @@ impl Intake {
         Ok(placement.body.agents)
     }
 
-    /// Takes an event of a subscription: a placement, or nothing when the last one still holds. `hosted` is what the last one
-    /// of this subscription says is hosted, if one came. False when the event is of no use.
-    pub fn handle_event(&self, node: PublicKey, event: &[u8], hosted: &mut Option<Vec<Hosted>>) -> bool {
+    /// Takes an event of a subscription: a placement, or nothing when the last one still holds. False when the events are of no use: this
+    /// one is, or the second that says something else than what is believed, which came from another node with the same key then.
+    pub fn handle_event(&self, node: PublicKey, event: &[u8], said: &mut EventRecord) -> bool {
         if !event.is_empty() {
             match self.take(node, event) {
                 Ok(taken) => {
-                    *hosted = Some(taken);
+                    *said = EventRecord { hosted: Some(taken), is_contradicted: false };
                     return true;
                 }
                 Err(PlacementError::Invalid(_)) => return false,
-                // What was asked for meanwhile is newer, or comes from another node with the same key.
-                Err(PlacementError::Stale { hosted: said, .. }) => *hosted = Some(said),
+                // What was pushed or asked for meanwhile is newer, or comes from another node with the same key.
+                Err(PlacementError::Stale { hosted, .. }) => said.hosted = Some(hosted),
             }
         }
         let (now, rank) = (self.0.now(), self.0.rank(node));
-        let renewed = self.0.lock().catalogue.renew(now, node, rank, hosted.as_deref());
-        let holds = renewed.is_some();
-        self.fetch_wanted(node, renewed.unwrap_or_default());
-        holds
+        let (renewed, is_known) = {
+            let mut state = self.0.lock();
+            let renewed = state.catalogue.renew(now, node, rank, said.hosted.as_deref());
+            (renewed, state.catalogue.node(node).is_some())
+        };
+        let Some(wanted) = renewed else {
+            // One event may be overtaken; the next one of the same node is newer again.
+            let was_contradicted = std::mem::replace(&mut said.is_contradicted, true);
+            return is_known && !was_contradicted;
+        };
+        said.is_contradicted = false;
+        self.fetch_wanted(node, wanted);
+        true
     }
 
     fn fetch_wanted(&self, node: PublicKey, wanted: Vec<Hosted>) {

@@ -12,7 +12,7 @@ use futures::stream;
 use tokio::time::sleep;
 
 use crate::PLACEMENTS;
-use crate::intake::Intake;
+use crate::intake::{EventRecord, Intake};
 use crate::machine::exchange::{ExchangeInput, SubscriptionEnd};
 use crate::machine::rank::TrustRelation;
 use crate::state::Shared;
@@ -55,9 +55,9 @@ enum Listened {
 async fn listen(intake: &Intake, node: PublicKey) -> Result<Listened, CallError> {
     let communication = &intake.0.communication;
     let mut events = communication.stream(node, PLACEMENTS, Request::new("watch", Vec::new())).await?;
-    let mut hosted = None;
+    let mut said = EventRecord::default();
     while let Some(event) = events.next().await? {
-        let holds = intake.handle_event(node, &event, &mut hosted);
+        let holds = intake.handle_event(node, &event, &mut said);
         if !holds || !communication.is_current(&events) {
             events.cancel().await;
             // The node then pushes its whole placement, and hears why it is refused.

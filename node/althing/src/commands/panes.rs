@@ -122,10 +122,12 @@ fn base(agent: &AgentEntry) -> Vec<String> {
 }
 
 /// What is said at once of an agent that was added, on a line of its own with its end: which of its programs are contained less than
-/// machines can, and why; nothing where all are contained as far as can be.
+/// machines can, and why; nothing where all are contained as far as can be, and nothing is left open.
 pub fn exposed(status: Option<&AgentInstance>) -> String {
     let programs: &[ProgramContainment] = status.map_or(&[], |status| status.containment.as_slice());
-    let less = programs.iter().filter(|program| program.level != EnclosureLevel::Namespaces);
+    // What is in brackets is a reason.
+    let is_open = |program: &&ProgramContainment| program.how.starts_with("contained (");
+    let less = programs.iter().filter(|program| program.level != EnclosureLevel::Namespaces || is_open(program));
     let each = less.map(|program| match program.program.as_str() {
         "runtime" => format!("its program: {}", program.how),
         other => format!("its program {other}: {}", program.how),
@@ -346,6 +348,9 @@ pub(crate) mod tests {
         let well = program("tools.well", EnclosureLevel::Namespaces, "contained");
         assert_eq!(exposed(Some(&with(vec![well.clone()]))), "");
         assert_eq!(exposed(None), "");
+        let open = program("runtime", EnclosureLevel::Namespaces, "contained (nobody knows what is mounted)");
+        let told = "sandbox: its program: contained (nobody knows what is mounted)\n";
+        assert_eq!(exposed(Some(&with(vec![open]))), told);
         let all = vec![
             program("runtime", EnclosureLevel::None, "off (sandbox: none)"),
             program("tools.maps", EnclosureLevel::Landlock, "contained (Landlock only: no namespaces)"),

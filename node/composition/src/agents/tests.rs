@@ -1,5 +1,5 @@
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use althing_calls::AgentCaller;
@@ -9,13 +9,15 @@ use althing_execution::process::ProcessConfig;
 use althing_execution::{Builtins, Host};
 use althing_protocol::SecretKey;
 use althing_simnet::{LinkConfig, SimNet};
-use althing_store::MemoryStore;
+use althing_store::{Batch, Durability, Family, MemoryStore, Range, ReadError, Rows, Snapshot, WriteError};
 use althing_td::{ContainmentClaim, ContainmentLevel};
+use futures::future::BoxFuture;
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::sync::watch;
 
 use super::*;
+use crate::agreements::AGREED;
 use crate::assemble::{Execution, LanPort, Ports};
 use crate::config::NodeConfig;
 use crate::lan::Introductions;
@@ -30,8 +32,13 @@ fn clock() -> WallClock {
 
 /// A node that lives in `folder` and talks to nobody, and who can change its owner's keys.
 pub(crate) async fn started(folder: &Path) -> (Node, watch::Sender<Owner>) {
+    started_on(folder, Arc::new(MemoryStore::new(&FAMILIES))).await
+}
+
+/// The same on a store that has its families.
+async fn started_on(folder: &Path, store: Arc<dyn Store>) -> (Node, watch::Sender<Owner>) {
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let (clock, entropy, store) = (clock(), entropy(), Arc::new(MemoryStore::new(&FAMILIES)));
+    let (clock, entropy) = (clock(), entropy());
     let (sender, owner) = watch::channel(Owner::open(&folder.join("owner"), &clock, &entropy).expect("a new owner"));
     let key = SecretKey::from_seed(&[1; 32]);
     let agent_caller = Arc::<AgentCaller>::default();
@@ -54,7 +61,6 @@ pub(crate) async fn started(folder: &Path) -> (Node, watch::Sender<Owner>) {
         promises: None,
         memories: Arc::new(memories),
         agent_caller,
-        group_orders: Arc::default(),
         busy_permille: Arc::default(),
     };
     let ports = Ports {
@@ -72,7 +78,7 @@ pub(crate) async fn started(folder: &Path) -> (Node, watch::Sender<Owner>) {
         spans: Arc::default(),
     };
     let config = NodeConfig { data: Some(folder.to_owned()), ..NodeConfig::default() };
-    (Node::assemble(key, config, ports).await.expect("it starts"), sender)
+    (Node::assemble(key, config, ports, None).await.expect("it starts"), sender)
 }
 
 /// Numbers that differ with each draw.
@@ -243,6 +249,64 @@ async fn who_adds_an_agent_again_agrees_to_what_its_programs_reach_more() {
     assert!(changes(&wide).expect("readable").changes.is_empty(), "that was agreed to");
     assert!(!changes(&narrow).expect("readable").wider);
     add(&narrow, None).await.expect("less needs nobody");
+    node.shut_down().await;
+}
+
+/// A store that is full for what is agreed to, and keeps which families each batch that it took changes.
+struct Ledger {
+    inner: MemoryStore,
+    is_full: AtomicBool,
+    batches: Mutex<Vec<BTreeSet<Family>>>,
+}
+
+impl Store for Ledger {
+    fn read(&self, family: Family, key: &[u8]) -> Result<Option<Vec<u8>>, ReadError> {
+        self.inner.read(family, key)
+    }
+
+    fn scan(&self, family: Family, range: Range) -> Result<Rows, ReadError> {
+        self.inner.scan(family, range)
+    }
+
+    fn snapshot(&self) -> Box<dyn Snapshot> {
+        self.inner.snapshot()
+    }
+
+    fn write(&self, batch: Batch, durability: Durability) -> BoxFuture<'static, Result<(), WriteError>> {
+        let families: BTreeSet<Family> = batch.changes().map(|(family, ..)| family).collect();
+        if self.is_full.load(Ordering::SeqCst) && families.contains(&AGREED) {
+            let full = WriteError::Full { path: PathBuf::from("/full"), free_bytes: 0, reserve_bytes: 1 };
+            return Box::pin(std::future::ready(Err(full)));
+        }
+        self.batches.lock().expect("nobody panics with it").push(families);
+        self.inner.write(batch, durability)
+    }
+}
+
+/// A node that ended between the two would have an agent of which nobody knows what was agreed to.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_is_written_with_what_was_agreed_to_or_not_at_all() {
+    let folder = TempDir::new().expect("a folder");
+    let inner = MemoryStore::new(&FAMILIES);
+    let store = Arc::new(Ledger { inner, is_full: AtomicBool::new(false), batches: Mutex::default() });
+    let (node, _owner) = started_on(folder.path(), store.clone()).await;
+    let sources = [folder.path().join("guide.yaml")];
+    let add = async || {
+        let (file, how) = (program("guide", false), (Stay::UntilRemoved, None));
+        node.agents.add_read(file, (folder.path(), sources.as_slice()), None, how).await
+    };
+    add().await.expect("it is added");
+    let taken = std::mem::take(&mut *store.batches.lock().expect("nobody panics with it"));
+    let first = taken.iter().find(|batch| batch.contains(&publish::AGENTS));
+    assert_eq!(first, Some(&BTreeSet::from([publish::AGENTS, AGREED])));
+    node.agents.remove("guide").await.expect("it is removed");
+
+    store.is_full.store(true, Ordering::SeqCst);
+    let refused = add().await.expect_err("there is no room").to_string();
+    assert!(refused.contains("/full"), "{refused}");
+    assert!(known(&node, "guide").is_none() && node.agents.status("guide").is_none(), "it neither stays nor runs");
+    store.is_full.store(false, Ordering::SeqCst);
+    add().await.expect("there is room again");
     node.shut_down().await;
 }
 

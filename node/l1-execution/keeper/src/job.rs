@@ -133,6 +133,9 @@ pub struct Enclosure {
     pub shared_environment: BTreeMap<String, String>,
     /// Under what it runs where the machine can enclose it by nothing else, and the node may change its account.
     pub account: Option<Account>,
+    /// Why what is hidden may show by other paths, which it reaches where it has them by their paths alone; as a person reads it, and told
+    /// with why no level is stronger. None: it does not.
+    pub unhidden: Option<String>,
 }
 
 /// An account of a program's own: what the node's account keeps for itself is kept from the program.
@@ -180,7 +183,8 @@ pub enum Told {
     Started {
         /// How it is enclosed.
         level: Level,
-        /// Why no level is stronger, as a person reads it; empty where it is the strongest.
+        /// Why no level is stronger, and what it may reach nevertheless ([`Enclosure::unhidden`]), as a person reads it; empty where it
+        /// is the strongest.
         why: String,
         /// How it is held to its limits.
         bounds: Bounds,

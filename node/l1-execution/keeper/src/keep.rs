@@ -177,6 +177,7 @@ impl Keeper {
             let attempt = self.attempt(level, bounding, temporary.as_ref().map(TemporaryFolder::path));
             let failure = match attempt {
                 Ok((first, handover, bounds)) => {
+                    obstacles.extend(self.unhidden(level));
                     return Ok(Running { first, level, why: obstacles.join("; "), bounds, handover, temporary });
                 }
                 Err(failure) => failure,
@@ -190,6 +191,12 @@ impl Keeper {
             }
         }
         Err(Failure::of("start it", obstacles.join("; ")))
+    }
+
+    /// What is not known to be hidden by a level: another account is kept from it wherever it shows.
+    fn unhidden(&self, level: Level) -> Option<String> {
+        let enclosure = self.job.enclosure.as_ref().filter(|_| level >= Level::Landlock)?;
+        enclosure.unhidden.clone()
     }
 
     /// The levels by which its job may be enclosed, the strongest first. An account of its own does not bound its network, so it

@@ -45,7 +45,7 @@ pub struct Call {
     answer: BoxFuture<'static, Result<Value, Fault>>,
     news: Ear,
     questions: mpsc::Receiver<Question>,
-    _turn: Option<OwnedSemaphorePermit>,
+    turn: Option<OwnedSemaphorePermit>,
     _running: RunningCall,
 }
 
@@ -95,7 +95,12 @@ impl Call {
             };
             read(answered, is_relayed, unanswered, &place).await
         });
-        Ok(Call { answer, news, questions, _turn: turn, _running: running })
+        Ok(Call { answer, news, questions, turn, _running: running })
+    }
+
+    /// Whether it keeps others from their turns.
+    pub fn has_turn_of(&self, questions: &Questions) -> bool {
+        self.turn.as_ref().is_some_and(|turn| questions.gave(turn))
     }
 
     /// The next that happens; progress is told until then, all of it before the answer.

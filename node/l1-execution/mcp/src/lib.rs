@@ -47,10 +47,11 @@ use futures::future::BoxFuture;
 use health::Health;
 use machine::listing::{Listing, Next};
 use opentelemetry::trace::TraceContextExt as _;
-use parking::{Caller, Parking};
+use parking::{Caller, OTHERS, Parking};
+use questions::Questions;
 use rmcp::model::{CallToolRequestParams, ClientRequest, ListToolsRequest, PaginatedRequestParams, RequestMetaObject};
 use serde_json::Value;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, OwnedSemaphorePermit};
 use tokio::time::{Instant, timeout};
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 
@@ -58,6 +59,8 @@ use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 const CONNECT: Duration = Duration::from_secs(30);
 /// How long it may take for a page of the list of its tools, unless it works on a call.
 const LIST: Duration = Duration::from_secs(10);
+/// Between two looks at what keeps a call from its turn.
+const LOOK: Duration = Duration::from_secs(1);
 /// How long a program may take to end.
 const GRACE: Duration = Duration::from_secs(3);
 
@@ -235,7 +238,11 @@ impl Server {
         let caller = Caller { principals: current_principals(), tool: tool.to_owned(), arguments: arguments.clone() };
         let state = relayed.as_ref().and_then(|relayed| relayed.request_state.clone());
         if let Some(state) = state.filter(|state| Parking::is_own(state)) {
-            let over = || Fault::Failed("the call that asked waits no more: call the tool again".to_owned());
+            let over = || {
+                let why = "the call that asked waits no more, since it had no answer for long, or others waited for the server, which \
+                           asks one caller at a time: call the tool again";
+                Fault::Failed(why.to_owned())
+            };
             let (call, question) = self.parking.take(&state, &caller).ok_or_else(over)?;
             question.answer(relayed.as_ref().and_then(|relayed| relayed.input_responses.clone()));
             return self.go_on(call, caller, relayed).await;
@@ -248,7 +255,7 @@ impl Server {
             (client, exchange) = session;
         }
         let may_ask = relayed.as_ref().is_some_and(|relayed| relayed.may_be_asked);
-        let turn = if may_ask { Some(exchange.questions.turn().await?) } else { None };
+        let turn = if may_ask { Some(self.turn(&exchange.questions).await?) } else { None };
         // Its tools may have changed while others had their turns.
         if self.target.epoch.load(Ordering::SeqCst) != epoch {
             return Err(Fault::Stale);
@@ -266,6 +273,19 @@ impl Server {
         let line = Line { peer: &client, exchange: &exchange, whose: &caller.principals, running, turn };
         let call = Call::begin(line, params, relayed.is_some()).await?;
         self.go_on(call, caller, relayed).await
+    }
+
+    /// Lets a call begin whose caller can be asked; calls that wait for their callers, and keep it from that for long, are given up.
+    async fn turn(&self, questions: &Questions) -> Result<OwnedSemaphorePermit, Fault> {
+        let (begun, turn) = (Instant::now(), questions.turn());
+        tokio::pin!(turn);
+        loop {
+            match timeout(LOOK, &mut turn).await {
+                Ok(turn) => return turn,
+                Err(_) if begun.elapsed() >= OTHERS => self.parking.give_up(|call| call.has_turn_of(questions)),
+                Err(_) => {}
+            }
+        }
     }
 
     /// Follows a call to its end, or until its caller is asked.

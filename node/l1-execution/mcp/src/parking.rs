@@ -5,11 +5,12 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
+use althing_execution::relayed::Progress;
 use althing_execution::tools::Fault;
 use serde_json::Value;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep, timeout};
 
-use crate::call::Call;
+use crate::call::{Call, Step};
 use crate::questions::Question;
 
 /// Calls of one server that wait.
@@ -18,6 +19,11 @@ const PARKED_MAX: usize = 64;
 const OF_CALLER_MAX: usize = 8;
 /// How long one waits: as long as people take.
 const WAIT: Duration = Duration::from_secs(600);
+/// How long one waits at least, and another call for its turn, before it is given up for that one: less than a call waits for its turn,
+/// with what the server takes to end it.
+pub const OTHERS: Duration = Duration::from_secs(40);
+/// How long a server may take to end a call whose question was cancelled, before it is told that nobody waits for it.
+const ENDING: Duration = Duration::from_secs(5);
 /// How states begin that were made here. A server of the version without sessions has its own.
 const STATE: &str = "althing-call-";
 
@@ -37,6 +43,7 @@ struct Parked {
     call: Call,
     question: Question,
     caller: Caller,
+    since: Instant,
 }
 
 impl Parking {
@@ -55,7 +62,7 @@ impl Parking {
         {
             let mut all = self.lock();
             room(all.values().map(|parked| &parked.caller), &caller)?;
-            all.insert(state.clone(), Parked { call, question, caller });
+            all.insert(state.clone(), Parked { call, question, caller, since: Instant::now() });
         }
         // Without an answer the question is cancelled, and the call with it.
         let parking: Weak<Parking> = Arc::downgrade(self);
@@ -76,6 +83,24 @@ impl Parking {
         all.remove(state).map(|parked| (parked.call, parked.question))
     }
 
+    /// Gives those up that wait for long and keep others from their turns: their questions are cancelled, so that their servers end them,
+    /// and may ask for the next.
+    pub fn give_up(&self, keeps_others: impl Fn(&Call) -> bool) {
+        let is_late = |parked: &Parked| parked.since.elapsed() >= OTHERS && keeps_others(&parked.call);
+        let late: Vec<Parked> = {
+            let mut all = self.lock();
+            let states = all.iter().filter(|(_, parked)| is_late(parked)).map(|(state, _)| state.clone());
+            let states: Vec<String> = states.collect();
+            states.iter().filter_map(|state| all.remove(state)).collect()
+        };
+        for Parked { call, question, .. } in late {
+            tracing::info!(
+                "a question that nobody answered is cancelled, since others wait for the server that asked it"
+            );
+            tokio::spawn(end(call, question));
+        }
+    }
+
     /// Whether a call waits in that state.
     pub fn has(&self, state: &str) -> bool {
         self.lock().contains_key(state)
@@ -90,6 +115,18 @@ impl Parking {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Parked>> {
         self.0.lock().expect("no holder of the calls that wait panics")
     }
+}
+
+/// Cancels a question and all that follow it, until the call is over.
+async fn end(mut call: Call, question: Question) {
+    drop(question);
+    let nobody = Progress::default();
+    let ended = async {
+        // Dropping what else it asks cancels it.
+        while let Step::Asks(_) = call.next(&nobody).await {}
+    };
+    // What does not end is given up with the call.
+    let _ = timeout(ENDING, ended).await;
 }
 
 /// Whether one more call of this caller may wait beside those of `all`.

@@ -151,6 +151,11 @@ impl Questions {
         })
     }
 
+    /// Whether it let a call begin by that turn.
+    pub fn gave(&self, turn: &OwnedSemaphorePermit) -> bool {
+        Arc::ptr_eq(turn.semaphore(), &self.turns)
+    }
+
     /// Sends the request of a call, whose `caller` can be asked there, or cannot; gives what `send` gives.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::Read as _;
+use std::io::{self, Read as _};
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -13,12 +13,12 @@ use althing_store::file::open_regular;
 use althing_td::Demand;
 
 use super::accounts::{AccountHold, Accounts, ProgramOf};
-
-use super::machine::mounts::{MOUNTS_BYTES_MAX, elsewhere};
+use super::folders;
+use super::machine::mounts::{OtherPaths, elsewhere};
 use super::machine::needs::{Surroundings, is_common, needs};
 use super::machine::way::Way;
 pub use super::machine::{ContainmentError, Guarded, ProgramSpec};
-use super::machine::{Files, HEAD_BYTES_MAX, Kind, NAMES_MAX, Reach, grant};
+use super::machine::{Files, HEAD_BYTES_MAX, Kind, MOUNTS_BYTES_MAX, MountsGap, NAMES_MAX, Reach, grant};
 use super::socket::Folder;
 use crate::containment::Refusals;
 
@@ -73,15 +73,7 @@ impl Files for Disk {
     }
 
     fn inside(&self, folder: &Path, most: usize) -> (usize, Vec<(PathBuf, Kind)>) {
-        let (mut count, mut all) = (0, Vec::new());
-        for entry in fs::read_dir(folder).into_iter().flatten().take(most).flatten() {
-            count += 1;
-            let kind = entry.file_type().map_or(Kind::Missing, kind);
-            if matches!(kind, Kind::Folder | Kind::Socket) {
-                all.push((entry.path(), kind));
-            }
-        }
-        (count, all)
+        folders::inside(folder, most)
     }
 }
 
@@ -105,22 +97,52 @@ fn kind(of: fs::FileType) -> Kind {
 /// A link in `read` is to be made again as it is, and grants nothing of what it leads to.
 ///
 /// # Errors
-/// The program or its interpreter is not there, or its file grants what is not there or what is the node's own.
-fn reach(spec: &ProgramSpec<'_>, guarded: &Guarded, own: &[PathBuf]) -> Result<Option<Reach>, ContainmentError> {
-    if spec.sandbox.demand == Demand::None {
-        return Ok(None);
+/// The program or its interpreter is not there, or its file grants what is not there or what is the node's own; or it is to be contained,
+/// and where the node's own shows is not known.
+fn reach(spec: &ProgramSpec<'_>, known: &OwnPaths, own: &[PathBuf]) -> Result<Option<Reach>, ContainmentError> {
+    match (spec.sandbox.demand, &known.gap) {
+        (Demand::None, _) => Ok(None),
+        (Demand::Required, Some(gap)) => Err(ContainmentError::Mounts(gap.clone())),
+        _ => grant::reach(&Disk, home().as_deref(), spec, &known.guarded, own).map(Some),
     }
-    grant::reach(&Disk, home().as_deref(), spec, &everywhere(guarded), own).map(Some)
 }
 
-/// What is the node's own, also by the paths by which other mounts of the same file systems show it now.
-fn everywhere(guarded: &Guarded) -> Guarded {
-    let mut mounts = Vec::new();
-    // Where nobody says what is mounted, nothing is known of it.
-    let _ = File::open(MOUNTS).and_then(|file| file.take(MOUNTS_BYTES_MAX as u64).read_to_end(&mut mounts));
+/// What is the node's own, by each path by which it is known to show now.
+struct OwnPaths {
+    guarded: Guarded,
+    /// Why it may show by others.
+    gap: Option<MountsGap>,
+}
+
+/// What is the node's own, also by the paths by which other mounts of the same file systems show it now, as a file says what is mounted.
+fn everywhere(guarded: &Guarded, mounts: &Path) -> OwnPaths {
     let own: Vec<PathBuf> = guarded.hidden.iter().map(|path| Way::of(&Disk, path).end).collect();
-    let others = elsewhere(&Disk, &mounts, &own);
-    Guarded { hidden: guarded.hidden.iter().cloned().chain(others).collect() }
+    let OtherPaths { paths, gap } = match read_mounts(mounts) {
+        Ok((text, is_whole)) => {
+            let found = elsewhere(&Disk, &text, &own);
+            let gap = if is_whole { found.gap } else { Some(MountsGap::TooLong) };
+            OtherPaths { gap, ..found }
+        }
+        Err(error) => {
+            let (at, why) = (mounts.to_owned(), error.to_string());
+            OtherPaths { gap: Some(MountsGap::Unreadable { at, why }), ..OtherPaths::default() }
+        }
+    };
+    let guarded = Guarded { hidden: guarded.hidden.iter().cloned().chain(paths).collect() };
+    // What has nothing of its own hides nothing.
+    OwnPaths { guarded, gap: gap.filter(|_| !own.is_empty()) }
+}
+
+/// What is mounted, and whether that is all of it.
+fn read_mounts(at: &Path) -> io::Result<(Vec<u8>, bool)> {
+    let mut text = Vec::new();
+    File::open(at)?.take(MOUNTS_BYTES_MAX as u64 + 1).read_to_end(&mut text)?;
+    let is_whole = text.len() <= MOUNTS_BYTES_MAX;
+    if !is_whole {
+        // A line that is cut off would say something else.
+        text.truncate(text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1));
+    }
+    Ok((text, is_whole))
 }
 
 /// The files that the node reads when agents are added, by the names of these agents: where a program has files of its own, it does
@@ -157,7 +179,8 @@ fn home() -> Option<PathBuf> {
 /// on what is on this machine then.
 #[must_use]
 pub fn refusals(guarded: &Guarded, command: &[String], variables: &BTreeMap<String, String>) -> Refusals {
-    let around = Surroundings::of(home(), &everywhere(guarded).hidden, command, variables);
+    let known = everywhere(guarded, Path::new(MOUNTS)).guarded;
+    let around = Surroundings::of(home(), &known.hidden, command, variables);
     Refusals::judged(move |refused| needs(refused, &Disk, &around))
 }
 
@@ -176,7 +199,7 @@ pub enum JobError {
     Containment(#[from] ContainmentError),
     /// A folder that it needs cannot be made.
     #[error("its folder for temporary files: {0}")]
-    Folder(#[from] std::io::Error),
+    Folder(#[from] io::Error),
 }
 
 /// The job of a program that is contained as its file says, without descriptors, and what it holds for as long as it runs; `own` is the
@@ -191,7 +214,8 @@ pub fn job(
     (guarded, accounts, files): (&Guarded, &Accounts, &AgentFiles),
     own: &Folder,
 ) -> Result<(Job, Option<AccountHold>), JobError> {
-    let (enclosure, held) = match reach(spec, guarded, &own.own())? {
+    let known = everywhere(guarded, Path::new(MOUNTS));
+    let (enclosure, held) = match reach(spec, &known, &own.own())? {
         None => (None, None),
         Some(reach) => {
             let fixed = grant::fixed(&Disk, &reach, &files.all());
@@ -208,6 +232,7 @@ pub fn job(
                 listen: Vec::new(),
                 shared_environment: BTreeMap::new(),
                 account: Some(Account { id, needed, written: stated }),
+                unhidden: known.gap.as_ref().map(unhidden),
             };
             (Some(enclosure), held.ok())
         }
@@ -228,6 +253,11 @@ pub fn job(
         enclosure,
     };
     Ok((job, held))
+}
+
+/// What is said of a program from which the node's own may not be hidden wherever it shows.
+fn unhidden(gap: &MountsGap) -> String {
+    format!("the node's keys and data may show at paths that are not known to be hidden: {gap}")
 }
 
 #[cfg(test)]
@@ -257,11 +287,12 @@ mod tests {
         let spec =
             ProgramSpec { command: &command, folder: &folder, cwd: &folder, environment: &environment, sandbox: &best };
         let guarded = Guarded { hidden: vec![data.clone()] };
-        let granted = reach(&spec, &guarded, &sockets).expect("it is there").expect("it is contained");
+        let known = everywhere(&guarded, Path::new(MOUNTS));
+        let granted = reach(&spec, &known, &sockets).expect("it is there").expect("it is contained");
         assert_eq!(granted.write, [folder.clone(), data.join("run/1")]);
         assert!(granted.hidden.contains(&data), "{:?}", granted.hidden);
         assert!(granted.read.contains(&PathBuf::from("/usr")), "{:?}", granted.read);
-        assert_eq!(reach(&ProgramSpec { sandbox: &off, ..spec }, &guarded, &sockets), Ok(None));
+        assert_eq!(reach(&ProgramSpec { sandbox: &off, ..spec }, &known, &sockets), Ok(None));
         let accounts = Accounts::default();
         let own = Folder::new(Some(&place.join("run"))).expect("a folder");
         let files = AgentFiles::default();
@@ -294,6 +325,41 @@ mod tests {
         assert_eq!(is_fixed(), [true, true]);
         files.forget("a");
         assert_eq!(is_fixed(), [false, false]);
+    }
+
+    #[test]
+    fn where_it_is_not_known_what_is_mounted_it_is_said_and_what_requires_containment_does_not_start() {
+        let place = tempfile::tempdir().expect("a folder");
+        let place = place.path().canonicalize().expect("it is there");
+        let (folder, guarded) = (place.join("agent"), Guarded { hidden: vec![place.join("data")] });
+        fs::create_dir_all(&folder).expect("a folder");
+        fs::create_dir_all(place.join("data")).expect("a folder");
+        let (whole, long, lost) = (place.join("whole"), place.join("long"), place.join("lost"));
+        let root = "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n";
+        fs::write(&whole, root).expect("a file");
+        fs::write(&long, root.repeat(MOUNTS_BYTES_MAX / root.len() + 1)).expect("a file");
+        let command = ["/bin/sh".to_owned()];
+        let environment = BTreeMap::new();
+        let start = |demand: Demand, known: &OwnPaths| {
+            let sandbox = Sandbox { demand, ..Sandbox::default() };
+            let (folder, cwd) = (folder.as_path(), folder.as_path());
+            let spec = ProgramSpec { command: &command, folder, cwd, environment: &environment, sandbox: &sandbox };
+            reach(&spec, known, &[])
+        };
+        let known = everywhere(&guarded, &whole);
+        assert_eq!(known.gap, None);
+        assert!(start(Demand::Required, &known).is_ok());
+        for (mounts, why) in [(&long, "4 MiB"), (&lost, "cannot be read"), (&place, "cannot be read")] {
+            let known = everywhere(&guarded, mounts);
+            let told = known.gap.as_ref().map(unhidden).expect("it is not known");
+            assert!(told.contains(why), "{told}");
+            assert_eq!(known.guarded.hidden, guarded.hidden, "what is known is hidden");
+            let refused = start(Demand::Required, &known).expect_err("it is required").to_string();
+            assert!(refused.contains("`sandbox: required`") && refused.contains(why), "{refused}");
+            assert!(start(Demand::Best, &known).is_ok_and(|reach| reach.is_some()));
+            assert_eq!(start(Demand::None, &known), Ok(None));
+            assert_eq!(everywhere(&Guarded::default(), mounts).gap, None, "nothing is hidden");
+        }
     }
 
     #[test]

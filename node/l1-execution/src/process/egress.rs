@@ -269,6 +269,7 @@ mod tests {
             listen: Vec::new(),
             shared_environment: BTreeMap::new(),
             account: None,
+            unhidden: None,
         };
         Job {
             command: vec!["server".to_owned()],

@@ -11,6 +11,7 @@ mod client;
 mod containment;
 mod egress;
 mod environment;
+mod folders;
 mod interface;
 mod log;
 mod machine;

@@ -313,6 +313,28 @@ async fn what_was_said_last_holds_as_long_as_events_come() {
     until("it is found, and watched", || loads(&node) == [9] && peer.counts().1 == 3).await;
 }
 
+/// P-76: what was sent before a push, and arrives after it, ends no watch if the next event is newer.
+#[tokio::test(start_paused = true)]
+async fn an_event_that_was_overtaken_costs_no_watch() {
+    let net = calm();
+    let node = Node::start(&net, 1, OWNER, &[], store()).await;
+    let peer = Peer::join(&net, 2);
+    peer.connect(&node).await;
+    peer.push(&node, peer.placement(&net, true, 7)).await;
+    until("it is found, and watched", || loads(&node) == [7] && peer.counts().1 == 1).await;
+    for load in 10..14 {
+        let overtaken = peer.placement(&net, false, 1);
+        peer.push(&node, peer.placement(&net, true, load)).await;
+        assert!(peer.tell(overtaken) && peer.tell(peer.placement(&net, true, 10 * load)));
+        until("the next event is taken", || loads(&node) == [10 * load]).await;
+        // An empty one says that the last list still holds.
+        peer.push(&node, peer.placement(&net, false, 1)).await;
+        assert!(peer.tell(Vec::new()) && peer.tell(peer.placement(&net, true, load)));
+        until("the next event is taken", || loads(&node) == [load]).await;
+    }
+    assert_eq!(peer.counts().1, 1, "it is one watch");
+}
+
 /// P-76: an event is verified as a push is.
 #[tokio::test(start_paused = true)]
 async fn what_does_not_hold_is_refused_and_ends_the_watch() {

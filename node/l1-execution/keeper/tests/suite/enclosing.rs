@@ -29,8 +29,9 @@ pub fn enclosed(words: &[&str], folder: &Path) -> Job {
     let temporary = folder.join("temporary");
     fs::create_dir_all(&temporary).expect("a folder");
     let (ports, listen) = (Vec::new(), Vec::new());
-    let (shared_environment, account) = (BTreeMap::new(), None);
-    let enclosure = Enclosure { required: false, grants, temporary, ports, listen, shared_environment, account };
+    let (shared_environment, account, unhidden) = (BTreeMap::new(), None, None);
+    let required = false;
+    let enclosure = Enclosure { required, grants, temporary, ports, listen, shared_environment, account, unhidden };
     Job { folder: folder.to_owned(), enclosure: Some(enclosure), ..job(words) }
 }
 
@@ -98,6 +99,19 @@ fn where_there_are_no_namespaces_landlock_holds_it() {
     kept.output.read_to_string(&mut said).expect("it is read");
     assert_eq!(said, "refused\nt\n");
     assert!(own.path().join("made").exists());
+}
+
+#[test]
+fn what_is_not_known_to_be_hidden_is_told_of_a_program_that_has_files_by_their_paths() {
+    let own = folder();
+    let mut job = enclosed(&["true"], own.path());
+    job.enclosure.as_mut().expect("it is enclosed").unhidden = Some("nobody knows what is mounted".to_owned());
+    if let Some(why) = level(&mut kept(&job), Level::Namespaces) {
+        assert_eq!(why, "nobody knows what is mounted");
+    }
+    if let Some(why) = level(&mut kept_by(&job, &mut without_namespaces()), Level::Landlock) {
+        assert!(why.ends_with("; nobody knows what is mounted"), "{why}");
+    }
 }
 
 #[test]

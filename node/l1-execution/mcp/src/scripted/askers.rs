@@ -1,6 +1,7 @@
 //! Servers that ask over two pipes, on which no question says to which call it belongs: whom they reach.
 
 use super::*;
+use crate::parking::OTHERS;
 
 /// A question, of this id.
 fn asks(id: &str, message: &Value) -> Does {
@@ -89,11 +90,81 @@ async fn several_callers_at_once_are_asked_one_after_the_other_by_a_server_that_
     let (ben, cleo, dora) =
         tokio::join!(answering(&tools, "Ben"), answering(&tools, "Cleo"), answering(&tools, "Dora"));
     assert!(ben.contains("Ben") && cleo.contains("Cleo") && dora.contains("Dora"), "{ben} {cleo} {dora}");
-    // Who is asked and says nothing has the others wait, for a while.
-    let silent = asking(&tools, r#"{"name":"Ed"}"#, Relayed::default()).await;
-    assert_eq!(silent["resultType"], "input_required");
-    let refused = asking(&tools, r#"{"name":"Fay"}"#, Relayed::default()).await;
-    assert!(refused["failed"].as_str().is_some_and(|why| why.contains("one caller at a time")), "{refused}");
+}
+
+/// A server that asks each caller for its name as it is in the call. It says nothing more of so many calls of which nobody answers.
+async fn forgetful(mut forgets: usize) -> (Tools, Arc<Server>) {
+    let mut waiting = BTreeMap::new();
+    scene(move |asked| {
+        if asked["method"] == "tools/call" {
+            let id = format!("q{}", asked["id"]);
+            waiting.insert(id.clone(), asked.clone());
+            return vec![asks(&id, &asked["params"]["arguments"]["name"])];
+        }
+        let call = waiting.remove(asked["id"].as_str().unwrap_or_default()).expect("it was asked for");
+        if asked["result"]["action"] == "cancel" && forgets > 0 {
+            forgets -= 1;
+            return Vec::new();
+        }
+        vec![answers(&call, text(&asked["result"].to_string()))]
+    })
+    .await
+}
+
+/// Calls, and leaves the form open that it is shown; gives the state of the call.
+async fn leaving_open(tools: &Tools, name: &str) -> String {
+    let open = asking(tools, &json!({ "name": name }).to_string(), Relayed::default()).await;
+    assert_eq!(open["inputRequests"]["elicitation"]["params"]["message"], name, "{open}");
+    open["requestState"].as_str().expect("a state").to_owned()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_form_that_is_left_open_is_given_up_once_others_wait_and_whoever_left_it_is_told() {
+    let (tools, server) = forgetful(0).await;
+    assert!(answering(&tools, "Ada").await.contains("Ada"));
+    let state = leaving_open(&tools, "Ed").await;
+    sleep(Duration::from_secs(500)).await;
+    assert!(server.awaits(&state), "nobody else waits");
+    let begun = Instant::now();
+    assert!(answering(&tools, "Fay").await.contains("Fay"), "whoever waits is asked");
+    assert!(begun.elapsed() >= OTHERS && begun.elapsed() < Duration::from_secs(50), "{:?}", begun.elapsed());
+    assert!(!server.awaits(&state));
+    let answer = json!({ "elicitation": { "action": "accept", "content": { "name": "Ed" } } });
+    let again =
+        Relayed { input_responses: answer.as_object().cloned(), request_state: Some(state), ..Relayed::default() };
+    let late = asking(&tools, r#"{"name":"Ed"}"#, again).await;
+    assert!(late["failed"].as_str().is_some_and(|why| why.contains("others waited for the server")), "{late}");
+    assert!(answering(&tools, "Gus").await.contains("Gus"), "nothing is left of it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_form_that_was_just_opened_is_not_given_up_nor_one_for_which_nobody_waits_any_more() {
+    let (tools, server) = forgetful(0).await;
+    assert!(answering(&tools, "Ada").await.contains("Ada"));
+    let state = leaving_open(&tools, "Ed").await;
+    let hung_up = timeout(OTHERS / 2, asking(&tools, r#"{"name":"Fay"}"#, Relayed::default())).await;
+    assert!(hung_up.is_err(), "it waited");
+    sleep(OTHERS).await;
+    assert!(server.awaits(&state), "nobody waits");
+    // The next form is opened when a third caller has waited nearly as long.
+    let third = async {
+        sleep(Duration::from_secs(1)).await;
+        asking(&tools, r#"{"name":"Ida"}"#, Relayed::default()).await
+    };
+    let (state, third) = tokio::join!(leaving_open(&tools, "Hal"), third);
+    assert!(third["failed"].as_str().is_some_and(|why| why.contains("one caller at a time")), "{third}");
+    assert!(server.awaits(&state), "it had no time yet");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_does_not_end_what_was_given_up_lets_the_next_begin_and_shows_it_nothing_of_that() {
+    let (tools, _) = forgetful(1).await;
+    assert!(answering(&tools, "Ada").await.contains("Ada"));
+    leaving_open(&tools, "Ed").await;
+    let begun = Instant::now();
+    let next = asking(&tools, r#"{"name":"Fay"}"#, Relayed::default()).await;
+    assert!(begun.elapsed() < Duration::from_secs(50), "{:?}", begun.elapsed());
+    assert!(said(&next).contains("cancel"), "what it asks may be about the call that was given up: {next}");
 }
 
 #[tokio::test(start_paused = true)]

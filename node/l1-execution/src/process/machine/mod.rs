@@ -1,6 +1,7 @@
 //! What a program may reach of the machine's files: pure, from the agent file and from what the file system answers.
 
 pub mod accounts;
+pub mod folders;
 pub mod grant;
 pub mod interpreter;
 pub mod mounts;
@@ -22,6 +23,8 @@ use althing_td::Sandbox;
 pub const HEAD_BYTES_MAX: usize = 4 << 10;
 /// The most names that are read of a folder.
 pub const NAMES_MAX: usize = 4_096;
+/// The most that is read of what is mounted, bytes.
+pub const MOUNTS_BYTES_MAX: usize = 4 << 20;
 /// The most paths that one program is granted.
 pub const PATHS_MAX: usize = 1_024;
 
@@ -106,6 +109,37 @@ pub struct Reach {
     pub sockets: Vec<PathBuf>,
     /// Folders in what it may read, or of that, which hold too much to be searched for sockets, or too many of them.
     pub withheld: Vec<PathBuf>,
+}
+
+/// Why it is not known where else the node's own shows.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum MountsGap {
+    /// Nobody says what is mounted.
+    #[error("what is mounted cannot be read ({}: {why}): mount /proc where the node runs", .at.display())]
+    Unreadable {
+        /// What was read.
+        at: PathBuf,
+        /// The system's reason.
+        why: String,
+    },
+    /// More than is read of it.
+    #[error("more is mounted than the {} MiB that are read of it: unmount what nobody needs", MOUNTS_BYTES_MAX >> 20)]
+    TooLong,
+    /// No mount is known to hold it: the node has another root than the machine.
+    #[error(
+        "of no mount that the node sees {} is a part, as where its root is a folder of another one: mount that folder over itself \
+         before the node starts",
+        .0.display()
+    )]
+    Rootless(PathBuf),
+    /// More paths than are hidden.
+    #[error("it shows at {found} other paths, and {most} are hidden at most: unmount what nobody needs")]
+    TooMany {
+        /// How many there are.
+        found: usize,
+        /// How many are hidden.
+        most: usize,
+    },
 }
 
 /// Why it cannot be said what a program may reach.
@@ -199,6 +233,12 @@ pub enum ContainmentError {
         /// What it names.
         path: PathBuf,
     },
+    /// It is to be contained, and where the node's own shows is not known.
+    #[error(
+        "its file says `sandbox: required`, and the node's keys and data may show at paths that are not known to be hidden: {0}; or \
+         write `sandbox` without `required`"
+    )]
+    Mounts(MountsGap),
     /// More than [`PATHS_MAX`] paths.
     #[error("it would be granted {0} paths, and {most} is the most: name folders instead of files", most = PATHS_MAX)]
     TooMany(usize),

@@ -1,7 +1,7 @@
 //! Where else what is the node's own shows: the file system that holds it may be mounted more than once.
 //!
 //! **Input**: the mounts of this process (proc_pid_mountinfo(5)), and the node's own paths. **Output**: the paths by which other
-//! mounts of the same file system show them.
+//! mounts of the same file system show them, and why there may be more.
 //!
 //! **Invariants**
 //! - What cannot be read of a line leaves that line out, and no other.
@@ -14,10 +14,8 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::PathBuf;
 
-use super::{Files, Kind, PATHS_MAX};
+use super::{Files, Kind, MountsGap, PATHS_MAX};
 
-/// The most that is read of the mounts, bytes.
-pub const MOUNTS_BYTES_MAX: usize = 4 << 20;
 /// The most paths that are added: room is left for what a program is granted.
 const OTHERS_MAX: usize = PATHS_MAX / 4;
 
@@ -32,15 +30,27 @@ struct Mount {
     at: PathBuf,
 }
 
-/// The paths, other than they are named, by which something of the node's own is found on this machine; in order. `own` are absolute
-/// paths without links.
-pub fn elsewhere(files: &dyn Files, mounts: &[u8], own: &[PathBuf]) -> Vec<PathBuf> {
+/// Where else the node's own is found.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct OtherPaths {
+    /// The paths, other than it is named; in order, as many as are hidden.
+    pub paths: Vec<PathBuf>,
+    /// Why there may be more; none where these are all.
+    pub gap: Option<MountsGap>,
+}
+
+/// By which paths, other than they are named, something of the node's own is found on this machine. `own` are absolute paths without
+/// links.
+pub fn elsewhere(files: &dyn Files, mounts: &[u8], own: &[PathBuf]) -> OtherPaths {
     let all: Vec<Mount> = mounts.split(|byte| *byte == b'\n').filter_map(mount).collect();
-    let mut found = BTreeSet::new();
+    let (mut found, mut gap) = (BTreeSet::new(), None);
     for path in own {
         // Of two at one path the later lies over the other.
         let around = all.iter().filter(|mount| path.starts_with(&mount.at));
-        let Some(around) = around.max_by_key(|mount| mount.at.components().count()) else { continue };
+        let Some(around) = around.max_by_key(|mount| mount.at.components().count()) else {
+            gap.get_or_insert_with(|| MountsGap::Rootless(path.clone()));
+            continue;
+        };
         let Ok(below) = path.strip_prefix(&around.at) else { continue };
         let inside = around.root.join(below);
         for other in all.iter().filter(|other| other.device == around.device) {
@@ -64,7 +74,11 @@ pub fn elsewhere(files: &dyn Files, mounts: &[u8], own: &[PathBuf]) -> Vec<PathB
         }
     }
     // What is the node's own is hidden already, with all below it.
-    found.into_iter().filter(|shown| !own.iter().any(|own| shown.starts_with(own))).take(OTHERS_MAX).collect()
+    found.retain(|shown| !own.iter().any(|own| shown.starts_with(own)));
+    if found.len() > OTHERS_MAX {
+        gap = Some(MountsGap::TooMany { found: found.len(), most: OTHERS_MAX });
+    }
+    OtherPaths { paths: found.into_iter().take(OTHERS_MAX).collect(), gap }
 }
 
 /// A line: `36 35 98:0 /root /at options …`.
@@ -106,7 +120,9 @@ mod tests {
             ("/mnt/old/me/.local/share/althing/node/node.key", ""),
             ("/srv/other/file", ""),
         ]);
-        elsewhere(&files, mounts.as_bytes(), &[PathBuf::from(DATA)])
+        let OtherPaths { paths, gap } = elsewhere(&files, mounts.as_bytes(), &[PathBuf::from(DATA)]);
+        assert_eq!(gap, None, "{mounts}");
+        paths
     }
 
     #[test]
@@ -170,6 +186,53 @@ mod tests {
         let subvolume =
             format!("22 1 0:25 /@ / rw - btrfs /dev/sda1 rw\n23 22 0:25 /@althing {DATA} rw - btrfs /dev/sda1 rw\n");
         assert!(found(&subvolume).is_empty());
+    }
+
+    /// A machine on which each path is a folder.
+    struct Folders;
+
+    impl Files for Folders {
+        fn kind(&self, _: &Path) -> Kind {
+            Kind::Folder
+        }
+
+        fn target(&self, _: &Path) -> Option<PathBuf> {
+            None
+        }
+
+        fn head(&self, _: &Path) -> Vec<u8> {
+            Vec::new()
+        }
+
+        fn names(&self, _: &Path) -> Vec<String> {
+            Vec::new()
+        }
+
+        fn entries(&self, _: &Path, _: usize) -> Vec<(PathBuf, Kind)> {
+            Vec::new()
+        }
+    }
+
+    #[test]
+    fn that_there_may_be_more_is_said() {
+        let others = |mounts: &str, own: &[PathBuf]| elsewhere(&Folders, mounts.as_bytes(), own);
+        let own = [PathBuf::from(DATA)];
+        // As where its root is a folder of a mount that it does not see.
+        for mounts in ["", "what is no line\n", "30 22 8:1 /srv /srv rw - ext4 /dev/sda1 rw\n"] {
+            let expected = OtherPaths { gap: Some(MountsGap::Rootless(DATA.into())), ..OtherPaths::default() };
+            assert_eq!(others(mounts, &own), expected, "{mounts}");
+            assert_eq!(others(mounts, &[]), OtherPaths::default(), "nothing is the node's own");
+        }
+        let line = |number: usize| format!("{} 22 8:1 / /mnt/{number:04} rw - ext4 /dev/sda1 rw\n", 30 + number);
+        let mounts = |count: usize| {
+            let root = "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n".to_owned();
+            std::iter::once(root).chain((0..count).map(line)).collect::<String>()
+        };
+        let as_many = others(&mounts(OTHERS_MAX), &own);
+        assert_eq!((as_many.paths.len(), as_many.gap), (OTHERS_MAX, None));
+        let more = others(&mounts(OTHERS_MAX + 1), &own);
+        let gap = MountsGap::TooMany { found: OTHERS_MAX + 1, most: OTHERS_MAX };
+        assert_eq!((more.paths.len(), more.gap), (OTHERS_MAX, Some(gap)));
     }
 
     #[test]
