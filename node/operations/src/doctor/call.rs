@@ -1,0 +1,217 @@
+//! Diagnoses why an agent cannot be called from this node: it is looked up, its hosts are reached, and one of them is asked for
+//! this node's tasks with it, which starts nothing.
+
+use althing_calls::{
+    Among, Asker, CallRequest, Callee, Operation, OperationError, OperationRequest, Principal, Purpose, Refusal,
+};
+use althing_execution::AgentState;
+use althing_node::Node;
+use althing_protocol::{AgentId, PublicKey};
+
+use super::{Finding, Report, Storage, fine, short, wrong};
+
+/// What a call of an agent met on its way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CallPath {
+    /// No agent of that name or identifier is known, and why.
+    Unknown(String),
+    /// It was added to this node, which stopped it because its release was revoked: by whom, and why.
+    Stopped(String),
+    /// It is known, and its hosts were asked in this order.
+    Asked {
+        /// The agent's name.
+        agent: String,
+        /// The hosts, each by its short name, and whether there is a connection; this node counts as connected.
+        hosts: Vec<(String, bool)>,
+        /// Why it does not run, if this node hosts it and it does not.
+        down: Option<String>,
+        /// The refusal, and its text; none where the agent answers.
+        refused: Option<(Refusal, String)>,
+    },
+}
+
+/// Examines the way to an agent.
+pub async fn examine_call(node: &Node, agent: &str, among: Among) -> Report {
+    let mut findings = diagnose_call(&walk(node, agent, among).await);
+    // A call that is only read for does not meet it.
+    let mut storage = Vec::new();
+    super::storage::judge(&Storage::look(node).await, 0, &mut storage);
+    findings.extend(storage.into_iter().filter(|finding| !finding.fine));
+    Report { findings, dialled_back: Vec::new() }
+}
+
+async fn walk(node: &Node, name: &str, among: Among) -> CallPath {
+    let callee = Callee::Named(name.to_owned(), among);
+    let agent = match node.calls.target(&Asker::Owner, &callee, Purpose::Read).await {
+        Ok(target) => target.agent,
+        Err(error) if error.refusal == Refusal::AgentRevoked => return CallPath::Stopped(error.message),
+        Err(error) => return CallPath::Unknown(error.message),
+    };
+    let hosts = node.discovery.search_hosts(&agent).await;
+    let network = node.communication.network();
+    // The call connects to hosts that it is not connected to yet.
+    let asked = ask(node, &agent).await;
+    let connected = network.connected();
+    let local = network.local();
+    let reached = |host: &PublicKey| (short(&host.did()), *host == local || connected.contains(host));
+    CallPath::Asked {
+        down: hosts.contains(&local).then(|| down(node, agent.name())).flatten(),
+        hosts: hosts.iter().map(reached).collect(),
+        agent: agent.name().to_owned(),
+        refused: asked.err().map(|error| (error.refusal.clone(), error.message)),
+    }
+}
+
+/// Asks for the newest of this node's tasks with the agent.
+async fn ask(node: &Node, agent: &AgentId) -> Result<(), OperationError> {
+    let request = OperationRequest::parse(Operation::ListTasks, br#"{"pageSize":1}"#.to_vec())?;
+    node.calls.ask(CallRequest::new(agent.clone(), request, vec![Principal::Local])).await.map(drop)
+}
+
+/// Why an agent of this node does not run.
+fn down(node: &Node, name: &str) -> Option<String> {
+    if let Some(why) = node.agents.failed().get(name) {
+        return Some(why.clone());
+    }
+    let agent = node.host.status().into_iter().find(|agent| agent.name == name)?;
+    match agent.state {
+        AgentState::Restarting { why, .. } | AgentState::Suspended { why } | AgentState::Unreachable { why } => {
+            Some(why)
+        }
+        AgentState::Ready | AgentState::Starting | AgentState::Degraded { .. } => None,
+    }
+}
+
+/// Judges the way to an agent, layer by layer; the first layer at fault is the last finding.
+#[must_use]
+pub fn diagnose_call(path: &CallPath) -> Vec<Finding> {
+    let (agent, hosts, down, refused) = match path {
+        CallPath::Unknown(why) => {
+            return vec![wrong(
+                "L3",
+                why.clone(),
+                "check the name (`althing find`), and that the node which hosts it runs, is connected (`althing doctor` on \
+                 both), and shows the agent to this node's owner (`exposure` of its agent file)",
+            )];
+        }
+        CallPath::Stopped(why) => return vec![stopped(why)],
+        CallPath::Asked { hosts, refused: Some((Refusal::AgentRevoked, why)), .. } if hosts.is_empty() => {
+            return vec![stopped(why)];
+        }
+        CallPath::Asked { agent, hosts, down, refused } => (agent, hosts, down, refused),
+    };
+    let named = |(host, connected): &(String, bool)| {
+        if *connected { host.clone() } else { format!("{host} (not connected)") }
+    };
+    let names: Vec<String> = hosts.iter().map(named).collect();
+    if hosts.is_empty() {
+        return vec![wrong(
+            "L3",
+            format!("{agent:?} is known, and no node is found that hosts it now"),
+            "start its node; a host that left is forgotten after some minutes",
+        )];
+    }
+    let mut findings = vec![fine("L3", format!("{agent:?} is hosted by {}", names.join(", ")))];
+    if let Some(why) = down {
+        let remedy = "fix that; the node tries again by itself (`althing doctor`, without a name, says more)";
+        findings.push(wrong("L1", format!("{agent:?} does not run on this node: {why}"), remedy));
+        return findings;
+    }
+    let Some((refusal, why)) = refused else {
+        findings.push(fine("L2", format!("{agent:?} answers this node")));
+        return findings;
+    };
+    let (layer, remedy) = fault(refusal);
+    findings.push(wrong(layer, format!("a call of {agent:?} fails: {why}"), remedy));
+    findings
+}
+
+/// An agent of this node that was stopped, since its release was revoked.
+fn stopped(why: &str) -> Finding {
+    let remedy = "it runs no more in that version: `althing update NAME` takes another one of its range that was not revoked \
+                  (`althing outdated` names it), `althing uninstall NAME` removes it; its publisher releases the next one";
+    wrong("L1", why, remedy)
+}
+
+/// The layer at fault, and what to do.
+fn fault(refusal: &Refusal) -> (&'static str, &'static str) {
+    match refusal {
+        Refusal::AgentUnreachable => (
+            "L2",
+            "check that its node runs and that this machine can reach it: `althing doctor` on both, firewalls, networks",
+        ),
+        Refusal::CallerNotAllowed => (
+            "L2",
+            "its owner decides who may call it: ask to be trusted there (`althing trust`), or for `callers` of its agent \
+             file to admit you",
+        ),
+        Refusal::AgentRevoked => (
+            "L3",
+            "its publisher revoked that version: ask for a newer one, or install one (`althing release list AGENT`)",
+        ),
+        Refusal::AgentUnknown | Refusal::AgentNotHere => {
+            ("L3", "its host does not have it any more, or not for this node's owner: `althing find` asks again")
+        }
+        Refusal::VersionNotSupported | Refusal::MethodNotFound | Refusal::OfNewerNode(_) => {
+            ("L2", "the two nodes speak different versions: upgrade the older one")
+        }
+        Refusal::Overloaded | Refusal::Redirected { .. } | Refusal::TaskMoved { .. } => {
+            ("L1", "its node has too much to do: try again later, or host it on more nodes")
+        }
+        Refusal::DiskFull => ("L1", "the disk of its node is full: its operator has to free space there"),
+        Refusal::StoreStopped => ("L1", "the store of its node takes no writes: `althing doctor` there says why"),
+        Refusal::DeadlineExceeded => ("L1", "its node did not answer in time: look at it there (`althing top`)"),
+        _ => ("L1", "look at the agent on its node: `althing doctor`, `althing ps`, and its log"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(refused: Option<Refusal>) -> CallPath {
+        CallPath::Asked {
+            agent: "billing".to_owned(),
+            hosts: vec![("z6Mk".to_owned(), true)],
+            down: None,
+            refused: refused.map(|refusal| (refusal, "why".to_owned())),
+        }
+    }
+
+    fn first_wrong(path: &CallPath) -> Option<&'static str> {
+        let findings = diagnose_call(path);
+        let wrong: Vec<&Finding> = findings.iter().filter(|finding| !finding.fine).collect();
+        assert!(wrong.iter().all(|finding| !finding.remedy.is_empty()) && wrong.len() <= 1, "{findings:?}");
+        wrong.first().map(|finding| finding.layer)
+    }
+
+    #[test]
+    fn the_layer_at_fault_is_named() {
+        assert_eq!(first_wrong(&asked(None)), None);
+        assert_eq!(first_wrong(&CallPath::Unknown("no such agent".to_owned())), Some("L3"));
+        assert_eq!(first_wrong(&CallPath::Stopped("it leaks".to_owned())), Some("L1"), "it is known, and does not run");
+        let CallPath::Asked { agent, .. } = asked(None) else { unreachable!() };
+        let refused = Some((Refusal::AgentRevoked, "it leaks".to_owned()));
+        let by_id = CallPath::Asked { agent, hosts: Vec::new(), down: None, refused };
+        assert_eq!(first_wrong(&by_id), Some("L1"), "also by its id");
+        let CallPath::Asked { agent, .. } = asked(None) else { unreachable!() };
+        let gone = CallPath::Asked { agent: agent.clone(), hosts: Vec::new(), down: None, refused: None };
+        assert_eq!(first_wrong(&gone), Some("L3"));
+        let hosts = vec![("z6Mk".to_owned(), true)];
+        let down = CallPath::Asked { agent, hosts, down: Some("no such program".to_owned()), refused: None };
+        assert_eq!(first_wrong(&down), Some("L1"), "also where it answers what needs no turn");
+        for (refusal, layer) in [
+            (Refusal::AgentUnreachable, "L2"),
+            (Refusal::CallerNotAllowed, "L2"),
+            (Refusal::AgentNotHere, "L3"),
+            (Refusal::AgentRevoked, "L3"),
+            (Refusal::Overloaded, "L1"),
+            (Refusal::DeadlineExceeded, "L1"),
+            (Refusal::DiskFull, "L1"),
+            (Refusal::StoreStopped, "L1"),
+            (Refusal::Internal, "L1"),
+        ] {
+            assert_eq!(first_wrong(&asked(Some(refusal.clone()))), Some(layer), "{refusal:?}");
+        }
+    }
+}

@@ -1,0 +1,348 @@
+//! Tasks of groups on this node: each is a message to an agent that is hosted here.
+
+mod routes;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use althing_calls::{CallRequest, Calls, Operation, OperationError, OperationRequest, Principal, Refusal, Reply};
+use althing_communication::{Network, WallClock};
+use althing_coordination::{Again, Answering, Assigned, Report, WorkFailure, Worker};
+use althing_discovery::{Found, Query};
+use althing_execution::Host;
+use althing_execution::lease::Leases;
+use althing_node::{Identity, machine};
+use althing_protocol::contract::Latency;
+use althing_protocol::group::{Author, Deployment, GroupId, Needs, Target, WorkId};
+use althing_protocol::{AgentId, CallerId, PublicKey, PublisherId};
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use crate::group_agents::Placements;
+
+/// Tasks of groups that this node runs at once.
+const SLOTS: u32 = 32;
+/// Agents of this node that are looked at.
+const AGENTS_MAX: usize = 10_000;
+/// The member of a message's metadata that says of which task of which group it is.
+const METADATA: &str = "https://althing.dev/ext/group-task/v1";
+
+/// Runs tasks of groups.
+pub(crate) struct GroupWorker {
+    calls: Calls,
+    host: Arc<Host>,
+    network: Arc<dyn Network>,
+    here: PublicKey,
+    labels: Vec<String>,
+    /// Where the node keeps its data; its file system is the disk that tasks may need.
+    data: Option<PathBuf>,
+    clock: WallClock,
+    placements: watch::Sender<Placements>,
+    leases: Leases,
+}
+
+impl GroupWorker {
+    /// What runs tasks of groups, and says by `placements` what they place here.
+    pub(crate) fn new(
+        calls: &Calls,
+        (host, network): (Arc<Host>, Arc<dyn Network>),
+        identity: &Identity,
+        (labels, data): (Vec<String>, Option<PathBuf>),
+        placements: watch::Sender<Placements>,
+    ) -> GroupWorker {
+        GroupWorker {
+            calls: calls.clone(),
+            host,
+            network,
+            here: identity.key.public(),
+            labels,
+            data,
+            clock: identity.clock().clone(),
+            placements,
+            leases: Leases::default(),
+        }
+    }
+
+    /// The agents that do tasks, on all nodes that are known. One that gives groups tasks here gets none, so that no task goes
+    /// in circles.
+    fn known(&self, capability: Option<String>) -> Vec<Found> {
+        let running = self.host.status();
+        let gives = |name: &str| running.iter().any(|agent| agent.gives_tasks && agent.name == name);
+        let query = Query { capability, limit: Some(AGENTS_MAX), ..Query::default() };
+        let (mut found, _) = self.calls.discovery().find(&query);
+        found.retain(|found| !gives(found.candidate.verified.agent.name()));
+        found
+    }
+
+    /// Those that are hosted here.
+    fn hosted(&self, capability: Option<String>) -> Vec<Found> {
+        let mut found = self.known(capability);
+        found.retain(|found| found.node == self.here);
+        found
+    }
+
+    /// The agent that does a task in the class that it needs, and answers `asker`, in whose name the task is done. One that
+    /// only this node may call does tasks of this node, and of nobody else: not those of another node of the same owner.
+    fn agent(&self, needs: &Needs, author: Author, asker: CallerId) -> Result<AgentId, WorkFailure> {
+        let (capability, name) = wanted(&needs.target);
+        let found = self.hosted(capability).into_iter().map(|found| found.candidate.verified.agent.clone());
+        let mut agents: Vec<AgentId> = found.filter(|agent| name.is_none_or(|name| name == agent.name())).collect();
+        agents.sort_unstable_by(|a, b| a.name().cmp(b.name()));
+        let agents = in_class(agents, needs.class, |name| self.host.latency(name))?;
+        let Some(first) = agents.first() else {
+            let reason = "no agent here can do it any more".to_owned();
+            return Err(WorkFailure { reason, again: Again::Any });
+        };
+        let answering: Vec<&AgentId> =
+            agents.iter().filter(|agent| self.calls.does_task(agent, asker, false)).collect();
+        let elsewhere = author != Author::Node(self.here);
+        if let Some(agent) = answering.iter().find(|agent| self.calls.does_task(agent, asker, elsewhere)) {
+            return Ok((*agent).clone());
+        }
+        let reason = match answering.first() {
+            Some(agent) => format!("the agent {} here does tasks of its own node only, not of {author}", agent.name()),
+            None => format!("the agent {} here does not answer {asker}", first.name()),
+        };
+        Err(WorkFailure { reason, again: Again::Others })
+    }
+
+    /// Which of these owners an agent answers. One that only this node may call answers its owner: a report names no member,
+    /// and [`GroupWorker::agent`] refuses what the owner's other nodes submitted.
+    fn answered(&self, agent: &AgentId, askers: &BTreeSet<PublisherId>) -> BTreeSet<PublisherId> {
+        let answers = |asker: &PublisherId| self.calls.does_task(agent, CallerId::Publisher(*asker), false);
+        askers.iter().copied().filter(answers).collect()
+    }
+
+    fn turns(&self) -> u64 {
+        self.host.turns().values().map(|(_, turns)| turns).sum()
+    }
+}
+
+impl Worker for GroupWorker {
+    fn report(&self, askers: &BTreeSet<PublisherId>) -> Report {
+        let mut by_owners: BTreeMap<BTreeSet<PublisherId>, Answering> = BTreeMap::new();
+        let mut classes: Vec<Latency> = Vec::new();
+        for found in self.hosted(None) {
+            let agent = &found.candidate.verified.agent;
+            let owners = self.answered(agent, askers);
+            // One that answers nobody here is not the group's business.
+            if owners.is_empty() && !askers.is_empty() {
+                continue;
+            }
+            classes.extend(self.host.latency(agent.name()));
+            let some = by_owners.entry(owners).or_default();
+            some.agents.push(agent.name().to_owned());
+            let capabilities = found.candidate.description.capabilities().iter();
+            some.capabilities.extend(capabilities.map(|capability| capability.id.clone()));
+        }
+        let Answering { agents, capabilities, .. } = by_owners.remove(askers).unwrap_or_default();
+        let answering = by_owners.into_iter();
+        let answering = answering.map(|(owners, some)| Answering { owners: owners.into_iter().collect(), ..some });
+        classes.sort_by_key(|class| class.name());
+        classes.dedup();
+        let turns = self.turns().min(u64::from(SLOTS)) * 1_000 / u64::from(SLOTS);
+        Report {
+            agents,
+            capabilities,
+            answering: Some(answering.collect()),
+            labels: self.labels.clone(),
+            memory_mib: machine::memory_mib("MemAvailable"),
+            cores: machine::cores(),
+            disk_mib: self.data.as_deref().map_or(0, machine::free_disk_mib),
+            gpus: machine::gpus(),
+            classes,
+            load_permille: u16::try_from(turns).unwrap_or(1_000),
+            slots: SLOTS,
+        }
+        .bounded()
+    }
+
+    fn admit(&self, task: &Assigned) -> Result<(), WorkFailure> {
+        let later = |reason: String| WorkFailure { reason, again: Again::Any };
+        if task.deadline_ms.is_some_and(|at_ms| at_ms <= self.clock.now_ms()) {
+            return Err(later("its deadline has passed".to_owned()));
+        }
+        if self.turns() >= u64::from(SLOTS) * 2 {
+            return Err(later(format!("{} turns run here already", self.turns())));
+        }
+        self.agent(&task.needs, task.author, task.on_behalf_of).map(drop)
+    }
+
+    fn host(&self, group: GroupId, agents: Vec<Deployment>) {
+        self.placements.send_modify(|placements| drop(placements.insert(group, agents)));
+    }
+
+    fn supersede(&self, group: GroupId, task: WorkId, token: u64) {
+        self.leases.supersede(&group.to_string(), &task.to_string(), token);
+    }
+
+    fn run(&self, task: Assigned) -> BoxFuture<'static, Result<Vec<u8>, WorkFailure>> {
+        let (calls, agent) = (self.calls.clone(), self.agent(&task.needs, task.author, task.on_behalf_of));
+        let lease = self.leases.begin(&task.group.to_string(), &task.task.to_string(), task.token);
+        async move {
+            let agent = agent?;
+            let failed = |reason: String, again| WorkFailure { reason, again };
+            let is_step = task.is_step;
+            let params = json!({ "message": message(&task) }).to_string().into_bytes();
+            let request = OperationRequest::parse(Operation::SendMessage, params)
+                .map_err(|error| failed(error.to_string(), Again::Nobody))?;
+            // The agent answers whom it would answer if they called it themselves.
+            let principals = vec![Principal::Caller(task.on_behalf_of)];
+            let reply = calls.ask(CallRequest::new(agent, request, principals).under(lease)).await;
+            match reply.map_err(|error| failed(error.to_string(), again(&error)))? {
+                Reply::One(body) => {
+                    let body = outcome(body)?;
+                    let answer = || serde_json::from_slice(&body).unwrap_or_default();
+                    Ok(if is_step { words(&answer()).into_bytes() } else { body })
+                }
+                Reply::Events(_) => Err(failed("the agent answered with a stream".to_owned(), Again::Nobody)),
+            }
+        }
+        .boxed()
+    }
+}
+
+/// The capability that an agent must have, or its name.
+fn wanted(target: &Target) -> (Option<String>, Option<&str>) {
+    match target {
+        Target::Capability(capability) => (Some(capability.clone()), None),
+        Target::Agent(name) => (None, Some(name.as_str())),
+    }
+}
+
+/// Of the agents that could do a task, those that run in the class that it needs. If there is none, another member may have
+/// one: a report says in which classes a member does tasks, not which agent runs in which.
+fn in_class(
+    agents: Vec<AgentId>,
+    class: Option<Latency>,
+    latency: impl Fn(&str) -> Option<Latency>,
+) -> Result<Vec<AgentId>, WorkFailure> {
+    let Some(class) = class.filter(|_| !agents.is_empty()) else { return Ok(agents) };
+    let fit: Vec<AgentId> = agents.into_iter().filter(|agent| latency(agent.name()) == Some(class)).collect();
+    if fit.is_empty() {
+        let reason = format!("no agent here that can do it runs in the class {}", class.name());
+        return Err(WorkFailure { reason, again: Again::Others });
+    }
+    Ok(fit)
+}
+
+/// The A2A message of a task. Its input is a message already, or a text. A second attempt is another message.
+fn message(task: &Assigned) -> Value {
+    let given: Option<Value> =
+        serde_json::from_slice(&task.input).ok().filter(|value: &Value| value["parts"].is_array());
+    // Only the parts: a task or context that it names could be somebody else's.
+    let mut message = match given {
+        Some(given) => json!({ "parts": given["parts"] }),
+        None => json!({ "parts": [{ "text": String::from_utf8_lossy(&task.input) }] }),
+    };
+    message["messageId"] = json!(format!("{}-{}", task.task, task.token));
+    message["role"] = json!("ROLE_USER");
+    message["metadata"][METADATA] = json!({
+        "group": task.group.to_string(),
+        "task": task.task.to_string(),
+        "attempt": task.attempt,
+        "fencingToken": task.token,
+        // The same for each attempt: what an outside system executes once.
+        "idempotencyKey": task.task.to_string(),
+    });
+    message
+}
+
+/// The words of an answer (`SendMessageResponse`): what the agent made; if it made nothing, what it said; nothing if it did
+/// neither in words.
+#[must_use]
+pub fn words(answer: &Value) -> String {
+    let task = &answer["task"];
+    let texts = |message: &Value| {
+        let parts = message["parts"].as_array().into_iter().flatten();
+        parts.filter_map(|part| part["text"].as_str()).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let made: Vec<String> = task["artifacts"].as_array().into_iter().flatten().flat_map(texts).collect();
+    let said = || [&task["status"]["message"], &answer["message"]].into_iter().flat_map(texts).collect::<Vec<_>>();
+    if made.is_empty() { said() } else { made }.join("\n")
+}
+
+/// Who may try again what an agent did not answer: what is not permitted here stays so.
+fn again(error: &OperationError) -> Again {
+    match error.refusal {
+        Refusal::CallerNotAllowed
+        | Refusal::AgentRevoked
+        | Refusal::AgentUnknown
+        | Refusal::AgentNotHere
+        | Refusal::Unsupported
+        | Refusal::ContentType
+        | Refusal::InvalidParams
+        | Refusal::InvalidRequest
+        | Refusal::MethodNotFound
+        | Refusal::VersionNotSupported => Again::Others,
+        _ => Again::Any,
+    }
+}
+
+/// What an agent's answer says of the task.
+fn outcome(body: Vec<u8>) -> Result<Vec<u8>, WorkFailure> {
+    let answer: Value = serde_json::from_slice(&body)
+        .map_err(|error| WorkFailure { reason: format!("the agent's answer: {error}"), again: Again::Nobody })?;
+    let Some(state) = answer["task"]["status"]["state"].as_str() else {
+        let reason = || "the agent's answer is neither a task with a state nor a message".to_owned();
+        let is_whole = answer["message"].is_object();
+        return if is_whole { Ok(body) } else { Err(WorkFailure { reason: reason(), again: Again::Nobody }) };
+    };
+    let why = || {
+        let parts = answer["task"]["status"]["message"]["parts"].as_array();
+        let text = parts.into_iter().flatten().find_map(|part| part["text"].as_str());
+        text.unwrap_or("it said no more").to_owned()
+    };
+    match state {
+        "TASK_STATE_COMPLETED" => Ok(body),
+        "TASK_STATE_FAILED" | "TASK_STATE_CANCELED" => {
+            Err(WorkFailure { reason: format!("the agent ended it with {state}: {}", why()), again: Again::Any })
+        }
+        "TASK_STATE_REJECTED" | "TASK_STATE_AUTH_REQUIRED" => {
+            Err(WorkFailure { reason: format!("the agent left it in {state}: {}", why()), again: Again::Others })
+        }
+        _ => Err(WorkFailure { reason: format!("the agent left it in {state}: {}", why()), again: Again::Nobody }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn agent(name: &str) -> AgentId {
+        AgentId::new(PublisherId::from_digest([1; 32]), name).expect("a name")
+    }
+
+    #[test]
+    fn only_a_task_that_is_completed_or_a_message_is_a_result() {
+        let of = |answer: Value| outcome(answer.to_string().into_bytes());
+        let state = |state: &str| json!({ "task": { "status": { "state": format!("TASK_STATE_{state}") } } });
+        assert!(of(state("COMPLETED")).is_ok() && of(json!({ "message": { "parts": [] } })).is_ok());
+        for state in
+            ["WORKING", "SUBMITTED", "FAILED", "CANCELED", "REJECTED", "INPUT_REQUIRED", "AUTH_REQUIRED"].map(state)
+        {
+            assert!(of(state.clone()).is_err(), "{state}");
+        }
+        assert!(of(json!({})).is_err() && of(json!({ "task": {} })).is_err());
+    }
+
+    #[test]
+    fn a_task_that_needs_a_class_goes_to_an_agent_of_that_class_or_to_another_member() {
+        let latency = |name: &str| match name {
+            "arm" => Some(Latency::Hrt),
+            "writer" => Some(Latency::Dt),
+            _ => None,
+        };
+        let all = || vec![agent("arm"), agent("stopped"), agent("writer")];
+        assert_eq!(in_class(all(), None, latency).ok(), Some(all()));
+        assert_eq!(in_class(all(), Some(Latency::Hrt), latency).ok(), Some(vec![agent("arm")]));
+        assert_eq!(in_class(all(), Some(Latency::Dt), latency).ok(), Some(vec![agent("writer")]));
+        let refused = in_class(all(), Some(Latency::Srt), latency).expect_err("none of them");
+        assert_eq!(refused.again, Again::Others);
+        assert!(refused.reason.contains("srt"), "{}", refused.reason);
+        assert_eq!(in_class(Vec::new(), Some(Latency::Srt), latency).ok(), Some(Vec::new()), "it may come back");
+    }
+}

@@ -1,0 +1,41 @@
+//! What is operated on a running node: registries that it follows, what groups give it to do and place on it, diagnosis, what is
+//! elsewhere and adopted, and whom sentences are for.
+//!
+//! **Inputs**: the ports of a node and an [`OperationsConfig`]; what registries, groups and others' servers say.
+//! **Outputs**: [`Operations`], the node and what is operated on it, which the owner's API serves.
+//!
+//! **Invariants**: what a registry says is believed as far as publishers signed it and its log proves it; a group's task is done
+//! in the name of whom it is done for; what is adopted is what its owner looked at.
+//!
+//! **Never knows**: HTTP faces, the command line, the configuration file, exit codes; how the layers are assembled.
+
+mod adopt;
+pub mod blueprints;
+mod collector;
+mod config;
+pub mod doctor;
+mod group_agents;
+mod group_orders;
+mod group_work;
+pub mod network_key;
+mod operations;
+pub mod registries;
+mod routing;
+mod secrets;
+
+pub use adopt::{
+    AdoptError, Adoption, Change, Draft, Offer, adopted, changes, drop_environment, keep_environment, kept_environment,
+};
+pub use collector::{Collector, CollectorNews, CollectorTrouble};
+pub use config::{Embeddings, OperationsConfig};
+pub use group_orders::GroupOrders;
+pub use group_work::words;
+pub use operations::{FAMILIES, Operations};
+pub use routing::{
+    ChannelNeed, Choice, Embedded, EmbeddingsError, EvalReport, NodeRouter, Resolved, RouteMode, Routed, RouterAgent,
+    Routing, RoutingError,
+};
+pub use secrets::{SECRET_BYTES_MAX, SecretError, Secrets};
+
+#[cfg(test)]
+mod tests;
