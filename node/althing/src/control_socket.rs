@@ -4,7 +4,9 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use althing_operations::Operations as Node;
+use althing_calls::Principal;
+use althing_operations::Operations;
+use axum::Extension;
 use tokio::net::UnixListener;
 
 use crate::exit::Failure;
@@ -23,10 +25,11 @@ pub fn bind(path: &Path) -> Result<UnixListener, Failure> {
     Ok(listener)
 }
 
-/// Serves the control API until the node stops.
-pub async fn serve(listener: UnixListener, node: Arc<Node>) {
+/// Serves the control API until the node stops. Whoever can open the socket owns the node's files: each request is its owner's.
+pub async fn serve(listener: UnixListener, node: Arc<Operations>) {
     let stop = node.stop.clone();
-    let serving = axum::serve(listener, althing_control::router(node));
+    let router = althing_control::router(node).layer(Extension(Principal::Local));
+    let serving = axum::serve(listener, router);
     if let Err(error) = serving.with_graceful_shutdown(async move { stop.cancelled().await }).await {
         tracing::error!(%error, "control socket failed");
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use althing_gateway::{Access, Base, Tls, Users};
 use althing_node::{IntroductionPaths, Introductions};
-use althing_operations::Operations as Node;
+use althing_operations::Operations;
 use althing_store::file::read_text;
 use tokio::net::TcpListener;
 
@@ -86,7 +86,7 @@ impl Faces {
     }
 
     /// Serves on all of them until the node stops.
-    pub fn serve(self, node: &Node, config: &Config, data: &Path) {
+    pub fn serve(self, node: &Operations, config: &Config, data: &Path) {
         let mut access = Access { tls: self.tls.is_some(), ..access(config, self.gateway, data) };
         let issuer = self.published.and_then(|published| issuer::of(config, published, node.clock().clone()));
         access.users.extend(issuer.map(|issuer| Arc::new(issuer) as Arc<dyn Users>));
@@ -131,7 +131,7 @@ fn access(config: &Config, gateway: SocketAddr, data: &Path) -> Access {
 }
 
 /// The names by which strangers ask for introductions: the one that mDNS gives this node, and those of the operator.
-fn introduced_as(config: &Config, node: &Node) -> Vec<String> {
+fn introduced_as(config: &Config, node: &Operations) -> Vec<String> {
     let own = format!("{}.local", node.key.public().peer_id());
     config.gateway.hosts.iter().cloned().chain([own]).collect()
 }

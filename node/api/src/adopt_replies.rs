@@ -1,12 +1,14 @@
 //! What a node answers about what exists already.
 
 use althing_td::{AgentFile, Sandbox};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use crate::AgentAddition;
 
 /// What `POST /adopt` answers.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum AdoptReply {
     /// A program does not answer, and what it needs is offered.
@@ -18,7 +20,7 @@ pub enum AdoptReply {
 }
 
 /// What `POST /adopt/accept` answers.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum AcceptReply {
     /// A program does not answer, and what it needs is offered.
@@ -28,7 +30,7 @@ pub enum AcceptReply {
 }
 
 /// A program that does not answer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct UnansweredProgram {
     /// Why it does not.
     pub unanswered: String,
@@ -37,10 +39,11 @@ pub struct UnansweredProgram {
 }
 
 /// What a program needs beyond what it is granted.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ProgramNeeds {
     /// What its file would grant with it.
+    #[schemars(with = "Value")]
     pub sandbox: Sandbox,
     /// The block of its file that would grant it.
     pub block: String,
@@ -53,12 +56,13 @@ pub struct ProgramNeeds {
 }
 
 /// What was found, and the agent file for it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentDraft {
     /// `A2A agent`, `MCP server` or `Thing`.
     pub kind: String,
     /// What is written of it, and published.
+    #[schemars(with = "Map<String, Value>")]
     pub file: AgentFile,
     /// What its programs would reach, in words.
     pub reaches: Vec<String>,
@@ -73,7 +77,7 @@ pub struct AgentDraft {
 }
 
 /// Something that is left out.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DraftOmission {
     /// Which of it.
     pub what: String,
@@ -82,7 +86,7 @@ pub struct DraftOmission {
 }
 
 /// Something that was adopted, or only looked at.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentAdoption {
     /// What was found.
@@ -106,7 +110,7 @@ pub struct AgentAdoption {
 }
 
 /// An adopted agent as it is now, accepted or only looked at.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentAcceptance {
     /// What was found.
@@ -129,7 +133,7 @@ pub struct AgentAcceptance {
 }
 
 /// A change of what was agreed to.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DraftChange {
     /// What: `skill book.seat`, `tool thing/dim: inputSchema`.
     pub what: String,
@@ -140,7 +144,7 @@ pub struct DraftChange {
 }
 
 /// Which Things of a directory are adopted, or could be.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ThingDirectory {
     /// `directory of Things`.
@@ -157,7 +161,7 @@ pub struct ThingDirectory {
 }
 
 /// A Thing of a directory.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ThingEntry {
     /// Its id, by which it is chosen.
     pub id: String,
@@ -168,7 +172,7 @@ pub struct ThingEntry {
 }
 
 /// What became of a Thing that was chosen.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum ThingAdoption {
     /// It was not adopted.
@@ -178,7 +182,7 @@ pub enum ThingAdoption {
 }
 
 /// A Thing that was not adopted.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ThingFailure {
     /// Its id in the directory.
     pub id: String,

@@ -3,14 +3,18 @@
 use std::path::PathBuf;
 
 use althing_td::{AgentFile, Callers, Exposure};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use crate::{AgentInstance, Problem};
 
 /// Adds or runs an agent.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct AddRequest {
     /// Its file, as read.
+    #[schemars(with = "Map<String, Value>")]
     pub file: AgentFile,
     /// Where relative paths in it start.
     pub folder: PathBuf,
@@ -26,7 +30,7 @@ pub struct AddRequest {
 }
 
 /// One line about an agent that runs for `althing run`.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum RunLine {
     /// It runs now.
@@ -38,7 +42,7 @@ pub enum RunLine {
 }
 
 /// An agent was added.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AgentAddition {
     /// Its urn, by which others call it.
     pub id: String,
@@ -51,7 +55,7 @@ pub struct AgentAddition {
 }
 
 /// What an agent file changes of what was agreed to.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RightsChanges {
     /// Each of them; what widens comes first.
     pub changes: Vec<RightsChange>,
@@ -62,7 +66,7 @@ pub struct RightsChanges {
 }
 
 /// One change of what an agent may do.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RightsChange {
     /// What: `runtime: command`, `tools.maps: sandbox`, `contract: secrets`.
     pub what: String,
@@ -75,14 +79,14 @@ pub struct RightsChange {
 }
 
 /// The agents that were added to a node.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AgentList {
     /// Each of them.
     pub agents: Vec<AgentSummary>,
 }
 
 /// An agent that was added.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AgentSummary {
     /// Which agent, by name.
     pub name: String,
@@ -91,15 +95,17 @@ pub struct AgentSummary {
     /// Its title for people.
     pub title: String,
     /// Who may call it.
+    #[schemars(with = "Value")]
     pub callers: Callers,
     /// Who may see it.
+    #[schemars(with = "String")]
     pub exposure: Exposure,
     /// The ids of its skills.
     pub skills: Vec<String>,
 }
 
 /// An agent was removed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentRemoval {
     /// Its name.

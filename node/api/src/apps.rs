@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// An operation on the applications of groups.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub enum AppRequest {
     /// Brings an application up, or changes it. If this node has no group of that name, it is formed where `form` says so;
     /// otherwise nothing is changed, and the answer says what would be.
@@ -31,34 +32,10 @@ pub enum AppRequest {
         /// The application.
         app: String,
     },
-    /// Lists the applications of a group.
-    List {
-        /// The group's name or id.
-        group: String,
-    },
-    /// Shows one: where its agents were placed, and where they run.
-    Show {
-        /// The group's name or id.
-        group: String,
-        /// The application.
-        app: String,
-    },
-}
-
-/// What an operation on applications answers: each has its own.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(untagged)]
-pub enum AppReply {
-    /// Of [`AppRequest::Apply`] and [`AppRequest::Remove`].
-    Changes(AppChanges),
-    /// Of [`AppRequest::List`].
-    List(AppList),
-    /// Of [`AppRequest::Show`].
-    Status(AppStatus),
 }
 
 /// What an application changed, or would change.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AppChanges {
     /// The application.
     pub app: String,
@@ -78,7 +55,7 @@ pub struct AppChanges {
 }
 
 /// What becomes of a part of an application.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AppChange {
     /// `agent`, `workflow` or `schedule`.
     pub what: String,
@@ -89,14 +66,14 @@ pub struct AppChange {
 }
 
 /// The applications of a group.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AppList {
     /// Their names.
     pub apps: Vec<String>,
 }
 
 /// What an application consists of.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AppStatus {
     /// Its name.
     pub app: String,
@@ -109,7 +86,7 @@ pub struct AppStatus {
 }
 
 /// An agent of a group: where it was placed, and where it runs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AppAgentStatus {
     /// Which agent, by name.
@@ -156,7 +133,7 @@ mod tests {
         let applied = AppChanges { forms: Some(false), waiting: Some(Vec::new()), ..removal };
         let json = format!(r#"{{"app":"desk","group":"team","forms":false,{changes},"waiting":[]}}"#);
         assert_json(&applied, &json);
-        assert_eq!(serde_json::to_string(&AppReply::Changes(applied)).expect("a reply is JSON"), json);
+        assert_eq!(serde_json::to_string(&applied).expect("a reply is JSON"), json);
     }
 
     #[test]

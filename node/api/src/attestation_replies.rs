@@ -1,12 +1,13 @@
 //! What operations on attestations answer, and all that is known of a release.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::ThingForm;
 
 /// What somebody found of a release.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Attestation {
     /// What kind of finding: `audit`.
@@ -24,7 +25,7 @@ pub struct Attestation {
 }
 
 /// What the owner attested.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AttestationStatement {
     /// The agent's urn.
     pub agent: String,
@@ -41,7 +42,7 @@ pub struct AttestationStatement {
 }
 
 /// A release, with what was found of it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReleaseDetails {
     /// The agent's urn.

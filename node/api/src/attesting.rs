@@ -1,9 +1,11 @@
 //! Requests about attestations.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Attests something of a release.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct AttestRequest {
     /// `name@1.2.3`, or `urn:…:name@1.2.3`.
     pub release: String,
@@ -22,7 +24,8 @@ pub struct AttestRequest {
 }
 
 /// Measures a model of this machine.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct MeasureRequest {
     /// The model's name; the only one if none is named.
     #[serde(default, skip_serializing_if = "Option::is_none")]

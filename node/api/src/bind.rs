@@ -1,17 +1,19 @@
 //! What contracts are bound to.
 
 use althing_protocol::binding::Manifest;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// A contract that was bound, with the reasons.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BindingReply {
     /// The hash of the manifest, hexadecimal.
     pub hash: String,
     /// The network for which it was sealed.
     pub network: String,
     /// The models and tools that the contract was bound to.
+    #[schemars(with = "Map<String, Value>")]
     pub manifest: Manifest,
     /// The same as the node signed it, in base64.
     pub sealed: String,
@@ -25,7 +27,7 @@ pub struct BindingReply {
 }
 
 /// Why a candidate was selected or not.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CandidateReason {
     /// Which.
     pub candidate: String,
@@ -36,7 +38,7 @@ pub struct CandidateReason {
 }
 
 /// A field of a contract, and who set it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ContractField {
     /// Its path: `class.ttft_ms`.

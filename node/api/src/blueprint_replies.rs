@@ -1,9 +1,10 @@
 //! What is answered about the speed of models on machines.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A model of this machine was measured.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BlueprintMeasurement {
     /// Which model, by name.
     pub model: String,
@@ -18,7 +19,7 @@ pub struct BlueprintMeasurement {
 }
 
 /// What was measured of a model on a machine.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BlueprintFigures {
     /// Tokens of each second after the first one, the median of the rounds.
@@ -42,7 +43,7 @@ pub struct BlueprintFigures {
 }
 
 /// A machine, as far as the speed of a model depends on it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BlueprintMachine {
     /// Of its processor: `x86_64`.
@@ -58,7 +59,7 @@ pub struct BlueprintMachine {
 }
 
 /// Models that may run here as they did elsewhere.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BlueprintList {
     /// The registry's address.
     pub registry: String,
@@ -69,7 +70,7 @@ pub struct BlueprintList {
 }
 
 /// A model that may run here as it did there.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BlueprintSuggestion {
     /// The model's name where it was measured.

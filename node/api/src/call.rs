@@ -1,12 +1,14 @@
 //! Calls of agents.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::Problem;
 
 /// Calls an agent.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct CallRequest {
     /// Identifier or name.
     pub agent: String,
@@ -22,7 +24,7 @@ pub struct CallRequest {
 }
 
 /// One line of a call's answer.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum CallLine {
     /// The nodes that host the agent, and which is called.
@@ -34,7 +36,7 @@ pub enum CallLine {
 }
 
 /// Where a call goes.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CallExplanation {
     /// The nodes in question; not written where no agent is meant.
     #[serde(flatten)]
@@ -44,7 +46,7 @@ pub struct CallExplanation {
 }
 
 /// The nodes that host an agent.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CallHosts {
     /// Its urn, by which it is called.
     pub agent: String,
@@ -55,7 +57,7 @@ pub struct CallHosts {
 }
 
 /// A task that a call began was cancelled.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CallCancellation {
     /// The id of the task.
     pub cancelled: Option<String>,

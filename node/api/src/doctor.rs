@@ -1,9 +1,11 @@
 //! What is wrong with a node, or with the way from it to an agent, and what its layers add to a call.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Asks what is wrong.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct DoctorRequest {
     /// The agent whose calls fail, by its name or identifier; none: the node as a whole.
     pub agent: Option<String>,
@@ -13,7 +15,7 @@ pub struct DoctorRequest {
 }
 
 /// What `POST /doctor` answers.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DoctorReport {
     /// Nothing is wrong: so say all findings.
@@ -25,7 +27,7 @@ pub struct DoctorReport {
 }
 
 /// One thing that was checked.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DoctorFinding {
     /// `L1` to `L7`.
     pub layer: String,
@@ -38,7 +40,7 @@ pub struct DoctorFinding {
 }
 
 /// A peer that was asked to dial this node.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DialBack {
     /// Which, by its short name.
@@ -51,7 +53,7 @@ pub struct DialBack {
 }
 
 /// What became of the question to dial this node.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum DialBackOutcome {
     /// It dialled these addresses.
@@ -61,7 +63,7 @@ pub enum DialBackOutcome {
 }
 
 /// One dial of a peer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DialResult {
     /// Where it dialled.
     pub address: String,
@@ -72,7 +74,7 @@ pub struct DialResult {
 }
 
 /// What `POST /doctor/overhead` answers.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OverheadReport {
     /// The parts of a call, each with the layer that adds it.
     pub overhead: Vec<LayerOverhead>,
@@ -81,7 +83,7 @@ pub struct OverheadReport {
 }
 
 /// What a layer adds to a call.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LayerOverhead {
     /// Which: `L2 communication`, or `floor` for what none of them adds.
@@ -97,7 +99,7 @@ pub struct LayerOverhead {
 }
 
 /// How long something took.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OverheadTimes {
     /// The median, microseconds.
     pub p50: f64,

@@ -1,11 +1,12 @@
 //! What happens on a node, as it happens.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{AgentEntry, GroupEntry, KeyStatus};
 
 /// A line of what `GET /events` answers: the data of one server-sent event, whose id and name are in it too.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EventLine {
     /// Its number, after which others are asked for: later events have higher ones, also when the node starts again.
@@ -18,7 +19,7 @@ pub struct EventLine {
 }
 
 /// What happened on a node.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "event", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum NodeEvent {
     /// An agent runs from now on.
@@ -113,7 +114,7 @@ impl NodeEvent {
 }
 
 /// How everything is of which events tell.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeSnapshot {
     /// How many events are not told; none if those that were asked for are of another run of the node.

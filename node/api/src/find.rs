@@ -1,11 +1,12 @@
 //! What a search finds, and how.
 
 use althing_protocol::contract::Grade;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What `POST /find` answers.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// What `GET /find` answers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SearchReply {
     /// Agents, each once for each node that hosts it; the best first.
     pub agents: Vec<AgentMatch>,
@@ -20,7 +21,7 @@ pub struct SearchReply {
 }
 
 /// An agent that was found, on one node.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentMatch {
     /// Its urn, by which it is called.
@@ -58,7 +59,7 @@ pub struct AgentMatch {
 }
 
 /// A capability in a list.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CapabilitySummary {
     /// Its id: `billing.view`.
     pub id: String,
@@ -73,10 +74,11 @@ pub struct CapabilitySummary {
 }
 
 /// What the machine of a node can do, as the node says.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MachineOffer {
     /// Its grade; A is the best.
+    #[schemars(with = "String")]
     pub grade: Grade,
     /// Processor cores.
     pub cores: u16,
@@ -87,7 +89,7 @@ pub struct MachineOffer {
 }
 
 /// A tool that an agent exposes.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ToolMatch {
     /// The agent's urn, and the tool.
     pub id: String,
@@ -100,7 +102,7 @@ pub struct ToolMatch {
 }
 
 /// A Thing of others.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ThingMatch {
     /// Its identifier.
     pub id: String,
@@ -118,7 +120,7 @@ pub struct ThingMatch {
 }
 
 /// A Thing that somebody released in a registry.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ThingRelease {
     /// The version that is shown of it.
     pub version: String,
@@ -131,7 +133,7 @@ pub struct ThingRelease {
 }
 
 /// Where a property, an action or an event of a Thing is asked, as its publisher describes it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ThingForm {
     /// What it is of: `properties/temperature`.
     pub of: String,
@@ -142,7 +144,7 @@ pub struct ThingForm {
 }
 
 /// How a search went.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SearchExplanation {
     /// How long it took, microseconds.
@@ -158,7 +160,7 @@ pub struct SearchExplanation {
 }
 
 /// How agents were chosen: how many there are, and how many each condition left out.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SearchSteps {
     /// Agents known, counted on each node.
     pub known: usize,
@@ -179,7 +181,7 @@ pub struct SearchSteps {
 }
 
 /// How nodes were sought in the distributed table, and asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TableSearch {
     /// Requests of the look-up.
@@ -205,7 +207,7 @@ pub struct TableSearch {
 }
 
 /// A place where a search did not look.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SearchOmission {
     /// Which.
     pub step: SearchPlace,
@@ -214,7 +216,7 @@ pub struct SearchOmission {
 }
 
 /// Where a search looks beyond the nodes that are heard of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum SearchPlace {
     /// The distributed table, and the nodes that it names.

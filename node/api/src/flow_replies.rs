@@ -1,30 +1,26 @@
 //! What operations on the workflows and schedules of groups answer.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::OverlapRule;
 
 /// What an operation on the workflows of a group answers: each has its own.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum WorkflowReply {
-    /// Of [`WorkflowRequest::Run`](crate::WorkflowRequest::Run) and
-    /// [`WorkflowRequest::RunNamed`](crate::WorkflowRequest::RunNamed).
+    /// Of `run` and `runNamed`.
     Start(RunStart),
-    /// Of [`WorkflowRequest::List`](crate::WorkflowRequest::List).
-    List(RunList),
-    /// Of [`WorkflowRequest::Show`](crate::WorkflowRequest::Show).
-    Details(Box<RunDetails>),
-    /// Of [`WorkflowRequest::Resume`](crate::WorkflowRequest::Resume).
+    /// Of `resume`.
     Resumption(RunResumption),
-    /// Of [`WorkflowRequest::Cancel`](crate::WorkflowRequest::Cancel).
+    /// Of `cancel`.
     Cancellation(RunCancellation),
-    /// Of [`WorkflowRequest::Approve`](crate::WorkflowRequest::Approve).
+    /// Of `approve`.
     Approval(StepApproval),
 }
 
 /// A run of a workflow began.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RunStart {
     /// Its id.
     pub run: String,
@@ -33,14 +29,14 @@ pub struct RunStart {
 }
 
 /// Runs of workflows, in the order in which they began.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RunList {
     /// Each of them.
     pub runs: Vec<RunSummary>,
 }
 
 /// What every look at a run tells.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RunSummary {
     /// Its id.
@@ -66,7 +62,7 @@ pub struct RunSummary {
 }
 
 /// What became of a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum RunCondition {
     /// It goes on.
@@ -93,7 +89,7 @@ impl RunCondition {
 }
 
 /// A run of a workflow.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RunDetails {
     /// What every look at it tells.
@@ -116,7 +112,7 @@ pub struct RunDetails {
 }
 
 /// A step that failed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StepFailure {
     /// Its id.
     pub step: String,
@@ -125,7 +121,7 @@ pub struct StepFailure {
 }
 
 /// A step of a run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StepStatus {
     /// Its id.
@@ -149,7 +145,7 @@ pub struct StepStatus {
 }
 
 /// What a step of a run is doing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum StepCondition {
     /// It waits for other steps.
@@ -182,21 +178,21 @@ impl StepCondition {
 }
 
 /// A run that failed goes on.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RunResumption {
     /// Its id.
     pub resumed: String,
 }
 
 /// A run was ended.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RunCancellation {
     /// Its id.
     pub canceled: String,
 }
 
 /// What a step asked was answered.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StepApproval {
     /// The id of the run.
     pub run: String,
@@ -207,19 +203,17 @@ pub struct StepApproval {
 }
 
 /// What an operation on the schedules of a group answers: each has its own.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum ScheduleReply {
-    /// Of [`ScheduleRequest::Add`](crate::ScheduleRequest::Add).
+    /// Of `add`.
     Addition(ScheduleAddition),
-    /// Of [`ScheduleRequest::List`](crate::ScheduleRequest::List).
-    List(ScheduleList),
-    /// Of [`ScheduleRequest::Remove`](crate::ScheduleRequest::Remove).
+    /// Of `remove`.
     Removal(ScheduleRemoval),
 }
 
 /// A schedule was added.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ScheduleAddition {
     /// Its name.
@@ -229,14 +223,14 @@ pub struct ScheduleAddition {
 }
 
 /// The schedules of a group.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ScheduleList {
     /// Each of them.
     pub schedules: Vec<ScheduleStatus>,
 }
 
 /// A schedule, and what became of its runs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ScheduleStatus {
     /// Its name.
@@ -272,7 +266,7 @@ pub struct ScheduleStatus {
 }
 
 /// A run of a schedule that waits for somebody's approval.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ScheduleQuestion {
     /// The id of the run.
@@ -286,7 +280,7 @@ pub struct ScheduleQuestion {
 }
 
 /// A schedule was removed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ScheduleRemoval {
     /// Its name.
     pub removed: String,

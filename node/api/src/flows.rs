@@ -1,11 +1,12 @@
 //! What is asked of the workflows and schedules of groups.
 
 use althing_protocol::group::Overlap;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// An operation on the workflows of a group.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub enum WorkflowRequest {
     /// Begins a run.
     Run {
@@ -20,16 +21,6 @@ pub enum WorkflowRequest {
         name: String,
         /// The input of the run.
         input: String,
-    },
-    /// Lists runs.
-    List {
-        /// Those that ended too.
-        finished: bool,
-    },
-    /// Shows a run.
-    Show {
-        /// Which.
-        run: String,
     },
     /// Lets a run that failed go on.
     Resume {
@@ -55,8 +46,8 @@ pub enum WorkflowRequest {
 }
 
 /// An operation on the schedules of a group.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub enum ScheduleRequest {
     /// Adds a schedule, or replaces that of the same name.
     Add {
@@ -76,8 +67,6 @@ pub enum ScheduleRequest {
         #[serde(default)]
         overlap: OverlapRule,
     },
-    /// Lists schedules.
-    List,
     /// Removes one.
     Remove {
         /// Its name.
@@ -86,7 +75,7 @@ pub enum ScheduleRequest {
 }
 
 /// What becomes of a time that comes while a run of the schedule has not ended.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum OverlapRule {
     /// The next run begins beside it.
@@ -119,8 +108,8 @@ impl From<Option<Overlap>> for OverlapRule {
 }
 
 /// What a schedule runs.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub enum ScheduledWork {
     /// A workflow file, as read.
     Workflow(String),

@@ -1,11 +1,10 @@
 //! What operations on groups answer.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::GroupStatus;
-
 /// A group that was formed or joined.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GroupName {
     /// Its id: an urn that no other group has.
     pub id: String,
@@ -14,41 +13,33 @@ pub struct GroupName {
 }
 
 /// What an operation on a group answers: each has its own.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum GroupReply {
-    /// Of [`GroupRequest::Invite`](crate::GroupRequest::Invite).
+    /// Of `invite`.
     Invitation(GroupInvitation),
-    /// Of [`GroupRequest::Leave`](crate::GroupRequest::Leave).
+    /// Of `leave`.
     Departure(GroupDeparture),
     /// The same, where what the node had of the group is removed.
     Removal(GroupRemoval),
-    /// Of [`GroupRequest::Expel`](crate::GroupRequest::Expel).
+    /// Of `expel`.
     Expulsion(GroupExpulsion),
-    /// Of [`GroupRequest::Dissolve`](crate::GroupRequest::Dissolve).
+    /// Of `dissolve`.
     Dissolution(GroupDissolution),
-    /// Of [`GroupRequest::Amend`](crate::GroupRequest::Amend).
+    /// Of `amend`.
     Amendment(GroupAmendment),
-    /// Of [`GroupRequest::Proposals`](crate::GroupRequest::Proposals).
-    Proposals(GroupProposals),
-    /// Of [`GroupRequest::Endorse`](crate::GroupRequest::Endorse).
+    /// Of `endorse`.
     Endorsement(GroupEndorsement),
-    /// Of [`GroupRequest::Transfer`](crate::GroupRequest::Transfer).
+    /// Of `transfer`.
     Transfer(GroupTransfer),
-    /// Of [`GroupRequest::Status`](crate::GroupRequest::Status).
-    Status(Box<GroupStatus>),
-    /// Of [`GroupRequest::Set`](crate::GroupRequest::Set).
+    /// Of `set`.
     Version(GroupVersion),
-    /// Of [`GroupRequest::Remove`](crate::GroupRequest::Remove).
+    /// Of `remove`.
     ValueRemoval(GroupValueRemoval),
-    /// Of [`GroupRequest::Get`](crate::GroupRequest::Get).
-    Value(GroupValue),
-    /// Of [`GroupRequest::Keys`](crate::GroupRequest::Keys).
-    Keys(GroupKeys),
 }
 
 /// A ticket for a node.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GroupInvitation {
     /// The group's name.
@@ -64,21 +55,21 @@ pub struct GroupInvitation {
 }
 
 /// This node left a group.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GroupDeparture {
     /// The group's id.
     pub left: String,
 }
 
 /// What this node had of a group is removed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GroupRemoval {
     /// The group's id.
     pub forgotten: String,
 }
 
 /// A node was expelled, or that was proposed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GroupExpulsion {
     /// Its DID.
     pub expelled: String,
@@ -88,7 +79,7 @@ pub struct GroupExpulsion {
 }
 
 /// A group was dissolved, or that was proposed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GroupDissolution {
     /// Its id.
     pub dissolved: String,
@@ -98,7 +89,7 @@ pub struct GroupDissolution {
 }
 
 /// The charter of a group was changed, or that was proposed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GroupAmendment {
     /// The group's id.
     pub amended: String,
@@ -108,14 +99,14 @@ pub struct GroupAmendment {
 }
 
 /// What waits for the signatures of owners.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GroupProposals {
     /// Each of them.
     pub proposals: Vec<GroupProposal>,
 }
 
 /// Something that waits for the signatures of owners.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GroupProposal {
     /// Its name, hexadecimal.
@@ -133,7 +124,7 @@ pub struct GroupProposal {
 }
 
 /// A proposal was signed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GroupEndorsement {
     /// How its name begins, as it was asked.
     pub endorsed: String,
@@ -145,14 +136,14 @@ pub struct GroupEndorsement {
 }
 
 /// A member was asked to lead.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GroupTransfer {
     /// Its DID.
     pub asked: String,
 }
 
 /// A value was written.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GroupVersion {
     /// The key that it is written under.
     pub key: String,
@@ -161,7 +152,7 @@ pub struct GroupVersion {
 }
 
 /// A value was removed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GroupValueRemoval {
     /// Its key.
     pub removed: String,
@@ -170,7 +161,7 @@ pub struct GroupValueRemoval {
 }
 
 /// A value of a group.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GroupValue {
     /// The key that it is under.
     pub key: String,
@@ -184,7 +175,7 @@ pub struct GroupValue {
 }
 
 /// Keys of a group's values.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GroupKeys {
     /// Each of them.
     pub keys: Vec<String>,
@@ -194,7 +185,7 @@ pub struct GroupKeys {
 }
 
 /// How current what was read of a group is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GroupAge {
     /// Whether it was read as it has arrived here, without asking the leader.
@@ -204,7 +195,7 @@ pub struct GroupAge {
 }
 
 /// A group became an agent, or is one no more.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum ServeReply {
     /// It is an agent.
@@ -214,7 +205,7 @@ pub enum ServeReply {
 }
 
 /// A group is an agent.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GroupAgentStart {
     /// The agent's name.
@@ -224,7 +215,7 @@ pub struct GroupAgentStart {
 }
 
 /// A group is no agent any more.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GroupAgentEnd {
     /// The agent's name.
     pub ended: String,

@@ -2,17 +2,18 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What `GET /groups` answers.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GroupList {
     /// Each group of the node, ended ones too.
     pub groups: Vec<GroupEntry>,
 }
 
 /// A group in a list.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GroupEntry {
     /// What every look at it tells.
     #[serde(flatten)]
@@ -24,7 +25,7 @@ pub struct GroupEntry {
 }
 
 /// What every look at a group tells.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GroupSummary {
     /// Its id: an urn that no other group has.
@@ -48,7 +49,7 @@ pub struct GroupSummary {
 }
 
 /// What a member of a group does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum GroupRole {
     /// Decides the order of commands.
@@ -75,7 +76,7 @@ impl GroupRole {
 }
 
 /// What a group does, and how often it had to do something again.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GroupWork {
     /// Tasks that no member has yet.
@@ -100,8 +101,8 @@ pub struct GroupWork {
     pub alarms: Vec<String>,
 }
 
-/// What [`GroupRequest::Status`](crate::GroupRequest::Status) answers.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// What `GET /groups/{group}` answers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GroupStatus {
     /// What every look at it tells.
     #[serde(flatten)]
@@ -119,7 +120,7 @@ pub struct GroupStatus {
 }
 
 /// The log of a group, as it is at one member.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GroupLog {
     /// The last entry here.
@@ -133,7 +134,7 @@ pub struct GroupLog {
 }
 
 /// A member that signed two different entries when it led.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GroupEquivocation {
     /// Its DID.
     pub node: String,
@@ -146,7 +147,7 @@ pub struct GroupEquivocation {
 }
 
 /// The state of a group, as it has arrived at one member.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GroupState {
     /// Its members, in the order of their keys.
     pub members: Vec<GroupMember>,
@@ -157,7 +158,7 @@ pub struct GroupState {
 }
 
 /// A member of a group.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GroupMember {
     /// Its DID.
@@ -175,7 +176,7 @@ pub struct GroupMember {
 }
 
 /// The charter of a group, and how much the group holds.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GroupCharter {
     /// The group's name, for people.

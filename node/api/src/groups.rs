@@ -1,11 +1,13 @@
 //! What is asked of groups.
 
 use althing_td::AgentFile;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 /// Forms a group.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CreateGroup {
     /// Its name.
     pub name: String,
@@ -35,8 +37,8 @@ fn one() -> u8 {
 }
 
 /// Changes the charter of a group. What is absent stays.
-#[derive(Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct AmendGroup {
     /// Further owners: publishers, or nodes of theirs.
     pub add: Vec<String>,
@@ -57,15 +59,16 @@ pub struct AmendGroup {
 }
 
 /// Joins a group.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct JoinGroup {
     /// The ticket, as text.
     pub ticket: String,
 }
 
 /// An operation on a group.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub enum GroupRequest {
     /// Makes a ticket for a node.
     Invite {
@@ -88,8 +91,6 @@ pub enum GroupRequest {
     Dissolve,
     /// Changes the charter.
     Amend(AmendGroup),
-    /// Lists what waits for the signatures of owners.
-    Proposals,
     /// Signs what was proposed.
     Endorse {
         /// How its name begins, in hexadecimal.
@@ -100,8 +101,6 @@ pub enum GroupRequest {
         /// To this node, a DID.
         node: String,
     },
-    /// Shows the group.
-    Status,
     /// Writes a value.
     Set {
         /// Its key.
@@ -111,13 +110,6 @@ pub enum GroupRequest {
         /// Only if it has this version; 0: only if there is none.
         if_version: Option<u64>,
     },
-    /// Reads a value.
-    Get {
-        /// Its key.
-        key: String,
-        /// As it has arrived here, without asking the leader.
-        stale: bool,
-    },
     /// Removes a value.
     Remove {
         /// Its key.
@@ -125,21 +117,14 @@ pub enum GroupRequest {
         /// Only if it has this version.
         if_version: Option<u64>,
     },
-    /// Lists keys.
-    Keys {
-        /// Those that begin so.
-        prefix: String,
-        /// As they have arrived here, without asking the leader.
-        stale: bool,
-    },
 }
 
 /// Makes a group an agent that others may call.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub enum ServeGroup {
     /// Each of this owner's members hosts this agent.
-    Agent(Box<AgentFile>),
+    Agent(#[schemars(with = "Map<String, Value>")] Box<AgentFile>),
     /// The agent of this name is hosted no more.
     End(String),
 }

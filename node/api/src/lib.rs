@@ -33,6 +33,7 @@ mod org;
 mod org_replies;
 mod problem;
 mod ps;
+mod queries;
 mod receipt_replies;
 mod registries;
 mod registry_replies;
@@ -48,6 +49,9 @@ mod traces;
 mod trust;
 mod waits;
 
+/// The longest body of a request, in bytes.
+pub const BODY_BYTES_MAX: usize = 2 << 20;
+
 pub use adopt::{AcceptRequest, AdoptRequest, Offers};
 pub use adopt_replies::{
     AcceptReply, AdoptReply, AgentAcceptance, AgentAdoption, AgentDraft, DraftChange, DraftOmission, ProgramNeeds,
@@ -56,7 +60,7 @@ pub use adopt_replies::{
 pub use agents::{
     AddRequest, AgentAddition, AgentList, AgentRemoval, AgentSummary, RightsChange, RightsChanges, RunLine,
 };
-pub use apps::{AppAgentStatus, AppChange, AppChanges, AppList, AppReply, AppRequest, AppStatus};
+pub use apps::{AppAgentStatus, AppChange, AppChanges, AppList, AppRequest, AppStatus};
 pub use attestation_replies::{Attestation, AttestationStatement, ReleaseDetails};
 pub use attesting::{AttestRequest, MeasureRequest};
 pub use bind::{BindingReply, CandidateReason, ContractField};
@@ -104,6 +108,7 @@ pub use ps::{
     AgentCondition, AgentEntries, AgentEntry, AgentFailure, AgentInstance, AgentStart, EnclosureLevel, FileAccess,
     FirstOutput, HardJobs, ProgramContainment, ProgramRefusal, ToolDifference, ToolRefusal,
 };
+pub use queries::{EntryQuery, FindQuery, KeysQuery, ListQuery, PassagesQuery, TaskQuery, ValueQuery};
 pub use receipt_replies::{ReceiptEntry, ReceiptFault, ReceiptList, ReceiptProof};
 pub use registries::{AddRegistry, InstallRequest, InstallTerms, MarkRequest, PublishRequest, UpdateRequest};
 pub use registry_replies::{

@@ -1,9 +1,11 @@
 //! What programs of agents say.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Shows what the programs of an agent of this node said.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct LogsRequest {
     /// The agent's name.
     pub agent: String,
@@ -13,7 +15,7 @@ pub struct LogsRequest {
 }
 
 /// A line of the answer: what a program said, or that older lines are gone.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum LogEntry {
     /// Lines are missing before the next one.
@@ -23,14 +25,14 @@ pub enum LogEntry {
 }
 
 /// Older lines that are not kept any more.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LogGap {
     /// How many.
     pub gone: u64,
 }
 
 /// What a program of an agent said.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ProgramLine {
     /// Which program: `runtime` is the agent's own, `tools.NAME` that of a tool server; `node` is the node.

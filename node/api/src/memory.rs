@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// An operation on a memory namespace.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub enum MemoryRequest {
     /// Stores a text of a source.
     Add {
@@ -15,36 +16,22 @@ pub enum MemoryRequest {
         /// The text.
         text: String,
     },
-    /// Searches for passages that resemble a question.
-    Search {
-        /// The question.
-        question: String,
-        /// Maximum number of passages.
-        most: usize,
-    },
-    /// Shows a passage, or the value of a key; or when and why it was deleted.
-    Show {
-        /// Its id, or the key.
-        what: String,
-    },
     /// Deletes a source, a passage's source, or a key.
     Forget {
         /// A source, a passage's id, or a key.
         what: String,
     },
-    /// Lists its content.
-    List,
 }
 
 /// All namespaces of a node.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MemoryNamespaces {
     /// Each of them.
     pub namespaces: Vec<MemoryNamespace>,
 }
 
 /// A namespace.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MemoryNamespace {
     /// Its name.
@@ -64,30 +51,24 @@ pub struct MemoryNamespace {
 }
 
 /// A namespace was removed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MemoryRemoval {
     /// Its name.
     pub removed: String,
 }
 
 /// What an operation on a namespace answers: each has its own.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum MemoryReply {
-    /// Of [`MemoryRequest::Add`].
+    /// Of `add`.
     Source(MemorySource),
-    /// Of [`MemoryRequest::Search`].
-    Passages(MemoryPassages),
-    /// Of [`MemoryRequest::Show`].
-    Entry(MemoryEntry),
-    /// Of [`MemoryRequest::Forget`].
+    /// Of `forget`.
     Deletion(MemoryDeletion),
-    /// Of [`MemoryRequest::List`].
-    Content(MemoryContent),
 }
 
 /// A source was stored.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MemorySource {
     /// Its name.
     pub source: String,
@@ -96,14 +77,14 @@ pub struct MemorySource {
 }
 
 /// Passages that resemble a question, the best first.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MemoryPassages {
     /// Each of them.
     pub passages: Vec<MemoryPassage>,
 }
 
 /// A passage of a source.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MemoryPassage {
     /// Its id, by which it is cited.
@@ -123,7 +104,7 @@ pub struct MemoryPassage {
 }
 
 /// What is under an id or a key, or was.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum MemoryEntry {
     /// The passage of that id.
@@ -135,7 +116,7 @@ pub enum MemoryEntry {
 }
 
 /// A value under a key.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MemoryValue {
     /// The key.
     pub key: String,
@@ -144,7 +125,7 @@ pub struct MemoryValue {
 }
 
 /// What was deleted.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MemoryTombstone {
     /// Its id or key.
@@ -156,7 +137,7 @@ pub struct MemoryTombstone {
 }
 
 /// Why something is in a memory no more.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum MemoryLoss {
     /// Somebody deleted it.
@@ -177,7 +158,7 @@ impl MemoryLoss {
 }
 
 /// What was deleted on request.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MemoryDeletion {
     /// What was asked to be deleted.
     pub forgotten: String,
@@ -186,7 +167,7 @@ pub struct MemoryDeletion {
 }
 
 /// What a namespace holds.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MemoryContent {
     /// Bytes of all of it.
     pub bytes: u64,
@@ -257,8 +238,8 @@ mod tests {
         let sources = [("b.txt".to_owned(), 1), ("a.txt".to_owned(), 3)].into_iter().collect();
         let content = MemoryContent { bytes: 812, sources, keys: vec!["last".to_owned()] };
         assert_json(&content, r#"{"bytes":812,"sources":{"a.txt":3,"b.txt":1},"keys":["last"]}"#);
-        let reply = serde_json::to_string(&MemoryReply::Content(content)).expect("a reply is JSON");
-        assert_eq!(reply, r#"{"bytes":812,"sources":{"a.txt":3,"b.txt":1},"keys":["last"]}"#);
+        let reply = serde_json::to_string(&MemoryReply::Deletion(deletion)).expect("a reply is JSON");
+        assert_eq!(reply, r#"{"forgotten":"a.txt","passages":3}"#);
     }
 
     #[test]

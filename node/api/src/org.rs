@@ -1,9 +1,11 @@
 //! Requests about organisations, and what waits for their approval.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Makes the owner an organisation.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct OrganiseRequest {
     /// Its domain.
     pub domain: String,
@@ -15,7 +17,8 @@ pub struct OrganiseRequest {
 }
 
 /// Gives a member of the owner's organisation roles and names.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct MemberRequest {
     /// The member's id.
     pub publisher: String,
@@ -31,7 +34,8 @@ pub struct MemberRequest {
 }
 
 /// Lets the registry look for a domain's proof.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct ProveRequest {
     /// Which registry; the only one if none is named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -39,7 +43,8 @@ pub struct ProveRequest {
 }
 
 /// Approves a release that waits.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct ApproveRequest {
     /// The id of a staged release, or `urn:…@version`.
     pub what: String,
@@ -55,7 +60,8 @@ pub struct ApproveRequest {
 }
 
 /// Takes a staged release away.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct RejectRequest {
     /// Its id.
     pub id: String,
@@ -65,7 +71,8 @@ pub struct RejectRequest {
 }
 
 /// Purges a release that is not for everybody.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct PurgeRequest {
     /// The agent; a name means the owner's.
     pub agent: String,

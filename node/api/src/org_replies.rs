@@ -1,12 +1,13 @@
 //! What operations on organisations, and on what waits for their approval, answer.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{ReceiptEntry, ReleasePublication, WorkflowOutline};
 
 /// The owner's organisation in one registry.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OrganisationStatus {
     /// The registry's address.
@@ -24,7 +25,7 @@ pub struct OrganisationStatus {
 }
 
 /// A member of an organisation.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OrganisationMember {
     /// Its urn.
     pub publisher: String,
@@ -35,7 +36,7 @@ pub struct OrganisationMember {
 }
 
 /// What a registry found of the owner's domain, and shows of it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DomainProof {
     /// The owner's urn.
     pub organisation: String,
@@ -52,7 +53,7 @@ pub struct DomainProof {
 }
 
 /// Who holds a domain, as a registry shows it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DomainHolder {
     /// The urn of who does.
@@ -70,7 +71,7 @@ pub struct DomainHolder {
 }
 
 /// An organisation that waits for a domain.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DomainClaim {
     /// Its urn.
@@ -82,7 +83,7 @@ pub struct DomainClaim {
 }
 
 /// What the log of a registry has of the owner.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LogWatch {
     /// How many entries the log has.
     pub entries: u64,
@@ -93,7 +94,7 @@ pub struct LogWatch {
 }
 
 /// An entry of a log that concerns the owner.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LogNotice {
     /// Its index.
@@ -109,7 +110,7 @@ pub struct LogNotice {
 }
 
 /// What waits for the owner's approval.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ApprovalList {
     /// The registry's address.
     pub registry: String,
@@ -120,7 +121,7 @@ pub struct ApprovalList {
 }
 
 /// A release that a build machine handed in.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StageSummary {
     /// By which it is approved.
@@ -138,7 +139,7 @@ pub struct StageSummary {
 }
 
 /// A release that waits for more approvals.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApprovalSummary {
     /// The agent's urn.
@@ -152,7 +153,7 @@ pub struct ApprovalSummary {
 }
 
 /// What `POST /releases/approve` answers: without an agreement the first, with one the second.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum ApprovalReply {
     /// What would be signed.
@@ -162,7 +163,7 @@ pub enum ApprovalReply {
 }
 
 /// A release that would be approved.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ApprovalOffer {
     /// The agent's urn.
     pub agent: String,
@@ -183,7 +184,7 @@ pub struct ApprovalOffer {
 }
 
 /// A staged release was taken away.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StageRejection {
     /// Its id.
     pub rejected: String,
@@ -192,7 +193,7 @@ pub struct StageRejection {
 }
 
 /// A release was deleted from the disk of a registry.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReleasePurge {
     /// The agent's urn.
     pub agent: String,

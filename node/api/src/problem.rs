@@ -1,10 +1,11 @@
 //! Why a request failed.
 
 pub use althing_failure::Kind;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 
 /// What a group may have accepted all the same, though nobody knows: the answer was lost.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Doubt {
     /// The task of that id.
@@ -34,15 +35,23 @@ impl Doubt {
 }
 
 /// An error of the control API.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Problem {
     /// What kind of failure.
+    #[schemars(schema_with = "kinds")]
     pub kind: Kind,
     /// What failed, why, and what to do.
     pub message: String,
     /// What may have been accepted all the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub doubt: Option<Doubt>,
+}
+
+/// The words of the kinds.
+fn kinds(_: &mut SchemaGenerator) -> Schema {
+    let kinds =
+        [Kind::Invalid, Kind::TooLarge, Kind::NotFound, Kind::Refused, Kind::Unreachable, Kind::NotYet, Kind::Failed];
+    schemars::json_schema!({ "type": "string", "enum": kinds })
 }
 
 impl Problem {

@@ -1,18 +1,19 @@
 //! Agents of a node as they are now.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::ProgramLine;
 
 /// What `GET /ps` answers.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AgentEntries {
     /// Each agent: those that are there first, then those that are still to be started, then those that could not be.
     pub agents: Vec<AgentEntry>,
 }
 
 /// An agent as it is now.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum AgentEntry {
     /// It is there, whether it answers or not.
@@ -85,7 +86,7 @@ impl AgentEntry {
 }
 
 /// What an agent can do now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum AgentCondition {
     /// It accepts turns.
@@ -121,7 +122,7 @@ impl AgentCondition {
 }
 
 /// An agent that is there.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentInstance {
     /// Which agent, by name.
@@ -153,13 +154,13 @@ pub struct AgentInstance {
 }
 
 /// An agent that was added before the node started, and is still to be started.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AgentStart {
     /// Which agent, by name.
     pub name: String,
     /// `hrt`, `srt` or `dt`.
     pub class: String,
-    /// [`AgentCondition::Starting`].
+    /// `starting`.
     pub state: AgentCondition,
     /// What is to be known of it; not written where that is nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -167,11 +168,11 @@ pub struct AgentStart {
 }
 
 /// An agent that could not be started.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AgentFailure {
     /// Which agent, by name.
     pub name: String,
-    /// [`AgentCondition::Failed`].
+    /// `failed`.
     pub state: AgentCondition,
     /// Why it could not be.
     pub why: String,
@@ -180,7 +181,7 @@ pub struct AgentFailure {
 }
 
 /// How a program of an agent is contained, or was when it ran last, and what it was refused.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ProgramContainment {
     /// Which program: `runtime` is the agent's own, `tools.NAME` that of a tool server.
@@ -200,7 +201,7 @@ pub struct ProgramContainment {
 }
 
 /// How strongly a program is enclosed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum EnclosureLevel {
     /// It reaches whatever the account reaches.
@@ -214,7 +215,7 @@ pub enum EnclosureLevel {
 }
 
 /// What a program tried, and its sandbox does not let it do.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProgramRefusal {
     /// What it tried to do.
     pub access: FileAccess,
@@ -227,7 +228,7 @@ pub struct ProgramRefusal {
 }
 
 /// What a program tries to do with a file or a host.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum FileAccess {
     /// Read a file, or list a folder.
@@ -241,7 +242,7 @@ pub enum FileAccess {
 }
 
 /// How long turns take until their first output.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FirstOutput {
     /// The median, microseconds.
     pub p50: f64,
@@ -252,7 +253,7 @@ pub struct FirstOutput {
 }
 
 /// Jobs of a hard real-time agent.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HardJobs {
     /// The index of its core among those for hard real-time.
@@ -278,7 +279,7 @@ pub struct HardJobs {
 }
 
 /// A tool that is neither called nor shown to a model.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ToolRefusal {
     /// Which: `server/tool`.
     pub tool: String,
@@ -291,7 +292,7 @@ pub struct ToolRefusal {
 }
 
 /// A member of a tool's definition that is not what was bound.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ToolDifference {
     /// Which: `description`.
     pub field: String,

@@ -1,9 +1,10 @@
 //! What is answered about receipts: what proves that the log of a registry has what the owner sent.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Receipts that are kept of one registry.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReceiptList {
     /// The registry's address.
     pub registry: String,
@@ -14,7 +15,7 @@ pub struct ReceiptList {
 }
 
 /// What is kept of an entry of a log.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum ReceiptEntry {
     /// A receipt that holds.
@@ -24,7 +25,7 @@ pub enum ReceiptEntry {
 }
 
 /// A receipt that was verified again, with what anybody verifies it by.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReceiptProof {
     /// The index of the entry.
@@ -52,7 +53,7 @@ pub struct ReceiptProof {
 }
 
 /// Something that is kept as a receipt, and proves nothing.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReceiptFault {
     /// The index of the entry.
     pub entry: u64,

@@ -3,10 +3,13 @@
 use std::path::PathBuf;
 
 use althing_td::Callers;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// Follows a registry.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct AddRegistry {
     /// Its address.
     pub url: String,
@@ -21,7 +24,8 @@ pub struct AddRegistry {
 }
 
 /// Releases an agent.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct PublishRequest {
     /// The agent file, as an absolute path.
     pub file: PathBuf,
@@ -37,7 +41,8 @@ pub struct PublishRequest {
 }
 
 /// Changes the standing of a release.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct MarkRequest {
     /// The agent: its id, or the name of one of the owner's.
     pub agent: String,
@@ -53,7 +58,9 @@ pub struct MarkRequest {
 }
 
 /// Looks at a release, or installs it.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(from = "InstallMembers")]
+#[schemars(!from, deny_unknown_fields)]
 pub struct InstallRequest {
     /// The agent's id, with a range or version after `@`.
     pub reference: String,
@@ -61,6 +68,7 @@ pub struct InstallRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Who may call it.
+    #[schemars(with = "Value")]
     pub callers: Callers,
     /// Which registry; the only one if none is named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -71,7 +79,9 @@ pub struct InstallRequest {
 }
 
 /// Looks for an update of an installed agent, or makes it.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(from = "UpdateMembers")]
+#[schemars(!from, deny_unknown_fields)]
 pub struct UpdateRequest {
     /// The agent's name here.
     pub name: String,
@@ -81,7 +91,7 @@ pub struct UpdateRequest {
 }
 
 /// Which release will do, and which one was agreed to: of an installation, and of an update.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct InstallTerms {
     /// Whether a young release of a publisher that is not trusted will do.
     #[serde(default)]
@@ -95,6 +105,50 @@ pub struct InstallTerms {
     /// The digest of the release that was agreed to, hexadecimal; without one nothing is installed or changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agreed: Option<String>,
+}
+
+/// The members of an [`InstallRequest`] as they are read: what nobody knows is refused first only where nothing is flattened.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct InstallMembers {
+    reference: String,
+    name: Option<String>,
+    callers: Callers,
+    registry: Option<String>,
+    #[serde(default)]
+    young: bool,
+    #[serde(default)]
+    uncontained: bool,
+    publisher: Option<String>,
+    agreed: Option<String>,
+}
+
+impl From<InstallMembers> for InstallRequest {
+    fn from(members: InstallMembers) -> InstallRequest {
+        let InstallMembers { reference, name, callers, registry, young, uncontained, publisher, agreed } = members;
+        let terms = InstallTerms { young, uncontained, publisher, agreed };
+        InstallRequest { reference, name, callers, registry, terms }
+    }
+}
+
+/// The members of an [`UpdateRequest`] as they are read, for the same reason.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct UpdateMembers {
+    name: String,
+    #[serde(default)]
+    young: bool,
+    #[serde(default)]
+    uncontained: bool,
+    publisher: Option<String>,
+    agreed: Option<String>,
+}
+
+impl From<UpdateMembers> for UpdateRequest {
+    fn from(members: UpdateMembers) -> UpdateRequest {
+        let UpdateMembers { name, young, uncontained, publisher, agreed } = members;
+        UpdateRequest { name, terms: InstallTerms { young, uncontained, publisher, agreed } }
+    }
 }
 
 #[cfg(test)]
@@ -112,5 +166,15 @@ mod tests {
         let json = r#"{"reference":"urn:p:echo@^1","callers":"this-node","young":true,"agreed":"0f"}"#;
         let install: InstallRequest = serde_json::from_str(json).expect("a request");
         assert_eq!((install.terms, install.registry), (terms, None));
+    }
+
+    #[test]
+    fn a_member_of_an_installation_that_nobody_knows_is_refused() {
+        let known = r#""reference":"urn:p:echo@^1","callers":"this-node","young":true"#;
+        assert!(serde_json::from_str::<InstallRequest>(&format!("{{{known}}}")).is_ok());
+        let why = serde_json::from_str::<InstallRequest>(&format!(r#"{{{known},"yuong":true}}"#)).expect_err("a typo");
+        assert!(why.to_string().starts_with("unknown field `yuong`"), "{why}");
+        let why = serde_json::from_str::<UpdateRequest>(r#"{"terms":{},"name":"echo"}"#).expect_err("they are flat");
+        assert!(why.to_string().starts_with("unknown field `terms`"), "{why}");
     }
 }

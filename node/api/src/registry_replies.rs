@@ -1,18 +1,19 @@
 //! What operations on registries and releases answer.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{AgentAddition, Attestation, InstallContents, ReleaseContents};
 
 /// The registries that a node follows.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RegistryList {
     /// Each of them, by address.
     pub registries: Vec<RegistryStatus>,
 }
 
 /// A registry that a node follows.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RegistryStatus {
     /// Its address.
     pub at: String,
@@ -31,7 +32,7 @@ pub struct RegistryStatus {
 }
 
 /// Two checkpoints that a registry signed, neither of which goes on from the other.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RegistryFork {
     /// The one that was accepted.
     pub before: String,
@@ -40,7 +41,7 @@ pub struct RegistryFork {
 }
 
 /// The witnesses of which some must have cosigned what a registry shows.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RegistryWitnesses {
     /// The key of each of them.
     pub keys: Vec<String>,
@@ -49,14 +50,14 @@ pub struct RegistryWitnesses {
 }
 
 /// A registry is followed no more.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RegistryRemoval {
     /// Its address.
     pub removed: String,
 }
 
 /// A statement about a release is in the log of a registry.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReleasePublication {
     /// The agent's urn.
     pub agent: String,
@@ -71,7 +72,7 @@ pub struct ReleasePublication {
 }
 
 /// A release has another standing.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReleaseMark {
     /// Which release, and what proves it.
     #[serde(flatten)]
@@ -81,7 +82,7 @@ pub struct ReleaseMark {
 }
 
 /// Releases of a registry, as it lists them.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReleaseList {
     /// The registry's address.
     pub registry: String,
@@ -93,7 +94,7 @@ pub struct ReleaseList {
 }
 
 /// The releases of an agent.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReleaseVersions {
     /// Its urn.
     pub agent: String,
@@ -104,7 +105,7 @@ pub struct ReleaseVersions {
 }
 
 /// A version, as a registry lists it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReleaseVersion {
     /// Which: `1.2.0`.
     pub version: String,
@@ -115,7 +116,7 @@ pub struct ReleaseVersion {
 }
 
 /// A release that can be installed, as somebody looks at it before.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReleaseOffer {
     /// The publisher's agent: its urn.
@@ -150,7 +151,7 @@ pub struct ReleaseOffer {
 }
 
 /// A name that a release was found by, and what proves it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NameProof {
     /// The domain in it.
     pub domain: String,
@@ -163,7 +164,7 @@ pub struct NameProof {
 }
 
 /// What `POST /install` answers: without an agreement the first, with one the second.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum InstallReply {
     /// What would be installed.
@@ -173,7 +174,7 @@ pub enum InstallReply {
 }
 
 /// What would be installed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct InstallOffer {
     /// Which release that is.
     #[serde(flatten)]
@@ -183,7 +184,7 @@ pub struct InstallOffer {
 }
 
 /// A release was installed.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct InstallCompletion {
     /// Which.
     #[serde(flatten)]
@@ -193,7 +194,7 @@ pub struct InstallCompletion {
 }
 
 /// What is here by a release that was installed.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum InstallAddition {
     /// One that runs here.
@@ -203,14 +204,14 @@ pub enum InstallAddition {
 }
 
 /// A workflow was installed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WorkflowAddition {
     /// How it is called here.
     pub name: String,
 }
 
 /// What `POST /update` answers: without an agreement the first, with one the second.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum UpdateReply {
     /// What there is to update to.
@@ -220,7 +221,7 @@ pub enum UpdateReply {
 }
 
 /// What there is to update to.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum UpdateLook {
     /// A release; it may be the one that is installed.
@@ -230,7 +231,7 @@ pub enum UpdateLook {
 }
 
 /// The release that something would be updated to.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UpdateOffer {
     /// Which.
@@ -245,7 +246,7 @@ pub struct UpdateOffer {
 }
 
 /// There is nothing to update to: what is installed was taken back, or is gone, and nothing newer is there.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UpdateAbsence {
     /// What is installed, and what its registry says.
@@ -258,7 +259,7 @@ pub struct UpdateAbsence {
 }
 
 /// Something was updated.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UpdateCompletion {
     /// To which release.
@@ -273,14 +274,14 @@ pub struct UpdateCompletion {
 }
 
 /// What was installed on a node.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct InstallList {
     /// Agents first, then workflows; each by name.
     pub installed: Vec<InstallStatus>,
 }
 
 /// What was installed, and what its registry has now.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct InstallStatus {
     /// How it is called here.
@@ -312,7 +313,7 @@ pub struct InstallStatus {
 }
 
 /// Something that was installed is removed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct InstallRemoval {
     /// How it was called here.
     pub removed: String,

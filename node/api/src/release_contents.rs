@@ -1,10 +1,11 @@
 //! What a release brings, for whoever looks at it before it is signed or installed.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// What a release brings.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum ReleaseContents {
     /// What an agent file says.
@@ -23,7 +24,7 @@ pub enum ReleaseContents {
 }
 
 /// What something that is installed brought.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum InstallContents {
     /// What an agent file says.
@@ -41,7 +42,7 @@ pub enum InstallContents {
 }
 
 /// What a workflow does, and what it needs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WorkflowOutline {
     /// Its own name.
     pub name: String,
@@ -62,14 +63,14 @@ pub struct WorkflowOutline {
 }
 
 /// What a workflow does.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WorkflowSteps {
     /// Each after those that it waits for.
     pub steps: Vec<WorkflowStep>,
 }
 
 /// A step of a workflow.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkflowStep {
     /// By which other steps name it.
@@ -90,7 +91,7 @@ pub struct WorkflowStep {
 }
 
 /// What the result of a step must be for another one to run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StepTest {
     /// The id of the step.
     pub step: String,
@@ -99,7 +100,7 @@ pub struct StepTest {
 }
 
 /// A step, and those before it, run more than once.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StepRepeat {
     /// The id of the step that it goes back to.
@@ -111,7 +112,7 @@ pub struct StepRepeat {
 }
 
 /// What a step does.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum StepAction {
     /// It has somebody work.
@@ -121,7 +122,7 @@ pub enum StepAction {
 }
 
 /// The work of a step.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StepTask {
     /// The template of what is handed over.
@@ -136,7 +137,7 @@ pub struct StepTask {
 }
 
 /// Who does the work of a step.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum StepTarget {
     /// Whoever can this: `billing.view`.
@@ -146,7 +147,7 @@ pub enum StepTarget {
 }
 
 /// What a step asks a person.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StepQuestion {
     /// The template of the question.
     pub approve: String,

@@ -1,14 +1,18 @@
 //! Reservations on other nodes.
 
 use althing_td::AgentFile;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 /// Reserves what a contract needs on another node.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct ReserveRequest {
     /// The other node's DID.
     pub node: String,
     /// The agent file with the contract.
+    #[schemars(with = "Option<Map<String, Value>>")]
     pub file: Option<AgentFile>,
     /// Lease, seconds.
     pub lease_s: u64,
@@ -17,7 +21,7 @@ pub struct ReserveRequest {
 }
 
 /// What `POST /reserve` answers.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum ReserveReply {
     /// What a contract needs is held there.
@@ -27,7 +31,7 @@ pub enum ReserveReply {
 }
 
 /// What another node holds.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeReservation {
     /// Its id, by which an agent is added there, and which only this node may release.
@@ -43,7 +47,7 @@ pub struct NodeReservation {
 }
 
 /// A reservation was released.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReservationCancellation {
     /// Its id.
     pub cancelled: String,

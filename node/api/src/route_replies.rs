@@ -1,11 +1,12 @@
 //! What a node answers about routing.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::RouteMode;
 
 /// What `POST /route` answers: whom a sentence is for.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RouteReply {
     /// The agent, or the two that are close; empty for none.
@@ -30,7 +31,7 @@ pub struct RouteReply {
 }
 
 /// A candidate, with how it scores.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RouteChoice {
     /// Its urn, by which it is called.
     pub agent: String,
@@ -49,7 +50,7 @@ pub struct RouteChoice {
 }
 
 /// Whether dense vectors were used.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RouteEmbeddings {
     /// Which model makes them, by name.
@@ -62,7 +63,7 @@ pub struct RouteEmbeddings {
 }
 
 /// Labelled sentences were learned.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RouteLesson {
     /// How many sentences of the file.
     pub learned: usize,
@@ -71,21 +72,21 @@ pub struct RouteLesson {
 }
 
 /// What was learned is forgotten.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RouteRemoval {
     /// How many sentences.
     pub forgotten: usize,
 }
 
 /// What `POST /route/channel` answers.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ChannelReply {
     /// An agent for each capability, in the order in which they were asked for.
     pub channel: Vec<ChannelAgent>,
 }
 
 /// The agent for one capability of a channel.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ChannelAgent {
     /// What the channel wants.
     pub capability: String,
@@ -100,7 +101,7 @@ pub struct ChannelAgent {
 }
 
 /// What `POST /route/eval` answers: how well the sentences of a file are routed.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RouteReport {
     /// One for each mode, and one more for each that uses dense vectors.
@@ -122,7 +123,7 @@ pub struct RouteReport {
 }
 
 /// How well one mode routes.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RouteScore {
     /// Which.
@@ -156,7 +157,7 @@ pub struct RouteScore {
 }
 
 /// A sentence that was routed wrong.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RouteMistake {
     /// The sentence itself.
     pub instruction: String,

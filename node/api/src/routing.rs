@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// How a sentence is routed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum RouteMode {
     /// By the words that agents share with it.
@@ -33,7 +34,8 @@ impl RouteMode {
 }
 
 /// Asks whom a sentence is for.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct RouteRequest {
     /// The sentence.
     pub text: String,
@@ -46,7 +48,8 @@ pub struct RouteRequest {
 }
 
 /// Asks for the agents of a channel.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct RouteChannel {
     /// Capabilities, each with a range of versions if one is wanted.
     pub capabilities: Vec<String>,
@@ -56,14 +59,16 @@ pub struct RouteChannel {
 }
 
 /// Learns labelled sentences.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct RouteFile {
     /// The file, as an absolute path.
     pub file: PathBuf,
 }
 
 /// Routes labelled sentences, and counts.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct RouteEvaluation {
     /// The file, as an absolute path.
     pub file: PathBuf,

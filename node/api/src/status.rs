@@ -1,10 +1,11 @@
 //! A node at a glance, and its peers.
 
 use althing_protocol::contract::Grade;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What `GET /status` answers.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeStatus {
     /// The node's DID.
@@ -28,7 +29,7 @@ pub struct NodeStatus {
 }
 
 /// The state of an owner's keys.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct KeyStatus {
     /// `active`, `rotating`, `revoked`, `outdated` or `withdrawn`.
     pub state: String,
@@ -39,7 +40,7 @@ pub struct KeyStatus {
 }
 
 /// The layers of a node.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LayerStatus {
     /// What runs.
@@ -55,7 +56,7 @@ pub struct LayerStatus {
 }
 
 /// What runs, and what is promised to it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ExecutionStatus {
     /// How many agents there are.
     pub agents: usize,
@@ -70,10 +71,11 @@ pub struct ExecutionStatus {
 }
 
 /// What a probe found of the machine.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MachineStatus {
     /// Its grade; A is the best.
+    #[schemars(with = "String")]
     pub grade: Grade,
     /// `at every priority`, `up to a limit` or `not permitted`.
     pub real_time: String,
@@ -82,7 +84,7 @@ pub struct MachineStatus {
 }
 
 /// How late threads wake, microseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WakeUp {
     /// The median.
     pub p50: f64,
@@ -97,7 +99,7 @@ pub struct WakeUp {
 }
 
 /// Connections, and what the node keeps for others.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CommunicationStatus {
     /// Connected peers.
@@ -113,7 +115,7 @@ pub struct CommunicationStatus {
 }
 
 /// How others can reach a node, and where.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReachStatus {
     /// `internet`, `relayed`, `hidden`, `nearby`, `blocked` or `unknown`.
     pub state: String,
@@ -128,7 +130,7 @@ pub struct ReachStatus {
 }
 
 /// An address at which no dial succeeded.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DialFailure {
     /// Where.
     pub address: String,
@@ -137,7 +139,7 @@ pub struct DialFailure {
 }
 
 /// A node's part of the distributed table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TableStatus {
     /// Nodes in it.
     pub nodes: usize,
@@ -150,7 +152,7 @@ pub struct TableStatus {
 }
 
 /// What is known of other nodes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DiscoveryStatus {
     /// Nodes believed to be there, this one included.
@@ -164,7 +166,7 @@ pub struct DiscoveryStatus {
 }
 
 /// Calls of a node's agents.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CallStatus {
     /// Tasks that run.
@@ -172,7 +174,7 @@ pub struct CallStatus {
 }
 
 /// The groups that a node is a member of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GroupTotals {
     /// How many.
@@ -186,14 +188,14 @@ pub struct GroupTotals {
 }
 
 /// What `GET /peers` answers.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PeerList {
     /// Each connected peer.
     pub peers: Vec<PeerStatus>,
 }
 
 /// A connected peer.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PeerStatus {
     /// Its DID.

@@ -1,10 +1,13 @@
 //! The messages that pass.
 
 use althing_protocol::Label;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 /// Shows the messages that pass; none of the members: all.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct TapRequest {
     /// About this agent, by name or id.
     pub agent: Option<String>,
@@ -15,7 +18,7 @@ pub struct TapRequest {
 }
 
 /// A line of the answer: a message, or that some were not shown.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum TapLine {
     /// Messages are missing before the next one.
@@ -25,14 +28,14 @@ pub enum TapLine {
 }
 
 /// Messages that passed too fast to be shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TapGap {
     /// How many.
     pub missed: u64,
 }
 
 /// A message that passed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TapMessage {
     /// When, milliseconds since 1970.
@@ -56,6 +59,7 @@ pub struct TapMessage {
     /// W3C `traceparent`.
     pub traceparent: Option<String>,
     /// The label of the data.
+    #[schemars(with = "Option<Map<String, Value>>")]
     pub label: Option<Label>,
     /// The session, in hexadecimal.
     pub session: Option<String>,
@@ -68,7 +72,7 @@ pub struct TapMessage {
 }
 
 /// Which way a message passed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum TapDirection {
     /// From the other node.
@@ -78,7 +82,7 @@ pub enum TapDirection {
 }
 
 /// The beginning of a body.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum TapBody {
     /// As text.

@@ -1,34 +1,27 @@
 //! What operations on the tasks of groups answer.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// What an operation on the tasks of a group answers: each has its own.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum TaskReply {
-    /// Of [`TaskRequest::Submit`](crate::TaskRequest::Submit).
+    /// Of `submit`.
     Submission(TaskSubmission),
-    /// Of [`TaskRequest::List`](crate::TaskRequest::List).
-    List(TaskList),
-    /// Of [`TaskRequest::Show`](crate::TaskRequest::Show).
-    Details(Box<TaskDetails>),
-    /// Of [`TaskRequest::Cancel`](crate::TaskRequest::Cancel).
+    /// Of `cancel`.
     Cancellation(TaskCancellation),
-    /// Of [`TaskRequest::Depend`](crate::TaskRequest::Depend).
+    /// Of `depend`.
     Dependency(TaskDependency),
-    /// Of [`TaskRequest::Deps`](crate::TaskRequest::Deps).
-    Dependencies(Box<TaskDependencies>),
-    /// Of [`TaskRequest::Resources`](crate::TaskRequest::Resources).
-    Resources(ResourceList),
-    /// Of [`TaskRequest::Define`](crate::TaskRequest::Define).
+    /// Of `define`.
     Rule(ResourceRule),
-    /// Of [`TaskRequest::Vote`](crate::TaskRequest::Vote) and [`TaskRequest::Decide`](crate::TaskRequest::Decide).
+    /// Of `vote` and `decide`.
     Choice(ResourceChoice),
 }
 
 /// A task was submitted.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TaskSubmission {
     /// Its id; that of the earlier task, if one was submitted with the same key.
     pub task: String,
@@ -37,7 +30,7 @@ pub struct TaskSubmission {
 }
 
 /// Tasks of a group.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TaskList {
     /// The newest of them, in the order in which they were submitted.
     pub tasks: Vec<TaskSummary>,
@@ -46,7 +39,7 @@ pub struct TaskList {
 }
 
 /// What every look at a task tells.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskSummary {
     /// Its id.
@@ -76,7 +69,7 @@ pub struct TaskSummary {
 }
 
 /// What becomes of a task of a group.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum WorkState {
     /// It waits for others.
@@ -121,7 +114,7 @@ impl WorkState {
 }
 
 /// All that is known of a task.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskDetails {
     /// What every look at it tells.
@@ -162,7 +155,7 @@ pub struct TaskDetails {
 }
 
 /// The input or the result of a task.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum TaskContent {
     /// A text; what is no UTF-8 in it is replaced.
@@ -174,7 +167,7 @@ pub enum TaskContent {
 }
 
 /// Where something large is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ContentReference {
     /// Its SHA-256, hexadecimal.
@@ -188,7 +181,7 @@ pub struct ContentReference {
 }
 
 /// A member that must not do a task.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TaskRefusal {
     /// Its DID.
     pub node: String,
@@ -197,7 +190,7 @@ pub struct TaskRefusal {
 }
 
 /// Whether a member can do a task.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MemberVerdict {
     /// Its DID.
     pub node: String,
@@ -208,14 +201,14 @@ pub struct MemberVerdict {
 }
 
 /// A task was canceled.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TaskCancellation {
     /// Its id.
     pub canceled: String,
 }
 
 /// A task waits for another.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TaskDependency {
     /// Which.
     pub task: String,
@@ -224,7 +217,7 @@ pub struct TaskDependency {
 }
 
 /// What a task waits for, and what waits for it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskDependencies {
     /// The task that was asked for.
@@ -238,7 +231,7 @@ pub struct TaskDependencies {
 }
 
 /// A task that another one is linked with.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum TaskLink {
     /// One that is shown here.
@@ -248,14 +241,14 @@ pub enum TaskLink {
 }
 
 /// The id of a task.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TaskId {
     /// The id: 32 hexadecimal digits.
     pub task: String,
 }
 
 /// The resources that have a rule, are in use or are waited for; and the last decisions.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ResourceList {
     /// Each of them, by name.
     pub resources: Vec<ResourceStatus>,
@@ -266,7 +259,7 @@ pub struct ResourceList {
 }
 
 /// A resource: who has it, and who waits for it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceStatus {
     /// Its name.
@@ -288,7 +281,7 @@ pub struct ResourceStatus {
 }
 
 /// A task that waits for a resource.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ResourceClaim {
     /// Its id.
     pub task: String,
@@ -303,7 +296,7 @@ pub struct ResourceClaim {
 }
 
 /// A decision: who got a resource, who else wanted it, and who voted otherwise.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceDecision {
     /// How many were decided before.
@@ -327,7 +320,7 @@ pub struct ResourceDecision {
 }
 
 /// A vote of a member.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ResourceVote {
     /// Its DID.
     pub node: String,
@@ -336,7 +329,7 @@ pub struct ResourceVote {
 }
 
 /// Who gets a resource when several want it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ResourceRule {
     /// Which resource.
     pub resource: String,
@@ -345,7 +338,7 @@ pub struct ResourceRule {
 }
 
 /// A vote of this node for a task that is to get a resource, or what its owner decided.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ResourceChoice {
     /// Which resource.
     pub resource: String,

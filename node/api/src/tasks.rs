@@ -1,10 +1,11 @@
 //! What is asked of the tasks of groups.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A task for a group.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SubmitTask {
     /// Its id, 32 hexadecimal digits that nobody used before; by default the node chooses it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -44,23 +45,11 @@ pub struct SubmitTask {
 }
 
 /// An operation on the tasks of a group.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub enum TaskRequest {
     /// Submits one.
     Submit(Box<SubmitTask>),
-    /// Lists them.
-    List {
-        /// Those that ended too.
-        finished: bool,
-    },
-    /// Shows one.
-    Show {
-        /// Which.
-        task: String,
-        /// Also what each member lacks for it; known at the leader.
-        explain: bool,
-    },
     /// Cancels one.
     Cancel {
         /// Which.
@@ -73,13 +62,6 @@ pub enum TaskRequest {
         /// For this one.
         on: String,
     },
-    /// Shows what one waits for, and what waits for it.
-    Deps {
-        /// Which.
-        task: String,
-    },
-    /// Lists the resources that tasks want, and the last decisions about them.
-    Resources,
     /// Sets who gets a resource when several want it.
     Define {
         /// Which resource.

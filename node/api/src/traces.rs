@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What `GET /traces` answers.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TraceList {
     /// Each of them, the newest first.
@@ -15,7 +16,7 @@ pub struct TraceList {
 }
 
 /// A trace, as far as this node has seen it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TraceSummary {
     /// Which, in lower-case hexadecimal.
@@ -39,7 +40,7 @@ pub struct TraceSummary {
 }
 
 /// What `GET /traces/{trace}` answers: a trace over all nodes that it passed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TraceDetails {
     /// Which, in lower-case hexadecimal.
     pub trace: String,
@@ -54,7 +55,7 @@ pub struct TraceDetails {
 }
 
 /// One part of what was done, once it has ended.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TraceSpan {
     /// Of which trace, in lower-case hexadecimal.
@@ -82,7 +83,7 @@ pub struct TraceSpan {
 }
 
 /// A node that a trace passed and that told nothing.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TraceGap {
     /// Which, by its DID.
     pub node: String,

@@ -1,9 +1,11 @@
 //! Whom the owner trusts.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Trusts a node or publisher, or stops to trust it.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct TrustRequest {
     /// A node's did:key, or a publisher's urn.
     pub id: String,
@@ -12,7 +14,7 @@ pub struct TrustRequest {
 }
 
 /// A node or publisher is trusted from now on, or is no longer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TrustChange {
     /// Its id, as it was asked for.
     pub id: String,
@@ -21,7 +23,7 @@ pub struct TrustChange {
 }
 
 /// Whom the owner trusts beside its own nodes.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TrustList {
     /// The id of each of them.
     pub trusted: Vec<String>,

@@ -1,9 +1,10 @@
 //! What a call waits for.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What `GET /waits/{agent}` answers.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WaitReply {
     /// What a call of that agent waits for now, for people; empty where that is nothing.
     pub waits: String,

@@ -15,6 +15,8 @@ use serde::{Deserialize, Serialize};
 pub enum Kind {
     /// The request is invalid.
     Invalid,
+    /// The request is longer than what is read.
+    TooLarge,
     /// There is no such thing.
     NotFound,
     /// It is not allowed.
@@ -31,9 +33,11 @@ impl Kind {
     /// What the faces answer: the status in the owner's API, and the exit code of a command. Scripts go by both, so neither
     /// changes.
     const fn answers(self) -> (u16, u8) {
-        // The owner's API has one status for all kinds, since its body names the kind.
+        // The owner's API has one status for all kinds, since its body names the kind; but for what HTTP has a status of its
+        // own for, which clients know without the body.
         match self {
             Kind::Invalid => (422, 2),
+            Kind::TooLarge => (413, 2),
             Kind::NotFound => (422, 4),
             Kind::Refused => (422, 5),
             Kind::Unreachable => (422, 6),
@@ -64,6 +68,7 @@ mod tests {
         let table = [
             (Kind::Failed, "failed", 422, 1),
             (Kind::Invalid, "invalid", 422, 2),
+            (Kind::TooLarge, "tooLarge", 413, 2),
             (Kind::NotFound, "notFound", 422, 4),
             (Kind::Refused, "refused", 422, 5),
             (Kind::Unreachable, "unreachable", 422, 6),

@@ -52,6 +52,14 @@ impl Client {
         self.finish(self.http.get(url(path)).timeout(READ_TIMEOUT).send().await).await
     }
 
+    /// `GET path?query`, whose reply has a type.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn query<Q: Serialize, T: DeserializeOwned>(&self, path: &str, query: &Q) -> Result<T, ClientError> {
+        self.read(&with_query(path, query)).await
+    }
+
     /// `POST path` with a JSON body, whose reply has a type.
     ///
     /// # Errors
@@ -97,7 +105,19 @@ impl Client {
     /// # Errors
     /// See [`ClientError`].
     pub async fn lines<T: Serialize>(&self, path: &str, body: &T) -> Result<Lines, ClientError> {
-        let response = self.http.post(url(path)).json(body).send().await.map_err(|error| self.lost(error))?;
+        self.begin(self.http.post(url(path)).json(body).send().await).await
+    }
+
+    /// `GET path?query`, answered by lines for as long as they are read.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn watch<Q: Serialize>(&self, path: &str, query: &Q) -> Result<Lines, ClientError> {
+        self.begin(self.http.get(url(&with_query(path, query))).send().await).await
+    }
+
+    async fn begin(&self, sent: Result<reqwest::Response, reqwest::Error>) -> Result<Lines, ClientError> {
+        let response = sent.map_err(|error| self.lost(error))?;
         if !response.status().is_success() {
             return Err(problem(response).await);
         }
@@ -136,6 +156,14 @@ impl Client {
             return ClientError::TimedOut(READ_TIMEOUT.as_secs());
         }
         ClientError::Lost { error, flags: self.flags.clone() }
+    }
+}
+
+/// A path with what is asked after it, which is the members of an object without objects in it.
+fn with_query(path: &str, query: &impl Serialize) -> String {
+    match serde_urlencoded::to_string(query).expect("the members are texts, numbers and flags") {
+        nothing if nothing.is_empty() => path.to_owned(),
+        query => format!("{path}?{query}"),
     }
 }
 
@@ -209,7 +237,18 @@ impl ServerEvents {
 
 #[cfg(test)]
 mod tests {
+    use althing_api::{FindQuery, KeysQuery, TapRequest};
+
     use super::*;
+
+    #[test]
+    fn what_is_asked_stands_behind_its_path() {
+        let keys = KeysQuery { prefix: "a b&c=ü/".to_owned(), stale: true };
+        assert_eq!(with_query("/groups/g/values", &keys), "/groups/g/values?prefix=a+b%26c%3D%C3%BC%2F&stale=true");
+        let find = FindQuery { max_load: Some(0.5), limit: Some(3), ..FindQuery::default() };
+        assert_eq!(with_query("/find", &find), "/find?max_load=0.5&limit=3&signed_in=false");
+        assert_eq!(with_query("/tap", &TapRequest::default()), "/tap", "what is not asked is left out");
+    }
 
     #[tokio::test]
     async fn events_are_read_however_their_bytes_arrive() {

@@ -4,9 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use althing_api::{CallLine, CallRequest};
+use althing_api::{CallLine, CallRequest, FindQuery};
 use althing_client::{ClientError, NodeProcess, agent_file, print_line, rows, text};
-use althing_discovery::Query;
 use althing_operations::doctor::short;
 use althing_protocol::{AgentId, PublicKey};
 use futures::StreamExt as _;
@@ -127,9 +126,9 @@ async fn add(node: &NodeProcess, docs: &Path, folder: &Path) -> Result<(AgentId,
 
 async fn find(node: &NodeProcess) -> Result<((), String), DemoError> {
     let client = node.client().await?;
-    let query = Query { capability: Some(CAPABILITY.to_owned()), max_load: Some(0.5), ..Query::default() };
+    let query = FindQuery { capability: Some(CAPABILITY.to_owned()), max_load: Some(0.5), ..FindQuery::default() };
     let found = until(Duration::from_secs(10), "finding", || async {
-        let found = client.post("/find", &query).await?;
+        let found: Value = client.query("/find", &query).await?;
         Ok(rows(&found, "agents").first().cloned())
     })
     .await?;
@@ -228,11 +227,11 @@ async fn attack(
 }
 
 async fn vanish(nodes: [&NodeProcess; 3]) -> Result<((), String), DemoError> {
-    let query = Query { capability: Some(CAPABILITY.to_owned()), ..Query::default() };
+    let query = FindQuery { capability: Some(CAPABILITY.to_owned()), ..FindQuery::default() };
     for node in nodes {
         let client = node.client().await?;
         until(Duration::from_secs(8), "vanishing", || async {
-            let found = client.post("/find", &query).await?;
+            let found: Value = client.query("/find", &query).await?;
             Ok(rows(&found, "agents").is_empty().then_some(()))
         })
         .await?;

@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use althing_api::AdoptRequest;
 use althing_client::{NodeProcess, agent_file, rows, text};
-use althing_discovery::Query;
 use althing_td::{Callers, Demand, Sandbox, ToolServerSpec};
 use serde_json::{Value, json};
 use tokio::process::{Child, Command};
@@ -158,7 +157,7 @@ async fn python(folder: &Path) -> Result<Option<Python>, DemoError> {
 async fn find(node: &NodeProcess) -> Result<((), String), DemoError> {
     let client = node.client().await?;
     let names = until(SOON, "finding", || async {
-        let found = client.post("/find", &Query::default()).await?;
+        let found = client.get("/find").await?;
         let mut names: Vec<String> = rows(&found, "agents").iter().map(|agent| text(agent, "name")).collect();
         names.sort();
         Ok((names == ["guest", "tools"]).then_some(names))

@@ -87,10 +87,10 @@ async fn form(nodes: &[NodeProcess]) -> Result<((), String), DemoError> {
     for node in &nodes[1..] {
         let invite = GroupRequest::Invite { node: node.announced("node").to_owned(), life_s: 600 };
         let ticket = text(&first.post("/groups/team", &invite).await?, "ticket");
-        node.client().await?.post("/groups/join", &JoinGroup { ticket }).await?;
+        node.client().await?.post("/join", &JoinGroup { ticket }).await?;
     }
     let voters = until(Duration::from_secs(30), "all five voting", || async {
-        let status = first.post("/groups/team", &GroupRequest::Status).await?;
+        let status = first.get("/groups/team").await?;
         let voters = rows(&status, "members").iter().filter(|member| member["votes"] == true).count();
         Ok((voters == nodes.len() && status["role"] != "candidate").then_some(voters))
     })
@@ -148,7 +148,7 @@ async fn submit(node: &NodeProcess, lease_s: u64) -> Result<Vec<String>, DemoErr
 async fn completed(node: &NodeProcess, tasks: &[String]) -> Result<Vec<Value>, DemoError> {
     let client = node.client().await?;
     until(Duration::from_secs(60), "the end of all tasks", || async {
-        let list = ask(&client, TaskRequest::List { finished: true }).await?;
+        let list = client.get("/groups/team/tasks?finished=true").await?;
         let ours: Vec<Value> =
             rows(&list, "tasks").iter().filter(|task| tasks.contains(&text(task, "task"))).cloned().collect();
         if let Some(lost) =
@@ -179,7 +179,7 @@ async fn begin(node: &NodeProcess) -> Result<(String, String), DemoError> {
     let request = WorkflowRequest::RunNamed { name: "letter".to_owned(), input: "reader".to_owned() };
     let run = text(&client.post("/groups/team/workflows", &request).await?, "run");
     let question = until(Duration::from_secs(15), "the question", || async {
-        let shown = client.post("/groups/team/workflows", &WorkflowRequest::Show { run: run.clone() }).await?;
+        let shown = client.get(&format!("/groups/team/workflows/{run}")).await?;
         Ok(shown["step"][1]["question"].as_str().map(str::to_owned))
     })
     .await?;
@@ -189,7 +189,7 @@ async fn begin(node: &NodeProcess) -> Result<(String, String), DemoError> {
 /// Which node leads.
 async fn leader(nodes: &[NodeProcess]) -> Result<usize, DemoError> {
     let client = nodes[0].client().await?;
-    let status = client.post("/groups/team", &GroupRequest::Status).await?;
+    let status = client.get("/groups/team").await?;
     let leader = text(&status, "leader");
     let place = nodes.iter().position(|node| node.announced("node") == leader);
     place.ok_or_else(|| DemoError::unexpected("nobody leads"))
@@ -200,7 +200,7 @@ async fn given(node: &NodeProcess, member: &NodeProcess) -> Result<Vec<String>, 
     let client = node.client().await?;
     let member = member.announced("node");
     until(Duration::from_secs(20), "a task for the frozen member", || async {
-        let list = ask(&client, TaskRequest::List { finished: false }).await?;
+        let list = client.get("/groups/team/tasks").await?;
         let given = rows(&list, "tasks").iter().filter(|task| task["member"] == member && task["state"] == "assigned");
         let given: Vec<String> = given.map(|task| text(task, "task")).collect();
         Ok((!given.is_empty()).then_some(given))
@@ -229,7 +229,7 @@ async fn lead_again(node: &NodeProcess) -> Result<((), String), DemoError> {
     let client = node.client().await?;
     let set = GroupRequest::Set { key: "after".to_owned(), value: "the kill".to_owned(), if_version: None };
     client.post("/groups/team", &set).await?;
-    let status = client.post("/groups/team", &GroupRequest::Status).await?;
+    let status = client.get("/groups/team").await?;
     Ok(((), format!("term {}", text(&status, "term"))))
 }
 
@@ -294,7 +294,7 @@ async fn resume(node: &NodeProcess, run: &str) -> Result<((), String), DemoError
     let approve = WorkflowRequest::Approve { run: run.to_owned(), step: None, approved: true, note: "yes".to_owned() };
     client.post("/groups/team/workflows", &approve).await?;
     let result = until(Duration::from_secs(30), "the end of the workflow", || async {
-        let shown = client.post("/groups/team/workflows", &WorkflowRequest::Show { run: run.to_owned() }).await?;
+        let shown = client.get(&format!("/groups/team/workflows/{run}")).await?;
         match shown["state"].as_str() {
             Some("completed") => Ok(Some(text(&shown, "result"))),
             Some("running") => Ok(None),

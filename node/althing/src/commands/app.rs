@@ -9,9 +9,9 @@ use althing_store::file::read_text;
 use althing_td::{
     AGENT_FILE_BYTES_MAX, APP_FILE_BYTES_MAX, AgentFile, AppAgent, Demand, RuntimeSpec, ToolServerSpec, parse_app,
 };
-use serde::de::DeserializeOwned;
 
 use crate::args::App;
+use crate::commands::agent::escape;
 use crate::commands::agreement::agree;
 use crate::commands::{Out, short, table};
 use crate::exit::Failure;
@@ -24,13 +24,12 @@ pub async fn run(at: &Paths, app: &App, out: &Out) -> Result<(), Failure> {
             let (request, agents) = read(file, *dry_run)?;
             let request =
                 if *dry_run { request } else { formed(at, file, (request, agents.as_slice()), *yes, out).await? };
-            let done = ask::<AppChanges>(&at.connect().await?, &request).await;
+            let done = ask(&at.connect().await?, &request).await;
             let done = done.map_err(|error| Failure::from(error).in_file(file))?;
             out.show(&done, |done| if *dry_run { changes(done, "would be") } else { applied(done) });
         }
         App::List { group } => {
-            let request = AppRequest::List { group: group.clone() };
-            let list: AppList = ask(&at.connect().await?, &request).await?;
+            let list: AppList = at.connect().await?.read(&path(group)).await?;
             out.show(&list, |list| {
                 if list.apps.is_empty() {
                     "no application; `althing app apply FILE` brings one up".to_owned()
@@ -40,22 +39,26 @@ pub async fn run(at: &Paths, app: &App, out: &Out) -> Result<(), Failure> {
             });
         }
         App::Show { group, app } => {
-            let request = AppRequest::Show { group: group.clone(), app: app.clone() };
-            let status: AppStatus = ask(&at.connect().await?, &request).await?;
+            let path = format!("{}/{}", path(group), escape(app));
+            let status: AppStatus = at.connect().await?.read(&path).await?;
             out.show(&status, shown);
         }
         App::Remove { group, app } => {
             let request = AppRequest::Remove { group: group.clone(), app: app.clone() };
-            let done: AppChanges = ask(&at.connect().await?, &request).await?;
+            let done = ask(&at.connect().await?, &request).await?;
             out.show(&done, |done| changes(done, "is"));
         }
     }
     Ok(())
 }
 
-/// Has the node do something with applications.
-async fn ask<T: DeserializeOwned>(client: &Client, request: &AppRequest) -> Result<T, ClientError> {
+/// Has the node change an application.
+async fn ask(client: &Client, request: &AppRequest) -> Result<AppChanges, ClientError> {
     client.ask("/apps", request).await
+}
+
+fn path(group: &str) -> String {
+    format!("/groups/{}/apps", escape(group))
 }
 
 /// What was brought up, and what does not run yet.
@@ -78,7 +81,7 @@ async fn formed(
     if let AppRequest::Apply { dry_run, .. } = &mut request {
         *dry_run = true;
     }
-    let planned = ask::<AppChanges>(&at.connect().await?, &request).await;
+    let planned = ask(&at.connect().await?, &request).await;
     let planned = planned.map_err(|error| Failure::from(error).in_file(file))?;
     let forms = planned.forms == Some(true);
     let open = unbounded(&planned, agents);

@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 
 use althing_api::{
-    AgentMatch, SearchExplanation, SearchOmission, SearchPlace, SearchReply, SearchSteps, TableSearch, ThingMatch,
-    ToolMatch,
+    AgentMatch, FindQuery, SearchExplanation, SearchOmission, SearchPlace, SearchReply, SearchSteps, TableSearch,
+    ThingMatch, ToolMatch,
 };
-use althing_discovery::Query;
 
 use crate::args::Find;
 use crate::commands::{Out, attesting, short, table};
@@ -34,7 +33,7 @@ const TOOLS_SHOWN: usize = 20;
 
 /// Finds agents; exits with 4 when there are none.
 pub async fn run(at: &Paths, find: &Find, out: &Out) -> Result<(), Failure> {
-    let query = Query {
+    let query = FindQuery {
         capability: find.capability.clone(),
         action: find.action.clone(),
         target: find.target.clone(),
@@ -42,15 +41,15 @@ pub async fn run(at: &Paths, find: &Find, out: &Out) -> Result<(), Failure> {
         max_load: find.max_load,
         min_grade: find.min_grade.map(Into::into),
         limit: Some(find.limit),
+        signed_in: find.signed_in,
     };
-    let path = if find.signed_in { "/find?signed_in=true" } else { "/find" };
-    let mut found: SearchReply = at.connect().await?.ask(path, &query).await?;
+    let mut found: SearchReply = at.connect().await?.query("/find", &query).await?;
     if !find.explain {
         found.explain = None;
     }
     out.show(&found, people);
     if found.agents.is_empty() && found.things.is_empty() {
-        let asks_nothing = query == Query { limit: query.limit, ..Query::default() };
+        let asks_nothing = is_open(&query);
         let message = match (out.json, asks_nothing, find.explain) {
             (true, ..) => String::new(),
             (_, true, _) => {
@@ -71,6 +70,17 @@ pub async fn run(at: &Paths, find: &Find, out: &Out) -> Result<(), Failure> {
         return Err(Failure::new(code::NOT_FOUND, message));
     }
     Ok(())
+}
+
+/// Whether everything is looked for.
+fn is_open(query: &FindQuery) -> bool {
+    let FindQuery { capability, action, target, text, max_load, min_grade, limit: _, signed_in: _ } = query;
+    capability.is_none()
+        && action.is_none()
+        && target.is_none()
+        && text.is_none()
+        && max_load.is_none()
+        && min_grade.is_none()
 }
 
 /// Which capabilities may be meant.

@@ -3,7 +3,8 @@
 use althing_api::{
     AmendGroup, CreateGroup, GroupAge, GroupAmendment, GroupDeparture, GroupDissolution, GroupEndorsement,
     GroupExpulsion, GroupInvitation, GroupKeys, GroupList, GroupName, GroupProposal, GroupProposals, GroupRemoval,
-    GroupRequest, GroupTransfer, GroupValue, GroupValueRemoval, GroupVersion, JoinGroup, ServeGroup, ServeReply,
+    GroupRequest, GroupStatus, GroupTransfer, GroupValue, GroupValueRemoval, GroupVersion, JoinGroup, KeysQuery,
+    ServeGroup, ServeReply, ValueQuery,
 };
 use althing_client::{Client, ClientError};
 use althing_td::AgentFile;
@@ -54,11 +55,14 @@ pub async fn run(at: &Paths, group: &Group, out: &Out) -> Result<(), Failure> {
         }
         Group::Join { ticket } => {
             let request = JoinGroup { ticket: read(ticket)? };
-            let done: GroupName = client.ask("/groups/join", &request).await?;
+            let done: GroupName = client.ask("/join", &request).await?;
             out.show(&done, |GroupName { id, name }| format!("this node belongs to {name} now: {id}"));
             return Ok(());
         }
         Group::Serve(given) => return serve(&client, given, out).await,
+        Group::Status { .. } | Group::Proposals { .. } | Group::Get { .. } | Group::Keys { .. } => {
+            return look(&client, group, out).await;
+        }
         Group::Leave { group: named, forget, yes } => {
             leaving::agreed(&client, named, (*forget, *yes), out).await?;
             request(group)
@@ -74,7 +78,37 @@ pub async fn run(at: &Paths, group: &Group, out: &Out) -> Result<(), Failure> {
 
 /// Has a group do something.
 async fn ask<T: DeserializeOwned>(client: &Client, group: &str, request: &GroupRequest) -> Result<T, ClientError> {
-    client.ask(&format!("/groups/{}", escape(group)), request).await
+    client.ask(&path(group), request).await
+}
+
+fn path(group: &str) -> String {
+    format!("/groups/{}", escape(group))
+}
+
+/// Shows what a group has.
+async fn look(client: &Client, group: &Group, out: &Out) -> Result<(), Failure> {
+    match group {
+        Group::Status { group } => {
+            let found: GroupStatus = client.read(&path(group)).await?;
+            out.show(&found, status);
+        }
+        Group::Proposals { group } => {
+            let list: GroupProposals = client.read(&format!("{}/proposals", path(group))).await?;
+            out.show(&list, proposals);
+        }
+        Group::Get { group, key, stale: is_stale } => {
+            let query = ValueQuery { key: key.clone(), stale: *is_stale };
+            let found: GroupValue = client.query(&format!("{}/value", path(group)), &query).await?;
+            out.show(&found, |found| format!("{}{}", found.value, stale(found.age)));
+        }
+        Group::Keys { group, prefix, stale: is_stale } => {
+            let query = KeysQuery { prefix: prefix.clone(), stale: *is_stale };
+            let found: GroupKeys = client.query(&format!("{}/values", path(group)), &query).await?;
+            out.show(&found, |found| format!("{}{}", found.keys.join("\n"), stale(found.age)));
+        }
+        other => unreachable!("{other:?} changes something"),
+    }
+    Ok(())
 }
 
 /// What a group is to do, and where its answer is printed.
@@ -123,7 +157,6 @@ async fn carry_out(order: &Order<'_>) -> Result<(), Failure> {
             };
             order.tell(people).await
         }
-        GroupRequest::Proposals => order.tell(proposals).await,
         GroupRequest::Endorse { .. } => {
             let people = |done: &GroupEndorsement| {
                 let signed = done.ticket.clone().unwrap_or_else(|| "signed, and done".to_owned());
@@ -137,14 +170,9 @@ async fn carry_out(order: &Order<'_>) -> Result<(), Failure> {
             };
             order.tell(people).await
         }
-        GroupRequest::Status => order.tell(status).await,
         GroupRequest::Set { .. } => order.tell(|done: &GroupVersion| format!("version {}", number(done.version))).await,
-        GroupRequest::Get { .. } => order.tell(|done: &GroupValue| format!("{}{}", done.value, stale(done.age))).await,
         GroupRequest::Remove { .. } => {
             order.tell(|done: &GroupValueRemoval| format!("{} is removed", done.removed)).await
-        }
-        GroupRequest::Keys { .. } => {
-            order.tell(|done: &GroupKeys| format!("{}{}", done.keys.join("\n"), stale(done.age))).await
         }
     }
 }
@@ -161,7 +189,7 @@ async fn invite(order: &Order<'_>) -> Result<(), Failure> {
 
 /// Shows what is about to be signed; the request names exactly that.
 async fn to_sign(client: &Client, group: &str, prefix: &str, out: &Out) -> Result<GroupRequest, Failure> {
-    let list: GroupProposals = ask(client, group, &GroupRequest::Proposals).await?;
+    let list: GroupProposals = client.read(&format!("{}/proposals", path(group))).await?;
     let prefix = prefix.to_ascii_lowercase();
     let begins = |proposal: &&GroupProposal| !prefix.is_empty() && proposal.id.starts_with(&prefix);
     let found: Vec<&GroupProposal> = list.proposals.iter().filter(begins).collect();
@@ -257,16 +285,15 @@ fn request(group: &Group) -> (String, GroupRequest) {
         Group::Expel { group, node } => (group, GroupRequest::Expel { node: node.did() }),
         Group::Dissolve { group, .. } => (group, GroupRequest::Dissolve),
         Group::Amend(change) => (change.group.clone(), GroupRequest::Amend(amendment(change))),
-        Group::Proposals { group } => (group, GroupRequest::Proposals),
         Group::Endorse { group, proposal } => (group, GroupRequest::Endorse { proposal }),
         Group::Transfer { group, node } => (group, GroupRequest::Transfer { node: node.did() }),
-        Group::Status { group } => (group, GroupRequest::Status),
         Group::Set { group, key, value, if_version } => (group, GroupRequest::Set { key, value, if_version }),
-        Group::Get { group, key, stale } => (group, GroupRequest::Get { key, stale }),
         Group::Unset { group, key, if_version } => (group, GroupRequest::Remove { key, if_version }),
-        Group::Keys { group, prefix, stale } => (group, GroupRequest::Keys { prefix, stale }),
         Group::List | Group::Create { .. } | Group::Join { .. } | Group::Serve(_) => {
             unreachable!("they name no group that is there")
+        }
+        Group::Status { .. } | Group::Proposals { .. } | Group::Get { .. } | Group::Keys { .. } => {
+            unreachable!("they change nothing")
         }
     };
     (name, request)

@@ -1,6 +1,6 @@
 //! What becomes of a group when this node leaves it, and whether somebody agrees to that.
 
-use althing_api::{GroupMember, GroupRequest, GroupStatus, NodeStatus};
+use althing_api::{GroupMember, GroupStatus, NodeStatus};
 use althing_client::Client;
 
 use crate::commands::agent::escape;
@@ -14,7 +14,7 @@ pub async fn agreed(client: &Client, group: &str, (forget, yes): (bool, bool), o
     if yes {
         return Ok(());
     }
-    let status: GroupStatus = client.ask(&format!("/groups/{}", escape(group)), &GroupRequest::Status).await?;
+    let status: GroupStatus = client.read(&format!("/groups/{}", escape(group))).await?;
     if !takes_part(&status) {
         return Ok(());
     }

@@ -11,7 +11,7 @@ use crate::paths::Paths;
 /// Prints the lines that are kept, and those that come if that is asked for.
 pub async fn run(at: &Paths, logs: &Logs, out: &Out) -> Result<(), Failure> {
     let request = LogsRequest { agent: logs.agent.clone(), follow: logs.follow };
-    let mut lines = at.connect().await?.lines("/logs", &request).await?;
+    let mut lines = at.connect().await?.watch("/logs", &request).await?;
     let printed = tokio::select! {
         printed = print(&mut lines, out) => printed?,
         _ = tokio::signal::ctrl_c() => return Ok(()),

@@ -3,21 +3,23 @@
 use std::path::Path;
 
 use althing_api::{
-    MemoryContent, MemoryDeletion, MemoryEntry, MemoryNamespace, MemoryNamespaces, MemoryPassage, MemoryPassages,
-    MemoryRemoval, MemoryRequest, MemorySource,
+    BODY_BYTES_MAX, EntryQuery, MemoryContent, MemoryDeletion, MemoryEntry, MemoryNamespace, MemoryNamespaces,
+    MemoryPassage, MemoryPassages, MemoryRemoval, MemoryRequest, MemorySource, PassagesQuery,
 };
 use althing_client::{Client, ClientError};
+use althing_execution::memory::QUESTION_BYTES_MAX;
 use althing_store::file::read_text;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::args::Memory;
+use crate::commands::agent::escape;
 use crate::commands::{Out, date_time, table};
 use crate::exit::Failure;
 use crate::paths::Paths;
 
-/// Bytes that the node accepts in one request.
-const FILE_BYTES_MAX: u64 = 2 << 20;
+/// Bytes of a file: what the node accepts in one request.
+const FILE_BYTES_MAX: u64 = BODY_BYTES_MAX as u64;
 
 /// Hex digits of a hash that are shown.
 const HASH_SHOWN: usize = 12;
@@ -37,7 +39,7 @@ pub async fn run(at: &Paths, memory: &Memory, out: &Out) -> Result<(), Failure> 
             out.show(&all, namespaces);
         }
         Memory::List { namespace: Some(namespace) } => {
-            let held: MemoryContent = ask(&client, namespace, &MemoryRequest::List).await?;
+            let held: MemoryContent = client.read(&path(namespace)).await?;
             out.show(&held, content);
         }
         Memory::Add { namespace, files } => {
@@ -53,8 +55,11 @@ pub async fn run(at: &Paths, memory: &Memory, out: &Out) -> Result<(), Failure> 
         }
         Memory::Search { namespace, question, limit } => {
             let most = usize::try_from(*limit).unwrap_or(usize::MAX);
-            let request = MemoryRequest::Search { question: question.join(" "), most };
-            let found: MemoryPassages = ask(&client, namespace, &request).await?;
+            let mut question = question.join(" ");
+            // The node reads no more of it.
+            question.truncate(question.floor_char_boundary(QUESTION_BYTES_MAX));
+            let path = format!("{}/passages", path(namespace));
+            let found: MemoryPassages = client.query(&path, &PassagesQuery { question, most }).await?;
             out.show(&found, |found| {
                 if found.passages.is_empty() {
                     "no passage resembles it".to_owned()
@@ -64,7 +69,8 @@ pub async fn run(at: &Paths, memory: &Memory, out: &Out) -> Result<(), Failure> 
             });
         }
         Memory::Show { namespace, what } => {
-            let entry: MemoryEntry = ask(&client, namespace, &MemoryRequest::Show { what: what.clone() }).await?;
+            let path = format!("{}/entry", path(namespace));
+            let entry: MemoryEntry = client.query(&path, &EntryQuery { what: what.clone() }).await?;
             out.show(&entry, shown);
         }
         Memory::Forget { namespace, what } => {
@@ -85,7 +91,7 @@ async fn ask<T: DeserializeOwned>(client: &Client, namespace: &str, request: &Me
 }
 
 fn path(namespace: &str) -> String {
-    format!("/memory/{}", crate::commands::agent::escape(namespace))
+    format!("/memory/{}", escape(namespace))
 }
 
 fn read(file: &Path) -> Result<String, Failure> {

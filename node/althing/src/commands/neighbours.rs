@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use althing_discovery::TrustRelation;
-use althing_operations::Operations as Node;
+use althing_operations::Operations;
 
 use crate::commands::{print_line, short};
 
@@ -28,7 +28,7 @@ struct Neighbours {
 }
 
 /// Tells it until the node stops.
-pub async fn tell(node: Arc<Node>) {
+pub async fn tell(node: Arc<Operations>) {
     let mut neighbours = Neighbours::default();
     loop {
         neighbours.look(seen(&node)).iter().for_each(|line| print_line(line));
@@ -40,7 +40,7 @@ pub async fn tell(node: Arc<Node>) {
 }
 
 /// The peers that are connected and have shown whose they are.
-fn seen(node: &Node) -> BTreeMap<String, Whose> {
+fn seen(node: &Operations) -> BTreeMap<String, Whose> {
     let whose = |peer| {
         let owner = node.communication.owner(peer)?;
         Some((short(&peer.did()), (node.calls.relation(owner), owner.to_string())))

@@ -13,28 +13,24 @@ use crate::paths::Paths;
 
 /// Gives a group work at certain times, and shows what became of it.
 pub async fn run(at: &Paths, schedule: &Schedule, out: &Out) -> Result<(), Failure> {
-    let (group, request) = match schedule {
-        Schedule::Add(given) => (&given.group, add(given)?),
-        Schedule::List { group } | Schedule::Show { group, .. } => (group, ScheduleRequest::List),
-        Schedule::Remove { group, schedule } => (group, ScheduleRequest::Remove { name: schedule.clone() }),
-    };
-    let client = at.connect().await?;
-    let path = format!("/groups/{}/schedules", escape(group));
+    let path = |group: &str| format!("/groups/{}/schedules", escape(group));
     match schedule {
-        Schedule::Add(_) => {
-            let done: ScheduleAddition = client.ask(&path, &request).await?;
+        Schedule::Add(given) => {
+            let request = add(given)?;
+            let done: ScheduleAddition = at.connect().await?.ask(&path(&given.group), &request).await?;
             out.show(&done, |done| format!("{} runs at {} (UTC)", done.schedule, times(&done.next_ms)));
         }
-        Schedule::List { .. } => {
-            let list: ScheduleList = client.ask(&path, &request).await?;
+        Schedule::List { group } => {
+            let list: ScheduleList = at.connect().await?.read(&path(group)).await?;
             out.show(&list, listed);
         }
-        Schedule::Show { schedule, .. } => {
-            let list: ScheduleList = client.ask(&path, &request).await?;
+        Schedule::Show { group, schedule } => {
+            let list: ScheduleList = at.connect().await?.read(&path(group)).await?;
             out.show(one(&list, schedule)?, shown);
         }
-        Schedule::Remove { .. } => {
-            let done: ScheduleRemoval = client.ask(&path, &request).await?;
+        Schedule::Remove { group, schedule } => {
+            let request = ScheduleRequest::Remove { name: schedule.clone() };
+            let done: ScheduleRemoval = at.connect().await?.ask(&path(group), &request).await?;
             out.show(&done, |done| format!("{} is removed", done.removed));
         }
     }

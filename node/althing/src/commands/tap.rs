@@ -14,7 +14,7 @@ const BODY_CHARS_MAX: usize = 160;
 /// Prints messages as they pass, until Ctrl-C.
 pub async fn run(at: &Paths, tap: &Tap, out: &Out) -> Result<(), Failure> {
     let request = TapRequest { agent: tap.agent.clone(), peer: tap.peer.clone(), protocol: tap.protocol.clone() };
-    let mut lines = at.connect().await?.lines("/tap", &request).await?;
+    let mut lines = at.connect().await?.watch("/tap", &request).await?;
     tokio::select! {
         outcome = print(&mut lines, tap.count, out) => outcome,
         _ = tokio::signal::ctrl_c() => Ok(()),

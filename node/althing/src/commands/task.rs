@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use althing_api::{
-    Doubt, MemberVerdict, ResourceChoice, ResourceDecision, ResourceList, ResourceRule, ResourceStatus, SubmitTask,
-    TaskCancellation, TaskContent, TaskDependencies, TaskDependency, TaskDetails, TaskLink, TaskList, TaskRequest,
-    TaskSubmission, TaskSummary, WorkState,
+    Doubt, ListQuery, MemberVerdict, ResourceChoice, ResourceDecision, ResourceList, ResourceRule, ResourceStatus,
+    SubmitTask, TaskCancellation, TaskContent, TaskDependencies, TaskDependency, TaskDetails, TaskLink, TaskList,
+    TaskQuery, TaskRequest, TaskSubmission, TaskSummary, WorkState,
 };
 use althing_client::{Client, ClientError};
 use althing_protocol::group::WorkId;
@@ -36,12 +36,11 @@ pub async fn run(at: &Paths, task: &Task, out: &Out) -> Result<(), Failure> {
     match task {
         Task::Submit(given) => return submitted(&client, given, out).await,
         Task::List { group, all } => {
-            let list: TaskList = ask(&client, group, &TaskRequest::List { finished: *all }).await?;
+            let list: TaskList = client.query(&path(group, "tasks"), &ListQuery { finished: *all }).await?;
             out.show(&list, listed);
         }
         Task::Show { group, task, explain } => {
-            let request = TaskRequest::Show { task: task.clone(), explain: *explain };
-            let details: TaskDetails = ask(&client, group, &request).await?;
+            let details = looked(&client, group, task, *explain).await?;
             out.show(&details, shown);
         }
         Task::Cancel { group, task } => {
@@ -55,7 +54,8 @@ pub async fn run(at: &Paths, task: &Task, out: &Out) -> Result<(), Failure> {
             out.show(&done, |done| format!("{} waits for {}", done.task, done.on));
         }
         Task::Deps { group, task, after: None } => {
-            let deps: TaskDependencies = ask(&client, group, &TaskRequest::Deps { task: task.clone() }).await?;
+            let path = format!("{}/{}/dependencies", path(group, "tasks"), escape(task));
+            let deps: TaskDependencies = client.read(&path).await?;
             out.show(&deps, dependencies);
         }
         Task::Resources { .. } | Task::Vote { .. } | Task::Decide { .. } => contended(&client, task, out).await?,
@@ -65,7 +65,17 @@ pub async fn run(at: &Paths, task: &Task, out: &Out) -> Result<(), Failure> {
 
 /// Has a group do something with its tasks.
 async fn ask<T: DeserializeOwned>(client: &Client, group: &str, request: &TaskRequest) -> Result<T, ClientError> {
-    client.ask(&format!("/groups/{}/tasks", escape(group)), request).await
+    client.ask(&path(group, "tasks"), request).await
+}
+
+/// A task as it is now.
+async fn looked(client: &Client, group: &str, task: &str, explain: bool) -> Result<TaskDetails, ClientError> {
+    let path = format!("{}/{}", path(group, "tasks"), escape(task));
+    client.query(&path, &TaskQuery { explain }).await
+}
+
+fn path(group: &str, of: &str) -> String {
+    format!("/groups/{}/{of}", escape(group))
 }
 
 /// Submits a task, and waits for its end where that is asked.
@@ -102,8 +112,7 @@ async fn waited(client: &Client, given: &SubmitArgs, id: &str, out: &Out) -> Res
     let (mut ready_since, mut is_told) = (None::<Instant>, false);
     loop {
         let explain = !is_told && ready_since.is_some_and(|since| since.elapsed() >= UNTAKEN);
-        let request = TaskRequest::Show { task: id.to_owned(), explain };
-        let shown: TaskDetails = ask(client, &given.group, &request).await?;
+        let shown = looked(client, &given.group, id, explain).await?;
         let state = shown.summary.state;
         if state.is_finished() {
             return Ok(shown);
@@ -158,7 +167,7 @@ async fn contended(client: &Client, task: &Task, out: &Out) -> Result<(), Failur
             out.show(&done, |done| format!("the rule of {} is {}", done.resource, done.rule));
         }
         Task::Resources { group, .. } => {
-            let list: ResourceList = ask(client, &group, &TaskRequest::Resources).await?;
+            let list: ResourceList = client.read(&path(&group, "resources")).await?;
             out.show(&list, resources);
         }
         Task::Vote { group, resource, task } => {

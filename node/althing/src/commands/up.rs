@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use althing_node::owner;
-use althing_operations::Operations as Node;
+use althing_operations::Operations;
 use althing_registry::serve::Running;
 use serde_json::json;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -70,7 +70,7 @@ pub async fn run(at: &Paths, up: &Up, out: &Out) -> Result<(), Failure> {
 }
 
 /// Stops the node, and says what it waits for; another Ctrl-C ends that.
-async fn stop(node: &Node, terminate: &mut Signal, out: &Out) {
+async fn stop(node: &Operations, terminate: &mut Signal, out: &Out) {
     let again = async {
         tokio::select! {
             _ = tokio::signal::ctrl_c() => {}
@@ -84,7 +84,7 @@ async fn stop(node: &Node, terminate: &mut Signal, out: &Out) {
 }
 
 /// Says what a node waits for that is being stopped, whenever that is something else.
-async fn tell(node: &Node) {
+async fn tell(node: &Operations) {
     let mut told = None;
     loop {
         tokio::time::sleep(TELL).await;
@@ -134,7 +134,7 @@ fn configure(at: &Paths, up: &Up) -> Result<Config, Failure> {
     Ok(config)
 }
 
-fn announce(node: &Node, registry: Option<&Running>, at: &Paths, out: &Out) {
+fn announce(node: &Operations, registry: Option<&Running>, at: &Paths, out: &Out) {
     let listening = node.communication.network().listening();
     let mounted = registry.map(|one| {
         let (url, key) = (one.url(), one.registry.note_key().to_string());

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use althing_api::{
-    RunCancellation, RunCondition, RunDetails, RunList, RunResumption, RunStart, RunSummary, StepApproval,
+    ListQuery, RunCancellation, RunCondition, RunDetails, RunList, RunResumption, RunStart, RunSummary, StepApproval,
     StepCondition, StepStatus, WorkflowRequest,
 };
 use althing_client::{Client, ClientError};
@@ -25,6 +25,24 @@ const CELL_CHARS_MAX: usize = 60;
 
 /// Runs workflows in a group, and shows what becomes of them.
 pub async fn run(at: &Paths, workflow: &Workflow, out: &Out) -> Result<(), Failure> {
+    match workflow {
+        Workflow::List { group, all } => {
+            let query = ListQuery { finished: *all };
+            let list: RunList = at.connect().await?.query(&path(group), &query).await?;
+            out.show(&list, listed);
+            Ok(())
+        }
+        Workflow::Show { group, run } => {
+            let run = looked(&at.connect().await?, group, run).await?;
+            out.show(&run, |run| shown(group, run));
+            Ok(())
+        }
+        _ => change(at, workflow, out).await,
+    }
+}
+
+/// Begins a run, or changes one.
+async fn change(at: &Paths, workflow: &Workflow, out: &Out) -> Result<(), Failure> {
     let (group, request) = request(workflow)?;
     let client = at.connect().await?;
     match workflow {
@@ -37,19 +55,11 @@ pub async fn run(at: &Paths, workflow: &Workflow, out: &Out) -> Result<(), Failu
                 out.show(&begun, |begun| begun.run.clone());
                 return Ok(());
             }
-            let run = waited(&client, group, begun.run).await?;
+            let run = waited(&client, group, &begun.run).await?;
             out.show(&run, ended);
             if run.summary.state != RunCondition::Completed {
                 return Err(Failure::shown(code::FAILED));
             }
-        }
-        Workflow::List { .. } => {
-            let list: RunList = ask(&client, group, &request).await?;
-            out.show(&list, listed);
-        }
-        Workflow::Show { .. } => {
-            let run: RunDetails = ask(&client, group, &request).await?;
-            out.show(&run, |run| shown(group, run));
         }
         Workflow::Approve { .. } => {
             let done: StepApproval = ask(&client, group, &request).await?;
@@ -66,20 +76,29 @@ pub async fn run(at: &Paths, workflow: &Workflow, out: &Out) -> Result<(), Failu
             let done: RunCancellation = ask(&client, group, &request).await?;
             out.show(&done, |done| format!("{} is canceled", done.canceled));
         }
+        Workflow::List { .. } | Workflow::Show { .. } => unreachable!("they have no request"),
     }
     Ok(())
 }
 
 /// Has a group do something with its workflows.
 async fn ask<T: DeserializeOwned>(client: &Client, group: &str, request: &WorkflowRequest) -> Result<T, ClientError> {
-    client.ask(&format!("/groups/{}/workflows", escape(group)), request).await
+    client.ask(&path(group), request).await
+}
+
+/// A run as it is now.
+async fn looked(client: &Client, group: &str, run: &str) -> Result<RunDetails, ClientError> {
+    client.read(&format!("{}/{}", path(group), escape(run))).await
+}
+
+fn path(group: &str) -> String {
+    format!("/groups/{}/workflows", escape(group))
 }
 
 /// A run, once it has ended.
-async fn waited(client: &Client, group: &str, run: String) -> Result<RunDetails, ClientError> {
-    let request = WorkflowRequest::Show { run };
+async fn waited(client: &Client, group: &str, run: &str) -> Result<RunDetails, ClientError> {
     loop {
-        let run: RunDetails = ask(client, group, &request).await?;
+        let run = looked(client, group, run).await?;
         if run.summary.state != RunCondition::Running {
             return Ok(run);
         }
@@ -104,14 +123,13 @@ fn request(workflow: &Workflow) -> Result<(&String, WorkflowRequest), Failure> {
                 None => (group, WorkflowRequest::Run { file: read(file)?, input }),
             }
         }
-        Workflow::List { group, all } => (group, WorkflowRequest::List { finished: *all }),
-        Workflow::Show { group, run } => (group, WorkflowRequest::Show { run: run.clone() }),
         Workflow::Approve { group, run, step, reject, note } => {
             let (run, step, note) = (run.clone(), step.clone(), note.join(" "));
             (group, WorkflowRequest::Approve { run, step, approved: !reject, note })
         }
         Workflow::Resume { group, run } => (group, WorkflowRequest::Resume { run: run.clone() }),
         Workflow::Cancel { group, run } => (group, WorkflowRequest::Cancel { run: run.clone() }),
+        Workflow::List { .. } | Workflow::Show { .. } => unreachable!("they change nothing"),
     })
 }
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use althing_calls::spans::{Keeping, SpanRing};
 use althing_operations::doctor::Finding;
-use althing_operations::{Collector, Operations as Node};
+use althing_operations::{Collector, Operations};
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::MeterProvider as _;
 use opentelemetry::trace::TracerProvider as _;
@@ -87,14 +87,14 @@ pub struct Exporting {
 
 impl Exporting {
     /// What the node counts is exported too, for as long as the node lives.
-    pub fn observe(&self, node: &Arc<Node>) {
+    pub fn observe(&self, node: &Arc<Operations>) {
         if let Some((collector, _)) = &self.collector {
             // A node has one collector, from its start on.
             let _ = node.collector.set(collector.clone());
         }
         let Some(meters) = &self.meters else { return };
         let meter = meters.meter("althing");
-        let gauge = |name: &'static str, about: &'static str, read: fn(&Node) -> u64| {
+        let gauge = |name: &'static str, about: &'static str, read: fn(&Operations) -> u64| {
             let of = Arc::downgrade(node);
             let gauge = meter.u64_observable_gauge(name).with_description(about);
             let gauge = gauge.with_callback(move |observer| {

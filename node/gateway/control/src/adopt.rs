@@ -11,25 +11,24 @@ use althing_api::{
 use althing_execution::process::holds_more;
 use althing_execution::{Advice, Lacks};
 use althing_operations::{
-    AdoptError, Adoption, Change, Draft, Offer, Operations as Node, adopted, changes, drop_environment,
-    keep_environment,
+    AdoptError, Adoption, Change, Draft, Offer, Operations, adopted, changes, drop_environment, keep_environment,
 };
 use althing_td::{Environment, FileFolder, ToolServerSpec, reach};
 use althing_things::{Entry, Omissions, Unrecognised};
 use axum::Json;
 use axum::extract::State;
 
-use crate::agent_problem;
 use crate::agents::added;
+use crate::body::{Body, detached};
 use crate::error::{Answer, ApiError};
+use crate::near::agent_problem;
 
 /// The most Things of a directory that are adopted at once.
 const THINGS_MAX: usize = 64;
 
 /// `POST /adopt`: shows what is at an address or behind a command, and adds it as an agent.
-pub async fn adopt(State(node): State<Arc<Node>>, Json(request): Json<AdoptRequest>) -> Answer<AdoptReply> {
-    // In a task of its own: it is completed even if the command line hangs up.
-    let adopting = tokio::spawn(async move {
+pub async fn adopt(State(node): State<Arc<Operations>>, Body(request): Body<AdoptRequest>) -> Answer<AdoptReply> {
+    detached(async move {
         let AdoptRequest { at, folder, name, callers, allow, things, all, env, offers, dry_run } = request;
         if let Some(name) = name.as_ref().filter(|_| !dry_run) {
             node.agents.names.check_free(name)?;
@@ -59,8 +58,8 @@ pub async fn adopt(State(node): State<Arc<Node>>, Json(request): Json<AdoptReque
                 Ok(Json(AdoptReply::Directory(directory(entries, unlisted, adopted))))
             }
         }
-    });
-    adopting.await.unwrap_or_else(|error| Err(ApiError::failed(error.to_string())))
+    })
+    .await
 }
 
 fn directory(entries: Vec<Entry>, unlisted: Omissions, adopted: Vec<ThingAdoption>) -> ThingDirectory {
@@ -112,7 +111,7 @@ fn unoffered(needs: Option<&ProgramNeeds>, lacks: &Lacks) -> (Vec<String>, Optio
 
 /// Adds one agent, or only shows it.
 async fn one(
-    node: &Node,
+    node: &Operations,
     draft: Draft,
     environment: &Environment,
     folder: &Path,
@@ -169,7 +168,7 @@ fn chosen(entries: &[Entry], things: &[String], all: bool) -> Result<Vec<Entry>,
 
 /// Adopts each of them; one that cannot be keeps no other from it.
 async fn each(
-    node: &Node,
+    node: &Operations,
     adoption: &Adoption,
     chosen: &[Entry],
     folder: &Path,
@@ -198,8 +197,8 @@ async fn each(
 
 /// `POST /adopt/accept`: shows what an adopted agent is now, and adopts it again, under its name and with its callers, if the
 /// request has the digest of exactly that.
-pub async fn accept(State(node): State<Arc<Node>>, Json(request): Json<AcceptRequest>) -> Answer<AcceptReply> {
-    let accepting = tokio::spawn(async move {
+pub async fn accept(State(node): State<Arc<Operations>>, Body(request): Body<AcceptRequest>) -> Answer<AcceptReply> {
+    detached(async move {
         let AcceptRequest { name, digest, grants, offers } = request;
         let (file, folder) = node.agents.file(&name).map_err(|error| agent_problem(&node, &name, error))?;
         let mut adoption = adopted(&file).ok_or_else(|| {
@@ -230,8 +229,8 @@ pub async fn accept(State(node): State<Arc<Node>>, Json(request): Json<AcceptReq
         let id = node.agents.replace(draft.file, &folder, draft.pins).await?;
         told.added = Some(added(&node, &id).await);
         Ok(Json(AcceptReply::Agent(told)))
-    });
-    accepting.await.unwrap_or_else(|error| Err(ApiError::failed(error.to_string())))
+    })
+    .await
 }
 
 fn problem(error: AdoptError) -> ApiError {
@@ -248,7 +247,7 @@ fn change(found: Change) -> DraftChange {
     DraftChange { what, old, new }
 }
 
-fn shown(node: &Node, draft: &Draft, folder: &Path) -> AgentDraft {
+fn shown(node: &Operations, draft: &Draft, folder: &Path) -> AgentDraft {
     let own: Vec<PathBuf> = node.data().map(Path::to_owned).into_iter().collect();
     let folder = if holds_more(folder, &own) { FileFolder::Common(folder) } else { FileFolder::At(folder) };
     AgentDraft {

@@ -13,7 +13,7 @@ use althing_execution::realtime::{HardwareProfile, Privilege};
 use althing_execution::{Access, Advice, AgentState, AgentStatus, Containment, HardStatus, Level, answered};
 use althing_node::agent_statuses;
 use althing_node::publish::Stay;
-use althing_operations::Operations as Node;
+use althing_operations::Operations;
 use althing_operations::doctor::{refused_tools, tool_notes};
 use althing_protocol::AgentId;
 use axum::Json;
@@ -21,6 +21,7 @@ use axum::extract::State;
 use axum::response::Response;
 use futures::stream;
 
+use crate::body::{Body, detached};
 use crate::error::ApiError;
 use crate::lines::ndjson;
 use crate::logs;
@@ -34,7 +35,7 @@ const ANSWER_MAX: Duration = Duration::from_secs(30);
 const LAST_LINES: usize = 20;
 
 /// An agent that was added, once its program or its server answered, or is known not to.
-pub async fn added(node: &Node, id: &AgentId) -> AgentAddition {
+pub async fn added(node: &Operations, id: &AgentId) -> AgentAddition {
     answered(&node.host, id.name(), ANSWER_MAX).await;
     let card = node.gateway.as_ref().map(|gateway| format!("{gateway}/a2a/{}/.well-known/agent-card.json", id.name()));
     let status = node.agents.status(id.name()).map(|status| row(node, &status));
@@ -42,7 +43,7 @@ pub async fn added(node: &Node, id: &AgentId) -> AgentAddition {
 }
 
 /// That the program of an agent which was added ended before it answered, with what it said last; none if it did not.
-pub fn ended(node: &Node, name: &str) -> Option<ApiError> {
+pub fn ended(node: &Operations, name: &str) -> Option<ApiError> {
     let AgentState::Restarting { why, .. } = node.agents.status(name)?.state else { return None };
     let lines = node.host.process.logs.of(name).page(0).lines;
     let said: Vec<&str> = lines.iter().filter(|line| &*line.program == "runtime").map(|line| &*line.text).collect();
@@ -81,7 +82,7 @@ fn micros(ns: u64) -> f64 {
     ns as f64 / 1e3
 }
 
-fn row(node: &Node, agent: &AgentStatus) -> AgentInstance {
+fn row(node: &Operations, agent: &AgentStatus) -> AgentInstance {
     let (state, why) = condition(agent);
     AgentInstance {
         name: agent.name.clone(),
@@ -176,12 +177,12 @@ fn unfit_tool(tool: &str, unfit: &Unfit) -> ToolRefusal {
 }
 
 /// `GET /ps`
-pub async fn ps(State(node): State<Arc<Node>>) -> Json<AgentEntries> {
+pub async fn ps(State(node): State<Arc<Operations>>) -> Json<AgentEntries> {
     Json(AgentEntries { agents: entries(&node) })
 }
 
 /// The agents of this node as they are now.
-pub fn entries(node: &Node) -> Vec<AgentEntry> {
+pub fn entries(node: &Operations) -> Vec<AgentEntry> {
     let there = agent_statuses(&node.host, &node.discovery);
     // What is started anew runs already before it is no failure any more.
     let is_missing = |name: &str| there.iter().all(|agent| agent.name != name);
@@ -221,7 +222,7 @@ fn note(agent: &mut AgentEntry, words: String) {
 
 /// Ends an agent when its client disconnects.
 struct EndOnDrop {
-    node: Arc<Node>,
+    node: Arc<Operations>,
     name: String,
 }
 
@@ -237,9 +238,9 @@ impl Drop for EndOnDrop {
 }
 
 /// `POST /run`: runs an agent for as long as the answer is read.
-pub async fn run(State(node): State<Arc<Node>>, Json(request): Json<AddRequest>) -> Response {
-    // In a task of its own: if the client hangs up meanwhile, the agent is ended on drop.
-    let adding = tokio::spawn(async move {
+pub async fn run(State(node): State<Arc<Operations>>, Body(request): Body<AddRequest>) -> Response {
+    // If the client hangs up meanwhile, the agent is ended on drop.
+    let adding = detached(async move {
         let AddRequest { file, folder, sources, reservation, agreed } = request;
         let how = (Stay::WhileConnected, agreed.as_deref());
         let id =
@@ -252,7 +253,7 @@ pub async fn run(State(node): State<Arc<Node>>, Json(request): Json<AddRequest>)
             None => Ok((held, first)),
         }
     });
-    let (held, first) = match adding.await.unwrap_or_else(|error| Err(ApiError::failed(error.to_string()))) {
+    let (held, first) = match adding.await {
         Ok(running) => running,
         Err(error) => {
             return ndjson(stream::iter([RunLine::Error(error.into())]));

@@ -5,17 +5,18 @@ use std::sync::Arc;
 use althing_api::{
     AttestRequest, Attestation, AttestationStatement, ReleaseDetails, ThingForm, ThingMatch, ThingRelease,
 };
-use althing_operations::Operations as Node;
+use althing_operations::Operations;
 use althing_operations::registries::{Attested, AttestedRow, Claim, PublishedThing};
 use althing_protocol::registry::Subject;
 use althing_protocol::{AgentId, hex};
 use althing_td::WORKFLOW_TYPE;
 use axum::Json;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::error::{Answer, ApiError};
+use crate::body::{Body, Parameters, detached};
+use crate::error::Answer;
 
 /// Forms of one Thing that are shown.
 const FORMS_MAX: usize = 64;
@@ -38,25 +39,28 @@ pub fn ids(agents: &[AgentId]) -> Vec<String> {
 }
 
 /// `POST /releases/attest`
-pub async fn attest(State(node): State<Arc<Node>>, Json(request): Json<AttestRequest>) -> Answer<AttestationStatement> {
+pub async fn attest(
+    State(node): State<Arc<Operations>>,
+    Body(request): Body<AttestRequest>,
+) -> Answer<AttestationStatement> {
     let AttestRequest { release, claim: name, finding, days, digest: content, registry } = request;
     let (agent, version) = node.registries.attesting().release_named(&release)?;
     let shown = (agent.to_string(), version.to_string());
     let subject = Subject::Agent(agent, Some(version));
     let claim = Claim { subject, name, finding, days, content, registry };
-    // In a task of its own: it is completed even if the command line hangs up.
-    let attesting = tokio::spawn(async move {
+    detached(async move {
         let Attested { signed: _, content, registry } = node.registries.attesting().attest(&claim).await?;
         let (agent, version) = shown;
         let Claim { name, finding, .. } = claim;
         let content = content.map(|content| hex(&content));
         Ok(Json(AttestationStatement { agent, version, name, finding, registry, content }))
-    });
-    attesting.await.unwrap_or_else(|error| Err(ApiError::failed(error.to_string())))
+    })
+    .await
 }
 
 /// Which release.
-#[derive(Deserialize)]
+#[derive(Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct ReleaseName {
     release: String,
     registry: Option<String>,
@@ -64,8 +68,8 @@ pub struct ReleaseName {
 
 /// `GET /releases/show?release=…`
 pub async fn show(
-    State(node): State<Arc<Node>>,
-    Query(ReleaseName { release, registry }): Query<ReleaseName>,
+    State(node): State<Arc<Operations>>,
+    Parameters(ReleaseName { release, registry }): Parameters<ReleaseName>,
 ) -> Answer<ReleaseDetails> {
     let shown = node.registries.attesting().show(&release, registry.as_deref()).await?;
     Ok(Json(ReleaseDetails {

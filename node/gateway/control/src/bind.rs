@@ -5,22 +5,23 @@ use std::sync::Arc;
 use althing_api::{AddRequest, BindingReply, CandidateReason, ContractField};
 use althing_execution::binding::{Layer, Why};
 use althing_node::SealedBinding;
-use althing_operations::Operations as Node;
+use althing_operations::Operations;
 use althing_protocol::hex;
 use axum::Json;
 use axum::extract::{Path, State};
 use serde_json::Value;
 
-use crate::agent_problem;
+use crate::body::Body;
 use crate::error::Answer;
+use crate::near::agent_problem;
 
 /// `POST /bind`: binds an agent file without running it.
-pub async fn bind(State(node): State<Arc<Node>>, Json(request): Json<AddRequest>) -> Answer<BindingReply> {
+pub async fn bind(State(node): State<Arc<Operations>>, Body(request): Body<AddRequest>) -> Answer<BindingReply> {
     Ok(Json(reply(node.bindings.bind(request.file, &request.folder).await?)))
 }
 
 /// `GET /bind/{name}`: what a running agent was bound to, or the manifest of that hash.
-pub async fn find(State(node): State<Arc<Node>>, Path(name): Path<String>) -> Answer<BindingReply> {
+pub async fn find(State(node): State<Arc<Operations>>, Path(name): Path<String>) -> Answer<BindingReply> {
     let found = node.bindings.find(&name);
     found.map(|found| Json(reply(found))).map_err(|error| agent_problem(&node, &name, error))
 }

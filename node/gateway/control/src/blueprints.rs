@@ -5,13 +5,14 @@ use std::sync::Arc;
 use althing_api::{
     BlueprintFigures, BlueprintList, BlueprintMachine, BlueprintMeasurement, BlueprintSuggestion, MeasureRequest,
 };
-use althing_operations::Operations as Node;
+use althing_operations::Operations;
 use althing_operations::blueprints::{BlueprintError, Figures, MachineFacts, Measured, Measuring, Suggestion};
 use althing_protocol::hex;
 use axum::Json;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use serde::Deserialize;
 
+use crate::body::{Body, Parameters};
 use crate::error::{Answer, ApiError};
 
 impl From<BlueprintError> for ApiError {
@@ -22,8 +23,8 @@ impl From<BlueprintError> for ApiError {
 
 /// `POST /blueprints`: measures a model of this machine.
 pub async fn measure(
-    State(node): State<Arc<Node>>,
-    Json(request): Json<MeasureRequest>,
+    State(node): State<Arc<Operations>>,
+    Body(request): Body<MeasureRequest>,
 ) -> Answer<BlueprintMeasurement> {
     let MeasureRequest { model, tokens, publish_days, registry } = request;
     let wanted = Measuring { model, tokens, publish_days, registry };
@@ -48,7 +49,8 @@ fn measured(figures: Figures) -> BlueprintFigures {
 }
 
 /// What is suggested.
-#[derive(Deserialize)]
+#[derive(Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct SuggestionFilter {
     model: Option<String>,
     registry: Option<String>,
@@ -56,8 +58,8 @@ pub struct SuggestionFilter {
 
 /// `GET /blueprints`: what others measured on machines like this one.
 pub async fn suggest(
-    State(node): State<Arc<Node>>,
-    Query(SuggestionFilter { model, registry }): Query<SuggestionFilter>,
+    State(node): State<Arc<Operations>>,
+    Parameters(SuggestionFilter { model, registry }): Parameters<SuggestionFilter>,
 ) -> Answer<BlueprintList> {
     let blueprints = node.blueprints();
     let (at, all) = blueprints.suggest(model.as_deref(), registry.as_deref()).await?;

@@ -7,10 +7,9 @@ use althing_operations::SecretError;
 use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use serde_json::Value;
 
 /// A reply, or why there is none.
-pub type Answer<T = Value> = Result<Json<T>, ApiError>;
+pub type Answer<T> = Result<Json<T>, ApiError>;
 
 /// Why a request failed, as an answer: its problem as JSON.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use althing_api::{EventLine, NodeEvent, NodeSnapshot};
 use althing_node::{Event, EventNews, TaskCounts};
-use althing_operations::Operations as Node;
+use althing_operations::Operations;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::sse::{Event as Sent, KeepAlive, Sse};
@@ -21,7 +21,7 @@ use crate::{agents, groups, status};
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// Tells events until whoever asked hangs up, or the node stops.
-pub async fn events(State(node): State<Arc<Node>>, headers: HeaderMap) -> Result<Response, ApiError> {
+pub async fn events(State(node): State<Arc<Operations>>, headers: HeaderMap) -> Result<Response, ApiError> {
     let follower = node.events.follow(last(&headers)?);
     let told = stream::unfold((follower, node), |(mut follower, node)| async move {
         let news = tokio::select! {
@@ -47,7 +47,7 @@ fn sent(line: &EventLine) -> Sent {
     Sent::default().id(line.id.to_string()).event(line.event.name()).data(data)
 }
 
-fn line(node: &Node, news: EventNews) -> EventLine {
+fn line(node: &Operations, news: EventNews) -> EventLine {
     match news {
         EventNews::Entry(entry) => EventLine { id: entry.id, at_ms: entry.at_ms, event: shown(entry.event) },
         EventNews::Gap { missed, id } => {
@@ -73,7 +73,7 @@ fn shown(event: Event) -> NodeEvent {
     }
 }
 
-fn snapshot(node: &Node, missed: Option<u64>) -> NodeSnapshot {
+fn snapshot(node: &Operations, missed: Option<u64>) -> NodeSnapshot {
     NodeSnapshot {
         missed,
         agents: agents::entries(node),

@@ -5,17 +5,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use althing_api::{
-    AgentMatch, CapabilitySummary, MachineOffer, SearchExplanation, SearchOmission, SearchPlace, SearchReply,
-    SearchSteps, TableSearch, ThingMatch,
+    AgentMatch, CapabilitySummary, FindQuery, MachineOffer, SearchExplanation, SearchOmission, SearchPlace,
+    SearchReply, SearchSteps, TableSearch, ThingMatch,
 };
 use althing_discovery::{Explanation, Found, Learned, Query, SearchReport, Thing};
-use althing_operations::Operations as Node;
+use althing_operations::Operations;
 use althing_protocol::near;
 use althing_protocol::object::Health;
 use althing_td::Capability;
 use axum::Json;
-use axum::extract::{Query as UrlQuery, State};
+use axum::extract::State;
 
+use crate::body::Parameters;
 use crate::{attesting, tools};
 
 /// Agents whose capabilities are compared, at most.
@@ -23,20 +24,10 @@ const AGENTS_MAX: usize = 1_000;
 /// Capabilities that are named where another was asked for.
 const MEANT_MAX: usize = 3;
 
-/// How somebody searches.
-#[derive(serde::Deserialize)]
-pub struct Searching {
-    /// Whether registries are told who searches, and find what is for the owner alone.
-    #[serde(default)]
-    signed_in: bool,
-}
-
-/// `POST /find`
-pub async fn find(
-    State(node): State<Arc<Node>>,
-    UrlQuery(Searching { signed_in }): UrlQuery<Searching>,
-    Json(query): Json<Query>,
-) -> Json<SearchReply> {
+/// `GET /find`
+pub async fn find(State(node): State<Arc<Operations>>, Parameters(asked): Parameters<FindQuery>) -> Json<SearchReply> {
+    let FindQuery { capability, action, target, text, max_load, min_grade, limit, signed_in } = asked;
+    let query = Query { capability, action, target, text, max_load, min_grade, limit };
     let begun = tokio::time::Instant::now();
     let released = node.registries.things();
     let ((found, why), published) =
@@ -142,7 +133,7 @@ fn capability(known: &Capability) -> CapabilitySummary {
 }
 
 /// The capabilities that may be meant where no agent has the one that was asked for; nothing where none was.
-fn meant(node: &Node, query: &Query) -> Vec<String> {
+fn meant(node: &Operations, query: &Query) -> Vec<String> {
     let Some(asked) = &query.capability else { return Vec::new() };
     let (all, _) = node.discovery.find(&Query { limit: Some(AGENTS_MAX), ..Query::default() });
     let known = all.iter().flat_map(|found| found.candidate.description.capabilities());
@@ -176,7 +167,7 @@ fn near_capabilities(asked: &str, known: &BTreeSet<&str>) -> Vec<String> {
 }
 
 /// The steps that a search did not take, each with why.
-fn skipped(node: &Node, query: &Query, was_sought: bool) -> Vec<SearchOmission> {
+fn skipped(node: &Operations, query: &Query, was_sought: bool) -> Vec<SearchOmission> {
     let registries = node.registries.list().len();
     let all = [
         table(query, was_sought).map(|why| (SearchPlace::Table, why)),

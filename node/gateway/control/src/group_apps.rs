@@ -7,15 +7,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use althing_api::{
-    AppAgentStatus, AppChange, AppChanges, AppList, AppReply, AppRequest, AppStatus, GroupAgentEnd, GroupAgentStart,
-    Kind, ServeGroup, ServeReply,
+    AppAgentStatus, AppChange, AppChanges, AppList, AppRequest, AppStatus, GroupAgentEnd, GroupAgentStart, Kind,
+    ServeGroup, ServeReply,
 };
 use althing_coordination::machine::group::Group;
 use althing_coordination::machine::placement::Placed;
 use althing_coordination::service::calendar::CalendarError;
 use althing_coordination::{Deployed, GroupAgents, GroupError, Overview, Reader, promptly};
 use althing_discovery::Query;
-use althing_operations::Operations as Node;
+use althing_operations::Operations;
 use althing_protocol::PublicKey;
 use althing_protocol::contract::did_you_mean;
 use althing_protocol::group::{Command, Deployment, GroupId, Policy, Remove, Schedule, Set};
@@ -24,6 +24,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use serde::{Deserialize, Serialize};
 
+use crate::body::{Body, detached};
 use crate::error::{Answer, ApiError};
 use crate::group_flows::{WORKFLOWS, times};
 use crate::near;
@@ -65,16 +66,43 @@ fn told(changes: &[Change]) -> Vec<AppChange> {
 }
 
 /// `POST /apps`
-pub async fn apps(State(node): State<Arc<Node>>, Json(request): Json<AppRequest>) -> Answer<AppReply> {
-    // In a task of its own: it is completed even if the command line hangs up.
-    let working = tokio::spawn(async move { operate(&node, request).await.map(Json) });
-    working.await.unwrap_or_else(|error| Err(ApiError::failed(error.to_string())))
+pub async fn apps(State(node): State<Arc<Operations>>, Body(request): Body<AppRequest>) -> Answer<AppChanges> {
+    detached(async move { operate(&node, request).await.map(Json) }).await
 }
 
-async fn operate(node: &Node, request: AppRequest) -> Result<AppReply, ApiError> {
+/// `GET /groups/{group}/apps`
+pub async fn list(State(node): State<Arc<Operations>>, Path(group): Path<String>) -> Answer<AppList> {
+    let id = readable(&node, &group).await?;
+    let apps = node
+        .groups
+        .look(id, |state| state.values().keys(APPS).map(|key| key[APPS.len()..].to_owned()).collect::<Vec<_>>())?;
+    Ok(Json(AppList { apps }))
+}
+
+/// `GET /groups/{group}/apps/{app}`
+pub async fn show(
+    State(node): State<Arc<Operations>>,
+    Path((group, app)): Path<(String, String)>,
+) -> Answer<AppStatus> {
+    let id = readable(&node, &group).await?;
+    let known = known(&node, id, &app)?;
+    if known.record == Record::default() {
+        return Err(unknown(&node, id, &app));
+    }
+    let Record { agents, workflows, schedules } = known.record;
+    let own = known.agents.values().filter(|it| agents.contains(&it.placed.deployment.agent));
+    Ok(Json(AppStatus {
+        app,
+        agents: own.map(|it| deployed(&node, it)).collect(),
+        workflows: workflows.into_iter().collect(),
+        schedules: schedules.into_iter().collect(),
+    }))
+}
+
+async fn operate(node: &Operations, request: AppRequest) -> Result<AppChanges, ApiError> {
     Ok(match request {
         AppRequest::Apply { file, files, folder, dry_run, form } => {
-            AppReply::Changes(apply(node, &read(&file, &files)?, &folder, dry_run, form).await?)
+            apply(node, &read(&file, &files)?, &folder, dry_run, form).await?
         }
         AppRequest::Remove { group, app } => {
             let id = readable(node, &group).await?;
@@ -93,35 +121,13 @@ async fn operate(node: &Node, request: AppRequest) -> Result<AppReply, ApiError>
             plan.carry_out(node, id, &nothing).await?;
             remove(node, id, format!("{APPS}{app}")).await?;
             let changes = told(&plan.changes);
-            AppReply::Changes(AppChanges { app, group, forms: None, changes, groups: None, waiting: None })
-        }
-        AppRequest::List { group } => {
-            let id = readable(node, &group).await?;
-            let apps = node.groups.look(id, |state| {
-                state.values().keys(APPS).map(|key| key[APPS.len()..].to_owned()).collect::<Vec<_>>()
-            })?;
-            AppReply::List(AppList { apps })
-        }
-        AppRequest::Show { group, app } => {
-            let id = readable(node, &group).await?;
-            let known = known(node, id, &app)?;
-            if known.record == Record::default() {
-                return Err(unknown(node, id, &app));
-            }
-            let Record { agents, workflows, schedules } = known.record;
-            let own = known.agents.values().filter(|it| agents.contains(&it.placed.deployment.agent));
-            AppReply::Status(AppStatus {
-                app,
-                agents: own.map(|it| deployed(node, it)).collect(),
-                workflows: workflows.into_iter().collect(),
-                schedules: schedules.into_iter().collect(),
-            })
+            AppChanges { app, group, forms: None, changes, groups: None, waiting: None }
         }
     })
 }
 
 /// The group of that name, as it is now. What an application consists of is in its values.
-async fn readable(node: &Node, group: &str) -> Result<GroupId, ApiError> {
+async fn readable(node: &Operations, group: &str) -> Result<GroupId, ApiError> {
     let id = near::group(node, group)?;
     promptly(&node.groups, id, node.groups.catch_up(id)).await?;
     Reader::of(&node.groups, id).check()?;
@@ -129,7 +135,13 @@ async fn readable(node: &Node, group: &str) -> Result<GroupId, ApiError> {
 }
 
 /// Brings an application up, or changes what differs. A group that is not there is formed only if somebody said so.
-async fn apply(node: &Node, app: &App, folder: &FilePath, dry_run: bool, form: bool) -> Result<AppChanges, ApiError> {
+async fn apply(
+    node: &Operations,
+    app: &App,
+    folder: &FilePath,
+    dry_run: bool,
+    form: bool,
+) -> Result<AppChanges, ApiError> {
     check_times(node, app)?;
     let answer = |forms: bool, plan: &Plan| AppChanges {
         app: app.name.clone(),
@@ -162,7 +174,7 @@ async fn apply(node: &Node, app: &App, folder: &FilePath, dry_run: bool, form: b
 }
 
 /// Checks the times of all schedules before anything is done.
-fn check_times(node: &Node, app: &App) -> Result<(), ApiError> {
+fn check_times(node: &Operations, app: &App) -> Result<(), ApiError> {
     for (n, schedule) in app.schedules.iter().enumerate() {
         times(node, schedule).map_err(|error| {
             let field = if matches!(error, CalendarError::Zone(_)) { "zone" } else { "cron" };
@@ -173,7 +185,7 @@ fn check_times(node: &Node, app: &App) -> Result<(), ApiError> {
 }
 
 /// Waits until the agents of an application run on as many members as they should; those that do not.
-async fn started(node: &Node, group: GroupId, app: &App) -> Result<Vec<String>, ApiError> {
+async fn started(node: &Operations, group: GroupId, app: &App) -> Result<Vec<String>, ApiError> {
     let until = tokio::time::Instant::now() + STARTED_MAX;
     loop {
         let agents = GroupAgents::of(&node.groups, group).list()?;
@@ -188,7 +200,7 @@ async fn started(node: &Node, group: GroupId, app: &App) -> Result<Vec<String>, 
     }
 }
 
-fn unknown(node: &Node, group: GroupId, app: &str) -> ApiError {
+fn unknown(node: &Operations, group: GroupId, app: &str) -> ApiError {
     let why = format!("the group has no application {app:?}; `althing app list GROUP` shows those it has");
     ApiError::new(Kind::NotFound, why).or_meant(app, &near::values(node, group, APPS))
 }
@@ -219,7 +231,7 @@ struct Known {
     others: BTreeMap<(&'static str, String), String>,
 }
 
-fn known(node: &Node, group: GroupId, app: &str) -> Result<Known, ApiError> {
+fn known(node: &Operations, group: GroupId, app: &str) -> Result<Known, ApiError> {
     let agents = GroupAgents::of(&node.groups, group).list()?;
     let agents = agents.into_iter().map(|it| (it.placed.deployment.agent.clone(), it)).collect();
     Ok(node.groups.look(group, |state| looked(state, app, agents))?)
@@ -293,7 +305,7 @@ impl Plan {
 
     /// Does what is to be done. What it consists of is written down before anything is added and after everything was
     /// removed, so that a second attempt finds what the first one left.
-    async fn carry_out(&self, node: &Node, group: GroupId, app: &App) -> Result<(), ApiError> {
+    async fn carry_out(&self, node: &Operations, group: GroupId, app: &App) -> Result<(), ApiError> {
         let all = |what: &str, with_removed: bool| {
             let named = self.changes.iter().filter(|it| it.what == what && (with_removed || it.change != "removed"));
             named.map(|it| it.name.clone()).collect::<BTreeSet<String>>()
@@ -317,7 +329,7 @@ impl Plan {
         write(node, group, format!("{APPS}{}", app.name), &record(false)).await
     }
 
-    async fn bring(&self, node: &Node, group: GroupId, app: &App, change: &Change) -> Result<(), ApiError> {
+    async fn bring(&self, node: &Operations, group: GroupId, app: &App, change: &Change) -> Result<(), ApiError> {
         let name = change.name.as_str();
         if let Some(agent) = app.agents.iter().find(|agent| change.what == "agent" && agent.name == name) {
             let file = serde_json::to_vec(&agent.file).map_err(|error| ApiError::failed(error.to_string()))?;
@@ -354,19 +366,19 @@ fn is_same(deployed: &Deployed, agent: &AppAgent, app: &str, folder: &str) -> bo
         && it.app.as_deref() == Some(app)
 }
 
-async fn write(node: &Node, group: GroupId, key: String, record: &Record) -> Result<(), ApiError> {
+async fn write(node: &Operations, group: GroupId, key: String, record: &Record) -> Result<(), ApiError> {
     let value = serde_json::to_vec(record).map_err(|error| ApiError::failed(error.to_string()))?.into();
     node.groups.command(group, Command::Set(Set { key, value, if_version: None })).await?;
     Ok(())
 }
 
-async fn remove(node: &Node, group: GroupId, key: String) -> Result<(), ApiError> {
+async fn remove(node: &Operations, group: GroupId, key: String) -> Result<(), ApiError> {
     node.groups.command(group, Command::Remove(Remove { key, if_version: None })).await?;
     Ok(())
 }
 
 /// The members that run an agent, as far as this node has heard.
-fn runs(node: &Node, placed: &Placed) -> BTreeSet<String> {
+fn runs(node: &Operations, placed: &Placed) -> BTreeSet<String> {
     let Deployment { agent, owner, .. } = &placed.deployment;
     let (found, _) = node.discovery.find(&Query { limit: Some(1_000), ..Query::default() });
     let is_it = |found: &&althing_discovery::Found| {
@@ -377,7 +389,7 @@ fn runs(node: &Node, placed: &Placed) -> BTreeSet<String> {
 }
 
 /// An agent, where it was placed, where it runs, and why it cannot.
-fn deployed(node: &Node, deployed: &Deployed) -> AppAgentStatus {
+fn deployed(node: &Operations, deployed: &Deployed) -> AppAgentStatus {
     let placed = &deployed.placed;
     let Deployment { agent, instances, instances_max, app, .. } = &placed.deployment;
     AppAgentStatus {
@@ -393,12 +405,12 @@ fn deployed(node: &Node, deployed: &Deployed) -> AppAgentStatus {
 
 /// `POST /groups/{group}/serve`
 pub async fn serve(
-    State(node): State<Arc<Node>>,
+    State(node): State<Arc<Operations>>,
     Path(group): Path<String>,
-    Json(request): Json<ServeGroup>,
+    Body(request): Body<ServeGroup>,
 ) -> Answer<ServeReply> {
     let id = near::group(&node, &group)?;
-    let working = tokio::spawn(async move {
+    detached(async move {
         match request {
             ServeGroup::Agent(file) => {
                 let (name, bytes) = (file.name.clone(), serde_json::to_vec(&file));
@@ -427,8 +439,8 @@ pub async fn serve(
                 Ok(Json(ServeReply::End(GroupAgentEnd { ended: name })))
             }
         }
-    });
-    working.await.unwrap_or_else(|error| Err(ApiError::failed(error.to_string())))
+    })
+    .await
 }
 
 /// No agent of that name is hosted by the group's members; those that are shown here are named.
@@ -439,7 +451,7 @@ fn unserved(group: &str, name: &str, known: &[Deployed]) -> ApiError {
 }
 
 /// How many members are known to host an agent with that capability, other than the group's own.
-fn able(node: &Node, group: GroupId, capability: &str, own: &str) -> Result<usize, ApiError> {
+fn able(node: &Operations, group: GroupId, capability: &str, own: &str) -> Result<usize, ApiError> {
     let query = Query { capability: Some(capability.to_owned()), limit: Some(1_000), ..Query::default() };
     let (found, _) = node.discovery.find(&query);
     let found = found.iter().filter(|found| found.candidate.verified.agent.name() != own);

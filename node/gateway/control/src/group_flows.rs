@@ -3,16 +3,17 @@
 use std::sync::Arc;
 
 use althing_api::{
-    Doubt, Kind, OverlapRule, RunCancellation, RunCondition, RunDetails, RunList, RunResumption, RunStart, RunSummary,
-    ScheduleAddition, ScheduleList, ScheduleQuestion, ScheduleRemoval, ScheduleReply, ScheduleRequest, ScheduleStatus,
-    ScheduledWork, StepApproval, StepCondition, StepFailure, StepStatus, WorkflowReply, WorkflowRequest,
+    Doubt, Kind, ListQuery, OverlapRule, RunCancellation, RunCondition, RunDetails, RunList, RunResumption, RunStart,
+    RunSummary, ScheduleAddition, ScheduleList, ScheduleQuestion, ScheduleRemoval, ScheduleReply, ScheduleRequest,
+    ScheduleStatus, ScheduledWork, StepApproval, StepCondition, StepFailure, StepStatus, WorkflowReply,
+    WorkflowRequest,
 };
 use althing_coordination::machine::group::Group;
 use althing_coordination::machine::sight::Sight;
 use althing_coordination::machine::workflow::{Run, RunState, Scheduled, StepNow, StepState};
 use althing_coordination::service::calendar::{self, CalendarError};
 use althing_coordination::{Reader, promptly};
-use althing_operations::Operations as Node;
+use althing_operations::Operations;
 use althing_protocol::group::{
     Action, Approve, Command, GroupId, Job, Missed, Needs, RunWorkflow, Schedule, Step, Target, WorkId, Workflow,
 };
@@ -20,7 +21,9 @@ use althing_td::parse_workflow;
 use axum::Json;
 use axum::extract::{Path, State};
 
+use crate::body::{Body, Parameters, detached};
 use crate::error::{Answer, ApiError};
+use crate::group_tasks::current;
 use crate::{groups, near};
 
 /// Keys that begin so have workflows as values, which are run by name.
@@ -30,25 +33,44 @@ const UPCOMING: usize = 3;
 
 /// `POST /groups/{group}/workflows`
 pub async fn workflows(
-    State(node): State<Arc<Node>>,
+    State(node): State<Arc<Operations>>,
     Path(group): Path<String>,
-    Json(request): Json<WorkflowRequest>,
+    Body(request): Body<WorkflowRequest>,
 ) -> Answer<WorkflowReply> {
     let id = near::group(&node, &group)?;
-    // In a task of its own: it is completed even if the command line hangs up.
-    let working = tokio::spawn(async move {
+    detached(async move {
         // What may have begun all the same is named there.
         let begins = matches!(request, WorkflowRequest::Run { .. } | WorkflowRequest::RunNamed { .. });
         let work = operate(&node, id, &group, request);
         let done = if begins { work.await } else { promptly(&node.groups, id, work).await };
         done.map(Json)
-    });
-    working.await.unwrap_or_else(|error| Err(ApiError::failed(error.to_string())))
+    })
+    .await
+}
+
+/// `GET /groups/{group}/workflows`
+pub async fn list(
+    State(node): State<Arc<Operations>>,
+    Path(group): Path<String>,
+    Parameters(ListQuery { finished }): Parameters<ListQuery>,
+) -> Answer<RunList> {
+    let id = current(&node, &group).await?;
+    let list = Reader::of(&node.groups, id).look(|state, sight| listed(state, sight, finished))?;
+    Ok(Json(list))
+}
+
+/// `GET /groups/{group}/workflows/{run}`
+pub async fn show(
+    State(node): State<Arc<Operations>>,
+    Path((group, run)): Path<(String, String)>,
+) -> Answer<RunDetails> {
+    let id = current(&node, &group).await?;
+    Ok(Json(looked(&node, id, &run, shown)?))
 }
 
 /// `named` is the group's id or name, as it was given.
 async fn operate(
-    node: &Node,
+    node: &Operations,
     group: GroupId,
     named: &str,
     request: WorkflowRequest,
@@ -60,15 +82,6 @@ async fn operate(
         WorkflowRequest::RunNamed { name, input } => {
             let workflow = known(node, group, &name).await?;
             WorkflowReply::Start(begin(node, group, named, workflow, input).await?)
-        }
-        WorkflowRequest::List { finished } => {
-            node.groups.catch_up(group).await?;
-            let list = Reader::of(&node.groups, group).look(|state, sight| listed(state, sight, finished))?;
-            WorkflowReply::List(list)
-        }
-        WorkflowRequest::Show { run } => {
-            node.groups.catch_up(group).await?;
-            WorkflowReply::Details(Box::new(looked(node, group, &run, shown)?))
         }
         WorkflowRequest::Resume { run } => {
             near::command(node, group, Command::ResumeRun(run_id(node, group, &run)?)).await?;
@@ -89,7 +102,7 @@ async fn operate(
 }
 
 /// The workflow of that name that the group keeps, or that was installed here.
-async fn known(node: &Node, group: GroupId, name: &str) -> Result<Workflow, ApiError> {
+async fn known(node: &Operations, group: GroupId, name: &str) -> Result<Workflow, ApiError> {
     promptly(&node.groups, group, node.groups.catch_up(group)).await?;
     let bytes = node.groups.look(group, |state| {
         let value = state.values().get(&format!("{WORKFLOWS}{name}"));
@@ -113,7 +126,7 @@ async fn known(node: &Node, group: GroupId, name: &str) -> Result<Workflow, ApiE
 }
 
 async fn begin(
-    node: &Node,
+    node: &Operations,
     group: GroupId,
     named: &str,
     workflow: Workflow,
@@ -131,7 +144,7 @@ fn workflow(file: &str) -> Result<Workflow, ApiError> {
     parse_workflow(file).map_err(|error| ApiError::invalid(error.to_string()))
 }
 
-fn run_id(node: &Node, group: GroupId, text: &str) -> Result<WorkId, ApiError> {
+fn run_id(node: &Operations, group: GroupId, text: &str) -> Result<WorkId, ApiError> {
     text.parse().map_err(|error| {
         let problem = ApiError::invalid(format!("{text:?} is no id of a run: {error}"));
         problem.or_meant(text, &near::runs(node, group))
@@ -139,7 +152,7 @@ fn run_id(node: &Node, group: GroupId, text: &str) -> Result<WorkId, ApiError> {
 }
 
 /// Looks at a run of the group that is shown here.
-fn looked<T>(node: &Node, group: GroupId, run: &str, look: impl FnOnce(&Run) -> T) -> Result<T, ApiError> {
+fn looked<T>(node: &Operations, group: GroupId, run: &str, look: impl FnOnce(&Run) -> T) -> Result<T, ApiError> {
     let id = run_id(node, group, run)?;
     let found = Reader::of(&node.groups, group).run(&id, look)?;
     found.ok_or_else(|| {
@@ -230,16 +243,25 @@ fn step_now((step, now): (&Step, &StepNow)) -> StepStatus {
 
 /// `POST /groups/{group}/schedules`
 pub async fn schedules(
-    State(node): State<Arc<Node>>,
+    State(node): State<Arc<Operations>>,
     Path(group): Path<String>,
-    Json(request): Json<ScheduleRequest>,
+    Body(request): Body<ScheduleRequest>,
 ) -> Answer<ScheduleReply> {
     let id = near::group(&node, &group)?;
-    let working = tokio::spawn(async move { promptly(&node.groups, id, plan(&node, id, request)).await.map(Json) });
-    working.await.unwrap_or_else(|error| Err(ApiError::failed(error.to_string())))
+    detached(async move { promptly(&node.groups, id, plan(&node, id, request)).await.map(Json) }).await
 }
 
-async fn plan(node: &Node, group: GroupId, request: ScheduleRequest) -> Result<ScheduleReply, ApiError> {
+/// `GET /groups/{group}/schedules`
+pub async fn list_schedules(State(node): State<Arc<Operations>>, Path(group): Path<String>) -> Answer<ScheduleList> {
+    let id = current(&node, &group).await?;
+    let all = |state: &Group, sight: &Sight<'_>| {
+        let shown = state.flows().schedules().iter().filter(|known| sight.of_author(known.author));
+        shown.map(|known| planned(&node, known, state.flows().asking(known))).collect::<Vec<ScheduleStatus>>()
+    };
+    Ok(Json(ScheduleList { schedules: Reader::of(&node.groups, id).look(all)? }))
+}
+
+async fn plan(node: &Operations, group: GroupId, request: ScheduleRequest) -> Result<ScheduleReply, ApiError> {
     Ok(match request {
         ScheduleRequest::Add { name, cron, zone, work, input, catch_up, overlap } => {
             let workflow = match work {
@@ -254,14 +276,6 @@ async fn plan(node: &Node, group: GroupId, request: ScheduleRequest) -> Result<S
             node.groups.command(group, Command::Schedule(Box::new(schedule))).await?;
             ScheduleReply::Addition(ScheduleAddition { schedule: name, next_ms: next })
         }
-        ScheduleRequest::List => {
-            node.groups.catch_up(group).await?;
-            let all = |state: &Group, sight: &Sight<'_>| {
-                let shown = state.flows().schedules().iter().filter(|known| sight.of_author(known.author));
-                shown.map(|known| planned(node, known, state.flows().asking(known))).collect::<Vec<ScheduleStatus>>()
-            };
-            ScheduleReply::List(ScheduleList { schedules: Reader::of(&node.groups, group).look(all)? })
-        }
         ScheduleRequest::Remove { name } => {
             near::command(node, group, Command::Unschedule(name.clone())).await?;
             ScheduleReply::Removal(ScheduleRemoval { removed: name })
@@ -269,12 +283,12 @@ async fn plan(node: &Node, group: GroupId, request: ScheduleRequest) -> Result<S
     })
 }
 
-fn upcoming(node: &Node, schedule: &Schedule) -> Result<Vec<u64>, ApiError> {
+fn upcoming(node: &Operations, schedule: &Schedule) -> Result<Vec<u64>, ApiError> {
     times(node, schedule).map_err(|error| ApiError::invalid(error.to_string()))
 }
 
 /// The next times of a schedule.
-pub(crate) fn times(node: &Node, schedule: &Schedule) -> Result<Vec<u64>, CalendarError> {
+pub(crate) fn times(node: &Operations, schedule: &Schedule) -> Result<Vec<u64>, CalendarError> {
     calendar::upcoming(schedule, node.clock().now_ms(), UPCOMING)
 }
 
@@ -284,7 +298,7 @@ fn one_task(name: &str, target: Target) -> Workflow {
     Workflow { name: name.to_owned(), steps: vec![Step::new("task", &[], Action::Task(Box::new(job)))] }
 }
 
-fn planned(node: &Node, known: &Scheduled, asking: Option<(&Run, &str)>) -> ScheduleStatus {
+fn planned(node: &Operations, known: &Scheduled, asking: Option<(&Run, &str)>) -> ScheduleStatus {
     let Schedule { name, cron, zone, missed, workflow, overlap, .. } = &known.schedule;
     let question = |(run, step): (&Run, &str)| ScheduleQuestion {
         run: run.id.to_string(),

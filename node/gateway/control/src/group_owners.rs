@@ -5,7 +5,7 @@ use althing_api::{
     GroupProposals,
 };
 use althing_coordination::{Change, Invited, Owners, Signed, Waiting, owners};
-use althing_operations::Operations as Node;
+use althing_operations::Operations;
 use althing_protocol::group::{GroupId, Policy, Rule};
 use althing_protocol::{CallerId, IdentityError, PublicKey, PublisherId, hex};
 
@@ -23,7 +23,7 @@ fn some_rule(what: &str, text: Option<&str>) -> Result<Option<Rule>, ApiError> {
 }
 
 /// The owners that these texts name: publishers, or nodes whose owner is known here.
-fn publishers(node: &Node, group: Option<GroupId>, texts: &[String]) -> Result<Vec<PublisherId>, ApiError> {
+fn publishers(node: &Operations, group: Option<GroupId>, texts: &[String]) -> Result<Vec<PublisherId>, ApiError> {
     let of = |text: &String| {
         let id: CallerId = text.parse().map_err(|error: IdentityError| ApiError::invalid(error.to_string()))?;
         match id {
@@ -37,13 +37,13 @@ fn publishers(node: &Node, group: Option<GroupId>, texts: &[String]) -> Result<V
     texts.iter().map(of).collect()
 }
 
-fn owner_of(node: &Node, group: Option<GroupId>, key: PublicKey) -> Option<PublisherId> {
+fn owner_of(node: &Operations, group: Option<GroupId>, key: PublicKey) -> Option<PublisherId> {
     let member = |id| node.groups.look(id, |state| state.members().get(&key).map(|member| member.owner)).ok().flatten();
     group.and_then(member).or_else(|| node.communication.owner(key))
 }
 
 /// Forms a group.
-pub async fn create(node: &Node, request: CreateGroup) -> Result<GroupName, ApiError> {
+pub async fn create(node: &Operations, request: CreateGroup) -> Result<GroupName, ApiError> {
     let replace_after_ms = request.replace_after_s.map(|seconds| seconds.saturating_mul(1_000));
     let policy = Policy {
         write: rule("write", &request.write)?,
@@ -58,7 +58,7 @@ pub async fn create(node: &Node, request: CreateGroup) -> Result<GroupName, ApiE
 }
 
 /// Changes the charter.
-pub async fn amend(node: &Node, id: GroupId, request: AmendGroup) -> Result<GroupAmendment, ApiError> {
+pub async fn amend(node: &Operations, id: GroupId, request: AmendGroup) -> Result<GroupAmendment, ApiError> {
     let change = Change {
         add: publishers(node, Some(id), &request.add)?,
         remove: publishers(node, Some(id), &request.remove)?,
@@ -74,7 +74,7 @@ pub async fn amend(node: &Node, id: GroupId, request: AmendGroup) -> Result<Grou
 }
 
 /// Makes a ticket for a node.
-pub async fn invite(node: &Node, id: GroupId, key: PublicKey, life_s: u64) -> Result<GroupInvitation, ApiError> {
+pub async fn invite(node: &Operations, id: GroupId, key: PublicKey, life_s: u64) -> Result<GroupInvitation, ApiError> {
     let invited = Owners::of(&node.groups, id).invite(key, life_s.saturating_mul(1_000)).await?;
     let (ticket, proposal) = match invited {
         Invited::Ticket(ticket) => (ticket, None),
@@ -98,7 +98,7 @@ pub fn proposal(signed: Signed) -> Option<String> {
 }
 
 /// What waits for signatures.
-pub async fn proposals(node: &Node, id: GroupId) -> Result<GroupProposals, ApiError> {
+pub async fn proposals(node: &Operations, id: GroupId) -> Result<GroupProposals, ApiError> {
     node.groups.catch_up(id).await?;
     let waiting = Owners::of(&node.groups, id).waiting()?;
     Ok(GroupProposals { proposals: waiting.into_iter().map(shown).collect() })
@@ -116,7 +116,7 @@ fn shown(waiting: Waiting) -> GroupProposal {
 }
 
 /// Signs a proposal.
-pub async fn endorse(node: &Node, id: GroupId, name: String) -> Result<GroupEndorsement, ApiError> {
+pub async fn endorse(node: &Operations, id: GroupId, name: String) -> Result<GroupEndorsement, ApiError> {
     node.groups.catch_up(id).await?;
     let (signed, ticket) = Owners::of(&node.groups, id).endorse(&name).await?;
     let ticket = ticket.map(|ticket| ticket.to_text());

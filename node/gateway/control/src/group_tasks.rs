@@ -3,16 +3,16 @@
 use std::sync::Arc;
 
 use althing_api::{
-    ContentReference, Doubt, Kind, MemberVerdict, ResourceChoice, ResourceRule, SubmitTask, TaskCancellation,
-    TaskContent, TaskDependencies, TaskDependency, TaskDetails, TaskId, TaskLink, TaskList, TaskRefusal, TaskReply,
-    TaskRequest, TaskSubmission, TaskSummary,
+    ContentReference, Doubt, Kind, ListQuery, MemberVerdict, ResourceChoice, ResourceList, ResourceRule, SubmitTask,
+    TaskCancellation, TaskContent, TaskDependencies, TaskDependency, TaskDetails, TaskId, TaskLink, TaskList,
+    TaskQuery, TaskRefusal, TaskReply, TaskRequest, TaskSubmission, TaskSummary,
 };
 use althing_coordination::machine::assignment::Verdict;
 use althing_coordination::machine::group::Group;
 use althing_coordination::machine::sight::Sight;
 use althing_coordination::machine::work::{State as TaskState, Task};
 use althing_coordination::{Reader, Role, promptly};
-use althing_operations::Operations as Node;
+use althing_operations::Operations;
 use althing_protocol::PublicKey;
 use althing_protocol::contract::Latency;
 use althing_protocol::group::{
@@ -22,6 +22,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use serde_json::Value;
 
+use crate::body::{Body, Parameters, detached};
 use crate::error::{Answer, ApiError};
 use crate::{group_resources, groups, near};
 
@@ -30,24 +31,70 @@ const LISTED_MAX: usize = 1_000;
 
 /// `POST /groups/{group}/tasks`
 pub async fn work(
-    State(node): State<Arc<Node>>,
+    State(node): State<Arc<Operations>>,
     Path(group): Path<String>,
-    Json(request): Json<TaskRequest>,
+    Body(request): Body<TaskRequest>,
 ) -> Answer<TaskReply> {
     let id = near::group(&node, &group)?;
-    // In a task of its own: it is completed even if the command line hangs up.
-    let working = tokio::spawn(async move {
+    detached(async move {
         // What may have been submitted all the same is named there.
         let submits = matches!(request, TaskRequest::Submit(_));
         let work = operate(&node, id, &group, request);
         let done = if submits { work.await } else { promptly(&node.groups, id, work).await };
         done.map(Json)
-    });
-    working.await.unwrap_or_else(|error| Err(ApiError::failed(error.to_string())))
+    })
+    .await
+}
+
+/// `GET /groups/{group}/tasks`
+pub async fn list(
+    State(node): State<Arc<Operations>>,
+    Path(group): Path<String>,
+    Parameters(ListQuery { finished }): Parameters<ListQuery>,
+) -> Answer<TaskList> {
+    let id = current(&node, &group).await?;
+    let list = Reader::of(&node.groups, id).look(|state, sight| listed(state, sight, finished))?;
+    Ok(Json(list))
+}
+
+/// `GET /groups/{group}/tasks/{task}`
+pub async fn show(
+    State(node): State<Arc<Operations>>,
+    Path((group, task)): Path<(String, String)>,
+    Parameters(TaskQuery { explain }): Parameters<TaskQuery>,
+) -> Answer<TaskDetails> {
+    let id = near::group(&node, &group)?;
+    promptly(&node.groups, id, details(&node, id, &task, explain)).await.map(Json)
+}
+
+/// `GET /groups/{group}/tasks/{task}/dependencies`
+pub async fn depends(
+    State(node): State<Arc<Operations>>,
+    Path((group, task)): Path<(String, String)>,
+) -> Answer<TaskDependencies> {
+    let group = current(&node, &group).await?;
+    let id = work_id(&node, group, &task)?;
+    let here = node.communication.network().local();
+    let shown = |state: &Group, task: &Task| dependencies(state, &Sight::of(state, here), task);
+    let found = Reader::of(&node.groups, group).task(&id, shown)?;
+    found.map(Json).ok_or_else(|| unknown(&node, group, &task))
+}
+
+/// `GET /groups/{group}/resources`
+pub async fn resources(State(node): State<Arc<Operations>>, Path(group): Path<String>) -> Answer<ResourceList> {
+    let id = current(&node, &group).await?;
+    Ok(Json(node.groups.look(id, group_resources::listed)?))
+}
+
+/// The group of that id or name, as it is now.
+pub(crate) async fn current(node: &Operations, group: &str) -> Result<GroupId, ApiError> {
+    let id = near::group(node, group)?;
+    promptly(&node.groups, id, node.groups.catch_up(id)).await?;
+    Ok(id)
 }
 
 /// `named` is the group's id or name, as it was given.
-async fn operate(node: &Node, group: GroupId, named: &str, request: TaskRequest) -> Result<TaskReply, ApiError> {
+async fn operate(node: &Operations, group: GroupId, named: &str, request: TaskRequest) -> Result<TaskReply, ApiError> {
     Ok(match request {
         TaskRequest::Submit(submit) => TaskReply::Submission(submitted(node, group, named, *submit).await?),
         TaskRequest::Cancel { task } => {
@@ -58,10 +105,6 @@ async fn operate(node: &Node, group: GroupId, named: &str, request: TaskRequest)
             let depend = Depend { task: work_id(node, group, &task)?, on: work_id(node, group, &on)? };
             near::command(node, group, Command::Depend(depend)).await?;
             TaskReply::Dependency(TaskDependency { task, on })
-        }
-        TaskRequest::Resources => {
-            node.groups.catch_up(group).await?;
-            TaskReply::Resources(node.groups.look(group, group_resources::listed)?)
         }
         TaskRequest::Define { resource, rule } => {
             let define = Define { resource: resource.clone(), rule: group_resources::rule(&rule)? };
@@ -78,26 +121,10 @@ async fn operate(node: &Node, group: GroupId, named: &str, request: TaskRequest)
             near::command(node, group, Command::Decide(choice)).await?;
             TaskReply::Choice(ResourceChoice { resource, task })
         }
-        TaskRequest::List { finished } => {
-            node.groups.catch_up(group).await?;
-            let list = Reader::of(&node.groups, group).look(|state, sight| listed(state, sight, finished))?;
-            TaskReply::List(list)
-        }
-        TaskRequest::Show { task, explain } => {
-            TaskReply::Details(Box::new(details(node, group, &task, explain).await?))
-        }
-        TaskRequest::Deps { task } => {
-            node.groups.catch_up(group).await?;
-            let id = work_id(node, group, &task)?;
-            let here = node.communication.network().local();
-            let shown = |state: &Group, task: &Task| dependencies(state, &Sight::of(state, here), task);
-            let found = Reader::of(&node.groups, group).task(&id, shown)?;
-            TaskReply::Dependencies(Box::new(found.ok_or_else(|| unknown(node, group, &task))?))
-        }
     })
 }
 
-async fn details(node: &Node, group: GroupId, task: &str, explain: bool) -> Result<TaskDetails, ApiError> {
+async fn details(node: &Operations, group: GroupId, task: &str, explain: bool) -> Result<TaskDetails, ApiError> {
     node.groups.catch_up(group).await?;
     let id = work_id(node, group, task)?;
     let shown = Reader::of(&node.groups, group).task(&id, shown)?;
@@ -117,19 +144,24 @@ fn verdict((member, verdict): &(PublicKey, Verdict)) -> MemberVerdict {
     MemberVerdict { node: member.did(), reason: verdict.reason().to_owned(), verdict: verdict.to_string() }
 }
 
-fn work_id(node: &Node, group: GroupId, text: &str) -> Result<WorkId, ApiError> {
+fn work_id(node: &Operations, group: GroupId, text: &str) -> Result<WorkId, ApiError> {
     text.parse().map_err(|error| {
         let problem = ApiError::invalid(format!("{text:?} is no id of a task: {error}"));
         problem.or_meant(text, &near::tasks(node, group))
     })
 }
 
-fn unknown(node: &Node, group: GroupId, task: &str) -> ApiError {
+fn unknown(node: &Operations, group: GroupId, task: &str) -> ApiError {
     let why = format!("the group has no task {task}; it forgets those that ended long ago");
     ApiError::new(Kind::NotFound, why).or_meant(task, &near::tasks(node, group))
 }
 
-async fn submitted(node: &Node, group: GroupId, named: &str, given: SubmitTask) -> Result<TaskSubmission, ApiError> {
+async fn submitted(
+    node: &Operations,
+    group: GroupId,
+    named: &str,
+    given: SubmitTask,
+) -> Result<TaskSubmission, ApiError> {
     let target = match (given.capability, given.agent) {
         (Some(capability), None) => Target::Capability(capability),
         (None, Some(agent)) => Target::Agent(agent),
@@ -258,7 +290,7 @@ fn reference(held: &Reference) -> ContentReference {
 }
 
 /// Shows a result that a member holds in the place of its reference; or why it cannot be had.
-async fn fetched(node: &Node, group: GroupId, task: WorkId, shown: &mut TaskDetails) -> Result<(), ApiError> {
+async fn fetched(node: &Operations, group: GroupId, task: WorkId, shown: &mut TaskDetails) -> Result<(), ApiError> {
     let result = node.groups.look(group, |state| state.work().tasks().get(&task)?.result.clone())?;
     let Some(result) = result else { return Ok(()) };
     let Content::Reference(held) = &result else { return Ok(()) };

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use althing_api::{
     CreateGroup, Doubt, GroupAge, GroupCharter, GroupDeparture, GroupDissolution, GroupEntry, GroupEquivocation,
-    GroupExpulsion, GroupKeys, GroupList, GroupLog, GroupMember, GroupName, GroupRemoval, GroupReply, GroupRequest,
-    GroupRole, GroupState, GroupStatus, GroupSummary, GroupTotals, GroupTransfer, GroupValue, GroupValueRemoval,
-    GroupVersion, GroupWork, JoinGroup, Kind,
+    GroupExpulsion, GroupKeys, GroupList, GroupLog, GroupMember, GroupName, GroupProposals, GroupRemoval, GroupReply,
+    GroupRequest, GroupRole, GroupState, GroupStatus, GroupSummary, GroupTotals, GroupTransfer, GroupValue,
+    GroupValueRemoval, GroupVersion, GroupWork, JoinGroup, KeysQuery, Kind, ValueQuery,
 };
 use althing_coordination::machine::group::Group;
 use althing_coordination::machine::members::Member;
@@ -15,13 +15,14 @@ use althing_coordination::machine::sight::Sight;
 use althing_coordination::machine::work::{State as TaskState, Task};
 use althing_coordination::machine::workflow::{RunState, StepState};
 use althing_coordination::{GroupError, Overview, Proofs, Reader, Role, Status, Ticket, promptly};
-use althing_operations::Operations as Node;
+use althing_operations::Operations;
 use althing_protocol::PublicKey;
 use althing_protocol::contract::did_you_mean;
 use althing_protocol::group::{Command, Equivocated, GroupId, Remove, Set};
 use axum::Json;
 use axum::extract::{Path, State};
 
+use crate::body::{Body, Parameters, detached};
 use crate::error::{Answer, ApiError};
 use crate::{group_owners, near};
 
@@ -54,12 +55,12 @@ fn node_of(text: &str) -> Result<PublicKey, ApiError> {
 }
 
 /// `GET /groups`
-pub async fn list(State(node): State<Arc<Node>>) -> Json<GroupList> {
+pub async fn list(State(node): State<Arc<Operations>>) -> Json<GroupList> {
     Json(GroupList { groups: entries(&node) })
 }
 
 /// The groups of this node, ended ones too.
-pub fn entries(node: &Node) -> Vec<GroupEntry> {
+pub fn entries(node: &Operations) -> Vec<GroupEntry> {
     let lag = |replica: &Status| replica.last.unwrap_or(0).saturating_sub(replica.applied.unwrap_or(0));
     let entry = |group: &Overview| GroupEntry {
         summary: summary(group),
@@ -70,7 +71,7 @@ pub fn entries(node: &Node) -> Vec<GroupEntry> {
 }
 
 /// How many groups this node belongs to, leads, and finds without a leader; and the tasks that it has of them.
-pub fn totals(node: &Node) -> GroupTotals {
+pub fn totals(node: &Operations) -> GroupTotals {
     let groups: Vec<Overview> = node.groups.list().into_iter().filter(|group| group.standing == "member").collect();
     let led_here = |group: &&Overview| group.replica.as_ref().is_some_and(|replica| replica.role == Role::Leader);
     let led = |group: &&Overview| leader(group).0.is_some();
@@ -85,27 +86,25 @@ pub fn totals(node: &Node) -> GroupTotals {
 }
 
 /// `POST /groups`
-pub async fn create(State(node): State<Arc<Node>>, Json(request): Json<CreateGroup>) -> Answer<GroupName> {
-    // In a task of its own: it is completed even if the command line hangs up.
-    let creating = tokio::spawn(async move { group_owners::create(&node, request).await.map(Json) });
-    creating.await.unwrap_or_else(|error| Err(ApiError::failed(error.to_string())))
+pub async fn create(State(node): State<Arc<Operations>>, Body(request): Body<CreateGroup>) -> Answer<GroupName> {
+    detached(async move { group_owners::create(&node, request).await.map(Json) }).await
 }
 
-/// `POST /groups/join`
-pub async fn join(State(node): State<Arc<Node>>, Json(request): Json<JoinGroup>) -> Answer<GroupName> {
+/// `POST /join`: a group may have any name, also that of a path below `/groups`.
+pub async fn join(State(node): State<Arc<Operations>>, Body(request): Body<JoinGroup>) -> Answer<GroupName> {
     let ticket = Ticket::read(&request.ticket)?;
-    let joining = tokio::spawn(async move {
+    detached(async move {
         let id = node.groups.join(&ticket).await?;
         Ok(Json(GroupName { id: id.to_string(), name: ticket.name }))
-    });
-    joining.await.unwrap_or_else(|error| Err(ApiError::failed(error.to_string())))
+    })
+    .await
 }
 
 /// `POST /groups/{group}`
 pub async fn work(
-    State(node): State<Arc<Node>>,
+    State(node): State<Arc<Operations>>,
     Path(group): Path<String>,
-    Json(request): Json<GroupRequest>,
+    Body(request): Body<GroupRequest>,
 ) -> Answer<GroupReply> {
     let id = match request {
         GroupRequest::Leave { forget: true } => {
@@ -113,27 +112,59 @@ pub async fn work(
         }
         _ => near::group(&node, &group)?,
     };
-    let working = tokio::spawn(async move {
-        let is_local = is_local(&request);
+    detached(async move {
+        let is_local = matches!(request, GroupRequest::Leave { forget: true });
         let work = operate(&node, id, request);
         let done = if is_local { work.await } else { promptly(&node.groups, id, work).await };
         done.map(Json)
-    });
-    working.await.unwrap_or_else(|error| Err(ApiError::failed(error.to_string())))
+    })
+    .await
 }
 
-/// Whether a request asks only this node.
-fn is_local(request: &GroupRequest) -> bool {
-    matches!(
-        request,
-        GroupRequest::Leave { forget: true }
-            | GroupRequest::Status
-            | GroupRequest::Get { stale: true, .. }
-            | GroupRequest::Keys { stale: true, .. }
-    )
+/// `GET /groups/{group}`
+pub async fn show(State(node): State<Arc<Operations>>, Path(group): Path<String>) -> Answer<GroupStatus> {
+    let id = near::group(&node, &group)?;
+    Ok(Json(status(&node, id)?))
 }
 
-async fn operate(node: &Node, id: GroupId, request: GroupRequest) -> Result<GroupReply, ApiError> {
+/// `GET /groups/{group}/proposals`
+pub async fn proposals(State(node): State<Arc<Operations>>, Path(group): Path<String>) -> Answer<GroupProposals> {
+    let id = near::group(&node, &group)?;
+    promptly(&node.groups, id, group_owners::proposals(&node, id)).await.map(Json)
+}
+
+/// `GET /groups/{group}/values`
+pub async fn list_keys(
+    State(node): State<Arc<Operations>>,
+    Path(group): Path<String>,
+    Parameters(KeysQuery { prefix, stale }): Parameters<KeysQuery>,
+) -> Answer<GroupKeys> {
+    let id = near::group(&node, &group)?;
+    read(&node, id, stale, keys(&node, id, &prefix, stale)).await
+}
+
+/// `GET /groups/{group}/value`
+pub async fn read_value(
+    State(node): State<Arc<Operations>>,
+    Path(group): Path<String>,
+    Parameters(ValueQuery { key, stale }): Parameters<ValueQuery>,
+) -> Answer<GroupValue> {
+    let id = near::group(&node, &group)?;
+    read(&node, id, stale, value(&node, id, key, stale)).await
+}
+
+/// Reads what a group has; of this node alone where stale data will do.
+async fn read<T>(
+    node: &Operations,
+    id: GroupId,
+    stale: bool,
+    reading: impl Future<Output = Result<T, ApiError>>,
+) -> Answer<T> {
+    let found = if stale { reading.await } else { promptly(&node.groups, id, reading).await };
+    found.map(Json)
+}
+
+async fn operate(node: &Operations, id: GroupId, request: GroupRequest) -> Result<GroupReply, ApiError> {
     let groups = &node.groups;
     Ok(match request {
         GroupRequest::Invite { node: invited, life_s } => {
@@ -156,13 +187,11 @@ async fn operate(node: &Node, id: GroupId, request: GroupRequest) -> Result<Grou
             GroupReply::Dissolution(GroupDissolution { dissolved: id.to_string(), proposal })
         }
         GroupRequest::Amend(request) => GroupReply::Amendment(group_owners::amend(node, id, request).await?),
-        GroupRequest::Proposals => GroupReply::Proposals(group_owners::proposals(node, id).await?),
         GroupRequest::Endorse { proposal } => GroupReply::Endorsement(group_owners::endorse(node, id, proposal).await?),
         GroupRequest::Transfer { node } => {
             groups.transfer(id, node_of(&node)?).await?;
             GroupReply::Transfer(GroupTransfer { asked: node })
         }
-        GroupRequest::Status => GroupReply::Status(Box::new(status(node, id)?)),
         GroupRequest::Set { key, value, if_version } => {
             let set = Set { key: key.clone(), value: value.into_bytes().into(), if_version };
             let version = groups.command(id, Command::Set(set)).await?;
@@ -171,13 +200,11 @@ async fn operate(node: &Node, id: GroupId, request: GroupRequest) -> Result<Grou
         GroupRequest::Remove { key, if_version } => {
             GroupReply::ValueRemoval(remove_value(node, id, key, if_version).await?)
         }
-        GroupRequest::Get { key, stale } => GroupReply::Value(value(node, id, key, stale).await?),
-        GroupRequest::Keys { prefix, stale } => GroupReply::Keys(keys(node, id, &prefix, stale).await?),
     })
 }
 
 async fn remove_value(
-    node: &Node,
+    node: &Operations,
     id: GroupId,
     key: String,
     if_version: Option<u64>,
@@ -191,7 +218,7 @@ async fn remove_value(
     Ok(GroupValueRemoval { removed: key, version })
 }
 
-async fn value(node: &Node, id: GroupId, key: String, stale: bool) -> Result<GroupValue, ApiError> {
+async fn value(node: &Operations, id: GroupId, key: String, stale: bool) -> Result<GroupValue, ApiError> {
     let age = fresh(node, id, stale).await?;
     Reader::of(&node.groups, id).check()?;
     let value = node.groups.look(id, |state| state.values().get(&key).cloned())?;
@@ -200,7 +227,7 @@ async fn value(node: &Node, id: GroupId, key: String, stale: bool) -> Result<Gro
     Ok(GroupValue { key, value: text, version: value.version, age })
 }
 
-async fn keys(node: &Node, id: GroupId, prefix: &str, stale: bool) -> Result<GroupKeys, ApiError> {
+async fn keys(node: &Operations, id: GroupId, prefix: &str, stale: bool) -> Result<GroupKeys, ApiError> {
     let age = fresh(node, id, stale).await?;
     Reader::of(&node.groups, id).check()?;
     let keys = |state: &Group| {
@@ -211,7 +238,7 @@ async fn keys(node: &Node, id: GroupId, prefix: &str, stale: bool) -> Result<Gro
 }
 
 /// There is no such value; keys that look like it are named, where all are shown.
-fn no_value(node: &Node, id: GroupId, key: &str) -> ApiError {
+fn no_value(node: &Operations, id: GroupId, key: &str) -> ApiError {
     if Reader::of(&node.groups, id).check().is_err() {
         return ApiError::new(Kind::NotFound, format!("the group has no value {key:?}"));
     }
@@ -227,7 +254,7 @@ fn no_value(node: &Node, id: GroupId, key: &str) -> ApiError {
 
 /// Makes the state here current; where stale data will do, for how many milliseconds no leader of a majority was heard, if one
 /// ever was.
-async fn fresh(node: &Node, id: GroupId, stale: bool) -> Result<GroupAge, ApiError> {
+async fn fresh(node: &Operations, id: GroupId, stale: bool) -> Result<GroupAge, ApiError> {
     if !stale {
         node.groups.catch_up(id).await?;
         return Ok(GroupAge { stale, stale_ms: None });
@@ -278,7 +305,7 @@ fn role(role: Role) -> GroupRole {
 }
 
 /// A member that equivocated when it led, and the proof, which anybody can verify (SPEC.md, P-193), in hexadecimal.
-fn equivocated(node: &Node, proven: &Equivocated) -> Result<GroupEquivocation, ApiError> {
+fn equivocated(node: &Operations, proven: &Equivocated) -> Result<GroupEquivocation, ApiError> {
     let proof = Proofs::of(&node.groups).get(proven.group, proven.leader)?;
     Ok(GroupEquivocation {
         node: proven.leader.did(),
@@ -288,7 +315,7 @@ fn equivocated(node: &Node, proven: &Equivocated) -> Result<GroupEquivocation, A
     })
 }
 
-fn status(node: &Node, id: GroupId) -> Result<GroupStatus, ApiError> {
+fn status(node: &Operations, id: GroupId) -> Result<GroupStatus, ApiError> {
     let overview = node.groups.overview(id)?;
     let proofs = overview.equivocated.iter().map(|proven| equivocated(node, proven));
     let state = node.groups.look(id, |state| (members(node, state), charter(state)));
@@ -336,7 +363,7 @@ fn work_of(state: &Group, sight: &Sight<'_>) -> GroupWork {
     }
 }
 
-fn members(node: &Node, state: &Group) -> Vec<GroupMember> {
+fn members(node: &Operations, state: &Group) -> Vec<GroupMember> {
     let network = node.communication.network();
     let member = |(key, member): (&PublicKey, &Member)| GroupMember {
         node: key.did(),

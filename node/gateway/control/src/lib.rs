@@ -3,6 +3,11 @@
 //!
 //! **Inputs**: HTTP requests, whose types are in `node/api`. **Outputs**: JSON, or lines of JSON while something goes on.
 //!
+//! **Invariants**
+//! - A body is bounded before it is parsed; what nobody knows in it is refused, and every refusal is a problem as JSON.
+//! - On whose behalf a request is carried out is said by the listener that took it.
+//! - What is served is described by `/openapi.json`: both are made from one table.
+//!
 //! **Never knows**: access control (whoever serves it decides), exit codes, terminals.
 
 mod adopt;
@@ -10,6 +15,7 @@ mod agents;
 mod attesting;
 mod bind;
 mod blueprints;
+mod body;
 mod diagnosis;
 mod error;
 mod events;
@@ -24,14 +30,18 @@ mod lines;
 mod logs;
 mod memory;
 mod near;
+mod openapi;
 mod org;
 mod receipts;
 mod registries;
+mod requester;
 mod reserve;
+mod routes;
 mod routing;
 mod said;
 mod shared;
 mod status;
+mod table;
 mod tap;
 mod tools;
 mod traces;
@@ -44,15 +54,14 @@ use althing_api::{
     CallLine, CallRequest, DoctorReport, DoctorRequest, Kind, OverheadReport, RightsChange, RightsChanges, TrustChange,
     TrustList, TrustRequest,
 };
-use althing_calls::{
-    Among, Asker, Callee, Operation, OperationError, OperationRequest, Principal, Purpose, Refusal, Reply,
-};
-use althing_node::{NodeError, publish};
-use althing_operations::{Operations as Node, doctor, kept_environment};
+use althing_calls::{Among, Asker, Callee, Operation, OperationError, OperationRequest, Purpose, Refusal, Reply};
+use althing_node::publish;
+use althing_operations::{Operations, doctor, kept_environment};
 use althing_protocol::{AgentId, CallerId, IdentityError, PublicKey};
-use axum::extract::{Path as UrlPath, Query as UrlQuery, State};
+use axum::extract::{Path as UrlPath, State};
+use axum::middleware::{from_extractor, map_response};
 use axum::response::{IntoResponse as _, Response};
-use axum::routing::{delete, get, post};
+use axum::routing::get;
 use axum::{Json, Router};
 use futures::StreamExt as _;
 use serde::Serialize;
@@ -60,76 +69,68 @@ use serde::Serialize;
 pub use agents::machine;
 pub use error::ApiError;
 
+use body::{Body, Parameters, detached};
 use error::Answer;
 use lines::ndjson;
+use openapi::Document;
+use requester::Requester;
+use routes::{Route, Routes};
 
-/// All routes, for a node.
-pub fn router(node: Arc<Node>) -> Router {
-    Router::new()
-        .route("/status", get(status::status))
-        .route("/peers", get(status::peers))
-        .route("/ps", get(agents::ps))
-        .route("/events", get(events::events))
-        .route("/find", post(finding::find))
-        .route("/groups", get(groups::list).post(groups::create))
-        .route("/groups/join", post(groups::join))
-        .route("/groups/{group}", post(groups::work))
-        .route("/groups/{group}/tasks", post(group_tasks::work))
-        .route("/groups/{group}/workflows", post(group_flows::workflows))
-        .route("/groups/{group}/schedules", post(group_flows::schedules))
-        .route("/groups/{group}/serve", post(group_apps::serve))
-        .route("/apps", post(group_apps::apps))
-        .route("/route", post(routing::route))
-        .route("/route/learn", post(routing::learn).delete(routing::forget))
-        .route("/route/eval", post(routing::evaluate))
-        .route("/route/channel", post(routing::channel))
-        .route("/describe/{agent}", get(describe))
-        .route("/agents", get(listed).post(add))
-        .route("/agents/{name}", delete(remove))
-        .route("/adding", post(adding))
-        .route("/adopt", post(adopt::adopt))
-        .route("/adopt/accept", post(adopt::accept))
-        .route("/run", post(agents::run))
-        .route("/bind", post(bind::bind))
-        .route("/bind/{name}", get(bind::find))
-        .route("/reserve", post(reserve::reserve))
-        .route("/memory", get(memory::list))
-        .route("/memory/{namespace}", post(memory::work).delete(memory::remove))
-        .route("/doctor", post(examine))
-        .route("/doctor/overhead", post(overhead))
-        .route("/trust", get(trusted).post(trust))
-        .route("/registries", get(registries::list).post(registries::add).delete(registries::remove))
-        .route("/publish", post(registries::publish))
-        .route("/releases", get(registries::releases))
-        .route("/releases/mark", post(registries::mark))
-        .route("/blueprints", get(blueprints::suggest).post(blueprints::measure))
-        .route("/releases/attest", post(attesting::attest))
-        .route("/releases/show", get(attesting::show))
-        .route("/releases/receipts", get(receipts::list))
-        .route("/releases/pending", get(org::pending))
-        .route("/releases/approve", post(org::approve))
-        .route("/releases/reject", post(org::reject))
-        .route("/releases/purge", post(org::purge))
-        .route("/org", get(org::show).post(org::organise))
-        .route("/org/members", post(org::member))
-        .route("/org/prove", post(org::prove))
-        .route("/org/watch", get(org::watch))
-        .route("/install", post(registries::install))
-        .route("/update", post(registries::update))
-        .route("/outdated", get(registries::outdated))
-        .route("/installed/{name}", delete(registries::uninstall))
-        .route("/traces", get(traces::list))
-        .route("/traces/{trace}", get(traces::show))
-        .route("/tap", post(tap::tap))
-        .route("/logs", post(logs::logs))
-        .route("/waits/{agent}", get(waits::waits))
-        .route("/call", post(call))
-        .route("/cancel", post(cancel))
-        .with_state(node)
+/// All routes, for a node. Whoever serves them puts the principal on whose behalf a connection asks into the extensions of each
+/// of its requests; without one nothing is carried out.
+pub fn router(node: Arc<Operations>) -> Router {
+    let document = document();
+    let show = move || async move { Json(document) };
+    let router = all_routes().router.route(openapi::PATH, get(show));
+    let router = router.route_layer(from_extractor::<Requester>());
+    router.layer(map_response(body::as_problem)).with_state(node)
+}
+
+/// The table of routes.
+fn all_routes() -> Routes {
+    table::routes()
+        .route(Route::get("/agents", "Lists the agents that were added").reply::<AgentList>(), listed)
+        .route(Route::post::<AddRequest>("/agents", "Adds an agent").reply::<AgentAddition>(), add)
+        .route(Route::delete("/agents/{name}", "Removes an agent").reply::<AgentRemoval>(), remove)
+        .route(
+            Route::post::<AddRequest>("/adding", "Shows what an agent file changes of what was agreed to")
+                .reply::<RightsChanges>(),
+            adding,
+        )
+        .route(
+            Route::get("/describe/{agent}", "Shows the description of an agent, of a tool of one, or of a Thing")
+                .query::<DescribeQuery>()
+                .media("application/td+json"),
+            describe,
+        )
+        .route(
+            Route::post::<DoctorRequest>("/doctor", "Examines the node, or why calls of an agent fail")
+                .reply::<DoctorReport>(),
+            examine,
+        )
+        .route(
+            Route::post::<OverheadRequest>("/doctor/overhead", "Measures what each layer adds to a call")
+                .reply::<OverheadReport>(),
+            overhead,
+        )
+        .route(Route::get("/trust", "Lists whom the owner trusts").reply::<TrustList>(), trusted)
+        .route(
+            Route::post::<TrustRequest>("/trust", "Trusts a node or publisher, or no more").reply::<TrustChange>(),
+            trust,
+        )
+        .route(Route::post::<CallRequest>("/call", "Calls an agent").lines::<CallLine>(), call)
+        .route(Route::post::<CallRequest>("/cancel", "Cancels a task of an agent").reply::<CallCancellation>(), cancel)
+}
+
+/// What `/openapi.json` shows.
+fn document() -> Document {
+    let mut table = all_routes().table;
+    table.push(Route::get(openapi::PATH, "Shows this document"));
+    openapi::document(&table)
 }
 
 /// `POST /doctor`
-async fn examine(State(node): State<Arc<Node>>, Json(request): Json<DoctorRequest>) -> Json<DoctorReport> {
+async fn examine(State(node): State<Arc<Operations>>, Body(request): Body<DoctorRequest>) -> Json<DoctorReport> {
     let found = match &request.agent {
         Some(agent) => doctor::examine_call(&node, agent, among(request.anyone)).await,
         None => doctor::examine(&node).await,
@@ -137,25 +138,30 @@ async fn examine(State(node): State<Arc<Node>>, Json(request): Json<DoctorReques
     Json(diagnosis::report(found))
 }
 
+/// The body of `POST /doctor/overhead`: nothing is said yet.
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct OverheadRequest {}
+
 /// What each layer adds to a call, measured now.
-async fn overhead(State(node): State<Arc<Node>>) -> Answer<OverheadReport> {
-    // In a task of its own: its agent is ended even if the command line hangs up.
-    let measuring = tokio::spawn(async move { doctor::overhead(&node).await });
-    let measured = measuring.await.map_err(|error| ApiError::failed(error.to_string()))?;
-    Ok(Json(diagnosis::overhead(measured.map_err(ApiError::failed)?)))
+async fn overhead(State(node): State<Arc<Operations>>, Body(_): Body<OverheadRequest>) -> Answer<OverheadReport> {
+    // Its agent is ended even if the command line hangs up.
+    let measuring = detached(async move { doctor::overhead(&node).await.map_err(ApiError::failed) });
+    Ok(Json(diagnosis::overhead(measuring.await?)))
 }
 
 /// The query of `GET /describe/{agent}`.
-#[derive(serde::Deserialize)]
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
 struct DescribeQuery {
     #[serde(default)]
     anyone: bool,
 }
 
 async fn describe(
-    State(node): State<Arc<Node>>,
+    State(node): State<Arc<Operations>>,
     UrlPath(agent): UrlPath<String>,
-    UrlQuery(query): UrlQuery<DescribeQuery>,
+    Parameters(query): Parameters<DescribeQuery>,
 ) -> Result<Response, ApiError> {
     let unknown = |message: String| ApiError::new(Kind::NotFound, message);
     if let Some((of, tool)) = agent.rsplit_once('/')
@@ -189,7 +195,7 @@ fn td(bytes: Vec<u8>) -> Response {
     ([("content-type", "application/td+json")], bytes).into_response()
 }
 
-async fn listed(State(node): State<Arc<Node>>) -> Answer<AgentList> {
+async fn listed(State(node): State<Arc<Operations>>) -> Answer<AgentList> {
     let (stored, owner) = (publish::permanent(node.store.as_ref())?, node.owner());
     let summary = |added: &publish::StoredAgent| AgentSummary {
         name: added.file.name.clone(),
@@ -203,7 +209,7 @@ async fn listed(State(node): State<Arc<Node>>) -> Answer<AgentList> {
 }
 
 /// `POST /adding`: what an agent file changes of what was agreed to for its name, and for that file; adds nothing.
-async fn adding(State(node): State<Arc<Node>>, Json(request): Json<AddRequest>) -> Answer<RightsChanges> {
+async fn adding(State(node): State<Arc<Operations>>, Body(request): Body<AddRequest>) -> Answer<RightsChanges> {
     let althing_td::RightsChanges { changes, wider, digest } = node.agents.changes(&request.file, &request.sources)?;
     let change = |change: althing_td::RightsChange| {
         let althing_td::RightsChange { what, old, new, wider } = change;
@@ -212,15 +218,15 @@ async fn adding(State(node): State<Arc<Node>>, Json(request): Json<AddRequest>) 
     Ok(Json(RightsChanges { changes: changes.into_iter().map(change).collect(), wider, digest }))
 }
 
-async fn add(State(node): State<Arc<Node>>, Json(request): Json<AddRequest>) -> Answer<AgentAddition> {
+async fn add(State(node): State<Arc<Operations>>, Body(request): Body<AddRequest>) -> Answer<AgentAddition> {
     let AddRequest { file, folder, sources, reservation, agreed } = request;
     let host = node.clone();
-    // In a task of its own: it is completed even if the command line hangs up.
-    let adding = tokio::spawn(async move {
+    let adding = detached(async move {
         let how = (publish::Stay::UntilRemoved, agreed.as_deref());
-        host.agents.add_read(file, (folder.as_path(), sources.as_slice()), reservation.as_deref(), how).await
+        let read = (folder.as_path(), sources.as_slice());
+        Ok(host.agents.add_read(file, read, reservation.as_deref(), how).await?)
     });
-    let id = adding.await.map_err(|error| ApiError::failed(error.to_string()))??;
+    let id = adding.await?;
     // Whoever hangs up meanwhile does not wait for its answer, and it stays.
     let added = agents::added(&node, &id).await;
     if let Some(ended) = agents::ended(&node, id.name()) {
@@ -231,29 +237,22 @@ async fn add(State(node): State<Arc<Node>>, Json(request): Json<AddRequest>) -> 
     Ok(Json(added))
 }
 
-async fn remove(State(node): State<Arc<Node>>, UrlPath(name): UrlPath<String>) -> Answer<AgentRemoval> {
-    let removing = tokio::spawn(async move {
-        let unknown = |error| agent_problem(&node, &name, error);
+async fn remove(State(node): State<Arc<Operations>>, UrlPath(name): UrlPath<String>) -> Answer<AgentRemoval> {
+    detached(async move {
+        let unknown = |error| near::agent_problem(&node, &name, error);
         let (file, _) = node.agents.file(&name).map_err(unknown)?;
         node.agents.remove(&name).await.map_err(unknown)?;
         // Whoever adds it again needs them, and another agent may use them.
         Ok(Json(AgentRemoval { removed: name, secrets_kept: kept_environment(&file) }))
-    });
-    removing.await.unwrap_or_else(|error| Err(ApiError::failed(error.to_string())))
+    })
+    .await
 }
 
-/// Why something with an agent of this node failed; if it has none of that name, with the name that may be meant.
-fn agent_problem(node: &Node, name: &str, error: NodeError) -> ApiError {
-    let is_unknown = matches!(error, NodeError::NoAgent(_) | NodeError::NoBinding(_));
-    let problem = ApiError::from(error);
-    if is_unknown { problem.or_meant(name, &near::own_agents(node)) } else { problem }
-}
-
-async fn trusted(State(node): State<Arc<Node>>) -> Json<TrustList> {
+async fn trusted(State(node): State<Arc<Operations>>) -> Json<TrustList> {
     Json(TrustList { trusted: node.trust.ids().iter().map(ToString::to_string).collect() })
 }
 
-async fn trust(State(node): State<Arc<Node>>, Json(request): Json<TrustRequest>) -> Answer<TrustChange> {
+async fn trust(State(node): State<Arc<Operations>>, Body(request): Body<TrustRequest>) -> Answer<TrustChange> {
     let TrustRequest { id, trusted } = request;
     let whom: CallerId = id.parse().map_err(|error: IdentityError| ApiError::invalid(error.to_string()))?;
     node.trust.set(whom, trusted).await?;
@@ -266,9 +265,13 @@ struct CancelParams<'a> {
     id: Option<&'a str>,
 }
 
-async fn cancel(State(node): State<Arc<Node>>, Json(request): Json<CallRequest>) -> Answer<CallCancellation> {
+async fn cancel(
+    State(node): State<Arc<Operations>>,
+    requester: Requester,
+    Body(request): Body<CallRequest>,
+) -> Answer<CallCancellation> {
     let params = CancelParams { id: request.task.as_deref() };
-    ask(&node, &request, Operation::CancelTask, &params).await?;
+    ask(&node, requester, &request, (Operation::CancelTask, &params)).await?;
     Ok(Json(CallCancellation { cancelled: request.task }))
 }
 
@@ -278,22 +281,22 @@ fn among(anyone: bool) -> Among {
 }
 
 /// The agent of that name or id, to read of it for the local user.
-async fn meant(node: &Node, agent: &str, anyone: bool) -> Result<AgentId, OperationError> {
+async fn meant(node: &Operations, agent: &str, anyone: bool) -> Result<AgentId, OperationError> {
     let callee = Callee::Named(agent.to_owned(), among(anyone));
     Ok(node.calls.target(&Asker::Owner, &callee, Purpose::Read).await?.agent)
 }
 
-/// Calls an agent on behalf of the local user.
+/// Calls an agent on behalf of whoever asks for it.
 async fn ask<P: Serialize>(
-    node: &Node,
+    node: &Operations,
+    Requester(principal): Requester,
     request: &CallRequest,
-    operation: Operation,
-    params: &P,
+    (operation, params): (Operation, &P),
 ) -> Result<Reply, ApiError> {
     let callee = Callee::Named(request.agent.clone(), among(request.anyone));
     let params = serde_json::to_vec(params).map_err(|error| ApiError::failed(error.to_string()))?;
     let asked = OperationRequest::parse(operation, params).map_err(ApiError::from)?;
-    let asked = althing_calls::CallRequest::new(callee, asked, vec![Principal::Local]);
+    let asked = althing_calls::CallRequest::new(callee, asked, vec![principal]);
     let error = match node.calls.ask(asked).await {
         Err(error) if error.refusal == Refusal::AgentUnknown => error,
         answered => return answered.map_err(ApiError::from),
@@ -342,7 +345,11 @@ struct TextPart<'a> {
     text: &'a str,
 }
 
-async fn call(State(node): State<Arc<Node>>, Json(request): Json<CallRequest>) -> Result<Response, ApiError> {
+async fn call(
+    State(node): State<Arc<Operations>>,
+    requester: Requester,
+    Body(request): Body<CallRequest>,
+) -> Result<Response, ApiError> {
     let message = Message {
         message_id: new_id(&node),
         role: "ROLE_USER",
@@ -351,7 +358,7 @@ async fn call(State(node): State<Arc<Node>>, Json(request): Json<CallRequest>) -
     };
     let params = MessageParams { message };
     let explained = if request.explain { Some(explain(&node, &request).await) } else { None };
-    let events = match ask(&node, &request, Operation::SendStreamingMessage, &params).await? {
+    let events = match ask(&node, requester, &request, (Operation::SendStreamingMessage, &params)).await? {
         Reply::Events(events) => events,
         Reply::One(body) => futures::stream::iter([Ok(body)]).boxed(),
     };
@@ -366,7 +373,7 @@ async fn call(State(node): State<Arc<Node>>, Json(request): Json<CallRequest>) -
 }
 
 /// Which nodes host the agent, in the order in which they are asked.
-async fn explain(node: &Node, request: &CallRequest) -> CallExplanation {
+async fn explain(node: &Operations, request: &CallRequest) -> CallExplanation {
     match meant(node, &request.agent, request.anyone).await {
         Ok(id) => {
             let hosts = node.discovery.hosts(&id);
@@ -381,7 +388,7 @@ async fn explain(node: &Node, request: &CallRequest) -> CallExplanation {
     }
 }
 
-fn new_id(node: &Node) -> String {
+fn new_id(node: &Operations) -> String {
     let random: [u8; 16] = node.entropy().bytes();
     althing_protocol::hex(&random)
 }

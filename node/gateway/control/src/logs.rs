@@ -1,22 +1,22 @@
-//! `POST /logs`: what the programs of an agent of this node said, as lines.
+//! `GET /logs`: what the programs of an agent of this node said, as lines.
 
 use std::sync::Arc;
 
 use althing_api::{Kind, LogEntry, LogGap, LogsRequest, ProgramLine};
 use althing_execution::process::{LogLine, LogPage, ProgramLog};
-use althing_operations::Operations as Node;
-use axum::Json;
+use althing_operations::Operations;
 use axum::extract::State;
 use axum::response::Response;
 use futures::{StreamExt as _, stream};
 
+use crate::body::Parameters;
 use crate::error::ApiError;
 use crate::lines::ndjson;
 use crate::near;
 
 /// Reads a log, from its beginning.
 struct Reader {
-    node: Arc<Node>,
+    node: Arc<Operations>,
     log: ProgramLog,
     /// The line that is read next.
     from: u64,
@@ -26,7 +26,10 @@ struct Reader {
 }
 
 /// Shows what is kept of a log, and what comes, until whoever asked hangs up.
-pub async fn logs(State(node): State<Arc<Node>>, Json(asked): Json<LogsRequest>) -> Result<Response, ApiError> {
+pub async fn logs(
+    State(node): State<Arc<Operations>>,
+    Parameters(asked): Parameters<LogsRequest>,
+) -> Result<Response, ApiError> {
     let LogsRequest { agent, follow } = asked;
     let known = near::own_agents(&node);
     let is_known = known.contains(&agent) || node.agents.status(&agent).is_some();
@@ -77,7 +80,7 @@ fn said(line: &LogLine, now_ms: u64) -> ProgramLine {
 }
 
 /// What a program of that agent said last, if one did.
-pub fn last(node: &Node, agent: &str) -> Option<ProgramLine> {
+pub fn last(node: &Operations, agent: &str) -> Option<ProgramLine> {
     let line = node.host.process.logs.get(agent)?.last()?;
     Some(said(&line, node.clock().now_ms()))
 }

@@ -3,14 +3,16 @@
 use std::sync::Arc;
 
 use althing_api::{
-    Kind, MemoryContent, MemoryDeletion, MemoryEntry, MemoryLoss, MemoryNamespace, MemoryNamespaces, MemoryPassage,
-    MemoryPassages, MemoryRemoval, MemoryReply, MemoryRequest, MemorySource, MemoryTombstone, MemoryValue,
+    EntryQuery, Kind, MemoryContent, MemoryDeletion, MemoryEntry, MemoryLoss, MemoryNamespace, MemoryNamespaces,
+    MemoryPassage, MemoryPassages, MemoryRemoval, MemoryReply, MemoryRequest, MemorySource, MemoryTombstone,
+    MemoryValue, PassagesQuery,
 };
 use althing_execution::memory::{Memory, MemoryError, Overview, Recalled, Removal};
-use althing_operations::Operations as Node;
+use althing_operations::Operations;
 use axum::Json;
 use axum::extract::{Path, State};
 
+use crate::body::{Body, Parameters};
 use crate::error::{Answer, ApiError};
 
 fn failed(error: &MemoryError) -> ApiError {
@@ -18,7 +20,7 @@ fn failed(error: &MemoryError) -> ApiError {
 }
 
 /// Lists all namespaces.
-pub async fn list(State(node): State<Arc<Node>>) -> Answer<MemoryNamespaces> {
+pub async fn list(State(node): State<Arc<Operations>>) -> Answer<MemoryNamespaces> {
     let all = node.memories.list().map_err(|error| failed(&error))?;
     Ok(Json(MemoryNamespaces { namespaces: all.into_iter().map(row).collect() }))
 }
@@ -29,24 +31,59 @@ fn row(known: Overview) -> MemoryNamespace {
 }
 
 /// Removes a namespace.
-pub async fn remove(State(node): State<Arc<Node>>, Path(namespace): Path<String>) -> Answer<MemoryRemoval> {
+pub async fn remove(State(node): State<Arc<Operations>>, Path(namespace): Path<String>) -> Answer<MemoryRemoval> {
     node.memories.remove(&namespace).await.map_err(|error| failed(&error))?;
     Ok(Json(MemoryRemoval { removed: namespace }))
 }
 
-/// Runs an operation on one namespace.
+/// Changes what a namespace has.
 pub async fn work(
-    State(node): State<Arc<Node>>,
+    State(node): State<Arc<Operations>>,
     Path(namespace): Path<String>,
-    Json(request): Json<MemoryRequest>,
+    Body(request): Body<MemoryRequest>,
 ) -> Answer<MemoryReply> {
-    // The key derivation is slow on purpose.
-    let (memories, name) = (node.memories.clone(), namespace.clone());
-    let opened = tokio::task::spawn_blocking(move || memories.operate(&name)).await;
-    let memory = opened.map_err(|error| ApiError::failed(error.to_string()))?.map_err(|error| failed(&error))?;
+    let memory = opened(&node, &namespace).await?;
     let done = answer(&memory, request).await.map_err(|error| failed(&error))?;
-    done.map(Json)
-        .ok_or_else(|| ApiError::new(Kind::NotFound, format!("the namespace {namespace:?} keeps no such thing")))
+    done.map(Json).ok_or_else(|| nothing(&namespace))
+}
+
+/// `GET /memory/{namespace}`
+pub async fn show(State(node): State<Arc<Operations>>, Path(namespace): Path<String>) -> Answer<MemoryContent> {
+    let memory = opened(&node, &namespace).await?;
+    content(&memory).await.map(Json).map_err(|error| failed(&error))
+}
+
+/// `GET /memory/{namespace}/passages`
+pub async fn search(
+    State(node): State<Arc<Operations>>,
+    Path(namespace): Path<String>,
+    Parameters(PassagesQuery { question, most }): Parameters<PassagesQuery>,
+) -> Answer<MemoryPassages> {
+    let memory = opened(&node, &namespace).await?;
+    let recalled = memory.recall(&question, most).await.map_err(|error| failed(&error))?;
+    Ok(Json(MemoryPassages { passages: recalled.into_iter().map(passage).collect() }))
+}
+
+/// `GET /memory/{namespace}/entry`
+pub async fn read(
+    State(node): State<Arc<Operations>>,
+    Path(namespace): Path<String>,
+    Parameters(EntryQuery { what }): Parameters<EntryQuery>,
+) -> Answer<MemoryEntry> {
+    let memory = opened(&node, &namespace).await?;
+    let found = entry(&memory, what).await.map_err(|error| failed(&error))?;
+    found.map(Json).ok_or_else(|| nothing(&namespace))
+}
+
+async fn opened(node: &Operations, namespace: &str) -> Result<Memory, ApiError> {
+    // The key derivation is slow on purpose.
+    let (memories, name) = (node.memories.clone(), namespace.to_owned());
+    let opened = tokio::task::spawn_blocking(move || memories.operate(&name)).await;
+    opened.map_err(|error| ApiError::failed(error.to_string()))?.map_err(|error| failed(&error))
+}
+
+fn nothing(namespace: &str) -> ApiError {
+    ApiError::new(Kind::NotFound, format!("the namespace {namespace:?} keeps no such thing"))
 }
 
 async fn answer(memory: &Memory, request: MemoryRequest) -> Result<Option<MemoryReply>, MemoryError> {
@@ -55,11 +92,6 @@ async fn answer(memory: &Memory, request: MemoryRequest) -> Result<Option<Memory
             let passages = memory.remember(&source, &text).await?;
             MemoryReply::Source(MemorySource { source, passages })
         }
-        MemoryRequest::Search { question, most } => {
-            let recalled = memory.recall(&question, most).await?;
-            MemoryReply::Passages(MemoryPassages { passages: recalled.into_iter().map(passage).collect() })
-        }
-        MemoryRequest::Show { what } => return Ok(show(memory, what).await?.map(MemoryReply::Entry)),
         MemoryRequest::Forget { what } => {
             let (passages, key) = (memory.forget(&what).await?, memory.delete(&what).await?);
             if passages == 0 && !key {
@@ -67,15 +99,14 @@ async fn answer(memory: &Memory, request: MemoryRequest) -> Result<Option<Memory
             }
             MemoryReply::Deletion(MemoryDeletion { forgotten: what, passages })
         }
-        MemoryRequest::List => MemoryReply::Content(MemoryContent {
-            bytes: memory.bytes().await?,
-            sources: memory.sources().await?,
-            keys: memory.keys("").await?,
-        }),
     }))
 }
 
-async fn show(memory: &Memory, what: String) -> Result<Option<MemoryEntry>, MemoryError> {
+async fn content(memory: &Memory) -> Result<MemoryContent, MemoryError> {
+    Ok(MemoryContent { bytes: memory.bytes().await?, sources: memory.sources().await?, keys: memory.keys("").await? })
+}
+
+async fn entry(memory: &Memory, what: String) -> Result<Option<MemoryEntry>, MemoryError> {
     if let Some(found) = memory.passage(&what).await? {
         return Ok(Some(MemoryEntry::Passage(passage(found))));
     }

@@ -6,8 +6,8 @@ use althing_coordination::machine::outcome::Refusal;
 use althing_coordination::machine::sight::Sight;
 use althing_coordination::{GroupError, Reader};
 use althing_discovery::{Found, Query, TrustRelation};
-use althing_node::publish;
-use althing_operations::Operations as Node;
+use althing_node::{NodeError, publish};
+use althing_operations::Operations;
 use althing_protocol::group::{Command, GroupId};
 use althing_protocol::near;
 
@@ -25,14 +25,14 @@ impl ApiError {
 }
 
 /// The names of this node's agents, also of those that do not run.
-pub fn own_agents(node: &Node) -> Vec<String> {
+pub fn own_agents(node: &Operations) -> Vec<String> {
     let stored = publish::all(node.store.as_ref()).unwrap_or_default();
     stored.into_iter().map(|added| added.file.name).collect()
 }
 
 /// The names of the agents that may be called by name: this node's, and those that others whom its owner trusts publish; of
 /// strangers too if `anyone`.
-pub fn agents(node: &Node, anyone: bool) -> Vec<String> {
+pub fn agents(node: &Operations, anyone: bool) -> Vec<String> {
     let (found, _) = node.discovery.find(&Query { limit: Some(AGENTS_MAX), ..Query::default() });
     let may = |found: &&Found| {
         anyone || node.calls.relation(found.candidate.verified.agent.publisher()) != TrustRelation::Stranger
@@ -43,12 +43,12 @@ pub fn agents(node: &Node, anyone: bool) -> Vec<String> {
 }
 
 /// The group of that id or name.
-pub fn group(node: &Node, written: &str) -> Result<GroupId, ApiError> {
+pub fn group(node: &Operations, written: &str) -> Result<GroupId, ApiError> {
     node.groups.resolve(written).map_err(|error| no_group(node, written, error))
 }
 
 /// Why no group is meant, with one that may be.
-pub fn no_group(node: &Node, written: &str, error: GroupError) -> ApiError {
+pub fn no_group(node: &Operations, written: &str, error: GroupError) -> ApiError {
     let is_unknown = matches!(error, GroupError::NotFound(_));
     let problem = ApiError::from(error);
     if !is_unknown {
@@ -60,12 +60,12 @@ pub fn no_group(node: &Node, written: &str, error: GroupError) -> ApiError {
 
 /// Has a group execute a command; if it does not have the task, the run or the schedule that it names, the refusal says what
 /// may be meant.
-pub async fn command(node: &Node, group: GroupId, command: Command) -> Result<(), ApiError> {
+pub async fn command(node: &Operations, group: GroupId, command: Command) -> Result<(), ApiError> {
     let done = node.groups.command(group, command).await;
     done.map(drop).map_err(|error| refused(node, group, error))
 }
 
-fn refused(node: &Node, group: GroupId, error: GroupError) -> ApiError {
+fn refused(node: &Operations, group: GroupId, error: GroupError) -> ApiError {
     let (written, known) = match &error {
         GroupError::Refused(Refusal::UnknownTask(task)) => (task.to_string(), tasks(node, group)),
         GroupError::Refused(Refusal::UnknownRun(run)) => (run.to_string(), runs(node, group)),
@@ -76,7 +76,7 @@ fn refused(node: &Node, group: GroupId, error: GroupError) -> ApiError {
 }
 
 /// The ids of a group's tasks that are shown here.
-pub fn tasks(node: &Node, group: GroupId) -> Vec<String> {
+pub fn tasks(node: &Operations, group: GroupId) -> Vec<String> {
     names(node, group, |state, sight| {
         let shown = state.work().tasks().iter().filter(|task| sight.task(task));
         shown.map(|task| task.id().to_string()).collect()
@@ -84,7 +84,7 @@ pub fn tasks(node: &Node, group: GroupId) -> Vec<String> {
 }
 
 /// The ids of a group's runs of workflows that are shown here.
-pub fn runs(node: &Node, group: GroupId) -> Vec<String> {
+pub fn runs(node: &Operations, group: GroupId) -> Vec<String> {
     names(node, group, |state, sight| {
         let shown = state.flows().runs().iter().filter(|run| sight.of_author(run.author));
         shown.map(|run| run.id.to_string()).collect()
@@ -92,7 +92,7 @@ pub fn runs(node: &Node, group: GroupId) -> Vec<String> {
 }
 
 /// The names of a group's values that begin so, without that beginning; none where only owners read.
-pub fn values(node: &Node, group: GroupId, prefix: &str) -> Vec<String> {
+pub fn values(node: &Operations, group: GroupId, prefix: &str) -> Vec<String> {
     let rest = |key: &str| key.strip_prefix(prefix).unwrap_or(key).to_owned();
     names(
         node,
@@ -103,7 +103,7 @@ pub fn values(node: &Node, group: GroupId, prefix: &str) -> Vec<String> {
     )
 }
 
-fn schedules(node: &Node, group: GroupId) -> Vec<String> {
+fn schedules(node: &Operations, group: GroupId) -> Vec<String> {
     names(node, group, |state, sight| {
         let shown = state.flows().schedules().iter().filter(|known| sight.of_author(known.author));
         shown.map(|known| known.schedule.name.clone()).collect()
@@ -111,6 +111,13 @@ fn schedules(node: &Node, group: GroupId) -> Vec<String> {
 }
 
 /// Nothing where the group cannot be looked at: then there is no hint.
-fn names(node: &Node, group: GroupId, of: impl FnOnce(&Group, &Sight<'_>) -> Vec<String>) -> Vec<String> {
+fn names(node: &Operations, group: GroupId, of: impl FnOnce(&Group, &Sight<'_>) -> Vec<String>) -> Vec<String> {
     Reader::of(&node.groups, group).look(of).unwrap_or_default()
+}
+
+/// Why something with an agent of this node failed; if it has none of that name, with the name that may be meant.
+pub fn agent_problem(node: &Operations, name: &str, error: NodeError) -> ApiError {
+    let is_unknown = matches!(error, NodeError::NoAgent(_) | NodeError::NoBinding(_));
+    let problem = ApiError::from(error);
+    if is_unknown { problem.or_meant(name, &own_agents(node)) } else { problem }
 }

@@ -7,15 +7,16 @@ use althing_api::{
     DomainProof, LogNotice, LogWatch, MemberRequest, OrganisationMember, OrganisationStatus, OrganiseRequest,
     ProveRequest, PurgeRequest, RejectRequest, ReleaseContents, ReleasePurge, StageRejection, StageSummary,
 };
-use althing_operations::Operations as Node;
+use althing_operations::Operations;
 use althing_operations::registries::{
     Approvable, MemberRow, OrganisationRow, Pending, Said, ShownDomain, Watched, WatchedLog, read_audience,
 };
 use axum::Json;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use serde::Deserialize;
 
-use crate::error::{Answer, ApiError};
+use crate::body::{Body, Parameters, detached};
+use crate::error::Answer;
 use crate::said::words;
 use crate::{receipts, registries, shared};
 
@@ -23,12 +24,13 @@ use crate::{receipts, registries, shared};
 const KEPT_BACK: &str = "its operator hides what it is of, it waits for approvals, or the registry keeps it back";
 
 /// Which registry.
-#[derive(Deserialize)]
+#[derive(Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct RegistryFilter {
     registry: Option<String>,
 }
 
-fn shown(node: &Node, (at, row): (String, OrganisationRow)) -> OrganisationStatus {
+fn shown(node: &Operations, (at, row): (String, OrganisationRow)) -> OrganisationStatus {
     let member = |MemberRow { publisher, roles, names }| OrganisationMember { publisher, roles, names };
     OrganisationStatus {
         registry: at,
@@ -42,8 +44,8 @@ fn shown(node: &Node, (at, row): (String, OrganisationRow)) -> OrganisationStatu
 
 /// `GET /org`
 pub async fn show(
-    State(node): State<Arc<Node>>,
-    Query(RegistryFilter { registry }): Query<RegistryFilter>,
+    State(node): State<Arc<Operations>>,
+    Parameters(RegistryFilter { registry }): Parameters<RegistryFilter>,
 ) -> Answer<OrganisationStatus> {
     let row = node.registries.organising().organisation(registry.as_deref())?;
     Ok(Json(shown(&node, row)))
@@ -51,8 +53,8 @@ pub async fn show(
 
 /// `POST /org`
 pub async fn organise(
-    State(node): State<Arc<Node>>,
-    Json(request): Json<OrganiseRequest>,
+    State(node): State<Arc<Operations>>,
+    Body(request): Body<OrganiseRequest>,
 ) -> Answer<OrganisationStatus> {
     let OrganiseRequest { domain, approvals, registry } = request;
     let row = node.registries.organising().organise(&domain, approvals, registry.as_deref()).await?;
@@ -60,7 +62,10 @@ pub async fn organise(
 }
 
 /// `POST /org/members`
-pub async fn member(State(node): State<Arc<Node>>, Json(request): Json<MemberRequest>) -> Answer<OrganisationStatus> {
+pub async fn member(
+    State(node): State<Arc<Operations>>,
+    Body(request): Body<MemberRequest>,
+) -> Answer<OrganisationStatus> {
     let MemberRequest { publisher, roles, names, registry } = request;
     let row =
         node.registries.organising().set_member(MemberRow { publisher, roles, names }, registry.as_deref()).await?;
@@ -68,7 +73,7 @@ pub async fn member(State(node): State<Arc<Node>>, Json(request): Json<MemberReq
 }
 
 /// `POST /org/prove`
-pub async fn prove(State(node): State<Arc<Node>>, Json(request): Json<ProveRequest>) -> Answer<DomainProof> {
+pub async fn prove(State(node): State<Arc<Operations>>, Body(request): Body<ProveRequest>) -> Answer<DomainProof> {
     let proof = node.registries.organising().prove(request.registry.as_deref()).await?;
     Ok(Json(DomainProof {
         organisation: node.owner().id().to_string(),
@@ -97,15 +102,19 @@ fn holder(shown: ShownDomain) -> DomainHolder {
 }
 
 /// From which entry on, and which registry.
-#[derive(Deserialize)]
-pub struct From {
+#[derive(Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WatchQuery {
     #[serde(default)]
     from: u64,
     registry: Option<String>,
 }
 
 /// `GET /org/watch`
-pub async fn watch(State(node): State<Arc<Node>>, Query(From { from, registry }): Query<From>) -> Answer<LogWatch> {
+pub async fn watch(
+    State(node): State<Arc<Operations>>,
+    Parameters(WatchQuery { from, registry }): Parameters<WatchQuery>,
+) -> Answer<LogWatch> {
     let WatchedLog { entries, watched, missing } =
         node.registries.organising().watch(from, registry.as_deref()).await?;
     Ok(Json(LogWatch {
@@ -125,8 +134,8 @@ fn notice(watched: &Watched) -> LogNotice {
 
 /// `GET /releases/pending`
 pub async fn pending(
-    State(node): State<Arc<Node>>,
-    Query(RegistryFilter { registry }): Query<RegistryFilter>,
+    State(node): State<Arc<Operations>>,
+    Parameters(RegistryFilter { registry }): Parameters<RegistryFilter>,
 ) -> Answer<ApprovalList> {
     let (at, Pending { staged, waiting }) = node.registries.publishing().pending(registry.as_deref()).await?;
     let staged = staged.into_iter().map(|one| StageSummary {
@@ -147,22 +156,24 @@ pub async fn pending(
 }
 
 /// `POST /releases/approve`: shows what would be approved; approves it when its digest is agreed to.
-pub async fn approve(State(node): State<Arc<Node>>, Json(request): Json<ApproveRequest>) -> Answer<ApprovalReply> {
+pub async fn approve(
+    State(node): State<Arc<Operations>>,
+    Body(request): Body<ApproveRequest>,
+) -> Answer<ApprovalReply> {
     let ApproveRequest { what, audience, registry, agreed } = request;
     let Some(agreed) = agreed else {
         let waiting = node.registries.publishing().look_at(&what, registry.as_deref()).await?;
         return Ok(Json(ApprovalReply::Offer(Box::new(offered(&node, waiting)))));
     };
     let audience = read_audience(audience.as_deref().unwrap_or("public"))?;
-    // In a task of its own: it is completed even if the command line hangs up.
-    let approving = tokio::spawn(async move {
+    detached(async move {
         let approved = node.registries.publishing().approve(&what, audience, registry.as_deref(), &agreed).await?;
         Ok(Json(ApprovalReply::Publication(registries::publication(&approved))))
-    });
-    approving.await.unwrap_or_else(|error| Err(ApiError::failed(error.to_string())))
+    })
+    .await
 }
 
-fn offered(node: &Node, Approvable { agent, version, registry, digest, file }: Approvable) -> ApprovalOffer {
+fn offered(node: &Operations, Approvable { agent, version, registry, digest, file }: Approvable) -> ApprovalOffer {
     let (file, reaches, workflow) = match file.map(|file| shared::contents(node, &file)) {
         Some(ReleaseContents::Agent { file, reaches }) => (Some(file), Some(reaches), None),
         Some(ReleaseContents::Workflow { workflow }) => (None, None, Some(workflow)),
@@ -173,14 +184,14 @@ fn offered(node: &Node, Approvable { agent, version, registry, digest, file }: A
 }
 
 /// `POST /releases/reject`
-pub async fn reject(State(node): State<Arc<Node>>, Json(request): Json<RejectRequest>) -> Answer<StageRejection> {
+pub async fn reject(State(node): State<Arc<Operations>>, Body(request): Body<RejectRequest>) -> Answer<StageRejection> {
     let RejectRequest { id: rejected, registry } = request;
     let registry = node.registries.publishing().reject(&rejected, registry.as_deref()).await?;
     Ok(Json(StageRejection { rejected, registry }))
 }
 
 /// `POST /releases/purge`
-pub async fn purge(State(node): State<Arc<Node>>, Json(request): Json<PurgeRequest>) -> Answer<ReleasePurge> {
+pub async fn purge(State(node): State<Arc<Operations>>, Body(request): Body<PurgeRequest>) -> Answer<ReleasePurge> {
     let PurgeRequest { agent, version, registry } = request;
     let (agent, version, registry) = node.registries.publishing().purge(&agent, &version, registry.as_deref()).await?;
     Ok(Json(ReleasePurge { agent: agent.to_string(), version: version.to_string(), registry }))

@@ -3,18 +3,20 @@
 use std::sync::Arc;
 
 use althing_api::{ReceiptEntry, ReceiptFault, ReceiptList, ReceiptProof};
-use althing_operations::Operations as Node;
+use althing_operations::Operations;
 use althing_operations::registries::{FoundReceipt, KeptReceipts, WantedReceipts};
 use althing_protocol::hex;
 use axum::Json;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use serde::Deserialize;
 
+use crate::body::Parameters;
 use crate::error::{Answer, ApiError};
 use crate::said::words;
 
 /// Which receipts.
-#[derive(Deserialize)]
+#[derive(Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct ReceiptFilter {
     release: Option<String>,
     entry: Option<u64>,
@@ -22,7 +24,10 @@ pub struct ReceiptFilter {
 }
 
 /// `GET /releases/receipts?release=…&entry=…`: no registry is asked.
-pub async fn list(State(node): State<Arc<Node>>, Query(filter): Query<ReceiptFilter>) -> Answer<ReceiptList> {
+pub async fn list(
+    State(node): State<Arc<Operations>>,
+    Parameters(filter): Parameters<ReceiptFilter>,
+) -> Answer<ReceiptList> {
     // Many rows may be read.
     let reading = tokio::task::spawn_blocking(move || -> Answer<ReceiptList> {
         let ReceiptFilter { release, entry, registry } = filter;

@@ -9,7 +9,7 @@ use althing_api::{
     ReleaseVersion, ReleaseVersions, UpdateAbsence, UpdateCompletion, UpdateLook, UpdateOffer, UpdateReply,
     UpdateRequest, WorkflowAddition,
 };
-use althing_operations::Operations as Node;
+use althing_operations::Operations;
 use althing_operations::registries::{
     Installation, ListedAgent, ListedVersion, Mark, NamedBy, Offer, Outdated, Publication, Published, RegistriesError,
     RegistryRow, UpdateTerms, Witnesses, read_audience,
@@ -17,10 +17,11 @@ use althing_operations::registries::{
 use althing_protocol::registry::Standing;
 use althing_protocol::{AgentId, CallerId, PublisherId, hex};
 use axum::Json;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, State};
 use serde::Deserialize;
 
 use crate::attesting::{self, ids};
+use crate::body::{Body, Parameters, detached};
 use crate::error::{Answer, ApiError};
 use crate::{agents, shared};
 
@@ -45,43 +46,46 @@ fn row(at: &str, row: &RegistryRow) -> RegistryStatus {
 }
 
 /// `GET /registries`
-pub async fn list(State(node): State<Arc<Node>>) -> Json<RegistryList> {
+pub async fn list(State(node): State<Arc<Operations>>) -> Json<RegistryList> {
     let known = node.registries.list();
     Json(RegistryList { registries: known.iter().map(|(at, known)| row(at, known)).collect() })
 }
 
 /// `POST /registries`
-pub async fn add(State(node): State<Arc<Node>>, Json(request): Json<AddRegistry>) -> Answer<RegistryStatus> {
+pub async fn add(State(node): State<Arc<Operations>>, Body(request): Body<AddRegistry>) -> Answer<RegistryStatus> {
     let AddRegistry { url, key, witnesses, wanted } = request;
     let (at, known) = node.registries.add(&url, &key, &Witnesses { keys: witnesses, wanted }).await?;
     Ok(Json(row(&at, &known)))
 }
 
 /// Which registry.
-#[derive(Deserialize)]
+#[derive(Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct RegistryName {
     registry: String,
 }
 
 /// `DELETE /registries?registry=…`
 pub async fn remove(
-    State(node): State<Arc<Node>>,
-    Query(RegistryName { registry }): Query<RegistryName>,
+    State(node): State<Arc<Operations>>,
+    Parameters(RegistryName { registry }): Parameters<RegistryName>,
 ) -> Answer<RegistryRemoval> {
     let removed = node.registries.remove(&registry).await?;
     Ok(Json(RegistryRemoval { removed }))
 }
 
 /// `POST /publish`
-pub async fn publish(State(node): State<Arc<Node>>, Json(request): Json<PublishRequest>) -> Answer<ReleasePublication> {
+pub async fn publish(
+    State(node): State<Arc<Operations>>,
+    Body(request): Body<PublishRequest>,
+) -> Answer<ReleasePublication> {
     let PublishRequest { file, with, audience, registry } = request;
     let audience = read_audience(audience.as_deref().unwrap_or("public"))?;
-    // In a task of its own: it is completed even if the command line hangs up.
-    let publishing = tokio::spawn(async move {
+    detached(async move {
         let published = node.registries.publishing().publish(&Publication { file, with, audience, registry }).await?;
         Ok(Json(publication(&published)))
-    });
-    publishing.await.unwrap_or_else(|error| Err(ApiError::failed(error.to_string())))
+    })
+    .await
 }
 
 /// What was published.
@@ -96,7 +100,8 @@ pub fn publication(Published { agent, version, registry, entries, bytes }: &Publ
 }
 
 /// Which releases are listed.
-#[derive(Deserialize)]
+#[derive(Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct ReleaseFilter {
     agent: Option<String>,
     registry: Option<String>,
@@ -104,8 +109,8 @@ pub struct ReleaseFilter {
 
 /// `GET /releases`
 pub async fn releases(
-    State(node): State<Arc<Node>>,
-    Query(ReleaseFilter { agent, registry }): Query<ReleaseFilter>,
+    State(node): State<Arc<Operations>>,
+    Parameters(ReleaseFilter { agent, registry }): Parameters<ReleaseFilter>,
 ) -> Answer<ReleaseList> {
     let (at, agents) = node.registries.releases(agent.as_deref(), registry.as_deref()).await?;
     let attested = match &agent {
@@ -132,25 +137,25 @@ fn versions(agent: &ListedAgent) -> ReleaseVersions {
 }
 
 /// `POST /releases/mark`
-pub async fn mark(State(node): State<Arc<Node>>, Json(request): Json<MarkRequest>) -> Answer<ReleaseMark> {
+pub async fn mark(State(node): State<Arc<Operations>>, Body(request): Body<MarkRequest>) -> Answer<ReleaseMark> {
     let MarkRequest { agent, version, standing, reason, registry } = request;
     let all = [Standing::Good, Standing::Deprecated, Standing::Yanked, Standing::Revoked];
     let meant = all.into_iter().find(|one| one.name() == standing);
     let unknown = || ApiError::invalid(format!("{standing:?} is no standing: good, deprecated, yanked or revoked"));
     let mark = Mark { agent, version, standing: meant.ok_or_else(unknown)?, reason, registry };
-    let marking = tokio::spawn(async move {
+    detached(async move {
         let published = node.registries.publishing().mark(&mark).await?;
         Ok(Json(ReleaseMark { publication: publication(&published), standing: mark.standing.name().to_owned() }))
-    });
-    marking.await.unwrap_or_else(|error| Err(ApiError::failed(error.to_string())))
+    })
+    .await
 }
 
-fn trusts(node: &Node) -> impl Fn(CallerId) -> bool + use<> {
+fn trusts(node: &Operations) -> impl Fn(CallerId) -> bool + use<> {
     let (trusted, own) = (node.trust.ids(), CallerId::Publisher(node.owner().id()));
     move |id| id == own || trusted.contains(&id)
 }
 
-fn offered(node: &Node, offer: &Offer) -> ReleaseOffer {
+fn offered(node: &Operations, offer: &Offer) -> ReleaseOffer {
     let named = |named: &NamedBy| NameProof {
         domain: named.domain.clone(),
         organisation: named.organisation.to_string(),
@@ -176,7 +181,7 @@ fn offered(node: &Node, offer: &Offer) -> ReleaseOffer {
 }
 
 /// What is here by what was installed: the agent that runs now, if it is one.
-async fn added(node: &Node, offer: &Offer, id: Option<&AgentId>) -> InstallAddition {
+async fn added(node: &Operations, offer: &Offer, id: Option<&AgentId>) -> InstallAddition {
     match id {
         Some(id) => InstallAddition::Agent(Box::new(agents::added(node, id).await)),
         None => InstallAddition::Workflow(WorkflowAddition { name: offer.name.clone() }),
@@ -195,7 +200,7 @@ fn agreed(offer: &Offer, digest: &str) -> Result<(), ApiError> {
 }
 
 /// `POST /install`: shows what would be installed; installs it when its digest is agreed to.
-pub async fn install(State(node): State<Arc<Node>>, Json(request): Json<InstallRequest>) -> Answer<InstallReply> {
+pub async fn install(State(node): State<Arc<Operations>>, Body(request): Body<InstallRequest>) -> Answer<InstallReply> {
     let InstallRequest { reference, name, callers, registry, terms } = request;
     let InstallTerms { young, uncontained, publisher, agreed: digest } = terms;
     let publisher = meant(publisher)?;
@@ -207,16 +212,16 @@ pub async fn install(State(node): State<Arc<Node>>, Json(request): Json<InstallR
         return Ok(Json(InstallReply::Offer(Box::new(InstallOffer { release, taken }))));
     };
     agreed(&offer, &digest)?;
-    let installing = tokio::spawn(async move {
+    detached(async move {
         let id = node.registries.installing().install(&node.agents, node.data(), &offer).await?;
         let added = added(&node, &offer, id.as_ref()).await;
         Ok(Json(InstallReply::Completion(Box::new(InstallCompletion { release, added }))))
-    });
-    installing.await.unwrap_or_else(|error| Err(ApiError::failed(error.to_string())))
+    })
+    .await
 }
 
 /// `POST /update`: shows what an installed agent would be updated to; updates it when its digest is agreed to.
-pub async fn update(State(node): State<Arc<Node>>, Json(request): Json<UpdateRequest>) -> Answer<UpdateReply> {
+pub async fn update(State(node): State<Arc<Operations>>, Body(request): Body<UpdateRequest>) -> Answer<UpdateReply> {
     let UpdateRequest { name, terms } = request;
     let InstallTerms { young, uncontained, publisher, agreed: digest } = terms;
     let publisher = meant(publisher)?;
@@ -242,18 +247,17 @@ pub async fn update(State(node): State<Arc<Node>>, Json(request): Json<UpdateReq
         return Ok(Json(UpdateReply::Look(UpdateLook::Offer(Box::new(offer)))));
     };
     agreed(&offer, &digest)?;
-    let updating = tokio::spawn(async move {
+    detached(async move {
         let id = node.registries.installing().update(&node.agents, node.data(), &offer).await?;
         let added = added(&node, &offer, id.as_ref()).await;
         Ok(Json(UpdateReply::Completion(Box::new(UpdateCompletion { release, before, before_agent, added }))))
-    });
-    updating.await.unwrap_or_else(|error| Err(ApiError::failed(error.to_string())))
+    })
+    .await
 }
 
 /// `DELETE /installed/{name}`: removes a workflow or an agent that was installed.
-pub async fn uninstall(State(node): State<Arc<Node>>, Path(name): Path<String>) -> Answer<InstallRemoval> {
-    // In a task of its own: it is completed even if the command line hangs up.
-    let removing = tokio::spawn(async move {
+pub async fn uninstall(State(node): State<Arc<Operations>>, Path(name): Path<String>) -> Answer<InstallRemoval> {
+    detached(async move {
         match node.registries.workflows().remove(&name).await {
             Err(RegistriesError::NotInstalled(..)) => {
                 node.registries.installing().release_of(&name)?;
@@ -262,12 +266,12 @@ pub async fn uninstall(State(node): State<Arc<Node>>, Path(name): Path<String>) 
             removed => removed?,
         }
         Ok(Json(InstallRemoval { removed: name }))
-    });
-    removing.await.unwrap_or_else(|error| Err(ApiError::failed(error.to_string())))
+    })
+    .await
 }
 
 /// `GET /outdated`
-pub async fn outdated(State(node): State<Arc<Node>>) -> Json<InstallList> {
+pub async fn outdated(State(node): State<Arc<Operations>>) -> Json<InstallList> {
     let all = node.registries.installing().outdated().await;
     Json(InstallList { installed: all.iter().map(installed).collect() })
 }

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use althing_api::{NodeReservation, ReservationCancellation, ReserveReply, ReserveRequest};
 use althing_calls::{ReservationError, reserve};
-use althing_operations::Operations as Node;
+use althing_operations::Operations;
 use althing_protocol::PublicKey;
 use axum::Json;
 use axum::extract::State;
 
+use crate::body::Body;
 use crate::error::{Answer, ApiError};
 
 /// Lease of the first phase.
@@ -20,7 +21,7 @@ fn failed(error: &ReservationError) -> ApiError {
 }
 
 /// Reserves what an agent file's contract needs on another node, or releases it.
-pub async fn reserve(State(node): State<Arc<Node>>, Json(request): Json<ReserveRequest>) -> Answer<ReserveReply> {
+pub async fn reserve(State(node): State<Arc<Operations>>, Body(request): Body<ReserveRequest>) -> Answer<ReserveReply> {
     let peer = PublicKey::from_did(&request.node).map_err(|error| ApiError::invalid(error.to_string()))?;
     let communication = &node.communication;
     if let Some(id) = request.cancel {

@@ -6,11 +6,12 @@ use althing_api::{
     ChannelAgent, ChannelReply, RouteChannel, RouteChoice, RouteEmbeddings, RouteEvaluation, RouteFile, RouteLesson,
     RouteMistake, RouteMode, RouteRemoval, RouteReply, RouteReport, RouteRequest, RouteScore,
 };
-use althing_operations::{Choice, Embedded, NodeRouter, Operations as Node, Resolved, RoutingError};
+use althing_operations::{Choice, Embedded, NodeRouter, Operations, Resolved, RoutingError};
 use axum::Json;
 use axum::extract::State;
 
 use crate::among;
+use crate::body::{Body, detached};
 use crate::error::{Answer, ApiError};
 
 impl From<RoutingError> for ApiError {
@@ -40,7 +41,7 @@ fn told_mode(mode: althing_operations::RouteMode) -> RouteMode {
 }
 
 /// `POST /route`
-pub async fn route(State(node): State<Arc<Node>>, Json(request): Json<RouteRequest>) -> Answer<RouteReply> {
+pub async fn route(State(node): State<Arc<Operations>>, Body(request): Body<RouteRequest>) -> Answer<RouteReply> {
     let routed = NodeRouter(&node).route(&request.text, mode(request.mode), among(request.anyone)).await?;
     Ok(Json(RouteReply {
         chosen: routed.chosen.into_iter().map(choice).collect(),
@@ -67,20 +68,19 @@ fn embeddings(used: Embedded) -> RouteEmbeddings {
 }
 
 /// `POST /route/learn`
-pub async fn learn(State(node): State<Arc<Node>>, Json(request): Json<RouteFile>) -> Answer<RouteLesson> {
-    // In a task of its own: it is completed even if the command line hangs up.
-    let learning = tokio::spawn(async move { node.routing.learn(&request.file).await });
-    let (learned, known) = learning.await.map_err(|error| ApiError::failed(error.to_string()))??;
+pub async fn learn(State(node): State<Arc<Operations>>, Body(request): Body<RouteFile>) -> Answer<RouteLesson> {
+    let learning = detached(async move { Ok(node.routing.learn(&request.file).await?) });
+    let (learned, known) = learning.await?;
     Ok(Json(RouteLesson { learned, known }))
 }
 
 /// `DELETE /route/learn`
-pub async fn forget(State(node): State<Arc<Node>>) -> Answer<RouteRemoval> {
+pub async fn forget(State(node): State<Arc<Operations>>) -> Answer<RouteRemoval> {
     Ok(Json(RouteRemoval { forgotten: node.routing.forget().await? }))
 }
 
 /// `POST /route/channel`
-pub async fn channel(State(node): State<Arc<Node>>, Json(request): Json<RouteChannel>) -> Answer<ChannelReply> {
+pub async fn channel(State(node): State<Arc<Operations>>, Body(request): Body<RouteChannel>) -> Answer<ChannelReply> {
     let resolved = NodeRouter(&node).channel(&request.capabilities, among(request.anyone)).await?;
     let agent = |found: Resolved| {
         let Resolved { capability, agent, name, node, version } = found;
@@ -90,7 +90,10 @@ pub async fn channel(State(node): State<Arc<Node>>, Json(request): Json<RouteCha
 }
 
 /// `POST /route/eval`
-pub async fn evaluate(State(node): State<Arc<Node>>, Json(request): Json<RouteEvaluation>) -> Answer<RouteReport> {
+pub async fn evaluate(
+    State(node): State<Arc<Operations>>,
+    Body(request): Body<RouteEvaluation>,
+) -> Answer<RouteReport> {
     let report = NodeRouter(&node).evaluate(&request.file, request.mode.map(mode)).await?;
     let modes = report.modes.iter().map(|found| RouteScore {
         mode: if found.by_model { RouteMode::Model } else { told_mode(found.mode.into()) },

@@ -7,7 +7,7 @@ use althing_api::{
     WorkflowOutline, WorkflowStep, WorkflowSteps,
 };
 use althing_discovery::Query;
-use althing_operations::Operations as Node;
+use althing_operations::Operations;
 use althing_protocol::group::{Action, Repeat, Step, Target, Test, When, Workflow};
 use althing_td::{FileFolder, SharedFile, WorkflowFile, needs, reach};
 
@@ -15,7 +15,7 @@ use althing_td::{FileFolder, SharedFile, WorkflowFile, needs, reach};
 const IS_JSON: &str = "an agent file is JSON";
 
 /// What it brings: an agent, with what its programs ask to reach, or a workflow.
-pub fn contents(node: &Node, shared: &SharedFile) -> ReleaseContents {
+pub fn contents(node: &Operations, shared: &SharedFile) -> ReleaseContents {
     match shared {
         SharedFile::Agent(file) => ReleaseContents::Agent {
             file: serde_json::to_value(file).expect(IS_JSON),
@@ -26,7 +26,7 @@ pub fn contents(node: &Node, shared: &SharedFile) -> ReleaseContents {
 }
 
 /// The same of what is installed here by that name; nothing where that cannot be read.
-pub fn installed(node: &Node, name: &str) -> Option<InstallContents> {
+pub fn installed(node: &Operations, name: &str) -> Option<InstallContents> {
     if let Ok((file, _)) = node.agents.file(name) {
         let reaches = reach(&file, FileFolder::Unknown);
         return Some(InstallContents::Agent { reaches, file: serde_json::to_value(&file).expect(IS_JSON) });
@@ -77,7 +77,7 @@ fn action(action: &Action) -> StepAction {
     }
 }
 
-fn outline(node: &Node, file: &WorkflowFile) -> WorkflowOutline {
+fn outline(node: &Operations, file: &WorkflowFile) -> WorkflowOutline {
     let (capabilities, agents) = needs(&file.workflow.steps);
     let is_unknown = |query: Query| node.discovery.find(&Query { limit: Some(1), ..query }).0.is_empty();
     let lacking = capabilities

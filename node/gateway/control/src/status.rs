@@ -6,14 +6,14 @@ use althing_api::{
     CallStatus, CommunicationStatus, DialFailure, DiscoveryStatus, ExecutionStatus, KeyStatus, LayerStatus, NodeStatus,
     PeerList, PeerStatus, ReachStatus, TableStatus,
 };
-use althing_operations::Operations as Node;
+use althing_operations::Operations;
 use axum::Json;
 use axum::extract::State;
 
 use crate::{agents, groups};
 
 /// `GET /status`
-pub async fn status(State(node): State<Arc<Node>>) -> Json<NodeStatus> {
+pub async fn status(State(node): State<Arc<Operations>>) -> Json<NodeStatus> {
     Json(NodeStatus {
         node: node.key.public().did(),
         owner: node.owner().id().to_string(),
@@ -34,12 +34,12 @@ pub async fn status(State(node): State<Arc<Node>>) -> Json<NodeStatus> {
 }
 
 /// The owner's keys, as this node has them.
-pub fn owner_keys(node: &Node) -> KeyStatus {
+pub fn owner_keys(node: &Operations) -> KeyStatus {
     let keys = node.identity.key_state();
     KeyStatus { state: keys.state.to_owned(), key: keys.key, events: keys.events }
 }
 
-fn execution(node: &Node) -> ExecutionStatus {
+fn execution(node: &Operations) -> ExecutionStatus {
     let hardware = node.kernel().and_then(|kernel| kernel.promises.hardware());
     ExecutionStatus {
         agents: node.host.status().len(),
@@ -51,12 +51,12 @@ fn execution(node: &Node) -> ExecutionStatus {
 }
 
 /// The share of each core that is promised.
-fn promised(node: &Node) -> Vec<f64> {
+fn promised(node: &Operations) -> Vec<f64> {
     let shares = node.kernel().map(|kernel| kernel.promises.shares_ppm()).unwrap_or_default();
     shares.iter().map(|ppm| *ppm as f64 / 1e6).collect()
 }
 
-fn communication(node: &Node) -> CommunicationStatus {
+fn communication(node: &Operations) -> CommunicationStatus {
     let network = node.communication.network();
     let kept = network.routing().stats();
     CommunicationStatus {
@@ -69,7 +69,7 @@ fn communication(node: &Node) -> CommunicationStatus {
 }
 
 /// How others can reach this node, and where.
-fn reach(node: &Node) -> ReachStatus {
+fn reach(node: &Operations) -> ReachStatus {
     let (network, verdict) = (node.communication.network(), node.communication.reachability());
     ReachStatus {
         state: node.reach().to_owned(),
@@ -80,13 +80,13 @@ fn reach(node: &Node) -> ReachStatus {
     }
 }
 
-fn discovery(node: &Node) -> DiscoveryStatus {
+fn discovery(node: &Operations) -> DiscoveryStatus {
     let known = node.discovery.status();
     DiscoveryStatus { nodes: known.nodes, agents: known.agents, dial_targets: known.targets, refused: known.refused }
 }
 
 /// `GET /peers`
-pub async fn peers(State(node): State<Arc<Node>>) -> Json<PeerList> {
+pub async fn peers(State(node): State<Arc<Operations>>) -> Json<PeerList> {
     let peers = node.communication.network().peers();
     let peers = peers.into_iter().map(|info| PeerStatus {
         node: info.peer.did(),

@@ -1,16 +1,16 @@
-//! `POST /tap`: the messages that pass between this node and its peers, as lines.
+//! `GET /tap`: the messages that pass between this node and its peers, as lines.
 
 use std::sync::Arc;
 
 use althing_api::{TapBody, TapDirection, TapGap, TapLine, TapMessage, TapRequest};
 use althing_node::{Passed, Tapped, Taps};
-use althing_operations::Operations as Node;
+use althing_operations::Operations;
 use althing_protocol::hex;
-use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
 use futures::stream;
 
+use crate::body::Parameters;
 use crate::lines::ndjson;
 
 /// By which nodes keep the mesh and its groups running; shown only where that is asked for.
@@ -20,7 +20,7 @@ const MAINTENANCE: [&str; 5] =
 const OTHER_BYTES_MAX: usize = 64;
 
 /// Shows messages until whoever asked hangs up.
-pub async fn tap(State(node): State<Arc<Node>>, Json(asked): Json<TapRequest>) -> Response {
+pub async fn tap(State(node): State<Arc<Operations>>, Parameters(asked): Parameters<TapRequest>) -> Response {
     let taps = node.communication.tap();
     let lines = stream::unfold((taps, node, asked), |(mut taps, node, asked)| async move {
         let line = tokio::select! {
@@ -33,7 +33,7 @@ pub async fn tap(State(node): State<Arc<Node>>, Json(asked): Json<TapRequest>) -
 }
 
 /// The next message that was asked for.
-async fn next(taps: &mut Taps, node: &Node, asked: &TapRequest) -> Option<TapLine> {
+async fn next(taps: &mut Taps, node: &Operations, asked: &TapRequest) -> Option<TapLine> {
     loop {
         match taps.next().await? {
             Passed::Missed(missed) => return Some(TapLine::Gap(TapGap { missed })),
@@ -62,7 +62,7 @@ fn is_shown(protocol: &str, wanted: Option<&str>) -> bool {
     }
 }
 
-fn shown(message: &Tapped, node: &Node) -> TapMessage {
+fn shown(message: &Tapped, node: &Operations) -> TapMessage {
     TapMessage {
         at_ms: node.clock().now_ms(),
         direction: if message.incoming { TapDirection::In } else { TapDirection::Out },

@@ -2,7 +2,7 @@
 
 use althing_api::{Kind, ToolMatch};
 use althing_discovery::{Found, Query};
-use althing_operations::Operations as Node;
+use althing_operations::Operations;
 use althing_protocol::AgentId;
 use althing_td::Capability;
 use axum::response::{IntoResponse as _, Response};
@@ -25,7 +25,7 @@ pub fn of(query: &Query, found: &Found) -> Vec<ToolMatch> {
 }
 
 /// The Thing Model of a tool that an agent exposes.
-pub async fn described(node: &Node, id: &AgentId, tool: &str) -> Result<Response, ApiError> {
+pub async fn described(node: &Operations, id: &AgentId, tool: &str) -> Result<Response, ApiError> {
     let unknown = |message: String| ApiError::new(Kind::NotFound, message);
     node.calls.find_hosts(id).await;
     let known = node.discovery.describe(id).ok_or_else(|| unknown(format!("no node that hosts {id} is known")))?;

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use althing_api::{Kind, TraceDetails, TraceGap, TraceList, TraceSpan, TraceSummary};
 use althing_calls::spans::{NodeSpan, Summary, Untold};
-use althing_operations::Operations as Node;
+use althing_operations::Operations;
 use axum::Json;
-use axum::extract::{Path as UrlPath, Query as UrlQuery, State};
+use axum::extract::{Path as UrlPath, State};
 
+use crate::body::Parameters;
 use crate::error::{Answer, ApiError};
 
 /// Traces that are listed at most.
@@ -16,20 +17,21 @@ const LISTED_MAX: usize = 1_000;
 const LISTED: usize = 20;
 
 /// The query of `GET /traces`.
-#[derive(serde::Deserialize)]
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct ListQuery {
     limit: Option<usize>,
 }
 
 /// The newest traces that this node saw.
-pub async fn list(State(node): State<Arc<Node>>, UrlQuery(query): UrlQuery<ListQuery>) -> Json<TraceList> {
+pub async fn list(State(node): State<Arc<Operations>>, Parameters(query): Parameters<ListQuery>) -> Json<TraceList> {
     let most = query.limit.unwrap_or(LISTED).min(LISTED_MAX);
     let traces = node.traces.recent(most).into_iter().map(summary).collect();
     Json(TraceList { traces, now_us: node.clock().now_ms().saturating_mul(1_000) })
 }
 
 /// A trace over all nodes that it passed.
-pub async fn show(State(node): State<Arc<Node>>, UrlPath(trace): UrlPath<String>) -> Answer<TraceDetails> {
+pub async fn show(State(node): State<Arc<Operations>>, UrlPath(trace): UrlPath<String>) -> Answer<TraceDetails> {
     let trace = node.traces.resolve(&trace).map_err(|why| ApiError::new(Kind::NotFound, why))?;
     let gathered = node.traces.gather(trace).await;
     if gathered.spans.is_empty() && gathered.untold.is_empty() {

@@ -6,16 +6,18 @@ use althing_api::WaitReply;
 use althing_calls::{Asker, Callee, Purpose};
 use althing_discovery::Query as Sought;
 use althing_execution::{AgentState, AgentStatus};
-use althing_operations::Operations as Node;
+use althing_operations::Operations;
 use althing_operations::doctor::short;
 use althing_protocol::{AgentId, PublicKey};
 use axum::Json;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, State};
 
+use crate::body::Parameters;
 use crate::{among, logs};
 
 /// Whose agents are meant.
-#[derive(serde::Deserialize)]
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Waits {
     #[serde(default)]
     anyone: bool,
@@ -23,9 +25,9 @@ pub struct Waits {
 
 /// Tells it in words, without asking anybody.
 pub async fn waits(
-    State(node): State<Arc<Node>>,
+    State(node): State<Arc<Operations>>,
     Path(agent): Path<String>,
-    Query(Waits { anyone }): Query<Waits>,
+    Parameters(Waits { anyone }): Parameters<Waits>,
 ) -> Json<WaitReply> {
     let callee = Callee::Named(agent.clone(), among(anyone));
     let words = match node.calls.target(&Asker::Owner, &callee, Purpose::Wait).await {
@@ -35,7 +37,7 @@ pub async fn waits(
     Json(WaitReply { waits: words })
 }
 
-fn of_agent(node: &Node, id: &AgentId) -> String {
+fn of_agent(node: &Operations, id: &AgentId) -> String {
     if node.hosting.hosts(id)
         && let Some(status) = node.agents.status(id.name())
     {
@@ -63,7 +65,7 @@ fn of_status(status: &AgentStatus, said: Option<String>) -> String {
     }
 }
 
-fn of_host(node: &Node, id: &AgentId, host: PublicKey) -> String {
+fn of_host(node: &Operations, id: &AgentId, host: PublicKey) -> String {
     let (known, _) = node.discovery.find(&Sought { text: Some(id.name().to_owned()), ..Sought::default() });
     let heard = known.iter().find(|found| found.node == host).map(|found| found.heard_ms_ago);
     of_node(&short(&host.did()), node.communication.network().is_connected(host), heard)

@@ -4,11 +4,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use althing_api::{EventLine, NodeEvent};
+use althing_calls::Principal;
 use althing_control::router;
 use althing_node::Event;
 use althing_protocol::CallerId;
 use althing_simnet::{LinkConfig, SimNet};
 use althing_simulations::mesh::{Node, file, store};
+use axum::Extension;
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{UnixListener, UnixStream};
@@ -30,7 +32,7 @@ impl Served {
         let folder = TempDir::new().expect("a folder");
         let socket = folder.path().join("control.sock");
         let listener = UnixListener::bind(&socket).expect("a socket");
-        let serving = axum::serve(listener, router(node.shared()));
+        let serving = axum::serve(listener, router(node.shared()).layer(Extension(Principal::Local)));
         tokio::spawn(async move { serving.await });
         Served { node, socket, _folder: folder }
     }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use althing_call::{OperationError};
+use althing_call::OperationError;
 use althing_communication::{CallerRule, Entropy, Priority, WallClock};
 use althing_execution::Host;
 use althing_execution::agent::OwnCard;

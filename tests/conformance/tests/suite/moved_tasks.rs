@@ -97,7 +97,7 @@ impl Scene {
                 params
             }
             Operation::ListTasks => json!({ "contextId": task["contextId"] }),
-            Operation::CreatePushConfig => json!({ "taskId": id, "id": "2", "url": "http://127.0.0.1:9/hook" }),
+            Operation::CreatePushConfig => json!({ "taskId": id, "id": "2", "url": "http://127.0.0.1/hook" }),
             Operation::GetPushConfig | Operation::DeletePushConfig => json!({ "taskId": id, "id": "1" }),
             Operation::ListPushConfigs => json!({ "taskId": id }),
             _ => json!({ "id": id }),

@@ -11,6 +11,7 @@ mod adopt_cards;
 mod adopt_endings;
 mod adopt_needs;
 mod adopt_things;
+mod api;
 mod binding;
 mod cli;
 mod components;

@@ -169,7 +169,6 @@ const EDGES: &[(&str, &[&str])] = &[
             "althing-calls",
             "althing-client",
             "althing-communication",
-            "althing-discovery",
             "althing-libp2p",
             "althing-operations",
             "althing-protocol",

@@ -1,0 +1,396 @@
+//! The table of routes: each is served, and described in `/openapi.json`. A path that only reads is asked by GET.
+
+use althing_api::{
+    AcceptReply, AcceptRequest, AddRegistry, AddRequest, AdoptReply, AdoptRequest, AgentEntries, AppChanges, AppList,
+    AppRequest, AppStatus, ApprovalList, ApprovalReply, ApproveRequest, AttestRequest, AttestationStatement,
+    BindingReply, BlueprintList, BlueprintMeasurement, ChannelReply, CreateGroup, DomainProof, EntryQuery, EventLine,
+    FindQuery, GroupKeys, GroupList, GroupName, GroupProposals, GroupReply, GroupRequest, GroupStatus, GroupValue,
+    InstallList, InstallRemoval, InstallReply, InstallRequest, JoinGroup, KeysQuery, ListQuery, LogEntry, LogWatch,
+    LogsRequest, MarkRequest, MeasureRequest, MemberRequest, MemoryContent, MemoryEntry, MemoryNamespaces,
+    MemoryPassages, MemoryRemoval, MemoryReply, MemoryRequest, NodeStatus, OrganisationStatus, OrganiseRequest,
+    PassagesQuery, PeerList, ProveRequest, PublishRequest, PurgeRequest, ReceiptList, RegistryList, RegistryRemoval,
+    RegistryStatus, RejectRequest, ReleaseDetails, ReleaseList, ReleaseMark, ReleasePublication, ReleasePurge,
+    ReserveReply, ReserveRequest, ResourceList, RouteChannel, RouteEvaluation, RouteFile, RouteLesson, RouteRemoval,
+    RouteReply, RouteReport, RouteRequest, RunDetails, RunLine, RunList, ScheduleList, ScheduleReply, ScheduleRequest,
+    SearchReply, ServeGroup, ServeReply, StageRejection, TapLine, TapRequest, TaskDependencies, TaskDetails, TaskList,
+    TaskQuery, TaskReply, TaskRequest, TraceDetails, TraceList, UpdateReply, UpdateRequest, ValueQuery, WaitReply,
+    WorkflowReply, WorkflowRequest,
+};
+
+use crate::routes::{Route, Routes};
+use crate::{
+    adopt, agents, attesting, bind, blueprints, events, finding, group_apps, group_flows, group_tasks, groups, logs,
+    memory, org, receipts, registries, reserve, routing, status, tap, traces, waits,
+};
+
+/// All routes but those whose handlers are in the root of this crate.
+pub fn routes() -> Routes {
+    let routes = of_node(Routes::default());
+    let routes = of_agents(routes);
+    let routes = of_sentences(routes);
+    let routes = of_groups(routes);
+    let routes = of_work(routes);
+    let routes = of_memory(routes);
+    let routes = of_registries(routes);
+    let routes = of_releases(routes);
+    of_organisation(routes)
+}
+
+fn of_node(routes: Routes) -> Routes {
+    routes
+        .route(Route::get("/status", "Shows the node at a glance").reply::<NodeStatus>(), status::status)
+        .route(Route::get("/peers", "Lists the connected peers").reply::<PeerList>(), status::peers)
+        .route(Route::get("/ps", "Lists the agents, and how each is").reply::<AgentEntries>(), agents::ps)
+        .route(
+            Route::get("/events", "Tells what happens on the node, until whoever asked hangs up")
+                .reply::<EventLine>()
+                .media("text/event-stream"),
+            events::events,
+        )
+        .route(
+            Route::get("/traces", "Lists the newest traces that this node saw")
+                .query::<traces::ListQuery>()
+                .reply::<TraceList>(),
+            traces::list,
+        )
+        .route(
+            Route::get("/traces/{trace}", "Shows a trace over all nodes that it passed").reply::<TraceDetails>(),
+            traces::show,
+        )
+        .route(
+            Route::get("/tap", "Shows the messages that pass, until whoever asked hangs up")
+                .query::<TapRequest>()
+                .lines::<TapLine>(),
+            tap::tap,
+        )
+        .route(
+            Route::get("/logs", "Shows what the programs of an agent said").query::<LogsRequest>().lines::<LogEntry>(),
+            logs::logs,
+        )
+        .route(
+            Route::get("/waits/{agent}", "Tells what a call of an agent waits for")
+                .query::<waits::Waits>()
+                .reply::<WaitReply>(),
+            waits::waits,
+        )
+}
+
+fn of_agents(routes: Routes) -> Routes {
+    routes
+        .route(
+            Route::get("/find", "Finds agents and Things").query::<FindQuery>().reply::<SearchReply>(),
+            finding::find,
+        )
+        .route(
+            Route::post::<AdoptRequest>("/adopt", "Shows what is there already, and adds it as an agent")
+                .reply::<AdoptReply>(),
+            adopt::adopt,
+        )
+        .route(
+            Route::post::<AcceptRequest>("/adopt/accept", "Shows an adopted agent as it is now, and adopts it again")
+                .reply::<AcceptReply>(),
+            adopt::accept,
+        )
+        .route(
+            Route::post::<AddRequest>("/run", "Runs an agent for as long as the answer is read").lines::<RunLine>(),
+            agents::run,
+        )
+        .route(
+            Route::post::<AddRequest>("/bind", "Binds an agent's contract without running it").reply::<BindingReply>(),
+            bind::bind,
+        )
+        .route(
+            Route::get("/bind/{name}", "Shows what an agent was bound to, or the manifest of that hash")
+                .reply::<BindingReply>(),
+            bind::find,
+        )
+        .route(
+            Route::post::<ReserveRequest>("/reserve", "Reserves what a contract needs on another node")
+                .reply::<ReserveReply>(),
+            reserve::reserve,
+        )
+}
+
+fn of_sentences(routes: Routes) -> Routes {
+    routes
+        .route(
+            Route::post::<RouteRequest>("/route", "Says whom a sentence is for").reply::<RouteReply>(),
+            routing::route,
+        )
+        .route(
+            Route::post::<RouteFile>("/route/learn", "Learns labelled sentences").reply::<RouteLesson>(),
+            routing::learn,
+        )
+        .route(Route::delete("/route/learn", "Forgets what was learned").reply::<RouteRemoval>(), routing::forget)
+        .route(
+            Route::post::<RouteEvaluation>("/route/eval", "Routes labelled sentences, and counts")
+                .reply::<RouteReport>(),
+            routing::evaluate,
+        )
+        .route(
+            Route::post::<RouteChannel>("/route/channel", "Names the agents of a channel").reply::<ChannelReply>(),
+            routing::channel,
+        )
+}
+
+fn of_groups(routes: Routes) -> Routes {
+    routes
+        .route(Route::get("/groups", "Lists the groups of this node").reply::<GroupList>(), groups::list)
+        .route(Route::post::<CreateGroup>("/groups", "Forms a group").reply::<GroupName>(), groups::create)
+        .route(Route::post::<JoinGroup>("/join", "Joins a group by a ticket").reply::<GroupName>(), groups::join)
+        .route(Route::get("/groups/{group}", "Shows a group").reply::<GroupStatus>(), groups::show)
+        .route(Route::post::<GroupRequest>("/groups/{group}", "Changes a group").reply::<GroupReply>(), groups::work)
+        .route(
+            Route::get("/groups/{group}/proposals", "Lists what waits for signatures of owners")
+                .reply::<GroupProposals>(),
+            groups::proposals,
+        )
+        .route(
+            Route::get("/groups/{group}/values", "Lists the keys of a group's values")
+                .query::<KeysQuery>()
+                .reply::<GroupKeys>(),
+            groups::list_keys,
+        )
+        .route(
+            Route::get("/groups/{group}/value", "Reads a value of a group").query::<ValueQuery>().reply::<GroupValue>(),
+            groups::read_value,
+        )
+        .route(
+            Route::post::<ServeGroup>("/groups/{group}/serve", "Makes a group an agent, or ends that")
+                .reply::<ServeReply>(),
+            group_apps::serve,
+        )
+        .route(
+            Route::get("/groups/{group}/apps", "Lists the applications of a group").reply::<AppList>(),
+            group_apps::list,
+        )
+        .route(
+            Route::get("/groups/{group}/apps/{app}", "Shows an application of a group").reply::<AppStatus>(),
+            group_apps::show,
+        )
+        .route(
+            Route::post::<AppRequest>("/apps", "Brings an application up, changes it or removes it")
+                .reply::<AppChanges>(),
+            group_apps::apps,
+        )
+}
+
+fn of_work(routes: Routes) -> Routes {
+    routes
+        .route(
+            Route::get("/groups/{group}/tasks", "Lists the tasks of a group").query::<ListQuery>().reply::<TaskList>(),
+            group_tasks::list,
+        )
+        .route(
+            Route::post::<TaskRequest>("/groups/{group}/tasks", "Gives a group a task, or changes one")
+                .reply::<TaskReply>(),
+            group_tasks::work,
+        )
+        .route(
+            Route::get("/groups/{group}/tasks/{task}", "Shows a task").query::<TaskQuery>().reply::<TaskDetails>(),
+            group_tasks::show,
+        )
+        .route(
+            Route::get(
+                "/groups/{group}/tasks/{task}/dependencies",
+                "Shows what a task waits for, and what waits for it",
+            )
+            .reply::<TaskDependencies>(),
+            group_tasks::depends,
+        )
+        .route(
+            Route::get("/groups/{group}/resources", "Lists the resources that tasks want, and the last decisions")
+                .reply::<ResourceList>(),
+            group_tasks::resources,
+        )
+        .route(
+            Route::get("/groups/{group}/workflows", "Lists the runs of a group's workflows")
+                .query::<ListQuery>()
+                .reply::<RunList>(),
+            group_flows::list,
+        )
+        .route(
+            Route::post::<WorkflowRequest>("/groups/{group}/workflows", "Begins a run of a workflow, or changes one")
+                .reply::<WorkflowReply>(),
+            group_flows::workflows,
+        )
+        .route(
+            Route::get("/groups/{group}/workflows/{run}", "Shows a run of a workflow").reply::<RunDetails>(),
+            group_flows::show,
+        )
+        .route(
+            Route::get("/groups/{group}/schedules", "Lists the schedules of a group").reply::<ScheduleList>(),
+            group_flows::list_schedules,
+        )
+        .route(
+            Route::post::<ScheduleRequest>("/groups/{group}/schedules", "Adds a schedule to a group, or removes one")
+                .reply::<ScheduleReply>(),
+            group_flows::schedules,
+        )
+}
+
+fn of_memory(routes: Routes) -> Routes {
+    routes
+        .route(
+            Route::get("/memory", "Lists the namespaces of agents' memory").reply::<MemoryNamespaces>(),
+            memory::list,
+        )
+        .route(Route::get("/memory/{namespace}", "Lists what a namespace has").reply::<MemoryContent>(), memory::show)
+        .route(
+            Route::post::<MemoryRequest>("/memory/{namespace}", "Adds to a namespace, or deletes of it")
+                .reply::<MemoryReply>(),
+            memory::work,
+        )
+        .route(Route::delete("/memory/{namespace}", "Removes a namespace").reply::<MemoryRemoval>(), memory::remove)
+        .route(
+            Route::get("/memory/{namespace}/passages", "Searches for passages that resemble a question")
+                .query::<PassagesQuery>()
+                .reply::<MemoryPassages>(),
+            memory::search,
+        )
+        .route(
+            Route::get("/memory/{namespace}/entry", "Shows a passage or a value, or what became of it")
+                .query::<EntryQuery>()
+                .reply::<MemoryEntry>(),
+            memory::read,
+        )
+}
+
+fn of_registries(routes: Routes) -> Routes {
+    routes
+        .route(
+            Route::get("/registries", "Lists the registries that are followed").reply::<RegistryList>(),
+            registries::list,
+        )
+        .route(
+            Route::post::<AddRegistry>("/registries", "Follows a registry").reply::<RegistryStatus>(),
+            registries::add,
+        )
+        .route(
+            Route::delete("/registries", "Follows a registry no more")
+                .query::<registries::RegistryName>()
+                .reply::<RegistryRemoval>(),
+            registries::remove,
+        )
+        .route(
+            Route::post::<InstallRequest>("/install", "Shows a release; installs it when its digest is agreed to")
+                .reply::<InstallReply>(),
+            registries::install,
+        )
+        .route(
+            Route::post::<UpdateRequest>(
+                "/update",
+                "Shows a newer release; updates to it when its digest is agreed to",
+            )
+            .reply::<UpdateReply>(),
+            registries::update,
+        )
+        .route(
+            Route::get("/outdated", "Lists what is installed, with what its registry has now").reply::<InstallList>(),
+            registries::outdated,
+        )
+        .route(
+            Route::delete("/installed/{name}", "Removes what was installed").reply::<InstallRemoval>(),
+            registries::uninstall,
+        )
+}
+
+fn of_releases(routes: Routes) -> Routes {
+    routes
+        .route(
+            Route::post::<PublishRequest>("/publish", "Releases an agent or a workflow").reply::<ReleasePublication>(),
+            registries::publish,
+        )
+        .route(
+            Route::get("/releases", "Lists releases of a registry")
+                .query::<registries::ReleaseFilter>()
+                .reply::<ReleaseList>(),
+            registries::releases,
+        )
+        .route(
+            Route::post::<MarkRequest>("/releases/mark", "Changes the standing of a release").reply::<ReleaseMark>(),
+            registries::mark,
+        )
+        .route(
+            Route::get("/blueprints", "Shows what others measured on machines like this one")
+                .query::<blueprints::SuggestionFilter>()
+                .reply::<BlueprintList>(),
+            blueprints::suggest,
+        )
+        .route(
+            Route::post::<MeasureRequest>("/blueprints", "Measures a model of this machine")
+                .reply::<BlueprintMeasurement>(),
+            blueprints::measure,
+        )
+        .route(
+            Route::post::<AttestRequest>("/releases/attest", "Attests something of a release")
+                .reply::<AttestationStatement>(),
+            attesting::attest,
+        )
+        .route(
+            Route::get("/releases/show", "Shows a release, and what others attested of it")
+                .query::<attesting::ReleaseName>()
+                .reply::<ReleaseDetails>(),
+            attesting::show,
+        )
+        .route(
+            Route::get("/releases/receipts", "Shows the receipts that are kept")
+                .query::<receipts::ReceiptFilter>()
+                .reply::<ReceiptList>(),
+            receipts::list,
+        )
+}
+
+fn of_organisation(routes: Routes) -> Routes {
+    routes
+        .route(
+            Route::get("/org", "Shows the owner's organisation")
+                .query::<org::RegistryFilter>()
+                .reply::<OrganisationStatus>(),
+            org::show,
+        )
+        .route(
+            Route::post::<OrganiseRequest>("/org", "Makes the owner an organisation, or changes that")
+                .reply::<OrganisationStatus>(),
+            org::organise,
+        )
+        .route(
+            Route::post::<MemberRequest>("/org/members", "Gives a member roles and names")
+                .reply::<OrganisationStatus>(),
+            org::member,
+        )
+        .route(
+            Route::post::<ProveRequest>("/org/prove", "Lets the registry look for a domain's proof")
+                .reply::<DomainProof>(),
+            org::prove,
+        )
+        .route(
+            Route::get("/org/watch", "Shows what a registry's log says of the organisation")
+                .query::<org::WatchQuery>()
+                .reply::<LogWatch>(),
+            org::watch,
+        )
+        .route(
+            Route::get("/releases/pending", "Lists the releases that wait")
+                .query::<org::RegistryFilter>()
+                .reply::<ApprovalList>(),
+            org::pending,
+        )
+        .route(
+            Route::post::<ApproveRequest>(
+                "/releases/approve",
+                "Shows a release that waits; approves it when its digest is agreed to",
+            )
+            .reply::<ApprovalReply>(),
+            org::approve,
+        )
+        .route(
+            Route::post::<RejectRequest>("/releases/reject", "Takes a staged release away").reply::<StageRejection>(),
+            org::reject,
+        )
+        .route(
+            Route::post::<PurgeRequest>("/releases/purge", "Purges a release that is not for everybody")
+                .reply::<ReleasePurge>(),
+            org::purge,
+        )
+}
