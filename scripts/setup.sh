@@ -24,6 +24,8 @@ if [ "$what" = all ]; then
   need avahi-utils command -v avahi-browse
   need dbus command -v dbus-daemon
   need nginx-light command -v nginx
+  need openssh-client command -v ssh-keygen
+  need strace command -v strace
   # What tests build guests with; where Rust comes from elsewhere, or cannot be reached, the tests say what is missing.
   target=wasm32-wasip2
   if command -v rustup >/dev/null && ! rustup target list --installed 2>/dev/null | grep -qx "$target"; then

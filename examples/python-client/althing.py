@@ -2,8 +2,8 @@
 Hellos, frames, authored objects, key logs, evidence. `vectors.py` runs the vectors with it."""
 import hashlib, json, re
 DAY, SKEW, P, L = 86_400_000, 120_000, 2**255 - 19, 2**252 + 27742317777372353535851937790883648493
-ALPHABET, D = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz", -121665 * pow(121666, -1, P) % P
-KINDS = {"description": 1, "grant": 2, "placement": 3, "key event": 4, "membership": 5, "binding": 6, "task move": 20}
+ALPHABET, D, OTHERS = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz", -121665 * pow(121666, -1, P) % P, {}
+KINDS = {"description": 1, "grant": 2, "placement": 3, "key event": 4, "membership": 5, "binding": 6, "task move": 20, "handoff": 21}
 sha = lambda data: hashlib.sha256(data).digest()
 want = lambda true: true or refuse()
 def refuse(): raise ValueError
@@ -164,7 +164,7 @@ def authored(data, kind, network, scope=""):
         "placement": ({1: is_key, 2: uint, 3: uint, 4: upto(60_000), 5: upto(1000), 6: upto(2), 7: hosted}, {8: machine, 9: loads}),
         "key event": ({1: upto(3, 1), 2: uint, 4: is_key, 6: uint}, {3: b32, 5: pair, 7: uint}),
         "task move": ({1: is_agent, 2: lambda it: it != "" and text(256)(it), 3: is_key, 4: upto(2**64 - 1, 1), 5: b32}, {}),
-    }[kind]
+    }.get(kind) or OTHERS[kind]
     shape(body, {0: uint, **needed}, optional)
     if kind in ("grant", "membership"): want(body[3] <= body[4] <= body[3] + DAY)
     if kind in ("placement", "binding", "key event"): want(signer == body[4 if kind == "key event" else 1])

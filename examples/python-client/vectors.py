@@ -2,6 +2,7 @@
 otherwise."""
 import hashlib, json, pathlib, sys
 
+import handoff
 from althing import *
 
 def public(seed):
@@ -49,8 +50,9 @@ def objects(given):
     kind, now, data = given["kind"], given["now_ms"], bytes.fromhex(given["object"])
     signer, body = authored(data, kind, given["network"], given["scope"])
     if kind in ("grant", "membership"): in_force(body, now)
+    if kind == "handoff": handoff.in_time(body, now)
     if kind == "placement": want(body[3] - SKEW <= now <= body[3] + body[4] + SKEW)
-    return {"signer": signer.hex(), "digest": sha(data).hex(), "body": shown(kind, body)}
+    return {"signer": signer.hex(), "digest": sha(data).hex(), "body": handoff.shown(body, now) if kind == "handoff" else shown(kind, body)}
 
 def hosted(it): return {"agent": it[0], "description": it[1].hex(), "grant": it[2].hex()}
 

@@ -33,6 +33,7 @@ mod points;
 pub mod record;
 pub mod registry;
 pub mod sign1;
+pub mod sign_off;
 pub mod stream;
 pub mod tlog;
 

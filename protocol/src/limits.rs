@@ -34,6 +34,21 @@ pub const EXTENSIONS_MAX: usize = 16;
 pub const DELEGATION_BYTES_MAX: usize = 4 << 10;
 /// Bytes of a task's id in a move of it: clients may choose ids of this length, nodes make shorter ones.
 pub const TASK_ID_BYTES_MAX: usize = 256;
+/// Bytes of the description of handed-over work.
+pub const HANDOFF_DESCRIPTION_BYTES_MAX: usize = 64 << 10;
+/// Bytes of the state that goes with it: in base64 it fits into a body with the rest; what is larger goes by reference.
+pub const HANDOFF_SNAPSHOT_BYTES_MAX: usize = 512 << 10;
+/// Entries of each list of a handoff: all lists together stay below [`CBOR_ITEMS_MAX`].
+pub const HANDOFF_ITEMS_MAX: usize = 64;
+/// Bytes of each of their texts, unless it is a name.
+pub const HANDOFF_TEXT_BYTES_MAX: usize = 4 << 10;
+/// Sign-offs of a handoff.
+pub const HANDOFF_SIGN_OFFS_MAX: usize = 16;
+/// Bytes of the signature of a sign-off: one of ed25519 has 185.
+pub const HANDOFF_SIGN_OFF_BYTES_MAX: usize = 512;
+/// Longest time in which a handoff can be accepted, milliseconds (24 h): recipients remember it as long, so that what is
+/// offered again is the same work.
+pub const HANDOFF_LIFE_MAX_MS: u64 = GRANT_LIFE_MAX_MS;
 /// Agents in one placement: keeps a placement below 100 KiB and [`CBOR_ITEMS_MAX`].
 pub const PLACEMENT_AGENTS_MAX: usize = 500;
 /// Longest time to live of a placement, milliseconds.

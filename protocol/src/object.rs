@@ -3,11 +3,16 @@
 //! The context of a signature (`external_aad`) is kind ‖ network ‖ scope, so that an object of one kind, network or group is
 //! never valid as one of another.
 
+mod handoff;
 mod placement;
 mod task_move;
 
 use std::sync::Arc;
 
+pub use handoff::{
+    AgentMemory, ApprovalError, AuditEntry, Handoff, HandoffArtifact, HandoffConstraints, HandoffContext,
+    HandoffSender, Regulation, SignOff, sign_off_statement,
+};
 pub use placement::{AgentLoad, Health, Hosted, Machine, Placement};
 pub use task_move::TaskMove;
 
@@ -83,6 +88,9 @@ pub enum Kind {
     /// A node hands a task over to another one.
     #[n(20)]
     TaskMove,
+    /// An agent gives work to another one.
+    #[n(21)]
+    Handoff,
 }
 
 impl Kind {
@@ -108,6 +116,7 @@ impl Kind {
             Kind::Attestation => "althing/attestation/1",
             Kind::Visit => "althing/visit/1",
             Kind::TaskMove => "althing/task-move/1",
+            Kind::Handoff => "althing/handoff/1",
         }
     }
 }

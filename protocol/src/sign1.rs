@@ -1,6 +1,8 @@
 //! COSE_Sign1 (RFC 9052 §4.2) as this protocol uses it: EdDSA, protected headers `alg` and `kid` only, attached payload.
 
-use coset::{CborSerializable as _, CoseSign1, CoseSign1Builder, HeaderBuilder, RegisteredLabelWithPrivate, iana};
+use coset::{
+    CborSerializable as _, CoseSign1, CoseSign1Builder, Header, HeaderBuilder, RegisteredLabelWithPrivate, iana,
+};
 
 use crate::cbor::{self, CborError};
 use crate::identity::{PublicKey, SecretKey};
@@ -26,6 +28,8 @@ pub enum Sign1Error {
     Signature,
 }
 
+/// Why an envelope can be written.
+const ENCODES: &str = "a COSE_Sign1 of byte strings always encodes";
 /// Bytes of a protected header: a valid one has 38; longer ones get a specific error.
 const PROTECTED_BYTES_MAX: usize = 64;
 
@@ -38,15 +42,28 @@ pub struct Unverified {
 /// Signs `payload` (strict CBOR) for the context `aad`.
 #[must_use]
 pub fn seal(payload: Vec<u8>, aad: &[u8], key: &SecretKey) -> Vec<u8> {
-    let protected =
-        HeaderBuilder::new().algorithm(iana::Algorithm::EdDSA).key_id(key.public().as_bytes().to_vec()).build();
     CoseSign1Builder::new()
-        .protected(protected)
+        .protected(protected_by(&key.public()))
         .payload(payload)
         .create_signature(aad, |message| key.sign(message).to_vec())
         .build()
         .to_vec()
-        .expect("a COSE_Sign1 of byte strings always encodes")
+        .expect(ENCODES)
+}
+
+/// Puts together what was signed and its signature, which may not be valid.
+pub(crate) fn join(payload: Vec<u8>, signer: &PublicKey, signature: &[u8; 64]) -> Vec<u8> {
+    CoseSign1Builder::new()
+        .protected(protected_by(signer))
+        .payload(payload)
+        .signature(signature.to_vec())
+        .build()
+        .to_vec()
+        .expect(ENCODES)
+}
+
+fn protected_by(signer: &PublicKey) -> Header {
+    HeaderBuilder::new().algorithm(iana::Algorithm::EdDSA).key_id(signer.as_bytes().to_vec()).build()
 }
 
 /// Reads the shape of a COSE_Sign1 of at most `max` bytes.

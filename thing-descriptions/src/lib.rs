@@ -2,13 +2,13 @@
 //! people write for agents and groups.
 //!
 //! **Inputs**: the bytes of a W3C WoT Thing Description (1.1 or 1.0) that anyone wrote; an agent file that its owner
-//! wrote; a workflow file or an app file; an agent card that anyone sent; keys, handed in by the caller.
+//! wrote; a workflow file or an app file; the view of a handoff; an agent card that anyone sent; keys, handed in by the caller.
 //!
 //! **Outputs**: a [`Report`] of findings; a [`Description`] with what the node reads in it, of somebody else's as far as it is
 //! good ([`shown_thing`]); the description of an agent
 //! file ([`describe()`]), with the tools that it exposes and their Thing Models ([`thing_model`]); the A2A agent card of a description ([`card()`]), signed ([`sign_card`]) and verified
 //! ([`verify_card`]); what an agent file lets an agent and its programs do ([`Rights`], [`reach()`]); the workflow of a workflow file ([`parse_workflow`]), and its description ([`SharedFile::describe`]); the agents, workflows and schedules of an app
-//! file ([`parse_app`]).
+//! file ([`parse_app`]); the handoff of a view ([`parse_handoff`]), and the view of a handoff ([`handoff_json`]).
 //!
 //! **Invariants**
 //! - Any bytes are read without panicking, within [`TD_BYTES_MAX`] and [`DEPTH_MAX`].
@@ -39,6 +39,7 @@ mod confusable;
 mod containment;
 mod describe;
 mod description;
+mod handoff_file;
 mod heading;
 mod hidden;
 mod json;
@@ -59,8 +60,8 @@ mod workflow_file;
 pub use agent_file::{
     ACTION_CHARS_MAX, AGENT_FILE_BYTES_MAX, AgentFile, AgentFileError, AsksAs, BEARER_FIX, CALLERS_MAX,
     COMMAND_ITEMS_MAX, CONFIG_BYTES_MAX, Callers, DESCRIPTION_CHARS_MAX, Demand, ENV_MAX, EXAMPLE_CHARS_MAX,
-    EXAMPLES_MAX, Egress, Environment, Exposure, MODE_DEFAULT, MODES_MAX, ModelEndpoint, NAME_CHARS_MAX, NoHost,
-    OwnFolder, Place, ProgramPort, RuntimeSpec, SKILL_ID_CHARS_MAX, SKILLS_MAX, STARTUP_TIMEOUT_MS_DEFAULT,
+    EXAMPLES_MAX, Effect, Egress, Environment, Exposure, MODE_DEFAULT, MODES_MAX, ModelEndpoint, NAME_CHARS_MAX,
+    NoHost, OwnFolder, Place, ProgramPort, RuntimeSpec, SKILL_ID_CHARS_MAX, SKILLS_MAX, STARTUP_TIMEOUT_MS_DEFAULT,
     STARTUP_TIMEOUT_MS_MAX, STARTUP_TIMEOUT_MS_MIN, Sandbox, Skill, TAG_CHARS_MAX, TAGS_MAX, TEXT_BYTES_MAX,
     TITLE_CHARS_MAX, ToolServerSpec, VERSION_DEFAULT, keeps_bearer, parse_contract, parse_partial_contract,
 };
@@ -75,6 +76,9 @@ pub use card::{
 pub use containment::{ContainmentClaim, ContainmentLevel};
 pub use describe::{describe, describe_here, describe_with};
 pub use description::{CAPABILITIES_MAX, Capability, Description, DescriptionError, identifier};
+pub use handoff_file::{
+    HANDOFF_FILE_BYTES_MAX, HandoffFile, HandoffFileError, HandoffSignature, handoff_json, handoff_text, parse_handoff,
+};
 pub use heading::Heading;
 pub use hidden::{hidden_in, is_hidden, marked, visible};
 pub use json::{DEPTH_MAX, JsonError, TD_BYTES_MAX, shallow_json};

@@ -5,12 +5,14 @@ mod attesting;
 mod blueprint;
 mod events;
 mod group;
+mod handoff;
 mod logs;
 mod mounted;
 mod org;
 mod receipts;
 mod registry;
 mod route;
+mod session;
 mod staged;
 mod tap;
 mod task;
@@ -29,12 +31,14 @@ pub use attesting::{AttestArgs, ShowArgs};
 pub use blueprint::Blueprint;
 pub use events::Events;
 pub use group::{AmendArgs, CallersName, Group, ServeArgs, Who};
+pub use handoff::Handoff;
 pub use logs::Logs;
 pub use mounted::Mounted;
 pub use org::Org;
 pub use receipts::ReceiptArgs;
 pub use registry::{Install, MarkArgs, Publish, Registry, Release, Uninstall, Update};
 pub use route::{Route, RouteWork};
+pub use session::{ResumeArgs, Session};
 pub use staged::{ApproveArgs, PurgeArgs, RejectArgs, StageArgs};
 pub use tap::Tap;
 pub use task::{SubmitArgs, Task};
@@ -114,6 +118,9 @@ pub enum Command {
     /// What agents keep: look, add, forget.
     #[command(subcommand)]
     Memory(Memory),
+    /// Turns that survive the end of this node, and calls of which nobody knows what became.
+    #[command(subcommand)]
+    Session(Session),
     /// Groups of nodes that agree on one state: form, join, leave, read and write.
     #[command(subcommand)]
     Group(Group),
@@ -129,6 +136,9 @@ pub enum Command {
     /// Applications: agents, workflows and schedules that one file brings up in a group.
     #[command(subcommand)]
     App(App),
+    /// Documents by which one agent gives work to another: show, verify, sign; needs no running node.
+    #[command(subcommand)]
+    Handoff(Handoff),
     /// Registries of agents: follow one, list them, leave one.
     #[command(subcommand)]
     Registry(Registry),

@@ -2,7 +2,9 @@
 
 mod gateway;
 mod sandbox;
+mod tools;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -16,12 +18,13 @@ use althing_operations::registries::Requirement;
 use althing_protocol::NetworkKey;
 use althing_store::file::read_text;
 use althing_store::keyfile;
-use althing_td::ModelEndpoint;
+use althing_td::{Effect, ModelEndpoint};
 use serde::{Deserialize, Serialize};
 use toml::Table;
 
 pub use gateway::{Gateway, GatewayTls};
 pub use sandbox::Sandbox;
+pub use tools::ToolProfile;
 
 use crate::exit::Failure;
 use crate::telemetry::LogFormat;
@@ -50,6 +53,8 @@ pub struct Config {
     pub peers: Vec<String>,
     /// Models that every agent may be bound to, as far as its contract allows them.
     pub models: Vec<ModelEndpoint>,
+    /// What is said of tools, before what agent files say of them.
+    pub tools: Vec<ToolProfile>,
     /// A model of embeddings, by which sentences are routed.
     pub embeddings: Embeddings,
     /// What must be attested of releases before they are installed here.
@@ -246,6 +251,7 @@ impl Default for Config {
             secret: None,
             peers: Vec::new(),
             models: Vec::new(),
+            tools: Vec::new(),
             install: Vec::new(),
             embeddings: Embeddings::default(),
             node: Node::default(),
@@ -404,6 +410,7 @@ impl Config {
                 ));
             }
         }
+        tools::check(&self.tools)?;
         self.embeddings.check()?;
         for wanted in &self.install {
             wanted.check().map_err(|wrong| format!("`install`: {wrong}"))?;
@@ -426,6 +433,13 @@ impl Config {
         self.adopt.check()?;
         self.sandbox.check()?;
         self.gateway.check()
+    }
+}
+
+impl Config {
+    /// What is said of the effects of tools, by their names.
+    pub fn effects(&self) -> BTreeMap<String, Effect> {
+        tools::effects(&self.tools)
     }
 }
 

@@ -210,6 +210,7 @@ fn execute(
         connect: connect(processes.clone()),
         memories: Some(memories.clone()),
         models: config.models.clone(),
+        effects: config.effects(),
         labels: config.node.labels.clone(),
         agents: Some(agent_caller.clone()),
         groups: Some(group_orders.clone()),

@@ -41,6 +41,7 @@ mod release_contents;
 mod reserve;
 mod route_replies;
 mod routing;
+mod sessions;
 mod status;
 mod tap;
 mod task_replies;
@@ -127,9 +128,12 @@ pub use route_replies::{
     RouteReport, RouteScore,
 };
 pub use routing::{RouteChannel, RouteEvaluation, RouteFile, RouteMode, RouteRequest};
+pub use sessions::{
+    CallDoubt, CallOutcome, ResumeRequest, SessionCondition, SessionEntry, SessionList, SessionResumption,
+};
 pub use status::{
     CallStatus, CommunicationStatus, DialFailure, DiscoveryStatus, ExecutionStatus, GroupTotals, KeyStatus,
-    LayerStatus, MachineStatus, NodeStatus, PeerList, PeerStatus, ReachStatus, TableStatus, WakeUp,
+    LayerStatus, MachineStatus, NodeStatus, PeerList, PeerStatus, ReachStatus, SessionTotals, TableStatus, WakeUp,
 };
 pub use tap::{TapBody, TapDirection, TapGap, TapLine, TapMessage, TapRequest};
 pub use task_replies::{

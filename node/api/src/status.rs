@@ -51,6 +51,8 @@ pub struct LayerStatus {
     pub l3_discovery: DiscoveryStatus,
     /// What others have its agents do.
     pub calls: CallStatus,
+    /// Its agents' turns that survive its end.
+    pub l4_session: SessionTotals,
     /// The groups that it is a member of.
     pub l5_coordination: GroupTotals,
 }
@@ -173,6 +175,16 @@ pub struct CallStatus {
     pub live_tasks: usize,
 }
 
+/// Turns that have a journal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SessionTotals {
+    /// How many.
+    pub sessions: usize,
+    /// Those that wait for somebody to say what became of a call.
+    pub in_doubt: usize,
+}
+
 /// The groups that a node is a member of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -246,6 +258,7 @@ mod tests {
                 },
                 l3_discovery: DiscoveryStatus { nodes: 10, agents: 11, dial_targets: 12, refused: 13 },
                 calls: CallStatus { live_tasks: 14 },
+                l4_session: SessionTotals { sessions: 19, in_doubt: 20 },
                 l5_coordination: GroupTotals { groups: 15, led: 16, without_leader: 17, tasks: 18 },
             },
         }
@@ -263,6 +276,7 @@ mod tests {
                 r#""confirmed":[],"relays":[],"failures":[],"announced":[]},"streamsRefused":5,"#,
                 r#""table":{"nodes":6,"values":7,"providers":8,"refused":9}},"#,
                 r#""l3Discovery":{"nodes":10,"agents":11,"dialTargets":12,"refused":13},"calls":{"liveTasks":14},"#,
+                r#""l4Session":{"sessions":19,"inDoubt":20},"#,
                 r#""l5Coordination":{"groups":15,"led":16,"withoutLeader":17,"tasks":18}}}"#,
             ),
         );

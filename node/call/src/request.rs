@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use althing_communication::{Holder, Priority};
 use althing_discovery::Among;
-use althing_execution::lease::Lease;
+use althing_execution::TurnRights;
 use althing_protocol::{Activated, AgentId, AnswerAttributes, Attributes};
 use futures::stream::BoxStream;
 use serde::Serialize;
@@ -155,8 +155,8 @@ impl CallRequest {
 
     /// Makes it work on a task of a group. Nothing of that is sent to another node.
     #[must_use]
-    pub fn under(mut self, lease: Lease) -> CallRequest {
-        self.metadata.lease = Some(lease);
+    pub fn under(mut self, rights: TurnRights) -> CallRequest {
+        self.metadata.rights = rights;
         self
     }
 
@@ -182,8 +182,9 @@ pub struct CallMetadata {
     pub principals: Vec<Principal>,
     /// Trust level and origin of the calling node; none if the call comes from this node.
     pub holder: Option<Holder>,
-    /// The lease of the group task that the call is for; only this node sets it: its own part in groups, and agents that work under one.
-    pub lease: Option<Lease>,
+    /// The lease of the group task that the call is for, of which its turn acts; only this node sets it: its own part in groups, and
+    /// agents that work under one.
+    pub rights: TurnRights,
 }
 
 /// The reply to an operation.

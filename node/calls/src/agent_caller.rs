@@ -56,6 +56,13 @@ impl AgentCalls for AgentCaller {
         known.into_iter().take(max).map(|(_, name)| name).collect()
     }
 
+    fn callee(&self, name: String) -> BoxFuture<'_, Option<String>> {
+        Box::pin(async move {
+            let found = self.calls()?.target(&Asker::Agent, &Callee::near(name), Purpose::Call).await;
+            Some(found.ok()?.agent.to_string())
+        })
+    }
+
     fn ask(&self, question: Question) -> BoxFuture<'_, Result<AgentReply, String>> {
         Box::pin(async move {
             let calls = self.calls().ok_or("this node is starting, or stopping")?;
@@ -80,14 +87,16 @@ impl AgentCalls for AgentCaller {
 }
 
 async fn ask(calls: &Calls, question: Question) -> Result<AgentReply, String> {
-    let to = calls.target(&Asker::Agent, &Callee::near(question.to.as_str()), Purpose::Call).await;
+    // A call that is made once more asks whom it asked before, whatever the name leads to by now.
+    let callee = Callee::near(question.callee.as_deref().unwrap_or(&question.to));
+    let to = calls.target(&Asker::Agent, &callee, Purpose::Call).await;
     let to = to.map_err(|error| error.message)?.agent;
     let from =
         calls.own_agent(&question.from).ok_or_else(|| format!("{:?} is no agent of this node", question.from))?;
     let extend = if question.as_itself { chain::asked_as_itself } else { chain::asked_by };
     let principals = extend(&chain::read(&question.principals), &from, &to).map_err(|error| error.to_string())?;
     let mut message = Message::new(Role::User, vec![Part::text(question.message)]);
-    message.message_id = calls.new_id();
+    message.message_id = question.key.unwrap_or_else(|| calls.new_id());
     message.task_id = question.task;
     let request = SendMessageRequest { message, configuration: None, metadata: None, tenant: None };
     let params = serde_json::to_vec(&request).map_err(|error| error.to_string())?;
@@ -98,11 +107,8 @@ async fn ask(calls: &Calls, question: Question) -> Result<AgentReply, String> {
         .in_turn_bound_by(question.binding_hash)
         .with_attributes(question.attributes)
         .adding_to(question.answer)
-        .with_priority(priority);
-    let request = match question.lease.clone() {
-        Some(lease) => request.under(lease),
-        None => request,
-    };
+        .with_priority(priority)
+        .under(question.rights.of_callee());
     // In a task of its own: the caller may be dropped before the task's id is known, and the task must be cancelled then.
     let abandoned = CancellationToken::new();
     let _abandon_on_drop = abandoned.clone().drop_guard();
@@ -110,7 +116,7 @@ async fn ask(calls: &Calls, question: Question) -> Result<AgentReply, String> {
         calls: calls.clone(),
         to: to.clone(),
         request,
-        lease: question.lease,
+        lease: question.rights.lease,
         abandoned,
         task: None,
         received: Received::default(),

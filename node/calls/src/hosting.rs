@@ -4,17 +4,19 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use althing_call::{
-    CallMetadata, Consent, Decide, Decision, IncomingRequest, OperationError, OperationRequest, Params, Principal,
-    Redirect, Reply, Service,
+    CallMetadata, Consent, Decide, Decision, IncomingRequest, Operation, OperationError, OperationRequest, Params,
+    Principal, Redirect, Reply, Service,
 };
 use althing_communication::{Caller, Entropy, Priority, WallClock};
 use althing_execution::Host;
 use althing_execution::agent::OwnCard;
 use althing_protocol::{AgentId, AgentRef, CallerId, PublicKey, PublisherId};
 use althing_session::{
-    AgentFigures, HandoverError, HostedAgent, Postman, Scope, Signer, TaskPack, TaskService, TaskStoreError, TurnEnd,
+    AgentFigures, HandoverError, HostedAgent, Postman, Resolution, ResolutionError, Scope, SessionSummary, Sessions,
+    Signer, Standing, TaskPack, TaskService, TaskStoreError, TurnEnd,
 };
 use althing_store::Store;
+use futures::future::BoxFuture;
 
 use crate::agent_versions::AgentVersions;
 use crate::elsewhere::Elsewhere;
@@ -35,7 +37,8 @@ struct Shared {
 }
 
 impl Hosting {
-    /// Opens the task store. Tasks that ran when the node ended are set to failed. A damaged task does not keep the store
+    /// Opens the task store. Tasks that ran when the node ended wait for their agent ([`Hosting::add`]), if their turns can begin
+    /// again, and are set to failed else. A damaged task does not keep the store
     /// from opening: only summaries are read, and a failure that cannot be written is remembered until the node ends. `owner`
     /// is this node's owner, and `signer` the node itself, in whose name it hands tasks over; `decide` decides on all that its
     /// calls, outgoing and incoming, ask for.
@@ -65,8 +68,43 @@ impl Hosting {
 
     /// Adds a version of an agent, or replaces it. The version that was added first is the stable one: it is given new messages,
     /// until it is removed and the next one is. A task goes on with the version that works on it, as long as that is here.
+    ///
+    /// Its turns that had not ended when the node did go on now, if their callers may still call it.
     pub fn add(&self, agent: HostedAgent) {
-        self.agents().add(agent);
+        self.agents().add(agent.clone());
+        let hosting = self.clone();
+        let recheck = move |standing: Standing| -> BoxFuture<'static, Result<(), OperationError>> {
+            let hosting = hosting.clone();
+            Box::pin(async move { hosting.recheck(&standing).await })
+        };
+        Sessions::of(self.tasks()).resume(&agent, Arc::new(recheck));
+    }
+
+    /// Decides again on the message that began a turn.
+    async fn recheck(&self, standing: &Standing) -> Result<(), OperationError> {
+        let Standing { agent, caller, principals, label } = standing;
+        let hosted = self.agents().version(&agent.id, &agent.version).or_else(|| self.agents().stable(&agent.id));
+        let gone = || OperationError::agent_not_here(format!("{} is not hosted here", agent.id));
+        let hosted = hosted.ok_or_else(gone)?;
+        let operation = Operation::SendMessage;
+        let service = Service::Call { agent: hosted.id(), callers: &hosted.callers, operation };
+        let asked = IncomingRequest { service, caller, principals, label: *label };
+        self.shared.decide.decide_incoming(&asked).decision().await.allowed()
+    }
+
+    /// The unfinished turns that have a journal, and those that wait for their agent, the oldest first.
+    #[must_use]
+    pub fn sessions(&self) -> Vec<SessionSummary> {
+        Sessions::of(self.tasks()).list()
+    }
+
+    /// Says for the owner of this node what came of a call in doubt: step `seq` of a task's turn, which goes on when none is in
+    /// doubt any more.
+    ///
+    /// # Errors
+    /// [`ResolutionError`]; then nothing was said.
+    pub async fn end_doubt(&self, task: &str, seq: u32, how: Resolution) -> Result<(), ResolutionError> {
+        Sessions::of(self.tasks()).settle(task, seq, how, &Principal::Local).await
     }
 
     /// Removes a version of an agent. Its tasks stay, and go on with the stable one; its running turns are cancelled.
@@ -146,7 +184,8 @@ impl Hosting {
     }
 
     /// Ends the turns that run, and accepts no message any more: the node is being stopped. Callers are refused with `OVERLOADED`,
-    /// or, where their task was shown to them already, it fails; both say why.
+    /// or, where their task was shown to them already, it fails; both say why. A task whose turn can begin again stays as it is,
+    /// and goes on when the node is up again.
     pub fn end_turns(&self) {
         self.tasks().end_turns();
     }

@@ -2,6 +2,7 @@
 
 use althing_call::{CallMetadata, Operation, OperationError, OperationRequest, Reply, Trace, chain, traced};
 use althing_communication::{Answer, Caller, Inbound, Priority, Request};
+use althing_execution::TurnRights;
 use futures::future::BoxFuture;
 use futures::{FutureExt as _, StreamExt as _};
 use tracing::{Instrument as _, Span};
@@ -60,7 +61,7 @@ async fn walk(
             answer: request.answer,
             principals,
             holder: request.holder,
-            lease: None,
+            rights: TurnRights::default(),
         };
         let asked = OperationRequest::parse(operation, request.body)?;
         let handling = hosting.handle(&caller, &agent, asked, &metadata);

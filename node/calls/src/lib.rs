@@ -33,8 +33,9 @@ pub use althing_discovery::Among;
 pub use althing_discovery::{Candidate, TrustRelation};
 pub use althing_execution::agent::OwnCard;
 pub use althing_session::{
-    AgentFigures, DURATION_BOUNDS_S, HandoverError, HostedAgent, LATENCY, MoveError, Notification, PUSH_CONFIGS,
-    PUSH_OUTBOX, PostError, Postman, REMOTE_TASKS, STALE, Signer, TASK_SUMMARIES, TASKS, TaskPack, TaskStoreError,
+    AgentFigures, CallDoubt, DURATION_BOUNDS_S, HandoverError, HostedAgent, LATENCY, MoveError, Notification,
+    PUSH_CONFIGS, PUSH_OUTBOX, PostError, Postman, REMOTE_TASKS, Resolution, ResolutionError, SESSION_HEADS,
+    SESSION_ROWS, STALE, SessionState, SessionSummary, Signer, TASK_SUMMARIES, TASKS, TaskPack, TaskStoreError,
     TurnEnd,
 };
 pub use by_contract::{ByContract, TakenBack};

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use althing_calls::spans::Traces;
-use althing_calls::{Calls, Hosting, PUSH_CONFIGS, PUSH_OUTBOX, REMOTE_TASKS, TASK_SUMMARIES, TASKS};
+use althing_calls::{
+    Calls, Hosting, PUSH_CONFIGS, PUSH_OUTBOX, REMOTE_TASKS, SESSION_HEADS, SESSION_ROWS, TASK_SUMMARIES, TASKS,
+};
 use althing_communication::{Communication, Entropy, WallClock};
 use althing_coordination::{GROUPS, Groups, RAFT_LOG, RAFT_SNAPSHOTS, RAFT_STATE, RESULTS};
 use althing_discovery::Discovery;
@@ -33,12 +35,14 @@ use crate::revocations::{INSTALLED, REVOKED, Revocations, WORKFLOWS};
 use crate::trust::{TRUSTED, TrustedPeers};
 
 /// What a node's store keeps, without what is kept for its operations.
-pub const FAMILIES: [Family; 20] = [
+pub const FAMILIES: [Family; 22] = [
     TASKS,
     TASK_SUMMARIES,
     REMOTE_TASKS,
     PUSH_CONFIGS,
     PUSH_OUTBOX,
+    SESSION_HEADS,
+    SESSION_ROWS,
     AGENTS,
     AGREED,
     TRUSTED,

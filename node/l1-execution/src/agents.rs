@@ -11,7 +11,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::context;
-use crate::lease::Lease;
+use crate::journal::{Effect, TurnRights};
+use crate::steps;
 use crate::tools::{Definition, Fault, ToolServer};
 
 /// The server name of other agents in `capabilities`.
@@ -23,6 +24,11 @@ const LISTED_MAX: usize = 64;
 pub trait AgentCalls: Send + Sync + 'static {
     /// The distinct names of known agents, at most `max`.
     fn known(&self, max: usize) -> Vec<String>;
+
+    /// The id of the agent to which a name leads now, if it leads to one that may be called.
+    fn callee(&self, _name: String) -> BoxFuture<'_, Option<String>> {
+        Box::pin(std::future::ready(None))
+    }
 
     /// Sends a message to one. Dropping the future abandons the task.
     fn ask(&self, question: Question) -> BoxFuture<'_, Result<AgentReply, String>>;
@@ -56,8 +62,12 @@ pub struct Question {
     pub principals: Vec<String>,
     /// Whether the agent calls on its own behalf only.
     pub as_itself: bool,
-    /// The lease under which the calling agent's turn runs, if it is for a task of a group.
-    pub lease: Option<Lease>,
+    /// The lease under which the calling agent's turn runs, and its journal.
+    pub rights: TurnRights,
+    /// The key of the call, where the turn has a journal: the called agent does once what it is told twice with it.
+    pub key: Option<String>,
+    /// The id of the agent that is called, whatever the name leads to now; none: the one to which it leads.
+    pub callee: Option<String>,
     /// The hash of the manifest that the calling agent was bound to; empty outside turns.
     pub binding_hash: Arc<str>,
     /// Session and delegation of the call that the calling agent's turn answers, and the label of all that the turn was given.
@@ -114,6 +124,16 @@ impl AgentServer {
         })
     }
 
+    /// Notes a task that waits for the next message of this agent.
+    fn note_open(&self, agent: &str, task: &str) {
+        let mut open_tasks = self.open_tasks();
+        if open_tasks.len() >= OPEN_TASKS_MAX {
+            // Task ids begin with the time at which they were made.
+            open_tasks.pop_first();
+        }
+        open_tasks.insert((agent.to_owned(), task.to_owned()));
+    }
+
     fn open_tasks(&self) -> MutexGuard<'_, BTreeSet<(String, String)>> {
         self.open_tasks.lock().expect("no holder of the tasks panics")
     }
@@ -137,6 +157,21 @@ fn definition(name: &str) -> Definition {
 impl ToolServer for AgentServer {
     fn is_own(&self) -> bool {
         true
+    }
+
+    fn effect(&self, _: &str) -> Option<Effect> {
+        Some(Effect::Keyed)
+    }
+
+    fn callee<'a>(&'a self, tool: &'a str) -> Option<BoxFuture<'a, Option<String>>> {
+        Some(self.calls.callee(tool.to_owned()))
+    }
+
+    fn replayed(&self, tool: &str, result: &Value) {
+        let answer = &result["structuredContent"];
+        if let (Some(task), Some(INPUT_REQUIRED)) = (answer["task"].as_str(), answer["state"].as_str()) {
+            self.note_open(tool, task);
+        }
     }
 
     fn tools(&self) -> BoxFuture<'_, Result<Vec<Definition>, Fault>> {
@@ -168,7 +203,9 @@ impl ToolServer for AgentServer {
                 delay_tolerant: self.delay_tolerant,
                 principals: turn.principals.to_vec(),
                 as_itself: self.as_itself,
-                lease: turn.lease.clone(),
+                rights: turn.rights.clone(),
+                key: steps::current_key_text(),
+                callee: steps::current_callee(),
                 binding_hash: turn.binding_hash.clone(),
                 attributes: turn.attributes.sent().clone(),
                 answer: answer.clone(),
@@ -178,12 +215,7 @@ impl ToolServer for AgentServer {
             turn.attributes.hear(answer.label());
             let reply = reply.map_err(Fault::Failed)?;
             if reply.state == INPUT_REQUIRED {
-                let mut open_tasks = self.open_tasks();
-                if open_tasks.len() >= OPEN_TASKS_MAX {
-                    // Task ids begin with the time at which they were made.
-                    open_tasks.pop_first();
-                }
-                open_tasks.insert((tool.to_owned(), reply.task.clone()));
+                self.note_open(tool, &reply.task);
             }
             Ok(json!({
                 "content": [{ "type": "text", "text": reply.text }],

@@ -7,6 +7,7 @@ use althing_protocol::{AnswerAttributes, Attributes, Label};
 use tokio::task_local;
 use tracing::Span;
 
+use crate::journal::{Journal, TurnRights};
 use crate::lease::{Lease, Superseded};
 
 /// The context of one turn.
@@ -26,8 +27,8 @@ pub(crate) struct CallContext {
     pub principals: Arc<[String]>,
     /// What traces may record of it.
     pub observability: Observability,
-    /// The lease under which it runs, if it is for a task of a group.
-    pub lease: Option<Lease>,
+    /// The lease under which it runs, and its journal.
+    pub rights: TurnRights,
 }
 
 /// What is said of the data of a turn beside their content.
@@ -106,7 +107,22 @@ pub fn current_principals() -> Arc<[String]> {
 /// The lease of the turn that runs here; none outside turns, and in those that are for no task of a group.
 #[must_use]
 pub fn current_lease() -> Option<Lease> {
-    current().lease
+    current().rights.lease
+}
+
+/// The journal of the turn that runs here; none outside turns, and in those that leave no trace.
+pub(crate) fn journal() -> Option<Arc<dyn Journal>> {
+    CALL_CONTEXT.try_with(|turn| turn.rights.journal.clone()).ok().flatten()
+}
+
+/// Adds the label of what the turn that runs here is given.
+pub(crate) fn hear(label: Option<Label>) {
+    current().attributes.hear(label);
+}
+
+/// The label of all that the turn that runs here was given by now, beside the call that it answers.
+pub(crate) fn label() -> Option<Label> {
+    current().attributes.answer.label()
 }
 
 /// Whether the turn that runs here may still act.

@@ -13,6 +13,8 @@ use serde_json::{Value, json};
 
 use crate::agent::ServedGroup;
 use crate::context;
+use crate::journal::Effect;
+use crate::steps;
 use crate::syscalls::SystemCalls;
 use crate::tools::{Definition, Fault, ToolError, ToolServer, Tools};
 use crate::{Agent, AgentError, Output, Turn};
@@ -63,6 +65,8 @@ pub struct Order {
     pub principals: Vec<String>,
     /// Whether it asks on its own behalf only.
     pub as_itself: bool,
+    /// The key of the call, where the turn has a journal: the group is given one task, however often it is ordered with it.
+    pub key: Option<[u8; 32]>,
 }
 
 /// The groups that one agent may give tasks, as a tool server.
@@ -127,6 +131,10 @@ impl ToolServer for GroupServer {
         true
     }
 
+    fn effect(&self, _: &str) -> Option<Effect> {
+        Some(Effect::Keyed)
+    }
+
     fn tools(&self) -> BoxFuture<'_, Result<Vec<Definition>, Fault>> {
         Box::pin(async move { Ok(self.named.iter().map(|name| definition(name)).collect()) })
     }
@@ -146,6 +154,7 @@ impl ToolServer for GroupServer {
                 message,
                 principals: context::current().principals.to_vec(),
                 as_itself: self.as_itself,
+                key: steps::current_key(),
             };
             let text = self.tasks.run(order).await?;
             Ok(json!({ "content": [{ "type": "text", "text": text }], "isError": false }))

@@ -156,6 +156,7 @@ mod tests {
 
     use super::*;
     use crate::context::{CALL_CONTEXT, CallContext};
+    use crate::journal::TurnRights;
     use crate::memory::{Embedder, MEMORY, Memories, MemoryError};
 
     #[tokio::test]
@@ -165,7 +166,7 @@ mod tests {
         let memory = memories.open("clerk", &contract::Memory::default(), Arc::new(Embedder::Words)).expect("opened");
         memory.adopt().await.expect("adopted");
         let leases = Leases::default();
-        let context = CallContext { lease: Some(leases.begin("g", "t", 1)), ..CallContext::default() };
+        let context = CallContext { rights: TurnRights::under(leases.begin("g", "t", 1)), ..CallContext::default() };
         let working = async {
             memory.put("key", b"first").await.expect("it is the last attempt");
             memory.remember("source", "A text.").await.expect("it is the last attempt");

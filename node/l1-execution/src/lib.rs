@@ -14,12 +14,14 @@ mod agent_status;
 pub mod agents;
 pub mod binding;
 mod bound_tools;
+mod call_kind;
 mod containment;
 mod context;
 mod control;
 pub mod cost_budget;
 pub mod definition;
 mod echo;
+mod effects;
 mod ending;
 mod entropy;
 mod fault;
@@ -28,6 +30,7 @@ mod hard;
 mod host;
 pub mod hrt;
 pub mod http;
+pub mod journal;
 pub mod kernel;
 mod known;
 pub mod lease;
@@ -46,6 +49,7 @@ mod schema;
 pub mod secrets;
 mod sse;
 mod start_error;
+pub mod steps;
 mod syscalls;
 mod tool_agent;
 mod tool_call;
@@ -64,6 +68,7 @@ pub use host::{
     AgentStatus, Binding, Builtins, Connect, Host, Loaded, NodeModels, Ports, Scheduling, ServerOf, SoftRuntime,
     StartError, TurnStatus, answered, containment_of, enclosed,
 };
+pub use journal::{JournalError, TurnRights};
 pub use needs::{Advice, Needs};
 pub use output_gates::{GatedTurn, MakeOutputGates, contract_output_gates};
 pub use process::remote::{agreed_digest, card as remote_card};

@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::agents::AgentCalls;
+use crate::journal::Effect;
 use crate::tools::{Definition, Fault, ToolServer};
 
 /// The server name of the mesh in `capabilities`.
@@ -76,6 +77,10 @@ fn definitions() -> Vec<Definition> {
 impl ToolServer for MeshServer {
     fn is_own(&self) -> bool {
         true
+    }
+
+    fn effect(&self, _: &str) -> Option<Effect> {
+        Some(Effect::Repeatable)
     }
 
     fn tools(&self) -> BoxFuture<'_, Result<Vec<Definition>, Fault>> {

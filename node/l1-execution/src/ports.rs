@@ -5,11 +5,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use althing_protocol::{AgentRef, Contract, IdentityError, PublisherId};
-use althing_td::{AgentFile, ModelEndpoint, ToolServerSpec};
+use althing_td::{AgentFile, Effect, ModelEndpoint, ToolServerSpec};
 use futures::future::BoxFuture;
 
 use crate::agent::Agent;
 use crate::agents::{self, AgentCalls, AgentServer};
+use crate::effects::Effects;
 use crate::groups::{self, GroupServer, GroupTasks};
 use crate::hrt::Template;
 use crate::kernel::Kernel;
@@ -106,6 +107,8 @@ pub struct Ports {
     pub memories: Option<Arc<Memories>>,
     /// Models of the node, to which agents may be bound if their contracts allow it.
     pub models: Vec<ModelEndpoint>,
+    /// What the node says of the effects of tools, by `server/tool` or `server/*`, before what agent files say.
+    pub effects: BTreeMap<String, Effect>,
     /// The labels of the node.
     pub labels: Vec<String>,
     /// Calls other agents.
@@ -130,6 +133,7 @@ impl Ports {
             connect: Arc::new(|_, _, _| Arc::new(Nowhere)),
             memories: None,
             models: Vec::new(),
+            effects: BTreeMap::new(),
             labels: Vec::new(),
             agents: None,
             groups: None,
@@ -162,7 +166,8 @@ impl Ports {
     ) -> Result<Tools, StartError> {
         let agent = self.agent_of(file)?;
         let gate = (self.gate)(&agent, contract);
-        Ok(Tools::new(agent, servers, gate))
+        let effects = Effects { node: self.effects.clone(), file: file.effects.clone() };
+        Ok(Tools::new(agent, servers, gate).with_effects(effects))
     }
 
     /// The system calls of a program, where the contract of its agent permits any.

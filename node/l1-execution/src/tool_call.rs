@@ -6,19 +6,7 @@ use serde_json::Value;
 
 use crate::context::CallContext;
 
-/// What passes a gate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CallKind {
-    /// The agent makes a system call: it calls a tool, or uses its memory as a component does.
-    Tool,
-    /// The node looks in the agent's memory for what resembles a message, before a model answers it, unasked by the agent.
-    /// `tool` is `memory/recall`, and `arguments` are those of that tool.
-    Recall,
-    /// The node sends a request to the agent's model: `tool` is `models/` and the model's name, and `arguments` is the body
-    /// as it is sent, in the form of OpenAI's chat completions (`model`, `messages`, `max_tokens`, `tools`). A server of tools
-    /// may be named `models` too: calls of its tools are of the kind `Tool`.
-    Model,
-}
+pub use crate::call_kind::CallKind;
 
 /// A system call of an agent, or what the node does for one of its turns.
 #[derive(Debug, Clone, Copy)]

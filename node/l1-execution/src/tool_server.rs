@@ -1,5 +1,6 @@
 //! The port of a server of tools.
 
+use althing_td::Effect;
 use futures::future::BoxFuture;
 use serde_json::Value;
 
@@ -14,6 +15,20 @@ pub trait ToolServer: Send + Sync + 'static {
     fn is_own(&self) -> bool {
         false
     }
+
+    /// What one of its tools does outside if it is called once more, where the node itself knows that. None: the owner says it.
+    fn effect(&self, _tool: &str) -> Option<Effect> {
+        None
+    }
+
+    /// Finds out which agent a call of the tool reaches now, by its id, where the tool only names one. None where it reaches
+    /// nothing else than this server.
+    fn callee<'a>(&'a self, _tool: &'a str) -> Option<BoxFuture<'a, Option<String>>> {
+        None
+    }
+
+    /// Is told of a result that a resumed turn had from its tool before the node ended.
+    fn replayed(&self, _tool: &str, _result: &Value) {}
 
     /// Its current tools.
     fn tools(&self) -> BoxFuture<'_, Result<Vec<Definition>, Fault>>;

@@ -7,22 +7,27 @@
 //!
 //! **Invariants**: a task that was acknowledged is on disk; its events reach every subscriber in the same order; a task is
 //! shown only to the caller that it belongs to, and is not accepted from another node than the one that it is known from, but
-//! where that one proves that it handed the task over. A task is on one node at a time.
+//! where that one proves that it handed the task over. A task is on one node at a time. What an agent hears whose turns can begin
+//! again is in the journal of the turn before that: when its node ended, the turn goes on, and no call is made twice that must
+//! not be.
 //!
 //! **Never knows**: who may call which agent, where agents are, HTTP, JSON-RPC envelopes.
 
+mod journal;
 pub mod listing;
 pub mod machine;
 mod push;
 mod remote;
 mod tasks;
 
+pub use journal::{SESSION_HEADS, SESSION_ROWS};
 pub use machine::moves::{MoveError, Signer, TaskPack};
 pub use machine::record::{Scope, ScopeError};
 pub use machine::time_limit::LATENCY;
 pub use push::{Notification, PUSH_CONFIGS, PUSH_OUTBOX, PostError, Postman};
 pub use remote::{Follower, REMOTE_TASKS, Remote, STALE, TaskHome};
 pub use tasks::{
-    AgentFigures, DURATION_BOUNDS_S, HandoverError, HostedAgent, TASK_SUMMARIES, TASKS, TaskService, TaskStoreError,
-    TurnEnd, freeze, thaw,
+    AgentFigures, CallDoubt, DURATION_BOUNDS_S, HandoverError, HostedAgent, Recheck, Resolution, ResolutionError,
+    SessionState, SessionSummary, Sessions, Standing, TASK_SUMMARIES, TASKS, TaskService, TaskStoreError, TurnEnd,
+    freeze, thaw,
 };

@@ -330,6 +330,7 @@ impl Adoption {
             skills,
             runtime,
             tools: std::collections::BTreeMap::new(),
+            effects: std::collections::BTreeMap::new(),
             expose: Vec::new(),
             embeddings: None,
             role: None,

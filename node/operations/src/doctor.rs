@@ -6,6 +6,7 @@ mod gather;
 mod mesh;
 mod overhead;
 mod registries;
+mod sessions;
 mod storage;
 mod telemetry;
 mod tool_lists;
@@ -19,6 +20,7 @@ pub use gather::{examine, refused_tools, short};
 pub use mesh::Mesh;
 pub use overhead::{Overhead, OverheadRow, overhead};
 pub use registries::RegistryHealth;
+pub use sessions::{Sessions, TaskDoubt};
 pub use storage::{Storage, loose_mode, loose_note};
 pub use tool_lists::tool_notes;
 
@@ -130,6 +132,8 @@ pub struct NodeStatus {
     pub reach: String,
     /// Nodes in the table.
     pub table: usize,
+    /// Turns that survive its end.
+    pub sessions: Sessions,
     /// The groups that this node belongs to.
     pub groups: Vec<GroupHealth>,
     /// Entries of `things.urls` that cannot be read, and why.
@@ -192,6 +196,7 @@ pub fn diagnose(status: &NodeStatus) -> Vec<Finding> {
     mesh::keys(&status.mesh, &mut findings);
     discovery(status, &mut findings);
     visibility(status, &mut findings);
+    sessions::judge(&status.sessions, &mut findings);
     groups(status, &mut findings);
     findings.extend(status.registries.iter().map(registries::judge));
     findings.extend(status.collector.iter().flat_map(|troubles| telemetry::judge(troubles)));

@@ -4,6 +4,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use althing_communication::{Entropy, WallClock};
+use althing_coordination::machine::outcome::Refusal;
 use althing_coordination::machine::work::State;
 use althing_coordination::{GroupError, Groups, content, promptly};
 use althing_execution::groups::{GroupTasks, Order, OrderError};
@@ -95,7 +96,9 @@ impl Connected {
             (None, Some(agent)) => Target::Agent(agent.clone()),
             _ => return Err(OrderError::Failed("name either a capability or an agent".to_owned())),
         };
-        let task = WorkId::from_bytes(self.entropy.bytes());
+        // Of a key so many bytes are as good as all: it is a digest.
+        let keyed = order.key.and_then(|key| key.first_chunk().copied());
+        let task = WorkId::from_bytes(keyed.unwrap_or_else(|| self.entropy.bytes()));
         let submit = Submit {
             task,
             key: None,
@@ -111,8 +114,8 @@ impl Connected {
         let mut abandon = Abandon { groups: self.groups.clone(), group, task: Some(task) };
         let submitting = self.groups.command(group, Command::Submit(Box::new(submit)));
         match promptly(&self.groups, group, submitting).await {
-            // A duplicate is this very task: its id is random.
-            Ok(_) | Err(GroupError::InDoubt) => {}
+            // A duplicate is this very task: its id is random, or of the same call that was cut off.
+            Ok(_) | Err(GroupError::InDoubt | GroupError::Refused(Refusal::TaskExists(_))) => {}
             // What was given nevertheless is canceled.
             Err(error) => return Err(refused(&error)),
         }

@@ -10,8 +10,8 @@ use althing_calls::{CallRequest, Calls, Operation, OperationError, OperationRequ
 use althing_communication::{Network, WallClock};
 use althing_coordination::{Again, Answering, Assigned, Report, WorkFailure, Worker};
 use althing_discovery::{Found, Query};
-use althing_execution::Host;
 use althing_execution::lease::Leases;
+use althing_execution::{Host, TurnRights};
 use althing_node::{Identity, machine};
 use althing_protocol::contract::Latency;
 use althing_protocol::group::{Author, Deployment, GroupId, Needs, Target, WorkId};
@@ -191,7 +191,7 @@ impl Worker for GroupWorker {
                 .map_err(|error| failed(error.to_string(), Again::Nobody))?;
             // The agent answers whom it would answer if they called it themselves.
             let principals = vec![Principal::Caller(task.on_behalf_of)];
-            let reply = calls.ask(CallRequest::new(agent, request, principals).under(lease)).await;
+            let reply = calls.ask(CallRequest::new(agent, request, principals).under(TurnRights::under(lease))).await;
             match reply.map_err(|error| failed(error.to_string(), again(&error)))? {
                 Reply::One(body) => {
                     let body = outcome(body)?;

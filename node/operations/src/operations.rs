@@ -22,13 +22,15 @@ use crate::registries::{ORGANISATIONS, RECEIPTS, REGISTRIES, Registries, followe
 use crate::routing::{ROUTES, Routing, VECTORS};
 
 /// All that the store of a node with its operations keeps.
-pub const FAMILIES: [Family; 25] = {
+pub const FAMILIES: [Family; 27] = {
     let [
         tasks,
         task_summaries,
         remote_tasks,
         push_configs,
         push_outbox,
+        session_heads,
+        session_rows,
         agents,
         agreed,
         trusted,
@@ -51,6 +53,8 @@ pub const FAMILIES: [Family; 25] = {
         remote_tasks,
         push_configs,
         push_outbox,
+        session_heads,
+        session_rows,
         agents,
         agreed,
         trusted,

@@ -104,7 +104,7 @@ fn a_store_keeps_what_nodes_kept_before_and_in_that_order() {
     let (own, of_node): (Vec<&str>, Vec<&str>) = names.iter().copied().partition(|name| added.contains(name));
     assert_eq!(own, added);
     assert_eq!(of_node, althing_node::FAMILIES.map(|family| family.0));
-    assert_eq!(names[16..19], ["althing.registries", "althing.revoked", "althing.installed"]);
+    assert_eq!(names[18..21], ["althing.registries", "althing.revoked", "althing.installed"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -4,7 +4,7 @@ use althing_protocol::binding::Binding;
 use althing_protocol::group::{Batch, Charter, Deployment, Dissolution, Expulsion, Invitation};
 use althing_protocol::keylog::KeyEvent;
 use althing_protocol::keyring::Withdrawal;
-use althing_protocol::object::{self, Description, Grant, Membership, Placement, TaskMove};
+use althing_protocol::object::{self, Description, Grant, Handoff, Membership, Placement, TaskMove};
 use althing_protocol::record::Contact;
 use althing_protocol::registry::{Attestation, Mark, Release, Roster, Visit};
 use althing_protocol::sign1;
@@ -12,7 +12,7 @@ use althing_protocol::{FrameOpener, PublicKey};
 
 use crate::support::*;
 
-const KINDS: [&str; 21] = [
+const KINDS: [&str; 22] = [
     "frame",
     "description",
     "grant",
@@ -34,6 +34,7 @@ const KINDS: [&str; 21] = [
     "attestation",
     "visit",
     "task move",
+    "handoff",
 ];
 
 fn domain(kind: usize) -> String {
@@ -63,7 +64,7 @@ fn payloads() -> Vec<Vec<u8>> {
         crate::keyring::withdrawal(OPENER, NOW_MS).bytes,
     ];
     let signed = signed.into_iter().chain(crate::groups::one_of_each()).chain(crate::registry::one_of_each());
-    let signed = signed.chain([task_move().bytes]);
+    let signed = signed.chain([task_move().bytes, crate::handoffs::handoff().bytes]);
     signed.map(|bytes| sign1::read(&bytes, 1 << 20).expect("a good sample").payload().to_vec()).collect()
 }
 
@@ -90,7 +91,8 @@ fn reads(kind: usize, bytes: &[u8]) -> bool {
         17 => object::open::<Roster>(bytes, NETWORK, "").is_ok(),
         18 => object::open::<Attestation>(bytes, NETWORK, "").is_ok(),
         19 => object::open::<Visit>(bytes, NETWORK, "").is_ok(),
-        _ => object::open::<TaskMove>(bytes, NETWORK, "").is_ok(),
+        20 => object::open::<TaskMove>(bytes, NETWORK, "").is_ok(),
+        _ => object::open::<Handoff>(bytes, NETWORK, "").is_ok(),
     }
 }
 

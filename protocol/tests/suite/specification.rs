@@ -90,6 +90,12 @@ fn every_domain_string_and_limit_in_the_specification_is_the_one_in_the_source()
         EXTENSIONS_MAX,
         DELEGATION_BYTES_MAX,
         TASK_ID_BYTES_MAX,
+        HANDOFF_DESCRIPTION_BYTES_MAX,
+        HANDOFF_SNAPSHOT_BYTES_MAX,
+        HANDOFF_ITEMS_MAX,
+        HANDOFF_TEXT_BYTES_MAX,
+        HANDOFF_SIGN_OFFS_MAX,
+        HANDOFF_SIGN_OFF_BYTES_MAX,
         NETWORK_BYTES_MAX,
         AGENT_NAME_MAX,
         PLACEMENT_AGENTS_MAX,
@@ -144,7 +150,7 @@ fn every_domain_string_and_limit_in_the_specification_is_the_one_in_the_source()
     .chain([PLACEMENT_TTL_MAX_MS, GRANT_LIFE_MAX_MS, CLOCK_SKEW_MAX_MS, INVITATION_LIFE_MAX_MS])
     .chain([PROPOSAL_LIFE_MAX_MS, REPLACE_AFTER_MIN_MS, REPLACE_AFTER_MAX_MS])
     .chain([BUNDLE_BYTES_MAX, ROSTER_LIFE_MAX_MS, ATTESTATION_LIFE_MAX_MS, VISIT_LIFE_MAX_MS])
-    .chain([DOMAIN_PROOF_LIFE_MS, DOMAIN_WAIT_MS])
+    .chain([DOMAIN_PROOF_LIFE_MS, DOMAIN_WAIT_MS, HANDOFF_LIFE_MAX_MS])
     .chain([WORK_LEASE_MIN_MS, WORK_LEASE_MAX_MS, WORKFLOW_TIMEOUT_MIN_MS, WORKFLOW_TIMEOUT_MAX_MS])
     {
         let words: BTreeSet<&str> = limits.split(|c: char| !c.is_ascii_digit()).collect();
@@ -173,6 +179,7 @@ fn every_domain_string_and_limit_in_the_specification_is_the_one_in_the_source()
         "attestation",
         "visit",
         "task-move",
+        "handoff",
     ] {
         assert!(domains.contains(&format!("`althing/{kind}/1`")), "{kind}");
     }

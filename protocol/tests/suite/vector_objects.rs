@@ -13,10 +13,10 @@ use crate::support::*;
 use crate::vector_cases::{Case, case, flipped};
 use crate::vector_runner::hex;
 
-fn object_case(name: &str, kind: &str, object: &[u8], now_ms: u64, error: Option<&'static str>) -> Case {
+pub fn object_case(name: &str, kind: &str, object: &[u8], now_ms: u64, error: Option<&'static str>) -> Case {
     let network = if kind == "key event" { "" } else { NETWORK };
     let domain = format!("althing/{}/1", kind.replace(' ', "-"));
-    let seed = if ["placement", "binding", "task move"].contains(&kind) { NODE } else { PUBLISHER };
+    let seed = if ["placement", "binding", "task move", "handoff"].contains(&kind) { NODE } else { PUBLISHER };
     let input = json!({
         "kind": kind,
         "network": network,
@@ -30,7 +30,7 @@ fn object_case(name: &str, kind: &str, object: &[u8], now_ms: u64, error: Option
 }
 
 pub fn objects() -> Vec<Case> {
-    [timed_objects(), shaped_objects(), moves()].into_iter().flatten().collect()
+    [timed_objects(), shaped_objects(), moves(), crate::handoffs::vectors()].into_iter().flatten().collect()
 }
 
 /// P-204

@@ -3,7 +3,7 @@
 
 use althing_protocol::binding::Binding;
 use althing_protocol::keylog::{KeyEvent, Relation};
-use althing_protocol::object::{self, Description, Grant, Membership, Placement, Statement, TaskMove};
+use althing_protocol::object::{self, Description, Grant, Handoff, Membership, Placement, Statement, TaskMove};
 use althing_protocol::stream::Challenge;
 use althing_protocol::{
     AgentId, Authored, CallerId, Evidence, Frame, FrameKind, FrameOpener, Hello, IdentityError, KeyLog, ObjectError,
@@ -220,6 +220,7 @@ fn objects(input: &Value) -> Outcome {
                 "fence": it.fence, "contents": hex(&it.contents) })
             },
         ),
+        "handoff" => object::<Handoff>(input, |it| it.body.in_force(now_ms), |it| crate::handoffs::shown(it, now_ms)),
         "key event" => object::<KeyEvent>(
             input,
             |_| Ok(()),

@@ -84,6 +84,19 @@ pub fn ask(gateway: &str, agent: &str, method: &str, params: &Value) -> Value {
     value["result"].take()
 }
 
+/// The result of a JSON-RPC call of a node that may end meanwhile, or not be ready yet; none if there is none.
+pub fn ask_while_up(gateway: &str, agent: &str, method: &str, params: &Value) -> Option<Value> {
+    let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string();
+    let mut stream = TcpStream::connect(authority(gateway)).ok()?;
+    stream.set_read_timeout(Some(ANSWER_MAX)).ok()?;
+    stream.write_all(&request(gateway, "POST", &format!("/a2a/{agent}"), &HONEST, body.as_bytes())).ok()?;
+    let mut answer = String::new();
+    stream.take(ANSWER_BYTES_MAX).read_to_string(&mut answer).ok()?;
+    let (_, body) = answer.split_once("\r\n\r\n")?;
+    let mut value: Value = serde_json::from_str(body).ok()?;
+    value.get_mut("result").map(Value::take)
+}
+
 /// The parameters of a message of one text, with an id of its own.
 pub fn says(text: &str) -> Value {
     static MESSAGES: AtomicU32 = AtomicU32::new(0);

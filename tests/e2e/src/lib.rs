@@ -18,6 +18,7 @@ pub mod node;
 pub mod python;
 pub mod registry;
 pub mod sandbox;
+pub mod sessions;
 pub mod world;
 
 use std::io::{BufRead as _, BufReader, Read as _};

@@ -2,14 +2,16 @@
 //! signs to the same bytes.
 #![no_main]
 
+use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use althing_protocol::binding::Binding;
 use althing_protocol::keylog::KeyEvent;
 use althing_protocol::keyring::Withdrawal;
-use althing_protocol::object::{self, Description, Grant, Kind, Membership, Placement, Statement, TaskMove};
+use althing_protocol::object::{self, Description, Grant, Handoff, Kind, Membership, Placement, Statement, TaskMove};
 use althing_protocol::record::Contact;
 use althing_protocol::registry::{Attestation, Mark, Release, Roster, Visit};
+use althing_protocol::sign_off::{self, SshSignature};
 use althing_protocol::{KeyLog, SecretKey, cbor, sign1};
 use libfuzzer_sys::fuzz_target;
 
@@ -37,6 +39,7 @@ fn aad(kind: Kind, network: &str) -> Vec<u8> {
         Kind::Attestation => "althing/attestation/1",
         Kind::Visit => "althing/visit/1",
         Kind::TaskMove => "althing/task-move/1",
+        Kind::Handoff => "althing/handoff/1",
         other => unreachable!("{other:?} is a kind of groups: group.rs"),
     };
     let mut bytes = vec![0x83];
@@ -65,6 +68,11 @@ fn every_kind(bytes: &[u8]) -> usize {
     if let Ok(grant) = object::open::<Grant>(bytes, NETWORK, "") {
         let _ = grant.body.in_force(NOW_MS);
     }
+    if let Ok(handoff) = object::open::<Handoff>(bytes, NETWORK, "") {
+        let _ = handoff.body.check_approval(None, &BTreeSet::new(), NOW_MS);
+        let again = handoff.body.clone().with_signature(NETWORK, &handoff.signer, &handoff.signature());
+        assert_eq!(again.as_ref(), Ok(&handoff), "a view with the signature is the object");
+    }
     if let Ok(log) = KeyLog::verify(&[bytes]) {
         let _ = log.accepts(log.current(), NOW_MS);
     }
@@ -83,6 +91,7 @@ fn every_kind(bytes: &[u8]) -> usize {
         accepted_signs_to_itself::<Attestation>(bytes, NETWORK),
         accepted_signs_to_itself::<Visit>(bytes, NETWORK),
         accepted_signs_to_itself::<TaskMove>(bytes, NETWORK),
+        accepted_signs_to_itself::<Handoff>(bytes, NETWORK),
     ]
     .iter()
     .filter(|accepted| **accepted)
@@ -90,6 +99,10 @@ fn every_kind(bytes: &[u8]) -> usize {
 }
 
 fuzz_target!(|data: &[u8]| {
+    if let Ok(signature) = SshSignature::read(data) {
+        let _ = signature.verifies(data);
+        assert_eq!(sign_off::unarmor(&sign_off::armor(data)).as_deref(), Ok(data), "its text is read again");
+    }
     assert!(every_kind(data) <= 1, "bytes are an object of one kind at most");
     // Beyond the signature: the payload of what may be an envelope, signed as the kind that member 0 claims.
     let envelope = sign1::read(data, 1 << 19);
@@ -109,6 +122,7 @@ fuzz_target!(|data: &[u8]| {
             Some(18) => Kind::Attestation,
             Some(19) => Kind::Visit,
             Some(20) => Kind::TaskMove,
+            Some(21) => Kind::Handoff,
             _ => Kind::Membership,
         };
         let network = if matches!(kind, Kind::KeyEvent | Kind::Withdrawal) { "" } else { NETWORK };

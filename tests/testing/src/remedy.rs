@@ -21,9 +21,15 @@ pub const ROOT: &str = "run the tests as root with all capabilities";
 pub const AVAHI: &str = "apt-get install avahi-daemon avahi-utils dbus (scripts/setup.sh does)";
 /// A proxy that is not ours.
 pub const NGINX: &str = "apt-get install nginx-light (scripts/setup.sh does)";
+/// `ssh-keygen`, with which people sign.
+pub const OPENSSH: &str = "apt-get install openssh-client (scripts/setup.sh does)";
+/// What watches the system calls of a process, and ends it at one.
+pub const STRACE: &str =
+    "apt-get install strace (scripts/setup.sh does), and run the tests as root with all capabilities";
 /// What a kernel has not.
 pub const KERNEL: &str = "run the tests on Linux 6.12 or later";
 
 /// All of them.
 #[cfg(test)]
-pub(crate) const ALL: [&str; 11] = [NODE, PYTHON, WASM, PROTOC, CLIPPY, CRATES, NAMESPACES, ROOT, AVAHI, NGINX, KERNEL];
+pub(crate) const ALL: [&str; 13] =
+    [NODE, PYTHON, WASM, PROTOC, CLIPPY, CRATES, NAMESPACES, ROOT, AVAHI, NGINX, OPENSSH, STRACE, KERNEL];

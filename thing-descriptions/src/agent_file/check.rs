@@ -49,6 +49,8 @@ pub const PROMPT_CHARS_MAX: usize = 64 * 1024;
 pub const ENDPOINTS_MAX: usize = 16;
 /// How many servers of tools an agent may have.
 pub const TOOL_SERVERS_MAX: usize = 16;
+/// Of how many tools a file may say what their effect is.
+pub const EFFECTS_MAX: usize = 256;
 /// How many origins a Thing's forms may lead to, beside its own.
 pub const ORIGINS_MAX: usize = 16;
 /// The longest argument, variable or directory, in bytes.
@@ -99,6 +101,7 @@ pub(super) fn check(file: &AgentFile) -> Vec<FileProblem> {
         }
     }
     check.tools(&file.tools);
+    check.effects(file);
     check.expose(file);
     check.contract(file);
     if file.role.as_ref().is_some_and(|role| !is_word(role, 63, "-")) {
@@ -363,6 +366,20 @@ impl Check {
                     self.secret(field("secret"), secret.as_deref());
                     self.bearer(field("url"), url, secret.as_deref());
                 }
+            }
+        }
+    }
+
+    fn effects(&mut self, file: &AgentFile) {
+        self.most("tools", file.effects.len(), EFFECTS_MAX, "effects of tools");
+        for tool in file.effects.keys() {
+            let server = tool.split_once('/').filter(|(_, tool)| {
+                (1..=NAME_CHARS_MAX * 2).contains(&tool.chars().count()) && (*tool == "*" || !tool.contains('*'))
+            });
+            if server.is_none_or(|(server, _)| !file.tools.contains_key(server)) {
+                let message = format!("{:?} is no tool of a server under tools", excerpt(tool, 80));
+                let fix = "Write the word of one effect, or a map of the server's tools, each by its whole name";
+                self.refuse("tools", "effect-unknown", message, fix);
             }
         }
     }

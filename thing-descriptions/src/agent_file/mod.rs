@@ -4,6 +4,7 @@
 //! and who may see it stay on this machine.
 
 mod check;
+mod effect;
 mod environment;
 mod place;
 mod read;
@@ -28,6 +29,7 @@ pub use check::{
     EXAMPLE_CHARS_MAX, EXAMPLES_MAX, MODES_MAX, NAME_CHARS_MAX, SKILL_ID_CHARS_MAX, SKILLS_MAX, STARTUP_TIMEOUT_MS_MAX,
     STARTUP_TIMEOUT_MS_MIN, TAG_CHARS_MAX, TAGS_MAX, TEXT_BYTES_MAX, TITLE_CHARS_MAX,
 };
+pub use effect::Effect;
 pub use environment::Environment;
 pub use place::Place;
 pub use sandbox::{Demand, Egress, NoHost, OwnFolder, Sandbox};
@@ -60,6 +62,9 @@ pub struct AgentFile {
     /// Its tool servers, by name. Local.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tools: BTreeMap<String, ToolServerSpec>,
+    /// What their tools do outside, where the file says it (`effect` beside a server), by `server/tool` or `server/*`. Local.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub effects: BTreeMap<String, Effect>,
     /// Which of their tools others may call as they are: `server/tool` or `server/*`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub expose: Vec<String>,

@@ -1,5 +1,6 @@
 //! From the YAML tree to an agent file: known and required keys, types and defaults. The values are checked in `check`.
 
+mod effect;
 mod sandbox;
 
 use std::collections::BTreeMap;
@@ -38,8 +39,8 @@ const FILE_KEYS: [&str; 16] = [
 const SKILL_KEYS: [&str; 8] = ["id", "name", "description", "action", "target", "tags", "examples", "version"];
 const RUNTIME_KEYS: [&str; 5] = ["native", "process", "wasm", "model", "remote"];
 const MODEL_KEYS: [&str; 3] = ["prompt", "endpoints", "temperature"];
-const TOOLS_KEYS: [&str; 11] =
-    ["command", "cwd", "env", "env_secrets", "sandbox", "url", "leads_to", "thing", "secret", "allow", "td"];
+const TOOLS_KEYS: [&str; 12] =
+    ["command", "cwd", "env", "env_secrets", "sandbox", "url", "leads_to", "thing", "secret", "allow", "td", "effect"];
 const ENDPOINT_KEYS: [&str; 10] =
     ["url", "model", "secret", "name", "version", "context_tokens", "quantisation", "ttft_ms", "cost", "clearance"];
 const NATIVE_KEYS: [&str; 2] = ["builtin", "config"];
@@ -77,6 +78,7 @@ fn file(reader: &mut Reader, root: &At) -> Option<AgentFile> {
     let skills = reader.list(&fields, "skills", |reader, at, path| skill(reader, at, &path)).unwrap_or_default();
     let runtime = runtime(reader, &fields);
     let tools = tools(reader, &fields);
+    let effects = effect::effects(reader, &fields);
     let expose = match fields.value("expose") {
         Some(_) => reader.texts(&fields, "expose"),
         None => Some(Vec::new()),
@@ -98,6 +100,7 @@ fn file(reader: &mut Reader, root: &At) -> Option<AgentFile> {
         skills,
         runtime: runtime?,
         tools: tools?,
+        effects: effects?,
         expose: expose?,
         role,
         requested,

@@ -340,3 +340,37 @@ fn a_secret_is_sent_over_https_or_to_this_machine_and_nowhere_else() {
     assert!(refused(&format!("{native}tools: {{ t: {{ url: \"http://tools.example/mcp\", secret: K }} }}\n")));
     assert!(refused(&format!("{native}embeddings: {endpoint}\n")));
 }
+
+#[test]
+fn the_effect_of_tools_stands_beside_their_server() {
+    let with = |tools: &str| format!("{SMALL}tools:\n{tools}");
+    let file = AgentFile::parse(&with(
+        "  count: { command: [count], effect: keyed }\n  lamp: { thing: \"http://192.0.2.7/lamp\" }\n\
+         \x20 shop: { url: \"http://127.0.0.1:9/mcp\", effect: { search: none, order: repeatable } }\n",
+    ))
+    .expect("is good");
+    let said = |tool: &str| Effect::said(&file.effects, tool);
+    let all = ["count/up", "shop/search", "shop/order", "shop/pay", "lamp/toggle", "counter/up", "count"];
+    let effects = [Some(Effect::Keyed), Some(Effect::None), Some(Effect::Repeatable), None, None, None, None];
+    assert_eq!(all.map(said), effects);
+    let stored = serde_json::to_value(&file).expect("JSON");
+    assert_eq!(stored["effects"], json!({ "count/*": "keyed", "shop/order": "repeatable", "shop/search": "none" }));
+    assert_eq!(serde_json::from_value::<AgentFile>(stored).expect("read back"), file);
+
+    let wrong = |effect: &str| broken(&with(&format!("  shop: {{ command: [a], effect: {effect} }}\n")));
+    for (effect, field, rule) in [
+        ("repeatabel", "tools.shop.effect", "unknown-word"),
+        ("7", "tools.shop.effect", "wrong-type"),
+        ("{ order: [keyed] }", "tools.shop.effect.order", "wrong-type"),
+        ("{ order: twice }", "tools.shop.effect.order", "unknown-word"),
+    ] {
+        assert_eq!(wrong(effect), [(field.to_owned(), rule, Some(5))], "{effect}");
+    }
+    let rules = |effect: &str| wrong(effect).into_iter().map(|(_, rule, _)| rule).collect::<Vec<_>>();
+    assert_eq!(rules("{ \"or*\": keyed }"), ["effect-unknown"]);
+    let many: String = (0..300).map(|number| format!("t{number}: none, ")).collect();
+    assert_eq!(rules(&format!("{{ {many} }}")), ["too-many"]);
+    let mut built = file;
+    built.effects.insert("gone/*".to_owned(), Effect::None);
+    assert!(built.check().is_err_and(|error| error.to_string().contains("gone/*")), "no such server");
+}

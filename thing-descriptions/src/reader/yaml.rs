@@ -55,6 +55,17 @@ pub(crate) struct YamlError {
 
 /// Reads one document. Duplicate keys, unknown tags and expansions beyond the limits are refused.
 pub(crate) fn parse(text: &str) -> Result<At, YamlError> {
+    parse_within(text, NODES_MAX)
+}
+
+/// As [`parse`], of a stranger's document, in which anchors and aliases are refused too: with long texts, also a few aliases
+/// make much of little.
+pub(crate) fn parse_plain(text: &str) -> Result<At, YamlError> {
+    parse_within(text, 0)
+}
+
+/// Reads one document with so many anchors and aliases at most.
+fn parse_within(text: &str, names_max: usize) -> Result<At, YamlError> {
     let mut aliases = serde_saphyr::options::AliasLimits::default();
     aliases.max_total_replayed_events = NODES_MAX;
     aliases.max_replay_stack_depth = DEPTH_MAX;
@@ -63,6 +74,8 @@ pub(crate) fn parse(text: &str) -> Result<At, YamlError> {
             max_depth: DEPTH_MAX,
             max_nodes: NODES_MAX,
             max_events: NODES_MAX * 3,
+            max_anchors: names_max,
+            max_aliases: names_max,
         },
         alias_limits: aliases,
         strict_booleans: true,
@@ -92,6 +105,9 @@ fn in_our_words(error: &serde_saphyr::Error) -> String {
         Error::DuplicateMappingKey { key: None, .. } => "a key stands here twice; keep one of them".into(),
         Error::Budget { breach: BudgetBreach::Depth { .. }, .. } => {
             format!("it is nested deeper than {DEPTH_MAX} levels; flatten it")
+        }
+        Error::Budget { breach: BudgetBreach::Anchors { .. } | BudgetBreach::Aliases { .. }, .. } => {
+            "names of values (`&name`, `*name`) are not allowed, or not so many; write out what they stand for".into()
         }
         Error::Budget { .. } | Error::AliasReplayLimitExceeded { .. } | Error::AliasExpansionLimitExceeded { .. } => {
             format!("it holds more than {NODES_MAX} values, aliases counted as often as they are used; shorten it")

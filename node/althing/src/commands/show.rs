@@ -1,6 +1,8 @@
 //! `althing status`, `ps`, `peers`, `describe`, `id`.
 
-use althing_api::{AgentEntries, LayerStatus, MachineStatus, NodeStatus, PeerList, PeerStatus, ReachStatus};
+use althing_api::{
+    AgentEntries, LayerStatus, MachineStatus, NodeStatus, PeerList, PeerStatus, ReachStatus, SessionTotals,
+};
 use althing_node::{Owner, owner};
 use althing_protocol::SecretKey;
 use serde_json::json;
@@ -55,6 +57,7 @@ fn layers(layers: &LayerStatus) -> Vec<String> {
     ));
     lines.push(format!("L3 discovery      {} nodes, {} agents, {} refused", l3.nodes, l3.agents, l3.refused));
     lines.push(format!("calls             {} tasks running", layers.calls.live_tasks));
+    lines.extend(sessions(layers.l4_session));
     let l5 = &layers.l5_coordination;
     if l5.groups != 0 {
         lines.push(format!(
@@ -63,6 +66,16 @@ fn layers(layers: &LayerStatus) -> Vec<String> {
         ));
     }
     lines
+}
+
+/// The journals of this node, if it has any.
+fn sessions(totals: SessionTotals) -> Option<String> {
+    let SessionTotals { sessions, in_doubt } = totals;
+    let told = match in_doubt {
+        0 => String::new(),
+        _ => format!(", {in_doubt} in doubt: `althing session list` tells of what"),
+    };
+    (sessions != 0).then(|| format!("L4 session        {sessions} turns journalled{told}"))
 }
 
 /// Lists the agents of this node, class by class, what their programs were refused, and what those said last that do not run.
@@ -141,4 +154,18 @@ pub fn id(at: &Paths, out: &Out) -> Result<(), Failure> {
         lines.join("\n")
     });
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn journals_are_told_where_there_are_any_and_doubt_with_the_command_that_shows_it() {
+        let told = |all, in_doubt| sessions(SessionTotals { sessions: all, in_doubt });
+        assert_eq!(told(0, 0), None);
+        assert_eq!(told(2, 0).as_deref(), Some("L4 session        2 turns journalled"));
+        let doubtful = "L4 session        2 turns journalled, 1 in doubt: `althing session list` tells of what";
+        assert_eq!(told(2, 1).as_deref(), Some(doubtful));
+    }
 }

@@ -96,9 +96,13 @@ async fn live(
 /// The machine's grade, and how much of it is promised.
 fn title(status: &NodeStatus) -> String {
     let l1 = &status.layers.l1_execution;
+    let doubt = match status.layers.l4_session.in_doubt {
+        0 => String::new(),
+        turns => format!("  in doubt {turns}"),
+    };
     let promised: Vec<String> = l1.promised.iter().map(|share| format!("{:.0} %", share * 100.0)).collect();
     format!(
-        "grade {}  agents {}  turns {}  promised {}  reserved {}  peers {}",
+        "grade {}  agents {}  turns {}  promised {}  reserved {}  peers {}{doubt}",
         l1.machine.as_ref().map(|machine| machine.grade.to_string()).unwrap_or_default(),
         l1.agents,
         l1.turns,
@@ -146,7 +150,7 @@ fn pane_table(pane: &Pane) -> Table<'static> {
 mod tests {
     use althing_api::{
         AgentInstance, CallStatus, CommunicationStatus, DiscoveryStatus, ExecutionStatus, GroupEntry, GroupTotals,
-        GroupWork, KeyStatus, LayerStatus, MachineStatus, ReachStatus, TableStatus, WakeUp,
+        GroupWork, KeyStatus, LayerStatus, MachineStatus, ReachStatus, SessionTotals, TableStatus, WakeUp,
     };
     use althing_protocol::contract::Grade;
     use ratatui::Terminal;
@@ -192,6 +196,7 @@ mod tests {
                 },
                 l3_discovery: DiscoveryStatus { nodes: 1, agents: 3, dial_targets: 0, refused: 0 },
                 calls: CallStatus { live_tasks: 0 },
+                l4_session: SessionTotals { sessions: 1, in_doubt: 1 },
                 l5_coordination: GroupTotals { groups: 1, led: 1, without_leader: 0, tasks: 0 },
             },
         }
@@ -231,6 +236,7 @@ mod tests {
             "clerk",
             "team",
             "nightly",
+            "in doubt 1",
             "q ends",
         ] {
             assert!(shown.contains(wanted), "{wanted} in\n{shown}");

@@ -39,6 +39,7 @@ mod reserve;
 mod routes;
 mod routing;
 mod said;
+mod sessions;
 mod shared;
 mod status;
 mod table;

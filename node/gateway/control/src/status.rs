@@ -10,7 +10,7 @@ use althing_operations::Operations;
 use axum::Json;
 use axum::extract::State;
 
-use crate::{agents, groups};
+use crate::{agents, groups, sessions};
 
 /// `GET /status`
 pub async fn status(State(node): State<Arc<Operations>>) -> Json<NodeStatus> {
@@ -28,6 +28,7 @@ pub async fn status(State(node): State<Arc<Operations>>) -> Json<NodeStatus> {
             l2_communication: communication(&node),
             l3_discovery: discovery(&node),
             calls: CallStatus { live_tasks: node.hosting.live_tasks() },
+            l4_session: sessions::totals(&node),
             l5_coordination: groups::totals(&node),
         },
     })

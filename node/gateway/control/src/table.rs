@@ -10,17 +10,17 @@ use althing_api::{
     MemoryPassages, MemoryRemoval, MemoryReply, MemoryRequest, NodeStatus, OrganisationStatus, OrganiseRequest,
     PassagesQuery, PeerList, ProveRequest, PublishRequest, PurgeRequest, ReceiptList, RegistryList, RegistryRemoval,
     RegistryStatus, RejectRequest, ReleaseDetails, ReleaseList, ReleaseMark, ReleasePublication, ReleasePurge,
-    ReserveReply, ReserveRequest, ResourceList, RouteChannel, RouteEvaluation, RouteFile, RouteLesson, RouteRemoval,
-    RouteReply, RouteReport, RouteRequest, RunDetails, RunLine, RunList, ScheduleList, ScheduleReply, ScheduleRequest,
-    SearchReply, ServeGroup, ServeReply, StageRejection, TapLine, TapRequest, TaskDependencies, TaskDetails, TaskList,
-    TaskQuery, TaskReply, TaskRequest, TraceDetails, TraceList, UpdateReply, UpdateRequest, ValueQuery, WaitReply,
-    WorkflowReply, WorkflowRequest,
+    ReserveReply, ReserveRequest, ResourceList, ResumeRequest, RouteChannel, RouteEvaluation, RouteFile, RouteLesson,
+    RouteRemoval, RouteReply, RouteReport, RouteRequest, RunDetails, RunLine, RunList, ScheduleList, ScheduleReply,
+    ScheduleRequest, SearchReply, ServeGroup, ServeReply, SessionList, SessionResumption, StageRejection, TapLine,
+    TapRequest, TaskDependencies, TaskDetails, TaskList, TaskQuery, TaskReply, TaskRequest, TraceDetails, TraceList,
+    UpdateReply, UpdateRequest, ValueQuery, WaitReply, WorkflowReply, WorkflowRequest,
 };
 
 use crate::routes::{Route, Routes};
 use crate::{
     adopt, agents, attesting, bind, blueprints, events, finding, group_apps, group_flows, group_tasks, groups, logs,
-    memory, org, receipts, registries, reserve, routing, status, tap, traces, waits,
+    memory, org, receipts, registries, reserve, routing, sessions, status, tap, traces, waits,
 };
 
 /// All routes but those whose handlers are in the root of this crate.
@@ -31,6 +31,7 @@ pub fn routes() -> Routes {
     let routes = of_groups(routes);
     let routes = of_work(routes);
     let routes = of_memory(routes);
+    let routes = of_sessions(routes);
     let routes = of_registries(routes);
     let routes = of_releases(routes);
     of_organisation(routes)
@@ -226,6 +227,16 @@ fn of_work(routes: Routes) -> Routes {
             Route::post::<ScheduleRequest>("/groups/{group}/schedules", "Adds a schedule to a group, or removes one")
                 .reply::<ScheduleReply>(),
             group_flows::schedules,
+        )
+}
+
+fn of_sessions(routes: Routes) -> Routes {
+    routes
+        .route(Route::get("/sessions", "Lists the turns that have a journal").reply::<SessionList>(), sessions::list)
+        .route(
+            Route::post::<ResumeRequest>("/sessions/{task}", "Says what became of a call in doubt")
+                .reply::<SessionResumption>(),
+            sessions::resume,
         )
 }
 

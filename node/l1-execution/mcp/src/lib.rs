@@ -38,7 +38,7 @@ use althing_execution::process::{EgressRules, ProcessConfig, refusals};
 use althing_execution::relayed::Relayed;
 use althing_execution::secrets::ServerSecrets;
 use althing_execution::tools::{Definition, Fault, ToolServer};
-use althing_execution::{AgentState, Containment, Refusals, ServerOf, current_principals};
+use althing_execution::{AgentState, Containment, Refusals, ServerOf, current_principals, steps};
 use althing_td::ToolServerSpec;
 use call::{Call, Line, Running, Step, failed, written};
 use connection::{Client, Connection, Speech, Target};
@@ -50,7 +50,7 @@ use opentelemetry::trace::TraceContextExt as _;
 use parking::{Caller, OTHERS, Parking};
 use questions::Questions;
 use rmcp::model::{CallToolRequestParams, ClientRequest, ListToolsRequest, PaginatedRequestParams, RequestMetaObject};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::{Mutex, OwnedSemaphorePermit};
 use tokio::time::{Instant, timeout};
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
@@ -261,7 +261,9 @@ impl Server {
             return Err(Fault::Stale);
         }
         let mut params = CallToolRequestParams::new(tool.to_owned());
-        params.meta = told(trace_context(), althing_execution::current_lease().map(|lease| lease.told()));
+        let task = althing_execution::current_lease().map(|lease| (META, lease.told()));
+        let call = steps::current_key_text().map(|key| (steps::META, json!({ "idempotencyKey": key })));
+        params.meta = told(trace_context(), [task, call]);
         if let Value::Object(arguments) = arguments {
             params = params.with_arguments(arguments);
         }
@@ -316,12 +318,13 @@ fn trace_context() -> Option<RequestMetaObject> {
     at.is_valid().then_some(meta)
 }
 
-/// What a server is told of a call: its trace, and the group's task that it is made for.
-fn told(trace: Option<RequestMetaObject>, task: Option<Value>) -> Option<RequestMetaObject> {
-    let Some(task) = task else { return trace };
-    let mut told = trace.unwrap_or_default();
-    told.insert(META.to_owned(), task);
-    Some(told)
+/// What a server is told of a call: its trace, the group's task that it is made for, and the key that all attempts at it have.
+fn told(trace: Option<RequestMetaObject>, members: [Option<(&str, Value)>; 2]) -> Option<RequestMetaObject> {
+    let mut told = trace;
+    for (name, value) in members.into_iter().flatten() {
+        told.get_or_insert_default().insert(name.to_owned(), value);
+    }
+    told
 }
 
 impl ToolServer for Server {
@@ -384,20 +387,24 @@ mod scripted;
 
 #[cfg(test)]
 mod tests {
+    use althing_execution::steps;
     use rmcp::model::RequestMetaObject;
     use serde_json::json;
 
     use super::{META, told};
 
     #[test]
-    fn a_server_is_told_the_trace_and_the_task_of_a_group() {
+    fn a_server_is_told_the_trace_the_task_of_a_group_and_the_key_of_the_call() {
         let mut trace = RequestMetaObject::new();
         trace.set_traceparent("00-1-2-01".to_owned());
         let task = json!({ "group": "g", "token": 3 });
-        let both = told(Some(trace.clone()), Some(task.clone())).map(|told| json!(told));
-        assert_eq!(both, Some(json!({ "traceparent": "00-1-2-01", META: task })));
-        assert_eq!(told(None, Some(task.clone())).map(|told| json!(told)), Some(json!({ META: task })));
-        assert_eq!(told(Some(trace.clone()), None), Some(trace));
-        assert_eq!(told(None, None), None);
+        let key = json!({ "idempotencyKey": "0a" });
+        let (of_task, of_call) = (Some((META, task.clone())), Some((steps::META, key.clone())));
+        let all = told(Some(trace.clone()), [of_task.clone(), of_call.clone()]).map(|told| json!(told));
+        assert_eq!(all, Some(json!({ "traceparent": "00-1-2-01", META: task, "dev.althing/call": key })));
+        assert_eq!(told(None, [of_task, None]).map(|told| json!(told)), Some(json!({ META: task })));
+        assert_eq!(told(None, [None, of_call]).map(|told| json!(told)), Some(json!({ steps::META: key })));
+        assert_eq!(told(Some(trace.clone()), [None, None]), Some(trace));
+        assert_eq!(told(None, [None, None]), None);
     }
 }

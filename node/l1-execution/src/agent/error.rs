@@ -1,5 +1,7 @@
 //! Why a turn fails.
 
+use crate::journal::JournalError;
+
 /// Why a turn failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AgentError {
@@ -37,6 +39,9 @@ pub enum AgentError {
     /// The agent's program answered with something that is not A2A.
     #[error("the agent's program answered with {0}")]
     NotA2a(String),
+    /// The journal of the turn cannot go on.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
     /// The receiver of the outputs is gone: the turn was cancelled.
     #[error("the turn was cancelled")]
     Cancelled,

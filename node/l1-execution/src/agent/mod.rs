@@ -12,7 +12,7 @@ use althing_protocol::group::Target;
 use althing_protocol::{Activated, AnswerAttributes, Attributes};
 use futures::future::BoxFuture;
 
-use crate::lease::Lease;
+use crate::journal::TurnRights;
 
 pub use error::AgentError;
 pub use gate::{Hold, OutputGate};
@@ -38,6 +38,12 @@ pub trait Agent: Send + Sync + 'static {
 
     /// True for an agent that reaches nothing outside itself but by system calls.
     fn is_enclosed(&self) -> bool {
+        false
+    }
+
+    /// True for an agent whose turn may run again from its beginning, after its node ended: whatever it does goes through the
+    /// journal of the turn.
+    fn is_resumable(&self) -> bool {
         false
     }
 
@@ -165,8 +171,8 @@ pub struct Parameters {
     pub accepted_output_modes: Option<Vec<String>>,
     /// `historyLength` of its configuration.
     pub history_length: Option<i32>,
-    /// The lease under which the turn runs, if it is for a task of a group.
-    pub lease: Option<Lease>,
+    /// The lease under which the turn runs, and its journal.
+    pub rights: TurnRights,
     /// How long the turn may take, if it has a limit.
     pub within: Option<Duration>,
 }

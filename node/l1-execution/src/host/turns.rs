@@ -11,10 +11,11 @@ use tracing::Instrument as _;
 
 use super::*;
 use crate::context::{self, CALL_CONTEXT, CallContext, TurnAttributes};
+use crate::journal::TurnRights;
 use crate::kernel::TurnRuntimes;
 use crate::kernel::slots::run_on_slots;
 use crate::output_gates::GatedTurn;
-use crate::tool_agent;
+use crate::{steps, tool_agent};
 
 /// Counts a turn for as long as it lasts.
 struct TurnCount(Arc<RunningAgent>);
@@ -90,21 +91,15 @@ impl Host {
                 althing.binding.hash = &*agent.binding.hash,
             ),
         };
-        let call_context = CallContext {
-            binding_hash: agent.binding.hash.clone(),
-            task: turn.task_id.as_str().into(),
-            trace: turn.parameters.traceparent.as_deref().map(Arc::from),
-            label: agent.contract.data_label,
-            attributes: TurnAttributes::of(&turn.parameters.attributes, &turn.parameters.answer),
-            principals: turn.parameters.principals.clone().into(),
-            observability: agent.contract.observability,
-            lease: turn.parameters.lease.clone(),
-        };
+        let (rights, guard) = steps::guarded(&turn.parameters.rights);
+        let call_context = call_context(agent, &turn, rights);
         let working = async {
             context::record(&tracing::Span::current(), "gen_ai.input.messages", || turn.text());
             self.run_as(agent, turn, out).await
         };
-        CALL_CONTEXT.scope(call_context, working).instrument(span).await
+        let working = CALL_CONTEXT.scope(call_context, working).instrument(span);
+        let Some(guard) = guard else { return working.await };
+        guard.run(Box::pin(working)).await
     }
 
     async fn run_as(&self, agent: &Arc<RunningAgent>, turn: Turn, out: Output) -> Result<(), AgentError> {
@@ -123,6 +118,20 @@ impl Host {
                 (inner, None) => inner.turn(turn, out).await,
             },
         }
+    }
+}
+
+/// The context of a turn that has these rights.
+fn call_context(agent: &RunningAgent, turn: &Turn, rights: TurnRights) -> CallContext {
+    CallContext {
+        binding_hash: agent.binding.hash.clone(),
+        task: turn.task_id.as_str().into(),
+        trace: turn.parameters.traceparent.as_deref().map(Arc::from),
+        label: agent.contract.data_label,
+        attributes: TurnAttributes::of(&turn.parameters.attributes, &turn.parameters.answer),
+        principals: turn.parameters.principals.clone().into(),
+        observability: agent.contract.observability,
+        rights,
     }
 }
 

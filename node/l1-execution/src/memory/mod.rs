@@ -22,6 +22,7 @@ use std::sync::{Arc, Mutex, Weak};
 use althing_protocol::contract;
 use althing_protocol::{digest, hex};
 use althing_store::{Range, Store};
+use serde::{Deserialize, Serialize};
 
 pub use crate::entropy::Entropy;
 use crate::secrets::{self, SecretLookup};
@@ -59,7 +60,7 @@ pub const KEYS_MAX: usize = 1_000;
 const NAMESPACES_MAX: usize = 10_000;
 
 /// A passage that is similar to a question.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Recalled {
     /// Its id, by which it is cited.
     pub id: String,

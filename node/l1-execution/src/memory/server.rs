@@ -5,6 +5,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Memory, MemoryError, Recalled};
+use crate::journal::Effect;
 use crate::tools::{Definition, Fault, ToolServer};
 
 /// The name of the server in `capabilities`.
@@ -169,6 +170,11 @@ impl MemoryServer {
 impl ToolServer for MemoryServer {
     fn is_own(&self) -> bool {
         true
+    }
+
+    fn effect(&self, tool: &str) -> Option<Effect> {
+        // Who writes again what it wrote before may undo what another turn wrote since.
+        Some(if matches!(tool, "get" | "keys" | "recall") { Effect::Repeatable } else { Effect::Final })
     }
 
     fn tools(&self) -> BoxFuture<'_, Result<Vec<Definition>, Fault>> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use a2a::{Artifact, Message, Part};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::agent::Turn;
@@ -32,22 +32,26 @@ pub(super) struct ChatMessage {
 }
 
 /// A tool call of a model.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ChatToolCall {
     /// The model's id of the call.
     pub id: String,
     /// `function`.
-    #[serde(rename = "type")]
+    #[serde(rename = "type", skip_deserializing, default = "function")]
     pub kind: &'static str,
     /// The function and its arguments.
     pub function: Function,
 }
 
 /// A function and its arguments, JSON in a string.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Function {
     pub name: String,
     pub arguments: String,
+}
+
+fn function() -> &'static str {
+    "function"
 }
 
 impl ChatMessage {

@@ -9,6 +9,7 @@ mod chat;
 mod endpoint;
 mod machine;
 mod measure;
+mod replay;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -29,7 +30,7 @@ use crate::cost_budget::CostBudget;
 use crate::memory::{Memory, QUESTION_BYTES_MAX, RECALLED_MAX, Recalled};
 use crate::secrets::{SecretLookup, SecretLookupError, granted};
 use crate::syscalls::SystemCalls;
-use crate::tools::{CallKind, CallRecord, Tools};
+use crate::tools::{CallKind, CallRecord, ToolError, Tools};
 use crate::{binding, context};
 use chat::{ChatMessage, ChatToolCall};
 use endpoint::{ChatRequest, Completion, Endpoint, EndpointError};
@@ -39,6 +40,8 @@ pub use measure::{MeasuredAnswer, measure};
 
 /// What requests to models are called before their gate, with the model's name after a `/`.
 const MODELS: &str = "models";
+/// What a search of the memory for a message is called there.
+const RECALL: &str = "memory/recall";
 /// Concurrent requests to one endpoint; others wait.
 const SLOTS: usize = 32;
 
@@ -208,54 +211,87 @@ impl Model {
                 max_tokens,
                 prompt_tokens,
             };
-            let (endpoint, completion) =
-                self.ask(&request, AnswerSink { out, artifact: &artifact, before: spent.pieces > 0 }).await?;
+            let sink = AnswerSink { out, artifact: &artifact, before: spent.pieces > 0 };
+            let completion = self.ask(&request, &sink).await?;
             spent.add(&completion, prompt_tokens);
             // A model that still calls tools after none were offered is done.
             if completion.calls.is_empty() || left == 0 {
-                return self.close(endpoint, &artifact, &completion, &spent, out).await;
+                return close(&artifact, &completion, &spent, out).await;
             }
             messages.push(ChatMessage::tool_calls(completion.text.clone(), completion.calls.clone()));
             for call in &completion.calls {
-                let result = self.call(call, &mut spent).await;
+                let result = self.call(call, &mut spent).await?;
                 messages.push(ChatMessage::result(&call.id, result));
             }
         }
     }
 
-    /// The passages that resemble a turn's message, if the gate allows that they are looked for.
+    /// The passages that resemble a turn's message, of the turn's journal or of the memory.
     async fn recall(&self, memory: &Memory, turn: &Turn) -> Result<Vec<Recalled>, AgentError> {
         let (text, most) = (turn.text(), memory.recall_default().min(RECALLED_MAX));
         // Memory ignores the rest.
         let question = &text[..text.floor_char_boundary(QUESTION_BYTES_MAX)];
         let arguments = json!({ "question": question, "most": most });
+        let search = self.search(memory, question, most, &arguments);
+        match context::journal() {
+            None => search.await,
+            Some(journal) => {
+                let step = replay::repeatable(CallKind::Recall, RECALL, &arguments);
+                let (recalled, _) = Box::pin(replay::make(&*journal, step, search, |_| 0)).await?;
+                Ok(recalled)
+            }
+        }
+    }
+
+    /// Searches the memory, if the gate allows it.
+    async fn search(
+        &self,
+        memory: &Memory,
+        question: &str,
+        most: usize,
+        arguments: &Value,
+    ) -> Result<Vec<Recalled>, AgentError> {
         let search = Box::pin(memory.recall(question, most));
-        let recalled = self.tools.gated(CallKind::Recall, "memory/recall", &arguments, search).await;
+        let recalled = self.tools.gated(CallKind::Recall, RECALL, arguments, search).await;
         let recalled = recalled.map_err(|denied| {
             AgentError::Rejected(format!("its memory may not be searched for this message: {denied}"))
         })?;
         recalled.map_err(|error| AgentError::internal("its memory cannot be searched", error))
     }
 
-    /// One system call for the model; gives the text for the model.
-    async fn call(&self, call: &ChatToolCall, spent: &mut Spent) -> String {
+    /// One system call for the model; gives the text for the model. An error ends the turn.
+    async fn call(&self, call: &ChatToolCall, spent: &mut Spent) -> Result<String, AgentError> {
         if spent.calls.len() as u64 >= self.calls {
-            return format!("error: the turn has made all {} tool calls that it may make", self.calls);
+            return Ok(format!("error: the turn has made all {} tool calls that it may make", self.calls));
         }
         let (outcome, record) = self.tools.invoke(&call.function.name, &call.function.arguments).await;
         spent.calls.push(record);
         match outcome {
-            Ok(result) => chat::result_text(&result),
-            Err(error) => format!("error: {error}"),
+            Ok(result) => Ok(chat::result_text(&result)),
+            Err(ToolError::Journal(error)) => Err(error.into()),
+            Err(error) => Ok(format!("error: {error}")),
         }
     }
 
+    /// The completion of a request, of the turn's journal or of a model. What the journal has is emitted as it was.
+    async fn ask(&self, request: &ChatRequest<'_>, sink: &AnswerSink<'_>) -> Result<Completion, AgentError> {
+        let asked = self.ask_models(request, sink);
+        let Some(journal) = context::journal() else { return asked.await };
+        let arguments = json!({ "messages": request.messages });
+        let step = replay::repeatable(CallKind::Model, MODELS, &arguments);
+        let tokens = |completion: &Completion| {
+            let (input, output) = completion.tokens(request.prompt_tokens);
+            input.saturating_add(output)
+        };
+        let (completion, is_replayed) = Box::pin(replay::make(&*journal, step, asked, tokens)).await?;
+        if is_replayed && !completion.text.is_empty() {
+            sink.out.chunk(sink.artifact, completion.text.clone(), sink.before, false).await?;
+        }
+        Ok(completion)
+    }
+
     /// Tries the endpoints in order until one answers.
-    async fn ask(
-        &self,
-        request: &ChatRequest<'_>,
-        sink: AnswerSink<'_>,
-    ) -> Result<(&EndpointState, Completion), AgentError> {
+    async fn ask_models(&self, request: &ChatRequest<'_>, sink: &AnswerSink<'_>) -> Result<Completion, AgentError> {
         let mut failures = Vec::new();
         let (prompt_tokens, mut unaffordable, mut denied) = (request.prompt_tokens, 0, 0);
         for endpoint in self.order()? {
@@ -267,8 +303,11 @@ impl Model {
                 continue;
             }
             let request = &ChatRequest { max_tokens: request.max_tokens.min(left.unwrap_or(u64::MAX)), ..*request };
-            match self.request(endpoint, request, &sink).await {
-                Ok(completion) => return Ok((endpoint, completion)),
+            match self.request(endpoint, request, sink).await {
+                Ok(mut completion) => {
+                    completion.model.get_or_insert_with(|| endpoint.client.model().to_owned());
+                    return Ok(completion);
+                }
                 Err(RequestFailed { error: EndpointError::Cancelled, .. }) => return Err(AgentError::Cancelled),
                 // Another model cannot continue a partial answer.
                 Err(RequestFailed { error, partial: true }) => {
@@ -325,38 +364,31 @@ impl Model {
         }
         answered
     }
+}
 
-    /// Emits the model, the usage and the tool calls of the answer.
-    async fn close(
-        &self,
-        endpoint: &EndpointState,
-        artifact: &str,
-        completion: &Completion,
-        spent: &Spent,
-        out: &Output,
-    ) -> Result<(), AgentError> {
-        let mut notes = json!({
-            "usage": {
-                "model": completion.model.as_deref().unwrap_or(endpoint.client.model()),
-                "finish": completion.finish,
-                "inputTokens": spent.input_tokens,
-                "outputTokens": spent.output_tokens,
-                "estimated": spent.estimated,
-            },
-        });
-        if !spent.calls.is_empty() {
-            notes["tools"] = json!(spent.calls);
-        }
-        let artifact = Artifact {
-            artifact_id: artifact.to_owned(),
-            name: None,
-            description: None,
-            parts: vec![Part::data(notes)],
-            metadata: None,
-            extensions: None,
-        };
-        out.put(Made::Artifact { artifact, append: spent.pieces > 0, last: true }).await
+/// Emits the model, the usage and the tool calls of the answer.
+async fn close(artifact: &str, completion: &Completion, spent: &Spent, out: &Output) -> Result<(), AgentError> {
+    let mut notes = json!({
+        "usage": {
+            "model": completion.model,
+            "finish": completion.finish,
+            "inputTokens": spent.input_tokens,
+            "outputTokens": spent.output_tokens,
+            "estimated": spent.estimated,
+        },
+    });
+    if !spent.calls.is_empty() {
+        notes["tools"] = json!(spent.calls);
     }
+    let artifact = Artifact {
+        artifact_id: artifact.to_owned(),
+        name: None,
+        description: None,
+        parts: vec![Part::data(notes)],
+        metadata: None,
+        extensions: None,
+    };
+    out.put(Made::Artifact { artifact, append: spent.pieces > 0, last: true }).await
 }
 
 impl Spent {
@@ -373,6 +405,10 @@ impl Spent {
 impl Agent for Model {
     fn turn<'a>(&'a self, turn: Turn, out: Output) -> BoxFuture<'a, Result<(), AgentError>> {
         Box::pin(async move { self.answer(&turn, &out).await })
+    }
+
+    fn is_resumable(&self) -> bool {
+        true
     }
 
     fn unauthorised(&self) -> Vec<String> {

@@ -19,6 +19,8 @@ use tracing::Instrument as _;
 
 use crate::context;
 use crate::definition::{Pins, Unfit, hash};
+use crate::effects::Effects;
+use crate::journal::JournalError;
 use crate::known::{Known, model_name, real_name};
 use crate::lease::Superseded;
 use crate::patience;
@@ -52,6 +54,12 @@ pub enum ToolError {
     /// The turn works on a group's task that another member has by now.
     #[error(transparent)]
     Superseded(#[from] Superseded),
+    /// The journal of the turn cannot go on, and the turn ends.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// It failed before the node ended, and the turn that goes on is told so in the same words.
+    #[error("{0}")]
+    Replayed(String),
     /// It is not the tool that was bound, or may not be shown to models. The text quotes nothing of the tool.
     #[error("{}: {tool:?} is suspended and not called: {}", unfit.reason(), unfit.brief())]
     Unfit {
@@ -106,13 +114,14 @@ pub struct Tools {
     pub(crate) servers: BTreeMap<String, Arc<dyn ToolServer>>,
     gate: Arc<dyn ToolGate>,
     known: Mutex<Known>,
+    pub(crate) effects: Effects,
 }
 
 impl Tools {
     /// The tools of these servers that the gate allows.
     #[must_use]
     pub fn new(agent: AgentRef, servers: BTreeMap<String, Arc<dyn ToolServer>>, gate: Arc<dyn ToolGate>) -> Tools {
-        Tools { agent, servers, gate, known: Mutex::default() }
+        Tools { agent, servers, gate, known: Mutex::default(), effects: Effects::default() }
     }
 
     /// Pins these definitions: only they may be called from now on. The first pins stay.
@@ -283,17 +292,23 @@ impl Tools {
         let (definition, turn) = (record.definition.clone(), context::now());
         let call = ToolCall::of(&self.agent, &turn, name, &definition, &arguments);
         self.gate.decide(&call).await?;
-        let outcome = if arguments.is_object() {
-            self.bounded(name, &arguments, record).await
-        } else {
-            Err(refused("they are no object".to_owned()))
+        let outcome = match &turn.rights.journal {
+            _ if !arguments.is_object() => Err(refused("they are no object".to_owned())),
+            // Boxed, or each call would have room for it.
+            Some(journal) => Box::pin(self.journalled(&**journal, &call, record)).await,
+            None => self.bounded(name, &arguments, record).await,
         };
         self.gate.settle(&call, outcome.as_ref()).await;
         outcome
     }
 
     /// Calls a tool; a result that is too long is an error.
-    async fn bounded(&self, name: &str, arguments: &Value, record: &mut CallRecord) -> Result<Value, ToolError> {
+    pub(crate) async fn bounded(
+        &self,
+        name: &str,
+        arguments: &Value,
+        record: &mut CallRecord,
+    ) -> Result<Value, ToolError> {
         let result = self.call(name, arguments, record).await?;
         if result.to_string().len() > RESULT_BYTES_MAX {
             let fault = Fault::Failed(RESULT_TOO_LONG.to_owned());

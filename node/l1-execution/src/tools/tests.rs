@@ -471,7 +471,7 @@ async fn no_tool_is_called_by_an_attempt_at_a_groups_task_that_is_superseded() {
     let (tools, counting) = tools(&["files/*"]);
     let leases = crate::lease::Leases::default();
     let of = |token| context::CallContext {
-        lease: Some(leases.begin("group", "task", token)),
+        rights: crate::journal::TurnRights::under(leases.begin("group", "task", token)),
         ..context::CallContext::default()
     };
     let call = async || tools.invoke("files/read", "{}").await;

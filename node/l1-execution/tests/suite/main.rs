@@ -2,6 +2,7 @@
 
 mod cost_budget;
 mod elsewhere;
+mod journal;
 mod memory;
 mod memory_index;
 mod model;

@@ -28,7 +28,7 @@ const LONG: Duration = Duration::from_secs(20);
 
 /// What an endpoint does with a request.
 #[derive(Clone, Copy)]
-enum Behaves {
+pub(super) enum Behaves {
     /// Streams three words, what they cost, and ends.
     Well,
     /// Hangs up in the middle.
@@ -48,18 +48,18 @@ enum Behaves {
 }
 
 #[derive(Default)]
-struct Seen {
-    requests: AtomicUsize,
+pub(super) struct Seen {
+    pub(super) requests: AtomicUsize,
     hung_up: AtomicUsize,
     last: Mutex<(String, Value)>,
 }
 
-struct Stub {
-    url: String,
-    seen: Arc<Seen>,
+pub(super) struct Stub {
+    pub(super) url: String,
+    pub(super) seen: Arc<Seen>,
 }
 
-async fn stub(behaves: Behaves) -> Stub {
+pub(super) async fn stub(behaves: Behaves) -> Stub {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let url = format!("http://{}/v1", listener.local_addr().expect("bound"));
@@ -185,7 +185,7 @@ fn secrets() -> SecretLookup {
     Arc::new(|name| Ok((name == "KEY").then(|| "hush-hush".to_owned())))
 }
 
-fn turn(text: &str) -> Turn {
+pub(super) fn turn(text: &str) -> Turn {
     Turn {
         task_id: "task".to_owned(),
         context_id: "context".to_owned(),
@@ -355,7 +355,7 @@ async fn the_policy_and_the_grants_of_the_contract_hold() {
 
 /// Two tools, and how often they were called.
 #[derive(Default)]
-struct Files(AtomicUsize);
+pub(super) struct Files(pub(super) AtomicUsize);
 
 impl ToolServer for Files {
     fn tools(&self) -> BoxFuture<'_, Result<Vec<Definition>, Fault>> {

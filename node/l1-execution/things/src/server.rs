@@ -16,9 +16,9 @@ use super::look::{LookError, Web, content_type, description};
 use super::machine::answer;
 use super::machine::plan::{Call, Plan, Terms, plan};
 use super::machine::request::{self, request};
-use althing_execution::AgentState;
 use althing_execution::definition::Definition;
 use althing_execution::tools::{Fault, ToolServer};
+use althing_execution::{AgentState, steps};
 
 /// Between two looks at the description of a Thing that answers.
 const CHECK: Duration = Duration::from_secs(30);
@@ -26,6 +26,8 @@ const CHECK: Duration = Duration::from_secs(30);
 const RETRY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(15));
 /// Of one answer: below what a result may have, also as base64.
 const ANSWER: Limits = Limits { bytes: 640 << 10, time: Duration::from_secs(110) };
+/// The header by which a server of HTTP knows a request that it was sent before (draft-ietf-httpapi-idempotency-key-header).
+const IDEMPOTENCY_KEY: &str = "idempotency-key";
 /// What a caller learns; the address is for the operator.
 const DOWN: &str = "the Thing does not answer, and `ps` on its node says more";
 const CHANGED: &str =
@@ -109,7 +111,11 @@ impl ToolServer for ThingServer {
             let known = self.known().await?;
             let call = known.calls.get(tool).ok_or_else(|| Fault::Failed(format!("there is no tool {tool:?}")))?;
             match request(call, &arguments, self.thing.secret.as_deref()) {
-                Ok(request) => self.thing.ask(call, request).await,
+                Ok(mut request) => {
+                    let key = steps::current_key_text();
+                    request.headers.extend(key.map(|key| (IDEMPOTENCY_KEY.to_owned(), key)));
+                    self.thing.ask(call, request).await
+                }
                 Err(why) => Ok(answer::failed(&why)),
             }
         })

@@ -42,6 +42,9 @@ pub(crate) struct Summary {
     /// Whether the task was handed over to another node. Rows from before tasks could move do not say so.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub departed: bool,
+    /// Whether the turn that runs can begin again. Rows from before turns could be resumed do not say so.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub resumes: bool,
 }
 
 /// Why a task failed that was not written again.
@@ -49,6 +52,8 @@ pub(crate) struct Summary {
 pub(crate) enum NotedFailure {
     /// The node ended while the task's turn ran.
     NodeEnded,
+    /// The same, and the task cannot be read.
+    Unreadable,
     /// The result of the turn could not be written.
     ResultNotKept,
 }
@@ -57,7 +62,12 @@ impl NotedFailure {
     /// The task's status message.
     pub fn message(self) -> &'static str {
         match self {
-            NotedFailure::NodeEnded => "the node ended while the task was running; send the message again",
+            NotedFailure::NodeEnded => {
+                "NOT_RESUMABLE: the node ended while the task was running; send the message again"
+            }
+            NotedFailure::Unreadable => {
+                "DAMAGED: the node ended while the task was running, and cannot read it any more; send the message again"
+            }
             NotedFailure::ResultNotKept => "this node could not keep the result; send the message again later",
         }
     }
@@ -78,6 +88,7 @@ impl Summary {
             message_id: began.map_or_else(String::new, |message| message.message_id.clone()),
             failure: None,
             departed: record.departed.is_some(),
+            resumes: record.begin.is_some(),
         }
     }
 }
@@ -93,6 +104,7 @@ struct Meta {
     message_id: Arc<str>,
     failure: Option<NotedFailure>,
     departed: bool,
+    resumes: bool,
 }
 
 impl Meta {
@@ -240,6 +252,7 @@ impl Listing {
             message_id: summary.message_id.as_str().into(),
             failure: summary.failure,
             departed: summary.departed,
+            resumes: summary.resumes,
         };
         self.orders.entry(list.clone()).or_default().insert((Reverse(meta.changed_ms), id.clone()));
         self.scopes.entry(summary.scope.payer()).or_default().add(meta.age(&id), meta.bytes);
@@ -263,6 +276,7 @@ impl Listing {
             message_id: meta.message_id.to_string(),
             failure: meta.failure,
             departed: meta.departed,
+            resumes: meta.resumes,
         })
     }
 

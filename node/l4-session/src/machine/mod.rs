@@ -3,6 +3,8 @@
 pub(crate) mod listing;
 pub(crate) mod moves;
 pub(crate) mod record;
+pub(crate) mod recovery;
+pub(crate) mod session;
 pub mod shares;
 pub(crate) mod size;
 pub mod task;

@@ -8,10 +8,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
 
+use super::session::{Begin, Damage};
 use super::task;
 
 /// Bytes of a stored task: what a batch holds beside the summary (2 KiB at most) and the keys of the tasks that are
-/// evicted with it (1,024 of 36 bytes, twice).
+/// evicted with it (1,024 of 36 bytes, twice), and of the rows of its journal (4,096 of 24 bytes).
 pub(crate) const RECORD_BYTES_MAX: usize = LARGE_BATCH_BYTES_MAX - (256 << 10);
 /// Bytes of a stored task when a turn begins, or adds an artifact: the final status message, the agent's earlier messages,
 /// the task's metadata, and what the runtime stores must always fit beside it.
@@ -44,6 +45,10 @@ pub(crate) struct Record {
     /// The proof that this node handed the task over, in base64url; then the rest is only kept to be handed over again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub departed: Option<String>,
+    /// With what the turn that runs began, in base64url, if it can begin again. Rows from before turns could be resumed have
+    /// none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub begin: Option<String>,
 }
 
 /// Whether a number need not be written.
@@ -54,17 +59,8 @@ fn is_zero(number: &u64) -> bool {
 impl Record {
     /// The record of a task of that agent that begins.
     pub fn new(task: Task, agent: &str, scope: Scope) -> Record {
-        let label = None;
-        Record {
-            task,
-            agent: agent.to_owned(),
-            scope,
-            remembered: None,
-            label,
-            version: None,
-            fence: 0,
-            departed: None,
-        }
+        let (label, version, departed, begin) = (None, None, None, None);
+        Record { task, agent: agent.to_owned(), scope, remembered: None, label, version, fence: 0, departed, begin }
     }
 
     /// The same, given to that version of its agent, with what came with the call in it.
@@ -73,6 +69,21 @@ impl Record {
         self.version = Some((*agent.version).to_owned());
         self.add_label(call.attributes.label);
         self
+    }
+
+    /// The same, with what its turn began with, if it can begin again.
+    #[must_use]
+    pub fn begun_with(mut self, begin: Option<&Begin>) -> Record {
+        self.begin = begin.map(|begin| URL_SAFE_NO_PAD.encode(begin.encode()));
+        self
+    }
+
+    /// With what the turn that runs began, if it can begin again; an error where that cannot be read.
+    pub fn read_begin(&self) -> Option<Result<Begin, Damage>> {
+        let text = self.begin.as_ref()?;
+        let read = URL_SAFE_NO_PAD.decode(text).ok().and_then(|bytes| Begin::decode(&bytes));
+        let what = || "the beginning of the turn cannot be read in its task".to_owned();
+        Some(read.ok_or_else(|| Damage { step: 0, what: what() }))
     }
 
     /// Adds the label of more data that are in it.

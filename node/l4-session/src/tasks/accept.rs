@@ -1,24 +1,23 @@
 //! Accepts messages, into a new task or one that they continue, and starts their turns.
 
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-use althing_call::{CallMetadata, Consent, OperationError, Refusal, traced};
+use althing_call::{CallMetadata, Consent, OperationError, Refusal};
 use althing_communication::{Holder, TrustLevel};
 use althing_execution::agent::OwnCard;
 use althing_protocol::AgentRef;
 use althing_store::Durability;
-use futures::FutureExt as _;
-use tokio::time::Instant;
 
 use crate::machine::record::{Record, Scope, WORKING_BYTES_MAX};
 use crate::machine::shares::{Claim, ShareOwner};
 use crate::machine::size::stored_bytes;
 use crate::machine::task::{self, HISTORY_BYTES_MAX};
 use crate::machine::time_limit::time_limit;
+use crate::tasks::begin;
 use crate::tasks::keeping::Kept;
 use crate::tasks::live::{LiveTask, TurnRequest};
 use crate::tasks::runner::{HostedAgent, STOPPING, TaskRunner, internal, unkept};
+use crate::tasks::start;
 use crate::tasks::store::{Encoded, TaskStoreError};
 use crate::tasks::turn;
 
@@ -128,31 +127,19 @@ impl TaskRunner {
             return Ok(taken);
         }
         (asked.waits, asked.consent) = (start.waits, start.consent);
-        let record = match continues {
+        let mut record = match continues {
             None => {
                 let context_id = message.context_id.clone().unwrap_or_else(|| self.new_id());
                 let task = task::submitted(new_id, context_id, message, self.now());
                 Record::new(task, agent.name(), scope).given_to(&agent.agent, metadata)
             }
             Some(id) => {
-                let mut record = self.read(agent, scope, &id)?;
-                check_context(&message, &record)?;
-                if let Some(running) = self.live().running(&id) {
-                    if !agent.barge_in || asked.consent.is_some() {
-                        let message = format!("task {id} is being worked on; wait for it, or cancel it");
-                        return Err(OperationError::unsupported(message));
-                    }
-                    // The lock is held, so that of two messages that come at once one interrupts the other.
-                    running.interrupt(BY_MESSAGE).await;
-                    record = self.read(agent, scope, &id)?;
-                }
-                check_room(&message, &record)?;
-                asked.before = Some(record.task.status.clone());
-                let over = |_| OperationError::unsupported(format!("task {id} is over; send a message without taskId"));
-                task::continue_with(&mut record.task, message, self.now()).map_err(over)?;
-                record.given_to(&agent.agent, metadata)
+                continued(self, agent, (scope, &id), message, &mut asked).await?.given_to(&agent.agent, metadata)
             }
         };
+        let begin = begin::begin(self, &agent.agent, &record, &asked);
+        record = record.begun_with(begin.as_ref());
+        asked.journal = begin.and_then(|begin| begin::journal(self, &record, begin));
         let encoded = if asked.waits { None } else { Some(Encoded::of(&record).map_err(internal)?) };
         let bytes = encoded.as_ref().map_or_else(|| stored_bytes(&record), Encoded::len);
         if bytes > WORKING_BYTES_MAX {
@@ -216,7 +203,7 @@ impl TaskRunner {
     }
 
     /// The claim of a turn on the capacity, and whose share it counts against.
-    fn claim(&self, agent: &AgentRef, record: &Record, holder: Option<Holder>) -> Claim<ShareOwner> {
+    pub(super) fn claim(&self, agent: &AgentRef, record: &Record, holder: Option<Holder>) -> Claim<ShareOwner> {
         let is_own = self.is_own(record.scope);
         let trust = match holder {
             _ if is_own => TrustLevel::Own,
@@ -260,7 +247,7 @@ impl TaskRunner {
             match consent {
                 // Rarely needed, and large.
                 Some(consent) => Box::pin(turn::rest(&runner, &live, consent)).await,
-                None => runner.start(&live),
+                None => start::start(&runner, &live),
             }
             Ok(Accepted::New(live, prepared))
         };
@@ -279,31 +266,45 @@ impl TaskRunner {
         let tells = configuration.is_some_and(|asked| asked.task_push_notification_config.is_some());
         request.message.task_id.is_none() && !tells && self.host().is_confined(&agent.agent)
     }
+}
 
-    fn start(&self, live: &Arc<LiveTask>) {
-        let (runner, live) = (self.clone(), live.clone());
-        let binding = runner.host().binding(&live.agent).map(|binding| binding.hash).unwrap_or_default();
-        let span = tracing::info_span!(
-            "turn",
-            otel.kind = "internal",
-            althing.binding.hash = &*binding,
-            "error.type" = tracing::field::Empty,
-            otel.status_description = tracing::field::Empty,
-        );
-        tokio::spawn(Box::pin(async move {
-            let begun = Instant::now();
-            let turn = tracing::Instrument::instrument(turn::run(&runner, &live), span.clone());
-            // The task of a turn that panics is set to failed.
-            if let Err(panic) = AssertUnwindSafe(turn).catch_unwind().await {
-                let said = panic.downcast_ref::<String>().map(String::as_str);
-                let said = said.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or_default();
-                traced::fail(&span, "panic");
-                turn::fail_panicked(&runner, &live, said).await;
-            }
-            let failed = matches!(live.lock().record.task.status.state, a2a::TaskState::Failed);
-            runner.figures().count(live.agent.name(), begun.elapsed(), failed);
-        }));
+/// The record of the task of that caller and id with its next message; a turn of it that runs is interrupted, where its agent
+/// lets messages do so. Called with its lock held.
+async fn continued(
+    runner: &TaskRunner,
+    agent: &HostedAgent,
+    (scope, id): (Scope, &str),
+    message: a2a::Message,
+    asked: &mut TurnRequest,
+) -> Result<Record, OperationError> {
+    let mut record = runner.read(agent, scope, id)?;
+    check_context(&message, &record)?;
+    if let Some(running) = runner.live().running(id) {
+        if !agent.barge_in || asked.consent.is_some() {
+            let message = format!("task {id} is being worked on; wait for it, or cancel it");
+            return Err(OperationError::unsupported(message));
+        }
+        // The lock is held, so that of two messages that come at once one interrupts the other.
+        running.interrupt(BY_MESSAGE).await;
+        record = runner.read(agent, scope, id)?;
     }
+    check_idle(&record)?;
+    check_room(&message, &record)?;
+    asked.before = Some(record.task.status.clone());
+    let over = |_| OperationError::unsupported(format!("task {id} is over; send a message without taskId"));
+    task::continue_with(&mut record.task, message, runner.now()).map_err(over)?;
+    Ok(record)
+}
+
+/// Refuses a message for a task whose turn is about to be resumed.
+fn check_idle(record: &Record) -> Result<(), OperationError> {
+    if record.begin.is_none() || task::is_idle(&record.task.status.state) {
+        return Ok(());
+    }
+    let id = &record.task.id;
+    Err(OperationError::busy(format!(
+        "task {id} goes on in a moment, where its node ended; send the message again then"
+    )))
 }
 
 /// Whether a turn is that of a message, and nobody was told yet that it is over.

@@ -7,6 +7,7 @@ use althing_store::Durability;
 
 use crate::machine::moves::{self, MoveError, TaskPack};
 use crate::machine::record::Record;
+use crate::machine::task;
 use crate::tasks::runner::{TaskRunner, unkept};
 use crate::tasks::service::TaskService;
 use crate::tasks::store::{Encoded, TaskStoreError};
@@ -75,6 +76,10 @@ pub async fn freeze(tasks: &TaskService, agent: &AgentId, id: &str, to: PublicKe
         running.interrupt(BY_HANDOVER).await;
     }
     let mut record = runner.store().read(id)?.ok_or_else(not_here)?;
+    if record.begin.is_some() && !task::is_idle(&record.task.status.state) {
+        // Its turn waits for the agent, which has not been added since the node began.
+        return Err(HandoverError::NotHosted { agent: agent.clone() });
+    }
     let departed = record.departed.take();
     match &departed {
         Some(proof) => {

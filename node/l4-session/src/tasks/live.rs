@@ -10,6 +10,7 @@ use althing_protocol::{AgentRef, AnswerAttributes};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
+use crate::journal::TurnJournal;
 use crate::machine::record::Record;
 use crate::machine::task;
 use crate::tasks::first_response::{Answer, FirstResponse, FirstResponseReceiver, Outcome};
@@ -48,6 +49,10 @@ pub(crate) struct TurnRequest {
     pub waits: bool,
     /// What somebody must consent to before a turn runs: until then the task rests.
     pub consent: Option<Consent>,
+    /// The journal of the turn, if it can begin again.
+    pub journal: Option<Arc<TurnJournal>>,
+    /// How long the turn ran before its node ended, of one that was resumed.
+    pub elapsed: Duration,
 }
 
 impl TurnRequest {
@@ -64,6 +69,8 @@ impl TurnRequest {
             within: None,
             waits: false,
             consent: None,
+            journal: None,
+            elapsed: Duration::ZERO,
         }
     }
 }
@@ -72,10 +79,10 @@ impl TurnRequest {
 pub(crate) struct LiveTask {
     pub(super) now: Mutex<LiveState>,
     /// The task's id, and the agent in the version that was given the message.
-    pub(super) id: String,
+    pub id: String,
     pub agent: AgentRef,
     /// The request that began this turn.
-    pub(super) request: TurnRequest,
+    pub request: TurnRequest,
     /// Whether the task is on disk. Held while it is written.
     pub(super) kept: tokio::sync::Mutex<Kept>,
     /// The result, if the turn leaves no task.

@@ -100,6 +100,13 @@ impl LiveTasks {
         turns
     }
 
+    /// The turns that run and have a journal.
+    pub fn journalled(&self) -> Vec<Arc<LiveTask>> {
+        let live = self.tasks();
+        let all = live.live.values().map(|(live, _)| live);
+        all.filter(|live| live.running() && live.request.journal.is_some()).cloned().collect()
+    }
+
     /// Cancels every turn of a version of an agent.
     pub fn cancel(&self, agent: &AgentRef) {
         self.tasks().live.values().filter(|(live, _)| live.agent == *agent).for_each(|(live, _)| live.cancel.cancel());

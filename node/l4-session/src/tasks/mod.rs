@@ -1,7 +1,9 @@
 //! The lifecycle of tasks on the hosting node. [`TaskService`] is what others do with them.
 
 mod accept;
+mod begin;
 mod cancelling;
+mod doubt;
 mod figures;
 mod first_response;
 mod handover;
@@ -13,9 +15,12 @@ mod live_tasks;
 mod push_configs;
 mod reads;
 mod replies;
+mod resume;
 mod runner;
 mod sending;
 mod service;
+mod sessions;
+mod start;
 mod store;
 mod subscribing;
 mod turn;
@@ -25,4 +30,5 @@ pub use handover::{HandoverError, freeze, thaw};
 pub use live_tasks::TurnEnd;
 pub use runner::HostedAgent;
 pub use service::TaskService;
+pub use sessions::{CallDoubt, Recheck, Resolution, ResolutionError, SessionState, SessionSummary, Sessions, Standing};
 pub use store::{TASK_SUMMARIES, TASKS, TaskStoreError};

@@ -77,6 +77,10 @@ struct Context {
 pub(crate) const STOPPING: &str =
     "its node is being stopped: send the message again once it is up, or to another node that hosts the agent";
 
+/// What callers are told whose turns go on when the node is up again.
+pub(crate) const GOES_ON: &str =
+    "its node is being stopped: the task goes on once it is up again; subscribe to it then, or send the message again";
+
 impl TaskRunner {
     /// Opens the task store, as [`crate::TaskService::open`] says.
     pub async fn open(
@@ -164,6 +168,17 @@ impl TaskRunner {
     pub(crate) fn new_id(&self) -> String {
         let random = self.context.entropy.bytes();
         uuid::Builder::from_unix_timestamp_millis(self.context.clock.now_ms(), &random).into_uuid().to_string()
+    }
+
+    /// The node's clock and randomness.
+    pub(crate) fn ports(&self) -> (&WallClock, &Entropy) {
+        (&self.context.clock, &self.context.entropy)
+    }
+
+    /// Gives it for as long as somebody else has it.
+    pub(crate) fn weak(&self) -> impl Fn() -> Option<TaskRunner> + Send + use<> {
+        let context = Arc::downgrade(&self.context);
+        move || Some(TaskRunner { context: context.upgrade()? })
     }
 
     /// The task as it is, if it belongs to this caller and this agent.

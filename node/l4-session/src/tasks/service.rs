@@ -19,6 +19,7 @@ use crate::tasks::figures::AgentFigures;
 use crate::tasks::live_tasks::TurnEnd;
 use crate::tasks::push_configs;
 use crate::tasks::replies::{shown, stream};
+use crate::tasks::resume;
 use crate::tasks::runner::{HostedAgent, TaskRunner};
 use crate::tasks::store::TaskStoreError;
 use crate::tasks::subscribing;
@@ -30,7 +31,8 @@ pub struct TaskService {
 }
 
 impl TaskService {
-    /// Opens the task store. Tasks that ran when the node ended are set to failed. A damaged task does not keep the store
+    /// Opens the task store. Tasks that ran when the node ended wait for their agent ([`crate::Sessions::resume`]), if their
+    /// turns can begin again, and are set to failed else. A damaged task does not keep the store
     /// from opening: only summaries are read, and a failure that cannot be written is remembered until the node ends. `owner`
     /// is this node's owner, `signer` the node itself, in whose name it hands tasks over.
     ///
@@ -44,7 +46,9 @@ impl TaskService {
         clock: WallClock,
         entropy: Entropy,
     ) -> Result<TaskService, TaskStoreError> {
-        Ok(TaskService { runner: TaskRunner::open(store, host, owner, signer, clock, entropy).await? })
+        let runner = TaskRunner::open(store, host, owner, signer, clock, entropy).await?;
+        resume::give_up_later(&runner);
+        Ok(TaskService { runner })
     }
 
     /// A task as it is.

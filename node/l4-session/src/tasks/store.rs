@@ -9,6 +9,7 @@ use a2a::{Message, Part, Role, StreamResponse, Task, TaskState};
 use althing_store::{Batch, Durability, Family, Range, ReadError, Store, WriteError};
 use chrono::DateTime;
 
+use crate::journal::Journals;
 use crate::machine::listing::{Filter, Listing, NotedFailure, Page, Summary};
 use crate::machine::record::{Record, Scope};
 use crate::machine::task;
@@ -75,16 +76,23 @@ pub(crate) struct TaskStore {
     store: Arc<dyn Store>,
     listing: Mutex<Listing>,
     push: Push,
+    journals: Arc<Journals>,
 }
 
 impl TaskStore {
-    /// Opens the store. Tasks that were not idle when the node ended are set to failed. `own` is this node's owner.
+    /// Opens the store. Tasks that were not idle when the node ended wait until their agent is added, if their turns can begin
+    /// again, and are set to failed else. `own` is this node's owner.
     pub async fn open(store: Arc<dyn Store>, own: Scope, now_ms: i64) -> Result<TaskStore, TaskStoreError> {
         let (mut listing, mut interrupted) = (Listing::new(own), Vec::new());
+        let journals = Arc::new(Journals::new(store.clone()));
         let mut add = |id: String, summary: Summary| {
             listing.note(&id, &summary);
-            if !task::is_idle(&summary.state) && !summary.departed {
-                interrupted.push(id);
+            if task::is_idle(&summary.state) || summary.departed {
+                return;
+            }
+            match summary.resumes {
+                true => journals.await_agent(summary.agent, id),
+                false => interrupted.push(id),
             }
         };
         if store.read(TASK_SUMMARIES, COMPLETE)?.is_some() {
@@ -94,7 +102,9 @@ impl TaskStore {
         }
         let over = |id: &str| listing.summary(id).map(|summary| summary.state.is_terminal() || summary.departed);
         let push = Push::open(store.clone(), own, over).await?;
-        let tasks = TaskStore { store, listing: Mutex::new(listing), push };
+        let goes_on = |summary: Summary| summary.resumes && !task::is_idle(&summary.state) && !summary.departed;
+        journals.sweep(|id| listing.summary(id).is_some_and(goes_on)).await?;
+        let tasks = TaskStore { store, listing: Mutex::new(listing), push, journals };
         for ids in interrupted.chunks(NOTED_AT_ONCE) {
             tasks.note_failures(ids, NotedFailure::NodeEnded, now_ms).await;
             for id in ids {
@@ -130,6 +140,11 @@ impl TaskStore {
     /// The task that a message of this id began.
     pub fn began_by(&self, agent: &str, scope: Scope, message_id: &str) -> Option<String> {
         self.lock().began_by(agent, scope, message_id).map(str::to_owned)
+    }
+
+    /// The journals of turns that have not ended.
+    pub fn journals(&self) -> &Arc<Journals> {
+        &self.journals
     }
 
     /// Who is told about tasks.
@@ -182,9 +197,8 @@ impl TaskStore {
         }
     }
 
-    /// Deletes a task; it stays deleted after a power cut once this completes.
-    pub async fn forget(&self, id: &str) -> Result<(), TaskStoreError> {
-        let mut batch = Batch::new();
+    /// Deletes a task, with what `batch` deletes; it stays deleted after a power cut once this completes.
+    pub async fn forget(&self, id: &str, mut batch: Batch) -> Result<(), TaskStoreError> {
         batch.delete(TASKS, id.as_bytes()).delete(TASK_SUMMARIES, id.as_bytes());
         self.store.write(batch, Durability::Synced).await?;
         self.lock().forget(id);

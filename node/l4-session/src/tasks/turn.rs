@@ -1,12 +1,14 @@
 //! One turn of a task: the agent's outputs are applied to the task, written and sent to listeners, in one order.
 
-use std::time::Duration;
+use std::sync::Arc;
 
 use a2a::{Message, Part, Role, StreamResponse, TaskState};
 use althing_call::{Consent, OperationError, Trace, chain, traced};
 use althing_execution::agent::{Made, Parameters};
+use althing_execution::journal::{Journal, TurnRights};
 use althing_execution::tools::RESULT_TOO_LONG;
 use althing_execution::{AgentError, Output, Turn};
+use althing_store::Batch;
 
 use crate::machine::listing::NotedFailure;
 use crate::machine::record::{Record, WORKING_BYTES_MAX};
@@ -15,7 +17,7 @@ use crate::push::Notes;
 use crate::tasks::first_response::Outcome;
 use crate::tasks::keeping::{KEPT_AFTER, Kept};
 use crate::tasks::live::{Ending, LiveState, LiveTask, TurnRequest};
-use crate::tasks::runner::{STOPPING, TaskRunner, internal};
+use crate::tasks::runner::{GOES_ON, STOPPING, TaskRunner, internal};
 use crate::tasks::store::{self, Encoded, TaskStoreError};
 
 /// Runs one turn to its end; the task is then idle and on disk.
@@ -32,7 +34,7 @@ pub(crate) async fn run(runner: &TaskRunner, live: &LiveTask) {
     let (output, mut outputs) = Output::channel();
     // Boxed: a task is moved several times until it runs.
     let mut working = Box::pin(runner.host().turn(&live.agent, turn, output));
-    let (late, long) = (late(live.request.within), tokio::time::sleep(KEPT_AFTER));
+    let (late, long) = (late(&live.request), tokio::time::sleep(KEPT_AFTER));
     tokio::pin!(late);
     tokio::pin!(long);
     let (mut outcome, mut waits) = (None, live.request.waits);
@@ -60,6 +62,17 @@ pub(crate) async fn run(runner: &TaskRunner, live: &LiveTask) {
             }
         }
     };
+    // Before its journal is closed: it may be writing.
+    drop(working);
+    end(runner, live, ended).await;
+}
+
+/// Ends a turn; its task is then idle and on disk, but where the turn goes on when its node is up again.
+pub(super) async fn end(runner: &TaskRunner, live: &LiveTask, ended: Result<(), AgentError>) {
+    if goes_on(runner, live, &ended) {
+        leave(runner, live).await;
+        return;
+    }
     let ended = match refusal(&ended) {
         Some(error) => {
             if refuse(runner, live, &error).await {
@@ -78,7 +91,30 @@ pub(crate) async fn run(runner: &TaskRunner, live: &LiveTask) {
     if matches!(live.lock().record.task.status.state, TaskState::Failed) {
         traced::fail(&tracing::Span::current(), traced::FAILED);
     }
-    tracing::debug!(agent = live.agent.name(), task = id, state = ?live.record().task.status.state, "turn ended");
+    tracing::debug!(agent = live.agent.name(), task = live.id, state = ?live.record().task.status.state, "turn ended");
+}
+
+/// Fails a task whose turn does not go on.
+pub(super) async fn fail(runner: &TaskRunner, live: &LiveTask, reason: String) {
+    finish(runner, live, Some(TaskState::Failed), Some(reason)).await;
+}
+
+/// Whether a turn ends with its node, and goes on with it.
+fn goes_on(runner: &TaskRunner, live: &LiveTask, ended: &Result<(), AgentError>) -> bool {
+    let is_stopped = runner.ending().is_cancelled() && matches!(ended, Err(AgentError::Busy(_)));
+    is_stopped && live.request.journal.is_some()
+}
+
+/// Leaves a task on disk as it is: its turn goes on when the node is up again. Whoever waits is told so.
+async fn leave(runner: &TaskRunner, live: &LiveTask) {
+    if let Some(journal) = &live.request.journal {
+        journal.leave().await;
+    }
+    let left = Outcome::Refused(OperationError::busy(GOES_ON));
+    live.answer.settle(left.clone());
+    live.lock().close(Some(left));
+    // As of a task that is over: nobody hears more of it from this node.
+    end_turn(runner, live, TaskState::Failed);
 }
 
 /// Leaves a task as it is until somebody consents: no turn runs, and its status says to what. A message that continues the task
@@ -88,10 +124,10 @@ pub(crate) async fn rest(runner: &TaskRunner, live: &LiveTask, consent: Consent)
 }
 
 /// Ends, with a reason, when a turn takes longer than its sender lets it.
-async fn late(within: Option<Duration>) -> String {
-    match within {
+pub(super) async fn late(asked: &TurnRequest) -> String {
+    match asked.within {
         Some(within) => {
-            tokio::time::sleep(within).await;
+            tokio::time::sleep(within.saturating_sub(asked.elapsed)).await;
             format!("it did not end within the {} ms that its caller gave it", within.as_millis())
         }
         None => std::future::pending().await,
@@ -115,14 +151,20 @@ fn turn_of(record: Record, asked: &TurnRequest) -> Turn {
         metadata: asked.metadata.clone(),
         accepted_output_modes: asked.accepted_output_modes.clone(),
         history_length: asked.history_length,
-        lease: asked.call.lease.clone(),
+        rights: rights(asked),
         within: asked.within,
     };
     Turn { task_id, context_id, message, history, artifacts, remembered: record.remembered, parameters }
 }
 
+/// By what right a turn acts: that of the call, with the journal of the turn.
+fn rights(asked: &TurnRequest) -> TurnRights {
+    let journal = asked.journal.clone().map(|journal| -> Arc<dyn Journal> { journal });
+    TurnRights { journal, ..asked.call.rights.clone() }
+}
+
 /// Tells those who asked for push notifications.
-async fn push(runner: &TaskRunner, live: &LiveTask, event: Option<StreamResponse>) {
+pub(super) async fn push(runner: &TaskRunner, live: &LiveTask, event: Option<StreamResponse>) {
     if let Some(event) = event {
         runner.store().push().note(&live.id, Some(&event), runner.now_ms()).await;
     }
@@ -252,7 +294,9 @@ async fn finish(runner: &TaskRunner, live: &LiveTask, state: Option<TaskState>, 
         Err(error) => (TaskState::Failed, Some(status_message(error.to_string()))),
     };
     let event = task::with_metadata(task::set_status(&mut record.task, state, message, runner.now()), metadata);
-    let notes = runner.store().push().plan(&live.id, Some(&event), runner.now_ms());
+    let mut notes = runner.store().push().plan(&live.id, Some(&event), runner.now_ms());
+    close(live, &mut notes.rows).await;
+    record.begin = None;
     let mut kept = live.kept.lock().await;
     if let Err(error) = write(runner, &record, notes).await {
         // It is not on disk, so it must not be acknowledged.
@@ -282,8 +326,15 @@ async fn write(runner: &TaskRunner, record: &Record, notes: Notes) -> Result<(),
     runner.store().write_telling(Encoded::of(record)?, notes).await
 }
 
+/// The rows of the turn's journal go with the batch that ends its task.
+async fn close(live: &LiveTask, batch: &mut Batch) {
+    if let Some(journal) = &live.request.journal {
+        journal.close(batch).await;
+    }
+}
+
 /// Why a turn ended, as the task's status message; a reason that is too long is cut.
-fn status_message(mut reason: String) -> Message {
+pub(super) fn status_message(mut reason: String) -> Message {
     reason.truncate(reason.floor_char_boundary(task::REASON_BYTES_MAX));
     Message::new(Role::Agent, vec![Part::text(reason)])
 }
@@ -303,13 +354,16 @@ async fn refuse(runner: &TaskRunner, live: &LiveTask, error: &OperationError) ->
 /// sent, so that a power cut cannot bring the task back after it.
 async fn finish_without_task(runner: &TaskRunner, live: &LiveTask, outcome: Outcome) {
     let mut record = live.record();
+    record.begin = None;
+    let mut notes = Notes::default();
+    close(live, &mut notes.rows).await;
     let mut on_disk = live.kept.lock().await;
     let kept = match live.request.before.clone() {
         None if *on_disk == Kept::NotYet => Ok(()),
-        None => runner.store().forget(&live.id).await,
+        None => runner.store().forget(&live.id, notes.rows).await,
         Some(before) => {
             task::undo_continue(&mut record.task, before);
-            write(runner, &record, Notes::default()).await
+            write(runner, &record, notes).await
         }
     };
     *on_disk = Kept::Never;

@@ -12,7 +12,7 @@ use althing_protocol::PublicKey;
 use althing_protocol::group::GroupId;
 use althing_td::RuntimeSpec;
 
-use super::{DialBack, GroupHealth, Mesh, NodeStatus, Report, diagnose};
+use super::{DialBack, GroupHealth, Mesh, NodeStatus, Report, Sessions, diagnose};
 use crate::operations::Operations;
 use althing_coordination::Reader;
 use althing_coordination::machine::group::Group;
@@ -190,6 +190,7 @@ async fn gather(node: &Operations, dialled_back: Vec<DialBack>) -> NodeStatus {
         dialled_back,
         reach: node.reach().to_owned(),
         table: network.routing().stats().nodes,
+        sessions: Sessions::of(node.hosting.sessions()),
         groups: groups(node),
         registries: node.registries.examine().await,
         unread: node.discovery.reading_things().1,

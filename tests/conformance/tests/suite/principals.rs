@@ -9,6 +9,7 @@ use althing_conformance::mesh::{Node, Owner, ask_as, file, message, store};
 use althing_conformance::program::heard_beside;
 use althing_conformance::world::until;
 use althing_discovery::Query;
+use althing_execution::TurnRights;
 use althing_execution::agents::{AgentCalls as _, Question};
 use althing_execution::lease::Leases;
 use althing_protocol::{AgentId, AnswerAttributes, Attributes, CallerId};
@@ -64,7 +65,9 @@ fn question(to: &AgentId, text: &str, principals: Vec<String>, as_itself: bool) 
         delay_tolerant: false,
         principals,
         as_itself,
-        lease: None,
+        rights: TurnRights::default(),
+        key: None,
+        callee: None,
         binding_hash: Arc::default(),
         attributes: Attributes::default(),
         answer: AnswerAttributes::default(),
@@ -160,14 +163,14 @@ async fn an_agent_of_this_node_works_under_the_lease_of_the_one_that_asks_it() {
     let leases = Leases::default();
     let lease = leases.begin("group", "task", 3);
     let under = |to: &AgentId, text: &str| Question {
-        lease: Some(lease.clone()),
+        rights: TurnRights::under(lease.clone()),
         ..question(to, text, vec!["local".to_owned()], false)
     };
     scene.asking.ask(under(&beside, "message under a lease")).await.expect("an answer");
     let [heard] = &heard_beside("message under a lease")[..] else { panic!("it was heard once") };
-    assert_eq!(heard.lease, Some(lease.clone()), "its tools and its memory are refused with the attempt");
+    assert_eq!(heard.rights.lease, Some(lease.clone()), "its tools and its memory are refused with the attempt");
     // Another node learns nothing of it, and cannot be told by whom it does not know.
     scene.asking.ask(under(&scene.agent_b, "message far under a lease")).await.expect("an answer");
     let [heard] = &heard_beside("message far under a lease")[..] else { panic!("it was heard once") };
-    assert_eq!(heard.lease, None);
+    assert_eq!(heard.rights.lease, None);
 }

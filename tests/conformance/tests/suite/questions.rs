@@ -6,6 +6,7 @@ use althing_calls::AgentCaller;
 use althing_communication::{Answer, Caller, Inbound, Request};
 use althing_conformance::mesh::{Node, file, store};
 use althing_conformance::world::until;
+use althing_execution::TurnRights;
 use althing_execution::agents::{AgentCalls as _, Question};
 use althing_execution::lease::{Lease, Leases};
 use althing_protocol::{AnswerAttributes, Attributes};
@@ -76,7 +77,9 @@ async fn asked_under(
         delay_tolerant: false,
         principals: vec!["local".to_owned()],
         as_itself: false,
-        lease,
+        rights: TurnRights { lease, journal: None },
+        key: None,
+        callee: None,
         binding_hash: Arc::default(),
         attributes: Attributes::default(),
         answer: AnswerAttributes::default(),

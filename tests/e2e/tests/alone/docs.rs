@@ -10,12 +10,13 @@ use althing_e2e::world::World;
 use althing_e2e::{COMMAND_MAX, Machine, Node, Running, binary, until};
 
 /// The documents, in reading order.
-const DOCUMENTS: [&str; 17] = [
+const DOCUMENTS: [&str; 19] = [
     "README.md",
     "docs/a2a.md",
     "docs/getting-started.md",
     "docs/wot.md",
     "docs/agents.md",
+    "docs/sessions.md",
     "docs/mcp.md",
     "docs/routing.md",
     "docs/traces.md",
@@ -24,6 +25,7 @@ const DOCUMENTS: [&str; 17] = [
     "docs/publishing.md",
     "docs/contracts.md",
     "docs/keys.md",
+    "docs/handoffs.md",
     "docs/private-networks.md",
     "docs/simulations.md",
     "docs/measuring.md",

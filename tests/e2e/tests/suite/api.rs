@@ -110,7 +110,8 @@ fn the_gateway_has_none_of_the_owners_paths() {
     assert!(owners.len() > 70, "{owners:?}");
     for (method, path) in &owners {
         let answer = raw(&node.gateway(), &request(&node.gateway(), method, path, &JSON[1..], b"{}"));
-        assert_eq!(answer.status, 404, "{method} {path}: {answer:?}");
+        // One of its own paths may be asked in other ways.
+        assert!(matches!(answer.status, 404 | 405), "{method} {path}: {answer:?}");
     }
 }
 

@@ -56,7 +56,14 @@ const EDGES: &[(&str, &[&str])] = &[
     ),
     (
         "althing-session",
-        &["althing-call", "althing-communication", "althing-execution", "althing-protocol", "althing-store"],
+        &[
+            "althing-call",
+            "althing-communication",
+            "althing-execution",
+            "althing-failure",
+            "althing-protocol",
+            "althing-store",
+        ],
     ),
     (
         "althing-calls",
@@ -207,6 +214,7 @@ const TEST_EDGES: &[(&str, &[&str])] = &[
     ("althing-node", &["althing-simnet"]),
     ("althing-operations", &["althing-simnet"]),
     ("althing-registry", &["althing-registry-client", "althing-testing"]),
+    ("althing-session", &["althing-td"]),
     ("althing-store", &["althing-testing"]),
     ("althing-keeper", &["althing-testing"]),
     ("althing-td", &["althing-testing"]),

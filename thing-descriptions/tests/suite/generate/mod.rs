@@ -117,6 +117,7 @@ pub fn agent_file() -> impl Strategy<Value = AgentFile> {
                 skills,
                 runtime,
                 tools: std::collections::BTreeMap::new(),
+                effects: std::collections::BTreeMap::new(),
                 expose: Vec::new(),
                 embeddings: None,
                 role: None,

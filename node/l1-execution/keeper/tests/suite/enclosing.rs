@@ -66,9 +66,12 @@ fn a_program_reaches_its_folder_and_nothing_else() {
     fs::write(own.path().join("mine"), "mine").expect("a file");
     let secret = other.path().join("secret");
     fs::write(&secret, "of somebody else").expect("a file");
-    let says = "cat mine; echo; cat $0 2>/dev/null || echo refused; echo written >made; echo t >/tmp/t && cat /tmp/t; echo $TMPDIR; \
-                ls /proc | grep -c '^[0-9]'; cat /proc/net/dev | grep -c :; echo $$";
-    let mut kept = kept(&enclosed(&["sh", "-c", says, &secret.to_string_lossy()], own.path()));
+    let temporary = format!("/tmp/t-{}", std::process::id());
+    let says = format!(
+        "cat mine; echo; cat $0 2>/dev/null || echo refused; echo written >made; echo t >{temporary} && cat {temporary}; \
+         echo $TMPDIR; ls /proc | grep -c '^[0-9]'; cat /proc/net/dev | grep -c :; echo $$"
+    );
+    let mut kept = kept(&enclosed(&["sh", "-c", &says, &secret.to_string_lossy()], own.path()));
     let Some(why) = level(&mut kept, Level::Namespaces) else { return };
     assert_eq!(why, "");
     let mut said = String::new();
@@ -81,7 +84,7 @@ fn a_program_reaches_its_folder_and_nothing_else() {
     let is_secret = |told: &Told| matches!(told, Told::Refused(refusal) if refusal.path == secret.to_string_lossy());
     assert!(told.iter().any(is_secret), "{told:?}");
     assert_eq!(fs::read_to_string(own.path().join("made")).expect("it was written"), "written\n");
-    assert!(!Path::new("/tmp/t").exists(), "its temporary files are its own");
+    assert!(!Path::new(&temporary).exists(), "its temporary files are its own");
 }
 
 #[test]

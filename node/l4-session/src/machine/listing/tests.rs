@@ -18,6 +18,7 @@ fn summary(number: u32, owner: u8, bytes: u64) -> Summary {
         message_id: format!("m-{number}"),
         failure: None,
         departed: false,
+        resumes: false,
     }
 }
 

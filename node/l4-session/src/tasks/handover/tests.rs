@@ -12,6 +12,7 @@ use chrono::DateTime;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::journal::{SESSION_HEADS, SESSION_ROWS};
 use crate::machine::moves::Signer;
 use crate::machine::record::Scope;
 use crate::machine::task;
@@ -19,7 +20,7 @@ use crate::push::{PUSH_CONFIGS, PUSH_OUTBOX};
 use crate::tasks::runner::HostedAgent;
 use crate::tasks::store::{TASK_SUMMARIES, TASKS};
 
-const FAMILIES: [Family; 4] = [TASKS, TASK_SUMMARIES, PUSH_CONFIGS, PUSH_OUTBOX];
+const FAMILIES: [Family; 6] = [TASKS, TASK_SUMMARIES, PUSH_CONFIGS, PUSH_OUTBOX, SESSION_HEADS, SESSION_ROWS];
 const TASK: &str = "018bcfe5-6800-7000-8000-000000000001";
 
 fn key(seed: u8) -> SecretKey {

@@ -14,6 +14,7 @@ use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::journal::{SESSION_HEADS, SESSION_ROWS};
 use crate::machine::record::Record;
 use crate::machine::task;
 use crate::push::{PUSH_CONFIGS, PUSH_OUTBOX};
@@ -62,7 +63,7 @@ impl Setup {
     async fn new() -> Setup {
         let owner = |seed: u8| PublisherId::from_digest([seed; 32]);
         let [own, other] = [1, 2].map(|seed| Scope::of(CallerId::Publisher(owner(seed))));
-        let inner = MemoryStore::new(&[TASKS, TASK_SUMMARIES, PUSH_CONFIGS, PUSH_OUTBOX]);
+        let inner = MemoryStore::new(&[TASKS, TASK_SUMMARIES, PUSH_CONFIGS, PUSH_OUTBOX, SESSION_HEADS, SESSION_ROWS]);
         let store = Arc::new(Recorder { inner, readers: Mutex::default() });
         let host = Arc::new(Host::new(Builtins::new(), ProcessConfig::default()));
         let clock = WallClock::new(|| 1_700_000_000_000);

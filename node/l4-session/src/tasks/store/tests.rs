@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::journal::{SESSION_HEADS, SESSION_ROWS};
 use crate::machine::record::{RECORD_BYTES_MAX, WORKING_BYTES_MAX};
 use crate::machine::size::stored_bytes;
 use crate::push::{PUSH_CONFIGS, PUSH_OUTBOX};
@@ -16,7 +17,7 @@ fn scope() -> Scope {
 }
 
 fn store() -> Arc<MemoryStore> {
-    Arc::new(MemoryStore::new(&[TASKS, TASK_SUMMARIES, PUSH_CONFIGS, PUSH_OUTBOX]))
+    Arc::new(MemoryStore::new(&[TASKS, TASK_SUMMARIES, PUSH_CONFIGS, PUSH_OUTBOX, SESSION_HEADS, SESSION_ROWS]))
 }
 
 fn record(id: &str, parts: Vec<Part>) -> Record {

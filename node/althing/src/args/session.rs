@@ -1,0 +1,29 @@
+//! The command line of sessions.
+
+use clap::{ArgGroup, Subcommand};
+
+/// `althing session`
+#[derive(Debug, Clone, Subcommand)]
+pub enum Session {
+    /// List the turns that survive the end of this node, and their calls of which nobody knows what became.
+    List,
+    /// Say what became of a call that is in doubt, so that its task goes on.
+    Resume(ResumeArgs),
+}
+
+/// `althing session resume`
+#[derive(Debug, Clone, clap::Args)]
+#[command(group = ArgGroup::new("outcome").required(true).args(["done", "again", "failed"]))]
+pub struct ResumeArgs {
+    /// The task's id, as `session list` shows it.
+    pub task: String,
+    /// The call of step N was carried out, and FILE has its result: a text, or JSON as MCP has the result of a tool.
+    #[arg(long, num_args = 2, value_names = ["N", "FILE"])]
+    pub done: Option<Vec<String>>,
+    /// The call of step N was not carried out: make it again.
+    #[arg(long, value_name = "N")]
+    pub again: Option<u32>,
+    /// The call of step N failed: tell its agent so.
+    #[arg(long, value_name = "N")]
+    pub failed: Option<u32>,
+}

@@ -1,0 +1,172 @@
+//! `althing session`
+
+use std::path::Path;
+
+use althing_api::{CallDoubt, CallOutcome, ResumeRequest, SessionEntry, SessionList, SessionResumption};
+use althing_store::file::read_text;
+
+use crate::args::{ResumeArgs, Session};
+use crate::commands::agent::escape;
+use crate::commands::{Out, date_time, table};
+use crate::exit::Failure;
+use crate::paths::Paths;
+
+/// Bytes of a result that somebody hands in.
+const RESULT_BYTES_MAX: u64 = 1 << 20;
+
+/// Lists sessions, or says what became of a call.
+pub async fn run(at: &Paths, session: &Session, out: &Out) -> Result<(), Failure> {
+    match session {
+        Session::List => {
+            let all: SessionList = at.connect().await?.read("/sessions").await?;
+            out.show(&all, listed);
+        }
+        Session::Resume(args) => {
+            let request = request(args)?;
+            let path = format!("/sessions/{}", escape(&args.task));
+            let done: SessionResumption = at.connect().await?.ask(&path, &request).await?;
+            out.show(&done, |done| format!("task {} goes on after step {}", done.resumed, done.step));
+        }
+    }
+    Ok(())
+}
+
+/// What is said of which call. The command line has one of the three.
+fn request(args: &ResumeArgs) -> Result<ResumeRequest, Failure> {
+    let ResumeArgs { task: _, done, again, failed } = args;
+    let (step, outcome) = match (done.as_deref(), again, failed) {
+        (Some([step, file]), ..) => {
+            let number =
+                step.parse::<u32>().map_err(|_| Failure::usage(format!("--done {step}: N is the number of a step")))?;
+            (number, read(Path::new(file))?)
+        }
+        (_, Some(step), _) => (*step, CallOutcome::Again),
+        (.., Some(step)) => (*step, CallOutcome::Failed),
+        _ => return Err(Failure::usage("name one step: `--done N FILE`, `--again N` or `--failed N`")),
+    };
+    Ok(ResumeRequest { step, outcome })
+}
+
+/// The result in a file: what is no JSON is a text.
+fn read(file: &Path) -> Result<CallOutcome, Failure> {
+    let text =
+        read_text(file, RESULT_BYTES_MAX).map_err(|error| Failure::usage(format!("{}: {error}", file.display())))?;
+    Ok(CallOutcome::Done(serde_json::from_str(&text).unwrap_or_else(|_| text.trim_end().into())))
+}
+
+fn listed(all: &SessionList) -> String {
+    if all.sessions.is_empty() {
+        return "no turn here is journalled".to_owned();
+    }
+    let cells = |one: &SessionEntry| {
+        let (rows, bytes) = (one.rows.to_string(), one.bytes.to_string());
+        vec![one.task.clone(), one.agent.clone(), one.state.name().to_owned(), rows, bytes]
+    };
+    let rows: Vec<Vec<String>> = all.sessions.iter().map(cells).collect();
+    table(&["task", "agent", "state", "rows", "bytes"], &rows) + &doubtful(all)
+}
+
+fn line(task: &str, doubt: &CallDoubt) -> String {
+    format!("  step {} of {task} called {}, since {}\n", doubt.step, doubt.name, date_time(doubt.since_ms))
+}
+
+/// Which calls are in doubt, and how to end that; nothing where none is.
+fn doubtful(all: &SessionList) -> String {
+    let lines: String =
+        all.sessions.iter().flat_map(|one| one.doubts.iter().map(|doubt| line(&one.task, doubt))).collect();
+    if lines.is_empty() {
+        return lines;
+    }
+    format!(
+        "\nThis node ended while these calls were made. Whether they were carried out is not known, and none is repeated:\n\
+         {lines}Look where they lead, then say so:\n  \
+         `althing session resume TASK --done N FILE`  it was carried out, and FILE has its result\n  \
+         `althing session resume TASK --again N`      it was not: make it again\n  \
+         `althing session resume TASK --failed N`     tell the agent that it failed"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use althing_api::SessionCondition;
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::args::{Args, Command};
+
+    fn resume(words: &[&str]) -> Result<ResumeArgs, String> {
+        let words = ["althing", "session", "resume"].iter().chain(words);
+        let args = Args::try_parse_from(words).map_err(|error| error.to_string())?;
+        match args.command {
+            Command::Session(Session::Resume(args)) => Ok(args),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn one_call_is_named_with_what_became_of_it() {
+        let folder = tempfile::TempDir::new().expect("a folder");
+        let file = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).expect("the folder takes files");
+            path.to_string_lossy().into_owned()
+        };
+        let asked = |words: &[&str]| {
+            let ResumeRequest { step, outcome } =
+                request(&resume(words).expect("it is read")).expect("it names one step");
+            (step, serde_json::to_string(&outcome).expect("JSON"))
+        };
+        assert_eq!(asked(&["t-1", "--again", "4"]), (4, r#""again""#.to_owned()));
+        assert_eq!(asked(&["t-1", "--failed", "4"]), (4, r#""failed""#.to_owned()));
+        let text = file("text", "paid, number 7\n");
+        assert_eq!(asked(&["t-1", "--done", "4", &text]), (4, r#"{"done":"paid, number 7"}"#.to_owned()));
+        let result = file("result.json", r#"{ "content": [] }"#);
+        assert_eq!(asked(&["t-1", "--done", "4", &result]), (4, r#"{"done":{"content":[]}}"#.to_owned()));
+    }
+
+    #[test]
+    fn what_says_nothing_of_a_call_or_two_things_is_refused() {
+        for words in [
+            &["t-1"][..],
+            &["--again", "4"],
+            &["t-1", "--again", "4", "--failed", "4"],
+            &["t-1", "--again", "x"],
+            &["t-1", "--done", "4"],
+        ] {
+            assert!(resume(words).is_err(), "{words:?}");
+        }
+        let refused = |words: &[&str]| {
+            let args = resume(words).expect("clap takes it");
+            request(&args).expect_err("it is refused").message
+        };
+        assert!(refused(&["t-1", "--done", "x", "none"]).contains("--done x"));
+        assert!(refused(&["t-1", "--done", "4", "/none/such"]).starts_with("/none/such: "));
+        let twice = ["t-1", "--done", "4", "a", "--done", "5", "b"];
+        assert!(refused(&twice).contains("one step"), "{twice:?}");
+    }
+
+    #[test]
+    fn doubt_is_listed_with_what_to_do_about_it() {
+        assert_eq!(listed(&SessionList { sessions: Vec::new() }), "no turn here is journalled");
+        let well = SessionEntry {
+            session: "00ff".to_owned(),
+            task: "t-1".to_owned(),
+            agent: "clerk".to_owned(),
+            context: "c-1".to_owned(),
+            state: SessionCondition::Working,
+            rows: 3,
+            bytes: 812,
+            doubts: Vec::new(),
+        };
+        assert!(!listed(&SessionList { sessions: vec![well.clone()] }).contains("resume"));
+        let doubt = CallDoubt { step: 4, name: "bank/pay".to_owned(), since_ms: 3_661_000 };
+        let told = listed(&SessionList {
+            sessions: vec![SessionEntry { state: SessionCondition::InDoubt, doubts: vec![doubt], ..well }],
+        });
+        for words in
+            ["in doubt", "step 4 of t-1 called bank/pay, since 1970-01-01T01:01:01Z", "--again N", "--done N FILE"]
+        {
+            assert!(told.contains(words), "{words} in {told}");
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Sessions in the control API: turns that survive the end of this node, and what became of their calls that are in doubt.
+
+use std::sync::Arc;
+
+use althing_api::{
+    CallDoubt, CallOutcome, ResumeRequest, SessionCondition, SessionEntry, SessionList, SessionResumption,
+    SessionTotals,
+};
+use althing_calls::{Resolution, SessionState, SessionSummary};
+use althing_operations::Operations;
+use axum::Json;
+use axum::extract::{Path, State};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::body::Body;
+use crate::error::{Answer, ApiError};
+
+/// A text, as the result of a tool.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct TextResult<'a> {
+    content: [TextBlock<'a>; 1],
+    is_error: bool,
+}
+
+/// A text among the content of a result.
+#[derive(Serialize)]
+struct TextBlock<'a> {
+    r#type: &'static str,
+    text: &'a str,
+}
+
+/// Lists the turns that have a journal.
+pub async fn list(State(node): State<Arc<Operations>>) -> Json<SessionList> {
+    Json(SessionList { sessions: node.hosting.sessions().into_iter().map(entry).collect() })
+}
+
+/// How many turns have one, and how many of these are in doubt.
+pub fn totals(node: &Operations) -> SessionTotals {
+    let sessions = node.hosting.sessions();
+    let in_doubt = sessions.iter().filter(|session| session.state == SessionState::InDoubt).count();
+    SessionTotals { sessions: sessions.len(), in_doubt }
+}
+
+fn entry(known: SessionSummary) -> SessionEntry {
+    let SessionSummary { session, task, agent, context, state, rows, bytes, doubts } = known;
+    let state = match state {
+        SessionState::Working => SessionCondition::Working,
+        SessionState::Waiting => SessionCondition::Waiting,
+        SessionState::InDoubt => SessionCondition::InDoubt,
+    };
+    let doubts =
+        doubts.into_iter().map(|doubt| CallDoubt { step: doubt.seq, name: doubt.name, since_ms: doubt.since_ms });
+    SessionEntry { session, task, agent, context, state, rows, bytes, doubts: doubts.collect() }
+}
+
+/// Says what became of a call in doubt; its task goes on.
+pub async fn resume(
+    State(node): State<Arc<Operations>>,
+    Path(task): Path<String>,
+    Body(request): Body<ResumeRequest>,
+) -> Answer<SessionResumption> {
+    let ResumeRequest { step, outcome } = request;
+    let how = match outcome {
+        CallOutcome::Done(said) => Resolution::Done(tool_result(said)?),
+        CallOutcome::Again => Resolution::Again,
+        CallOutcome::Failed => Resolution::Failed,
+    };
+    let resumed = node.hosting.end_doubt(&task, step, how).await;
+    resumed.map_err(|error| ApiError::new(error.kind(), error.to_string()))?;
+    Ok(Json(SessionResumption { resumed: task, step }))
+}
+
+/// What an agent hears as the result of a tool: what has the form of one as it is, anything else as a text.
+fn tool_result(said: Value) -> Result<Value, ApiError> {
+    if said["content"].is_array() {
+        return Ok(said);
+    }
+    let text = said.as_str().map_or_else(|| said.to_string(), str::to_owned);
+    let result = TextResult { content: [TextBlock { r#type: "text", text: &text }], is_error: false };
+    serde_json::to_value(result).map_err(|error| ApiError::failed(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_text_becomes_the_result_of_a_tool_and_a_result_stays_one() {
+        let text = |text: &str| json!({ "content": [{ "type": "text", "text": text }], "isError": false });
+        assert_eq!(tool_result(json!("paid")), Ok(text("paid")));
+        assert_eq!(tool_result(json!({ "paid": 7 })), Ok(text(r#"{"paid":7}"#)));
+        assert_eq!(tool_result(json!(7)), Ok(text("7")));
+        let result = json!({ "content": [], "structuredContent": { "paid": 7 } });
+        assert_eq!(tool_result(result.clone()), Ok(result));
+    }
+}

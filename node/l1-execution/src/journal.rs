@@ -1,0 +1,187 @@
+//! The port of a turn's journal: what an agent hears is a row of it before the agent hears it, so that a turn whose node
+//! ended goes on from its rows, and does nothing outside twice.
+//!
+//! A turn of an agent is a sequence of steps: calls of tools, requests to its model, searches of its memory. Each step is
+//! told to the journal before it is made, and its outcome before the agent is told. When the turn is resumed it makes the
+//! same steps again: those with an outcome are answered from it. A step that ends the turn may have none.
+
+use std::fmt;
+use std::sync::Arc;
+
+use althing_protocol::Label;
+use futures::future::BoxFuture;
+use serde_json::Value;
+
+use crate::call_kind::CallKind;
+use crate::lease::Lease;
+
+pub use althing_td::Effect;
+
+/// One step of a turn, before it is made.
+pub struct Step<'a> {
+    /// What it is.
+    pub kind: CallKind,
+    /// `server/tool`; `memory/recall` for a search of the memory, `models` for a request to a model.
+    pub name: &'a str,
+    /// What it is called with. Of a request to a model the messages: the same for all of its models.
+    pub arguments: &'a Value,
+    /// What it does outside if it is made twice.
+    pub effect: Effect,
+    /// Finds out whom the name of a called agent stands for now; none for other steps. The journal awaits it before it writes a new
+    /// intent, and not where it has a row of the step.
+    pub callee: Option<BoxFuture<'a, Option<String>>>,
+}
+
+/// What the journal says of a step.
+#[derive(Debug, Clone, PartialEq)]
+pub enum NextStep {
+    /// It was made: this came of it. It is not made again.
+    Replayed(StepOutcome),
+    /// It may be made now: its intent is as durable as its effect wants.
+    Go(Intent),
+}
+
+/// A step that may be made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Intent {
+    /// The number of the step in its turn.
+    pub seq: u32,
+    /// The same for each attempt at the step, and of no other step.
+    pub key: [u8; 32],
+    /// The id of the agent to which a called agent's name led when the intent was written first: that one is asked, and no other.
+    pub callee: Option<String>,
+}
+
+/// What came of a step: all that the agent hears.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StepOutcome {
+    /// The result, or why there is none, in the words that the agent is told.
+    pub result: Result<Value, String>,
+    /// Tokens that it took, of the prompt and of the answer.
+    pub tokens: u64,
+    /// The label of all that the turn was given by then, beside the call that it answers.
+    pub label: Option<Label>,
+}
+
+/// The journal of one turn. Its steps are made one after another.
+pub trait Journal: Send + Sync + 'static {
+    /// Reaches the next step: gives its outcome, if it has one, or writes its intent.
+    ///
+    /// # Errors
+    /// [`JournalError`]: the step is not made, and the turn ends.
+    fn step<'a>(&'a self, step: Step<'a>) -> BoxFuture<'a, Result<NextStep, JournalError>>;
+
+    /// Writes what came of a step. The agent is told afterwards.
+    ///
+    /// # Errors
+    /// [`JournalError`]: the agent is not told, and the turn ends.
+    fn done<'a>(&'a self, intent: Intent, outcome: &'a StepOutcome) -> BoxFuture<'a, Result<(), JournalError>>;
+}
+
+/// Why a turn cannot go on by its journal.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum JournalError {
+    /// The turn makes another step than the one that the journal has at its place.
+    #[error(
+        "DIVERGED: step {seq} of the resumed turn is {came}, and it was {was} before its node ended. Nothing was called \
+         again; send the message again to begin anew"
+    )]
+    Diverged {
+        /// The number of the step.
+        seq: u32,
+        /// What it was.
+        was: String,
+        /// What it is now.
+        came: String,
+    },
+    /// The agent was bound to other models, tools or code when the turn began.
+    #[error(
+        "VERSION_CHANGED: the agent is not the one that began this turn: its models, its tools or its code changed \
+         since. Nothing was called again; send the message again to begin anew"
+    )]
+    VersionChanged,
+    /// Nobody knows whether a call took place that must not be made twice.
+    #[error(
+        "IN_DOUBT: its node ended while step {seq} called {name:?}, and nobody knows whether that took place. It is not \
+         called again unless the owner of the node says so"
+    )]
+    InDoubt {
+        /// The number of the step.
+        seq: u32,
+        /// `server/tool`.
+        name: String,
+    },
+    /// The turn has more steps, or more bytes, than a journal holds.
+    #[error("TOO_LONG: the turn has {what}, and its journal holds {most} at most; ask for less in one message")]
+    TooLong {
+        /// `steps` or `bytes`, with their number.
+        what: String,
+        /// How many it holds.
+        most: u64,
+    },
+    /// Its rows are not those that were written.
+    #[error(
+        "DAMAGED: the journal of this turn cannot be read: {what}. Other turns go on; send the message again to begin \
+         anew"
+    )]
+    Damaged {
+        /// What is wrong, and at which step where that is known.
+        what: String,
+    },
+    /// The rows of all turns take as much of the node's disk as they may.
+    #[error(
+        "FULL: the journals of this node hold all that they may, {most} bytes; send the message again when other tasks \
+         have ended"
+    )]
+    Full {
+        /// Bytes.
+        most: u64,
+    },
+    /// A row could not be written.
+    #[error(
+        "the journal of this turn cannot be written; the log of its node says why, and then send the message again"
+    )]
+    Write,
+}
+
+/// By what right a turn acts, and where what it does is written down.
+#[derive(Clone, Default)]
+pub struct TurnRights {
+    /// The lease under which it runs, if it is for a task of a group.
+    pub lease: Option<Lease>,
+    /// Its journal, if it has one.
+    pub journal: Option<Arc<dyn Journal>>,
+}
+
+impl TurnRights {
+    /// Those of a turn for a task of a group.
+    #[must_use]
+    pub fn under(lease: Lease) -> TurnRights {
+        TurnRights { lease: Some(lease), journal: None }
+    }
+
+    /// Those of a turn of another agent that this one asks: it works under the same lease, and has a journal of its own.
+    #[must_use]
+    pub fn of_callee(&self) -> TurnRights {
+        TurnRights { lease: self.lease.clone(), journal: None }
+    }
+}
+
+impl fmt::Debug for TurnRights {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let journal = self.journal.is_some();
+        formatter.debug_struct("TurnRights").field("lease", &self.lease).field("journal", &journal).finish()
+    }
+}
+
+impl PartialEq for TurnRights {
+    fn eq(&self, other: &TurnRights) -> bool {
+        let same = match (&self.journal, &other.journal) {
+            (Some(own), Some(other)) => Arc::ptr_eq(own, other),
+            (own, other) => own.is_none() && other.is_none(),
+        };
+        same && self.lease == other.lease
+    }
+}
+
+impl Eq for TurnRights {}

@@ -1,0 +1,42 @@
+//! What the node does for a model agent in a turn that has a journal: it is answered from the journal, or done and noted there.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::agent::AgentError;
+use crate::context;
+use crate::journal::{Effect, Journal, JournalError, NextStep, Step, StepOutcome};
+use crate::tools::CallKind;
+
+/// A step that may be made twice.
+pub(super) fn repeatable<'a>(kind: CallKind, name: &'a str, arguments: &'a Value) -> Step<'a> {
+    Step { kind, name, arguments, effect: Effect::Repeatable, callee: None }
+}
+
+/// What the journal has of a step, or what comes of making it now, of which `tokens` tells the tokens; and whether the journal had
+/// it. What fails is not noted: it ends the turn.
+pub(super) async fn make<T: Serialize + DeserializeOwned>(
+    journal: &dyn Journal,
+    step: Step<'_>,
+    making: impl Future<Output = Result<T, AgentError>>,
+    tokens: impl Fn(&T) -> u64,
+) -> Result<(T, bool), AgentError> {
+    let name = step.name;
+    match journal.step(step).await? {
+        NextStep::Replayed(StepOutcome { result, label, .. }) => {
+            context::hear(label);
+            let made = result.ok().and_then(|result| serde_json::from_value(result).ok());
+            let damaged = || JournalError::Damaged { what: format!("a row of {name:?} holds no result") };
+            Ok((made.ok_or_else(damaged)?, true))
+        }
+        NextStep::Go(intent) => {
+            let made = making.await?;
+            let result = serde_json::to_value(&made);
+            let result = result.map_err(|error| AgentError::internal("its journal cannot be written", error))?;
+            let outcome = StepOutcome { result: Ok(result), tokens: tokens(&made), label: context::label() };
+            journal.done(intent, &outcome).await?;
+            Ok((made, false))
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Calls of tools in turns that have a journal: they are answered from it, or made under their keys.
+
+use std::sync::Arc;
+
+use althing_protocol::hex;
+use futures::future::BoxFuture;
+use serde_json::Value;
+use tokio::sync::watch;
+use tokio::task_local;
+
+use crate::agent::AgentError;
+use crate::context;
+use crate::definition::hash;
+use crate::effects::Effects;
+use crate::journal::{Effect, Intent, Journal, JournalError, NextStep, Step, StepOutcome, TurnRights};
+use crate::tool_call::ToolCall;
+use crate::tools::{CallRecord, ToolError, Tools};
+
+/// The member of `_meta` of a tool call (MCP) that holds its key.
+pub const META: &str = "dev.althing/call";
+
+task_local! {
+    /// The intent of the call that is made here.
+    static CALL: Intent;
+}
+
+/// The key of the call that is made here: the same for each attempt at it, and of no other call. None where the turn has no
+/// journal.
+#[must_use]
+pub fn current_key() -> Option<[u8; 32]> {
+    CALL.try_with(|intent| intent.key).ok()
+}
+
+/// The same, as it is told to others: 64 hexadecimal digits.
+#[must_use]
+pub fn current_key_text() -> Option<String> {
+    current_key().map(|key| hex(&key))
+}
+
+/// The id of the agent to which the call that is made here led when it was made first.
+pub(crate) fn current_callee() -> Option<String> {
+    CALL.try_with(|intent| intent.callee.clone()).ok().flatten()
+}
+
+impl Tools {
+    /// The same, of whose effects that is said.
+    #[must_use]
+    pub(crate) fn with_effects(mut self, effects: Effects) -> Tools {
+        self.effects = effects;
+        self
+    }
+
+    /// What a tool does outside if it is called once more: of the node's own it is known, of others the owner says it. A hint of
+    /// a server about its own tools counts for nothing.
+    fn effect(&self, name: &str) -> Effect {
+        let own = self.server(name).and_then(|(_, server, tool)| server.effect(tool));
+        own.unwrap_or_else(|| self.effects.of(name))
+    }
+
+    /// Answers a call that the gate allowed from the journal of its turn, or makes it. What the agent hears is in the journal
+    /// before it hears it, also why there is no result.
+    pub(crate) async fn journalled(
+        &self,
+        journal: &dyn Journal,
+        call: &ToolCall<'_>,
+        record: &mut CallRecord,
+    ) -> Result<Value, ToolError> {
+        let (name, arguments) = (call.tool, call.arguments);
+        let served = self.server(name);
+        let callee = served.and_then(|(_, server, tool)| server.callee(tool));
+        let step = Step { kind: call.kind, name, arguments, effect: self.effect(name), callee };
+        let intent = match journal.step(step).await? {
+            NextStep::Go(intent) => intent,
+            NextStep::Replayed(StepOutcome { result, label, .. }) => {
+                context::hear(label);
+                let result = result.map_err(ToolError::Replayed)?;
+                if let Some((_, server, tool)) = served {
+                    server.replayed(tool, &result);
+                }
+                record.result = Some(hash(&result));
+                return Ok(result);
+            }
+        };
+        let made = CALL.scope(intent.clone(), self.bounded(name, arguments, record)).await;
+        let (result, failure) = match made {
+            // It was not sent, and the turn is over: another attempt at the group's task makes its own.
+            Err(ToolError::Superseded(superseded)) => return Err(superseded.into()),
+            Err(error) => (Err(error.to_string()), Some(error)),
+            Ok(result) => (Ok(result), None),
+        };
+        let outcome = StepOutcome { result, tokens: 0, label: context::label() };
+        journal.done(intent, &outcome).await?;
+        match failure {
+            Some(error) => Err(error),
+            None => outcome.result.map_err(ToolError::Replayed),
+        }
+    }
+}
+
+/// A journal whose first error ends its turn, whatever the agent makes of it.
+pub(crate) struct JournalGuard {
+    journal: Arc<dyn Journal>,
+    error: watch::Sender<Option<JournalError>>,
+}
+
+/// The rights of a turn with a guard of its journal, if it has one.
+pub(crate) fn guarded(rights: &TurnRights) -> (TurnRights, Option<Arc<JournalGuard>>) {
+    let guard = |journal: &Arc<dyn Journal>| {
+        Arc::new(JournalGuard { journal: journal.clone(), error: watch::Sender::new(None) })
+    };
+    let guard = rights.journal.as_ref().map(guard);
+    let journal = guard.clone().map(|guard| guard as Arc<dyn Journal>);
+    (TurnRights { lease: rights.lease.clone(), journal }, guard)
+}
+
+impl JournalGuard {
+    /// Does the work of the turn, until it ends or its journal fails.
+    pub async fn run(&self, working: impl Future<Output = Result<(), AgentError>> + Unpin) -> Result<(), AgentError> {
+        let ended = tokio::select! {
+            biased;
+            error = self.failed() => return Err(AgentError::Journal(error)),
+            ended = working => ended,
+        };
+        self.check().map_err(AgentError::Journal)?;
+        ended
+    }
+
+    /// Ends when the journal fails.
+    async fn failed(&self) -> JournalError {
+        let mut changes = self.error.subscribe();
+        loop {
+            let error = changes.borrow_and_update().clone();
+            match error {
+                Some(error) => return error,
+                // It cannot be closed: this holds a sender.
+                None => drop(changes.changed().await),
+            }
+        }
+    }
+
+    fn check(&self) -> Result<(), JournalError> {
+        self.error.borrow().clone().map_or(Ok(()), Err)
+    }
+
+    /// Notes the first error.
+    fn noted<T>(&self, came: Result<T, JournalError>) -> Result<T, JournalError> {
+        came.inspect_err(|error| {
+            self.error.send_if_modified(|first| {
+                let is_first = first.is_none();
+                first.get_or_insert_with(|| error.clone());
+                is_first
+            });
+        })
+    }
+}
+
+impl Journal for JournalGuard {
+    fn step<'a>(&'a self, step: Step<'a>) -> BoxFuture<'a, Result<NextStep, JournalError>> {
+        Box::pin(async move {
+            self.check()?;
+            self.noted(self.journal.step(step).await)
+        })
+    }
+
+    fn done<'a>(&'a self, intent: Intent, outcome: &'a StepOutcome) -> BoxFuture<'a, Result<(), JournalError>> {
+        Box::pin(async move {
+            self.check()?;
+            self.noted(self.journal.done(intent, outcome).await)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

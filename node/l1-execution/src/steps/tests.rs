@@ -1,0 +1,223 @@
+//! Tests of calls in turns that have a journal.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use althing_protocol::Label;
+use althing_protocol::contract::DataLabel;
+use serde_json::json;
+
+use super::*;
+use crate::context::{CALL_CONTEXT, CallContext};
+use crate::ports::Ports;
+use crate::tools::{ContractGate, Definition, Fault, ToolServer};
+
+/// A step as a journal keeps it.
+#[derive(Clone)]
+struct Row {
+    name: String,
+    effect: Effect,
+    intent: Intent,
+    outcome: Option<StepOutcome>,
+}
+
+/// A journal of one turn, whose rows outlive it.
+struct MemoryJournal {
+    rows: Arc<Mutex<Vec<Row>>>,
+    next: AtomicUsize,
+}
+
+impl MemoryJournal {
+    fn of(rows: &Arc<Mutex<Vec<Row>>>) -> Arc<dyn Journal> {
+        Arc::new(MemoryJournal { rows: rows.clone(), next: AtomicUsize::new(0) })
+    }
+}
+
+impl Journal for MemoryJournal {
+    fn step<'a>(&'a self, step: Step<'a>) -> BoxFuture<'a, Result<NextStep, JournalError>> {
+        let place = self.next.fetch_add(1, Ordering::SeqCst);
+        let seq = u32::try_from(place).expect("few steps");
+        let known = self.rows.lock().expect("nobody panics with it").get(place).cloned();
+        Box::pin(async move {
+            let Step { name, effect, callee, .. } = step;
+            let Some(row) = known else {
+                let callee = match callee {
+                    Some(callee) => callee.await,
+                    None => None,
+                };
+                let intent = Intent { seq, key: [seq.to_be_bytes()[3] + 10; 32], callee };
+                let row = Row { name: name.to_owned(), effect, intent: intent.clone(), outcome: None };
+                self.rows.lock().expect("nobody panics with it").push(row);
+                return Ok(NextStep::Go(intent));
+            };
+            match row.outcome {
+                _ if row.name != name => Err(JournalError::Diverged { seq, was: row.name, came: name.to_owned() }),
+                Some(outcome) => Ok(NextStep::Replayed(outcome)),
+                None if row.effect == Effect::Final => Err(JournalError::InDoubt { seq, name: row.name }),
+                None => Ok(NextStep::Go(row.intent)),
+            }
+        })
+    }
+
+    fn done<'a>(&'a self, intent: Intent, outcome: &'a StepOutcome) -> BoxFuture<'a, Result<(), JournalError>> {
+        let place = usize::try_from(intent.seq).expect("few steps");
+        self.rows.lock().expect("nobody panics with it")[place].outcome = Some(outcome.clone());
+        Box::pin(std::future::ready(Ok(())))
+    }
+}
+
+const LABEL: Label = Label { level: DataLabel::Restricted, trusted: false };
+
+/// Notes the key and the callee of each call; fails where it is told to.
+#[derive(Default)]
+struct Shop(Mutex<Vec<(Option<String>, Option<String>)>>);
+
+impl ToolServer for Shop {
+    fn callee<'a>(&'a self, tool: &'a str) -> Option<BoxFuture<'a, Option<String>>> {
+        let calls = self.0.lock().expect("nobody panics with it").len();
+        Some(Box::pin(async move { Some(format!("{tool} of {calls}")) }))
+    }
+
+    fn tools(&self) -> BoxFuture<'_, Result<Vec<Definition>, Fault>> {
+        let tool = |name: &str| Definition::new(name, "Does it.", json!({}));
+        Box::pin(async move { Ok(vec![tool("order"), tool("fail"), tool("tell")]) })
+    }
+
+    fn call<'a>(&'a self, tool: &'a str, _: Value) -> BoxFuture<'a, Result<Value, Fault>> {
+        Box::pin(async move {
+            let mut calls = self.0.lock().expect("nobody panics with it");
+            calls.push((current_key_text(), current_callee()));
+            if tool == "tell" {
+                context::hear(Some(LABEL));
+            }
+            if tool == "fail" { Err(Fault::Failed(format!("no {}", calls.len()))) } else { Ok(json!(calls.len())) }
+        })
+    }
+
+    fn stop(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {})
+    }
+}
+
+struct Scene {
+    tools: Tools,
+    shop: Arc<Shop>,
+    rows: Arc<Mutex<Vec<Row>>>,
+}
+
+impl Scene {
+    fn new(effects: &[(&str, Effect)]) -> Scene {
+        let shop = Arc::<Shop>::default();
+        let servers = BTreeMap::from([("shop".to_owned(), shop.clone() as Arc<dyn ToolServer>)]);
+        let agent = Ports::none().agent_ref("agent", "1.0.0").expect("a name");
+        let file = effects.iter().map(|(name, effect)| ((*name).to_owned(), *effect)).collect();
+        let tools = Tools::new(agent, servers, Arc::new(ContractGate::new(vec!["shop/*".to_owned()])));
+        Scene { tools: tools.with_effects(Effects { node: BTreeMap::new(), file }), shop, rows: Arc::default() }
+    }
+
+    fn called(&self) -> usize {
+        self.shop.0.lock().expect("nobody panics with it").len()
+    }
+
+    /// Calls a tool as the first step of a turn: of the first one, or of one that goes on.
+    async fn call(&self, tool: &str) -> (Result<Value, ToolError>, CallRecord, Option<Label>) {
+        let rights = TurnRights { lease: None, journal: Some(MemoryJournal::of(&self.rows)) };
+        let turn = async {
+            let (outcome, record) = self.tools.invoke(tool, "{}").await;
+            (outcome, record, context::label())
+        };
+        CALL_CONTEXT.scope(CallContext { rights, ..CallContext::default() }, turn).await
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_has_a_result_is_not_made_again() {
+    let scene = Scene::new(&[]);
+    let (first, record, label) = scene.call("shop/tell").await;
+    assert_eq!((&first, label, scene.called()), (&Ok(json!(1)), Some(LABEL), 1));
+    let (again, same, label) = scene.call("shop__tell").await;
+    assert_eq!((&again, label, scene.called()), (&first, Some(LABEL), 1), "also what was said of its data");
+    assert_eq!((same.outcome, same.result, same.arguments), ("done", record.result, record.arguments));
+    let other = scene.call("shop/order").await.0.expect_err("another step");
+    assert!(matches!(&other, ToolError::Journal(JournalError::Diverged { seq: 0, .. })), "{other:?}");
+    assert_eq!(scene.called(), 1);
+}
+
+#[tokio::test]
+async fn why_a_call_failed_is_told_again_in_the_same_words() {
+    let scene = Scene::new(&[]);
+    for tool in ["shop/fail", "shop/unknown"] {
+        scene.rows.lock().expect("nobody panics with it").clear();
+        let (first, again) = (scene.call(tool).await.0, scene.call(tool).await.0);
+        let (first, again) = (first.expect_err("it failed"), again.expect_err("it failed"));
+        assert_eq!(first.to_string(), again.to_string());
+        assert!(matches!(again, ToolError::Replayed(_)), "{again:?}");
+    }
+    assert_eq!(scene.called(), 1);
+    // What is refused in the same way each time needs no row.
+    scene.rows.lock().expect("nobody panics with it").clear();
+    let denied = scene.call("other/order").await.0;
+    assert!(matches!(denied, Err(ToolError::Denied(_))), "{denied:?}");
+    assert!(scene.rows.lock().expect("nobody panics with it").is_empty());
+}
+
+#[tokio::test]
+async fn a_call_that_was_cut_off_is_made_again_as_far_as_its_effect_allows() {
+    for effect in [Effect::None, Effect::Repeatable, Effect::Keyed, Effect::Final] {
+        let said: &[(&str, Effect)] = if effect == Effect::Final { &[] } else { &[("shop/order", effect)] };
+        let scene = Scene::new(said);
+        scene.call("shop/order").await.0.expect("it is made");
+        // The node ends after the call, and before its result is written.
+        scene.rows.lock().expect("nobody panics with it")[0].outcome = None;
+        let (again, record, _) = scene.call("shop/order").await;
+        if effect == Effect::Final {
+            let doubt = JournalError::InDoubt { seq: 0, name: "shop/order".to_owned() };
+            assert_eq!((again, scene.called()), (Err(ToolError::Journal(doubt)), 1));
+            assert_eq!(record.outcome, "failed");
+            continue;
+        }
+        assert_eq!((again, scene.called()), (Ok(json!(2)), 2), "{effect:?}");
+        let calls = scene.shop.0.lock().expect("nobody panics with it").clone();
+        assert_eq!(calls[0], (Some("0a".repeat(32)), Some("order of 0".to_owned())));
+        assert_eq!(calls[0], calls[1], "the same key, and whom it reached at first");
+    }
+}
+
+#[tokio::test]
+async fn a_call_of_a_turn_without_a_journal_has_no_key() {
+    let scene = Scene::new(&[]);
+    scene.tools.invoke("shop/order", "{}").await.0.expect("it is made");
+    let calls = scene.shop.0.lock().expect("nobody panics with it").clone();
+    assert_eq!((calls.len(), calls[0].clone()), (1, (None, None)));
+    assert!(scene.rows.lock().expect("nobody panics with it").is_empty());
+}
+
+#[tokio::test]
+async fn an_error_of_the_journal_ends_the_turn_whatever_the_agent_makes_of_it() {
+    let scene = Scene::new(&[]);
+    scene.call("shop/order").await.0.expect("it is made");
+    scene.rows.lock().expect("nobody panics with it")[0].outcome = None;
+    let doubt = AgentError::Journal(JournalError::InDoubt { seq: 0, name: "shop/order".to_owned() });
+
+    for waits in [false, true] {
+        let rights = TurnRights { lease: None, journal: Some(MemoryJournal::of(&scene.rows)) };
+        let (rights, guard) = guarded(&rights);
+        let guard = guard.expect("it has a journal");
+        let turn = async {
+            for _ in 0..2 {
+                let refused = scene.tools.invoke("shop/order", "{}").await.0.expect_err("it is in doubt");
+                assert_eq!(AgentError::Failed(refused.to_string()).to_string(), doubt.to_string());
+            }
+            if waits {
+                std::future::pending::<()>().await;
+            }
+            Ok(())
+        };
+        let turn = CALL_CONTEXT.scope(CallContext { rights, ..CallContext::default() }, turn);
+        assert_eq!(guard.run(Box::pin(turn)).await, Err(doubt.clone()));
+    }
+    assert_eq!(scene.called(), 1);
+    let (rights, guard) = guarded(&TurnRights::default());
+    assert!(rights == TurnRights::default() && guard.is_none());
+}

@@ -1,0 +1,228 @@
+use std::sync::Mutex as StdMutex;
+
+use althing_execution::journal::Effect;
+use althing_execution::tools::CallKind;
+use althing_protocol::{AgentId, PublisherId};
+use althing_store::{Durability, Family, MemoryStore, Range, ReadError, Rows, Snapshot, WriteError};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::machine::session::{Begin, SessionId};
+
+/// A store that notes how each batch with rows is written, and refuses all of them when it is full.
+struct Recorder {
+    inner: MemoryStore,
+    batches: StdMutex<Vec<(usize, Durability)>>,
+    is_full: StdMutex<bool>,
+}
+
+impl Recorder {
+    fn new() -> Arc<Recorder> {
+        let inner = MemoryStore::new(&[SESSION_HEADS, SESSION_ROWS]);
+        Arc::new(Recorder { inner, batches: StdMutex::default(), is_full: StdMutex::default() })
+    }
+
+    /// How many changes each batch had since the last look, and how it was written.
+    fn batches(&self) -> Vec<(usize, Durability)> {
+        std::mem::take(&mut *self.batches.lock().expect("nobody panics with it"))
+    }
+
+    fn rows(&self) -> usize {
+        self.inner.keys(SESSION_ROWS, Range::all(10_000)).expect("readable").len()
+    }
+}
+
+impl Store for Recorder {
+    fn read(&self, family: Family, key: &[u8]) -> Result<Option<Vec<u8>>, ReadError> {
+        self.inner.read(family, key)
+    }
+
+    fn scan(&self, family: Family, range: Range) -> Result<Rows, ReadError> {
+        self.inner.scan(family, range)
+    }
+
+    fn snapshot(&self) -> Box<dyn Snapshot> {
+        self.inner.snapshot()
+    }
+
+    fn write(&self, batch: Batch, durability: Durability) -> BoxFuture<'static, Result<(), WriteError>> {
+        if *self.is_full.lock().expect("nobody panics with it") {
+            let full = WriteError::Full { path: "/data".into(), free_bytes: 1, reserve_bytes: 2 };
+            return Box::pin(std::future::ready(Err(full)));
+        }
+        if !batch.is_empty() {
+            self.batches.lock().expect("nobody panics with it").push((batch.len(), durability));
+        }
+        self.inner.write(batch, durability)
+    }
+}
+
+fn turn(message: &str) -> (TurnId, Begin) {
+    let agent = AgentId::new(PublisherId::from_digest([1; 32]), "clerk").expect("a name");
+    let begin = Begin {
+        task: "t".to_owned(),
+        message: message.to_owned(),
+        agent: agent.to_string(),
+        version: "1.0.0".to_owned(),
+        binding: String::new(),
+        epoch: 0,
+        principals: Vec::new(),
+        extensions: Vec::new(),
+        label: None,
+        session: None,
+        delegation: None,
+        metadata: None,
+        modes: None,
+        history_length: None,
+        within_ms: None,
+        began_ms: 0,
+        seed: [0; 32],
+        caller: None,
+    };
+    (TurnId::of(SessionId::of(&agent, "caller", "c"), "t", message), begin)
+}
+
+/// The journal of a turn, as it is on disk.
+fn open(journals: &Arc<Journals>, message: &str) -> TurnJournal {
+    let (turn, begin) = turn(message);
+    let rows = journals.read(turn, begin).expect("as it was written");
+    TurnJournal::new(journals.clone(), WallClock::new(|| 7), rows)
+}
+
+fn step<'a>(name: &'a str, arguments: &'a Value, effect: Effect) -> Step<'a> {
+    Step { kind: CallKind::Tool, name, arguments, effect, callee: None }
+}
+
+async fn reach(journal: &TurnJournal, name: &str, effect: Effect) -> Result<NextStep, JournalError> {
+    journal.step(step(name, &json!({}), effect)).await
+}
+
+async fn go(journal: &TurnJournal, name: &str, effect: Effect) -> Intent {
+    match reach(journal, name, effect).await.expect("it is reached") {
+        NextStep::Go(intent) => intent,
+        NextStep::Replayed(outcome) => panic!("it was made: {outcome:?}"),
+    }
+}
+
+/// Calls an agent whose name stands for that one now.
+async fn ask(journal: &TurnJournal, stands_for: &str) -> NextStep {
+    let arguments = json!({});
+    let callee: BoxFuture<'_, Option<String>> = Box::pin(std::future::ready(Some(stands_for.to_owned())));
+    let step = Step { callee: Some(callee), ..step("agents/clerk", &arguments, Effect::Keyed) };
+    journal.step(step).await.expect("it is reached")
+}
+
+fn heard(value: Value) -> StepOutcome {
+    StepOutcome { result: Ok(value), tokens: 0, label: None }
+}
+
+#[tokio::test]
+async fn an_intent_is_on_disk_for_good_before_the_call_and_a_result_before_it_is_heard() {
+    let store = Recorder::new();
+    let journals = Arc::new(Journals::new(store.clone()));
+    let journal = open(&journals, "m");
+    // With the first row: the head, and the beginning.
+    let intent = go(&journal, "models", Effect::Repeatable).await;
+    assert!(store.batches().is_empty(), "nothing is journalled yet");
+    journal.done(intent, &heard(json!(1))).await.expect("written");
+    assert_eq!(store.batches(), [(3, Durability::Buffered)]);
+    for effect in [Effect::None, Effect::Repeatable] {
+        let intent = go(&journal, "shop/search", effect).await;
+        assert!(store.batches().is_empty(), "{effect:?}");
+        journal.done(intent, &heard(json!(2))).await.expect("written");
+        assert_eq!(store.batches(), [(1, Durability::Buffered)], "{effect:?}");
+    }
+    for effect in [Effect::Keyed, Effect::Final] {
+        let intent = go(&journal, "mail/send", effect).await;
+        assert_eq!(store.batches(), [(1, Durability::Synced)], "{effect:?}");
+        journal.done(intent, &heard(json!(3))).await.expect("written");
+        assert_eq!(store.batches(), [(1, Durability::Buffered)], "{effect:?}");
+    }
+    assert_eq!((journal.ledger().rows, store.rows()), (8, 8));
+}
+
+#[tokio::test]
+async fn the_batch_that_ends_a_task_deletes_its_journal_and_nothing_is_written_after_it() {
+    let store = Recorder::new();
+    let journals = Arc::new(Journals::new(store.clone()));
+    let (journal, other) = (open(&journals, "m"), open(&journals, "n"));
+    for journal in [&journal, &other] {
+        let intent = go(journal, "mail/send", Effect::Final).await;
+        journal.done(intent, &heard(json!(1))).await.expect("written");
+    }
+    let under_way = go(&journal, "mail/send", Effect::Final).await;
+    let mut batch = Batch::new();
+    journal.close(&mut batch).await;
+    assert_eq!(batch.len(), 1 + 4);
+    store.write(batch, Durability::Synced).await.expect("written");
+    assert_eq!(store.rows(), 3, "those of the other turn");
+    assert_eq!(journal.done(under_way, &heard(json!(2))).await, Err(JournalError::Write));
+    assert_eq!(reach(&journal, "mail/send", Effect::Final).await, Err(JournalError::Write));
+    assert_eq!(store.rows(), 3);
+    // A turn that was never journalled has nothing to delete.
+    let mut batch = Batch::new();
+    open(&journals, "o").close(&mut batch).await;
+    assert!(batch.is_empty());
+}
+
+#[tokio::test]
+async fn what_cannot_be_written_is_neither_made_nor_heard() {
+    let store = Recorder::new();
+    let journals = Arc::new(Journals::new(store.clone()));
+    let journal = open(&journals, "m");
+    let intent = go(&journal, "shop/search", Effect::Repeatable).await;
+    *store.is_full.lock().expect("nobody panics with it") = true;
+    assert_eq!(journal.done(intent, &heard(json!(1))).await, Err(JournalError::Write));
+    assert_eq!(reach(&journal, "mail/send", Effect::Final).await, Err(JournalError::Write));
+    assert_eq!(store.rows(), 0);
+}
+
+#[tokio::test]
+async fn a_call_in_doubt_waits_for_what_is_said_of_it() {
+    let store = Recorder::new();
+    let journals = Arc::new(Journals::new(store.clone()));
+    let before = open(&journals, "m");
+    go(&before, "mail/send", Effect::Final).await;
+    // The process ended here.
+    drop(before);
+    let journal = open(&journals, "m");
+    assert_eq!(journal.ledger().doubts.len(), 1);
+    assert_eq!(
+        reach(&journal, "mail/send", Effect::Final).await,
+        Err(JournalError::InDoubt { seq: 0, name: "mail/send".to_owned() })
+    );
+    store.batches();
+    // What cannot be written was not said.
+    *store.is_full.lock().expect("nobody panics with it") = true;
+    assert_eq!(journal.clear_doubt(0, Choice::Again, None, "local").await, Err(JournalError::Write));
+    *store.is_full.lock().expect("nobody panics with it") = false;
+    assert_eq!(journal.ledger().doubts.len(), 1);
+    assert_eq!(journal.clear_doubt(0, Choice::Done, Some(heard(json!("sent"))), "local").await, Ok(true));
+    assert_eq!(store.batches(), [(2, Durability::Synced)], "who chose, and the result");
+    journal.resolved().await;
+    assert_eq!(journal.clear_doubt(0, Choice::Again, None, "local").await, Ok(false));
+    assert_eq!(reach(&journal, "mail/send", Effect::Final).await, Ok(NextStep::Replayed(heard(json!("sent")))));
+}
+
+#[tokio::test]
+async fn whom_a_name_stood_for_is_asked_again_and_nobody_else() {
+    let store = Recorder::new();
+    let journals = Arc::new(Journals::new(store.clone()));
+    let NextStep::Go(first) = ask(&open(&journals, "m"), "one").await else { panic!("it is new") };
+    assert_eq!(first.callee.as_deref(), Some("one"));
+    let again = ask(&open(&journals, "m"), "another").await;
+    assert_eq!(again, NextStep::Go(first), "by the same key, too");
+}
+
+#[tokio::test]
+async fn journals_of_tasks_that_ended_are_deleted_at_the_start_and_others_stay() {
+    let store = Recorder::new();
+    let journals = Arc::new(Journals::new(store.clone()));
+    let journal = open(&journals, "m");
+    go(&journal, "mail/send", Effect::Final).await;
+    journals.sweep(|task| task == "t").await.expect("readable");
+    assert_eq!(store.rows(), 2);
+    journals.sweep(|_| false).await.expect("readable");
+    assert_eq!(store.rows(), 0);
+    assert!(store.inner.keys(SESSION_HEADS, Range::all(10)).expect("readable").is_empty());
+}

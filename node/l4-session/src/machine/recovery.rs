@@ -1,0 +1,120 @@
+//! What becomes of a turn that had not ended when its node did: its rows and what is here now in, a decision out.
+
+use althing_execution::journal::JournalError;
+
+use crate::machine::session::{Begin, DOUBT_MS_MAX, Damage, Doubt, TurnRows};
+
+/// What is here now.
+#[derive(Debug, Clone, Copy)]
+pub struct Present<'a> {
+    /// The version of the agent that would go on.
+    pub version: &'a str,
+    /// The hash of the manifest that it is bound to.
+    pub binding: &'a str,
+    /// Whether its runtime can begin a turn again.
+    pub is_resumable: bool,
+    /// Unix milliseconds.
+    pub now_ms: u64,
+}
+
+/// What becomes of the turn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Recovery {
+    /// It runs again, with its rows.
+    Resume,
+    /// Its task fails.
+    Fail(Failure),
+    /// It waits until somebody says what came of these calls.
+    Wait(Vec<Doubt>),
+}
+
+/// Why a turn does not go on.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Reason {
+    /// Its agent cannot begin a turn again.
+    #[error("NOT_RESUMABLE: the node ended while the task was running; send the message again")]
+    NotResumable,
+    /// By its journal.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// Whoever sent the message may not call the agent any more.
+    #[error("its caller may not call this agent any more: {0}")]
+    Caller(String),
+}
+
+/// Why a turn does not go on, and what stays in doubt with that.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// What keeps it from that.
+    pub reason: Reason,
+    /// Calls of which nobody will ever know here whether they took place.
+    pub doubts: Vec<Doubt>,
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.reason)?;
+        let told = match &self.reason {
+            Reason::Journal(JournalError::InDoubt { seq, .. }) => Some(*seq),
+            _ => None,
+        };
+        for doubt in self.doubts.iter().filter(|doubt| Some(doubt.seq) != told) {
+            write!(f, ". Step {} called {:?}, and nobody knows whether that took place", doubt.seq, doubt.name)?;
+        }
+        Ok(())
+    }
+}
+
+/// Decides on a turn with its rows, which may be none.
+#[must_use]
+pub fn decide(rows: &Result<TurnRows, Damage>, present: Present<'_>) -> Recovery {
+    let (rows, doubts) = match rows {
+        Ok(rows) => (rows, rows.doubts()),
+        Err(Damage { step, what }) => {
+            let reason = JournalError::Damaged { what: format!("step {step}: {what}") }.into();
+            return Recovery::Fail(Failure { reason, doubts: Vec::new() });
+        }
+    };
+    let reason = if !present.is_resumable {
+        Some(Reason::NotResumable)
+    } else if !is_same(rows.begin(), present) {
+        Some(JournalError::VersionChanged.into())
+    } else {
+        let past = doubts.iter().find(|doubt| is_past(doubt, present.now_ms));
+        past.map(|doubt| JournalError::InDoubt { seq: doubt.seq, name: doubt.name.clone() }.into())
+    };
+    match reason {
+        Some(reason) => Recovery::Fail(Failure { reason, doubts }),
+        None if doubts.is_empty() => Recovery::Resume,
+        None => Recovery::Wait(doubts),
+    }
+}
+
+/// How long these calls may stay in doubt from now on, milliseconds.
+#[must_use]
+pub fn patience_ms(doubts: &[Doubt], now_ms: u64) -> u64 {
+    let until = |doubt: &Doubt| doubt.since_ms.saturating_add(DOUBT_MS_MAX);
+    doubts.iter().map(until).min().map_or(0, |until| until.saturating_sub(now_ms))
+}
+
+/// What a task says that waits for somebody to say what came of these calls.
+#[must_use]
+pub fn told(doubts: &[Doubt]) -> String {
+    let calls: Vec<String> = doubts.iter().map(|doubt| format!("step {}, {:?}", doubt.seq, doubt.name)).collect();
+    format!(
+        "IN_DOUBT: the node ended during a call, and nobody knows whether it took place: {}. It is not made again unless the \
+         owner of the node says so (`althing session list`); after a day this task fails",
+        calls.join("; ")
+    )
+}
+
+fn is_past(doubt: &Doubt, now_ms: u64) -> bool {
+    now_ms >= doubt.since_ms.saturating_add(DOUBT_MS_MAX)
+}
+
+fn is_same(begin: &Begin, present: Present<'_>) -> bool {
+    begin.version == present.version && begin.binding == present.binding
+}
+
+#[cfg(test)]
+mod tests;

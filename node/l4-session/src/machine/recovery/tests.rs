@@ -1,0 +1,93 @@
+use althing_execution::journal::Effect;
+use althing_execution::tools::CallKind;
+use althing_protocol::{AgentId, PublisherId};
+use serde_json::Value;
+
+use super::*;
+use crate::machine::session::{Call, Next, SessionId, TurnId};
+
+/// A turn that began at second 1, whose call was about to be made then, if there is one.
+fn rows(effect: Option<Effect>) -> Result<TurnRows, Damage> {
+    let agent = AgentId::new(PublisherId::from_digest([1; 32]), "clerk").expect("a name");
+    let begin = Begin {
+        task: "t".to_owned(),
+        message: "m".to_owned(),
+        agent: agent.to_string(),
+        version: "1.0.0".to_owned(),
+        binding: "hash".to_owned(),
+        epoch: 0,
+        principals: Vec::new(),
+        extensions: Vec::new(),
+        label: None,
+        session: None,
+        delegation: None,
+        metadata: None,
+        modes: None,
+        history_length: None,
+        within_ms: None,
+        began_ms: 1_000,
+        seed: [0; 32],
+        caller: None,
+    };
+    let turn = TurnId::of(SessionId::of(&agent, "caller", "c"), "t", "m");
+    let mut made = TurnRows::new(turn, begin.clone());
+    if let Some(effect) = effect
+        && let Ok(Next::Intend(seq)) = made.reach(Call::of(CallKind::Tool, "mail/send", &Value::Null, effect))
+    {
+        made.intend(seq, None, 1_000).expect("there is room");
+    }
+    let disk: Vec<(u32, Vec<u8>)> = (0..).zip(made.pending().map(|(_, row)| row.to_vec())).collect();
+    TurnRows::read(turn, begin, &disk)
+}
+
+fn present(now_ms: u64) -> Present<'static> {
+    Present { version: "1.0.0", binding: "hash", is_resumable: true, now_ms }
+}
+
+fn why(recovery: Recovery) -> String {
+    match recovery {
+        Recovery::Fail(failure) => failure.to_string(),
+        other => panic!("it goes on: {other:?}"),
+    }
+}
+
+#[test]
+fn a_turn_goes_on_unless_a_call_is_in_doubt() {
+    for effect in [None, Some(Effect::None), Some(Effect::Repeatable), Some(Effect::Keyed)] {
+        assert_eq!(decide(&rows(effect), present(2_000)), Recovery::Resume, "{effect:?}");
+    }
+    let Recovery::Wait(doubts) = decide(&rows(Some(Effect::Final)), present(2_000)) else { panic!("it waits") };
+    assert_eq!(doubts.iter().map(|doubt| doubt.seq).collect::<Vec<_>>(), [0]);
+    let said = told(&doubts);
+    assert!(said.starts_with("IN_DOUBT: ") && said.contains("mail/send") && said.contains("step 0"), "{said}");
+    assert_eq!(patience_ms(&doubts, 2_000), DOUBT_MS_MAX - 1_000);
+}
+
+#[test]
+fn a_doubt_ends_after_a_day() {
+    let rows = rows(Some(Effect::Final));
+    assert!(matches!(decide(&rows, present(DOUBT_MS_MAX + 999)), Recovery::Wait(_)));
+    let why = why(decide(&rows, present(DOUBT_MS_MAX + 1_000)));
+    assert!(why.starts_with("IN_DOUBT: ") && why.matches("mail/send").count() == 1, "{why}");
+    assert_eq!(patience_ms(&rows.expect("rows").doubts(), u64::MAX), 0);
+}
+
+#[test]
+fn an_agent_that_is_another_one_does_not_go_on_and_what_is_in_doubt_is_told_all_the_same() {
+    let changed = [Present { version: "1.0.1", ..present(2_000) }, Present { binding: "other", ..present(2_000) }];
+    for present in changed {
+        let failed = why(decide(&rows(None), present));
+        assert!(failed.starts_with("VERSION_CHANGED: "), "{failed}");
+        let failed = why(decide(&rows(Some(Effect::Final)), present));
+        assert!(failed.starts_with("VERSION_CHANGED: ") && failed.contains("mail/send"), "{failed}");
+    }
+    let failed = why(decide(&rows(None), Present { is_resumable: false, ..present(2_000) }));
+    assert!(failed.starts_with("NOT_RESUMABLE: "), "{failed}");
+}
+
+#[test]
+fn a_journal_that_is_damaged_fails_its_turn() {
+    let damaged = Err(Damage { step: 3, what: "row 7: it is cut, or it is no row".to_owned() });
+    let failed = why(decide(&damaged, present(2_000)));
+    assert!(failed.starts_with("DAMAGED: ") && failed.contains("step 3"), "{failed}");
+}

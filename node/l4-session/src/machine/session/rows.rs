@@ -1,0 +1,460 @@
+//! The rows of one turn: what they say of its steps, and the rows that follow.
+
+use std::collections::BTreeMap;
+
+use althing_execution::journal::{Effect, Intent, JournalError, StepOutcome};
+use althing_execution::tools::CallKind;
+use althing_protocol::{Digest, digest};
+use serde_json::Value;
+
+use super::row::{Begin, Choice, IntentRow, ResolvedRow, ResultRow, Row, RowBody, StepEffect, StepKind};
+use super::{PART_BYTES_MAX, ROWS_MAX, TURN_BYTES_MAX, TurnId};
+
+/// Bytes of a row's key.
+const KEY_BYTES: u64 = 24;
+/// What an agent hears of a call that was in doubt and is given up.
+const GIVEN_UP: &str = "its node ended during this call, and the owner of the node says that it failed";
+
+/// A step, without what came of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Call {
+    kind: StepKind,
+    name: String,
+    /// The digest of its name and arguments.
+    digest: Digest,
+    effect: StepEffect,
+}
+
+impl Call {
+    /// A step with these arguments.
+    #[must_use]
+    pub fn of(kind: CallKind, name: &str, arguments: &Value, effect: Effect) -> Call {
+        let text = arguments.to_string();
+        let bytes = [&(name.len() as u64).to_be_bytes(), name.as_bytes(), text.as_bytes()].concat();
+        Call { kind: kind.into(), name: name.to_owned(), digest: digest(&bytes), effect: effect.into() }
+    }
+
+    /// Whether it is the same step. What it does if it is made twice may be declared otherwise by now.
+    fn is_as(&self, other: &Call) -> bool {
+        (self.kind, &self.name, self.digest) == (other.kind, &other.name, other.digest)
+    }
+}
+
+/// How far a step came.
+#[derive(Debug, Clone, PartialEq)]
+enum Progress {
+    /// It was let go, and nothing is known of it yet; it may be made again with its key.
+    UnderWay,
+    /// It was let go before the node ended, nothing is known of it, and it must not be made twice.
+    InDoubt { since_ms: u64 },
+    /// Somebody said that it is to be made again.
+    Free,
+    /// This came of it.
+    Over(StepOutcome),
+}
+
+#[derive(Debug, Clone, PartialEq)]
+struct StepRows {
+    call: Call,
+    /// Of a step that has an intent.
+    key: Option<Digest>,
+    callee: Option<String>,
+    progress: Progress,
+}
+
+/// The parts of a result that were read.
+struct Parts {
+    step: u32,
+    /// How many follow.
+    more: u32,
+    bytes: Vec<u8>,
+}
+
+/// A call of which nobody knows whether it took place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Doubt {
+    /// The number of the step in its turn.
+    pub seq: u32,
+    /// `server/tool`.
+    pub name: String,
+    /// When it was about to be made, Unix milliseconds.
+    pub since_ms: u64,
+}
+
+/// What is wrong with the rows of a turn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Damage {
+    /// The number of the step that is read at that place.
+    pub step: u32,
+    /// What is wrong, in words.
+    pub what: String,
+}
+
+/// What follows for a step that is reached.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Next {
+    /// It was made, and this came of it.
+    Replayed(StepOutcome),
+    /// It may be made.
+    Go(Intent),
+    /// It may be made when its intent is on disk: [`TurnRows::intend`].
+    Intend(u32),
+}
+
+/// The rows of one turn.
+#[derive(Debug, Clone)]
+pub struct TurnRows {
+    turn: TurnId,
+    begin: Begin,
+    /// The number of the next row, and the digest of the last one.
+    seq: u32,
+    last: Digest,
+    bytes: u64,
+    /// Those that have rows, or are under way; what was told again is dropped.
+    steps: BTreeMap<u32, StepRows>,
+    /// The next step that the turn reaches.
+    next: u32,
+    /// How often each call was reached.
+    calls: BTreeMap<Digest, u32>,
+    /// Rows that are not known to be written.
+    pending: Vec<(u32, Vec<u8>)>,
+}
+
+impl TurnRows {
+    /// A turn without rows.
+    #[must_use]
+    pub fn new(turn: TurnId, begin: Begin) -> TurnRows {
+        TurnRows {
+            last: turn.origin(),
+            turn,
+            begin,
+            seq: 0,
+            bytes: 0,
+            steps: BTreeMap::new(),
+            next: 0,
+            calls: BTreeMap::new(),
+            pending: Vec::new(),
+        }
+    }
+
+    /// Reads the rows of a turn in the order of their keys, with the number in each key. All steps are to be reached again.
+    ///
+    /// # Errors
+    /// [`Damage`]: they are not the rows that were written.
+    pub fn read(turn: TurnId, begin: Begin, rows: &[(u32, Vec<u8>)]) -> Result<TurnRows, Damage> {
+        let mut read = TurnRows::new(turn, begin);
+        let mut parts: Option<Parts> = None;
+        for (key, bytes) in rows {
+            let step = read.steps.last_key_value().map_or(0, |(step, _)| *step);
+            let wrong = |what: String| Damage { step, what: format!("row {}: {what}", read.seq) };
+            let decoded = Row::decode(bytes, *key, read.seq, &read.last);
+            let (row, digest) = decoded.map_err(|error| wrong(error.to_string()))?;
+            if read.seq >= ROWS_MAX || read.bytes + bytes.len() as u64 + KEY_BYTES > TURN_BYTES_MAX {
+                return Err(wrong("the turn has more rows than a turn has".to_owned()));
+            }
+            let is_first = read.seq == 0;
+            let goes_on = parts.is_some() && !matches!(row.body, RowBody::Result(_));
+            let taken = match row.body {
+                _ if goes_on => Err("the rest of a result is missing"),
+                RowBody::Begin(begin) if is_first && *begin == read.begin => Ok(()),
+                RowBody::Begin(_) => Err("it is the beginning of another turn"),
+                _ if is_first => Err("the turn has no beginning"),
+                RowBody::Intent(intent) => read.take_intent(intent, row.at_ms),
+                RowBody::Result(result) => read.take_part(result, &mut parts),
+                RowBody::Resolved(resolved) => read.take_choice(&resolved),
+            };
+            let at = read.seq;
+            taken.map_err(|what| Damage { step, what: format!("row {at}: {what}") })?;
+            (read.last, read.seq) = (digest, at + 1);
+            read.bytes += bytes.len() as u64 + KEY_BYTES;
+        }
+        match parts {
+            None => Ok(read),
+            Some(Parts { step, .. }) => Err(Damage { step, what: "the rest of a result is missing".to_owned() }),
+        }
+    }
+
+    fn take_intent(&mut self, row: IntentRow, at_ms: u64) -> Result<(), &'static str> {
+        let call = Call { kind: row.kind, name: row.name, digest: row.call, effect: row.effect };
+        let is_again = match self.steps.get(&row.step) {
+            None => row.step >= self.steps.last_key_value().map_or(0, |(last, _)| last + 1),
+            Some(known) => known.progress == Progress::Free && known.call == call && known.key == Some(row.key),
+        };
+        if !is_again || !row.effect.has_intent() {
+            return Err("it says that a call is about to be made which was made");
+        }
+        let progress = match row.effect {
+            StepEffect::Final => Progress::InDoubt { since_ms: at_ms },
+            _ => Progress::UnderWay,
+        };
+        self.steps.insert(row.step, StepRows { call, key: Some(row.key), callee: row.callee, progress });
+        Ok(())
+    }
+
+    /// Takes a part of a result; the last one makes it whole.
+    fn take_part(&mut self, part: ResultRow, parts: &mut Option<Parts>) -> Result<(), &'static str> {
+        let mut whole = match parts.take() {
+            None => Vec::new(),
+            Some(before) if (before.step, before.more) == (part.step, part.more.saturating_add(1)) => before.bytes,
+            Some(_) => return Err("a part of a result is missing"),
+        };
+        whole.extend_from_slice(&part.bytes);
+        if part.more > 0 {
+            *parts = Some(Parts { step: part.step, more: part.more, bytes: whole });
+            return Ok(());
+        }
+        let call = Call { kind: part.kind, name: part.name, digest: part.call, effect: part.effect };
+        let result = match part.is_result {
+            true => Ok(serde_json::from_slice(&whole).map_err(|_| "its result cannot be read")?),
+            false => Err(String::from_utf8(whole).map_err(|_| "its result cannot be read")?),
+        };
+        let outcome = StepOutcome { result, tokens: part.tokens, label: part.label };
+        let known = match self.steps.remove(&part.step) {
+            Some(known) if known.call != call || matches!(known.progress, Progress::Over(_) | Progress::Free) => {
+                return Err("it is the result of another call");
+            }
+            Some(known) => known,
+            None if call.effect.has_intent() => return Err("it is the result of a call that was not made"),
+            None => StepRows { call, key: None, callee: None, progress: Progress::UnderWay },
+        };
+        self.steps.insert(part.step, StepRows { progress: Progress::Over(outcome), ..known });
+        Ok(())
+    }
+
+    fn take_choice(&mut self, row: &ResolvedRow) -> Result<(), &'static str> {
+        let known = self.steps.get_mut(&row.step);
+        let known = known.filter(|known| matches!(known.progress, Progress::InDoubt { .. }));
+        let known = known.ok_or("it is about a call that was not in doubt")?;
+        match row.choice {
+            // Its result follows, in the same batch.
+            Choice::Done => {}
+            Choice::Again => known.progress = Progress::Free,
+            Choice::Failed => known.progress = Progress::Over(given_up()),
+        }
+        Ok(())
+    }
+
+    /// Which turn it is.
+    #[must_use]
+    pub fn turn(&self) -> &TurnId {
+        &self.turn
+    }
+
+    /// With what it began.
+    #[must_use]
+    pub fn begin(&self) -> &Begin {
+        &self.begin
+    }
+
+    /// How many rows it has, and their bytes, also of those that are not written yet.
+    #[must_use]
+    pub fn size(&self) -> (u32, u64) {
+        (self.seq, self.bytes)
+    }
+
+    /// The calls of which nobody knows whether they took place.
+    #[must_use]
+    pub fn doubts(&self) -> Vec<Doubt> {
+        let in_doubt = |(seq, known): (&u32, &StepRows)| match known.progress {
+            Progress::InDoubt { since_ms } => Some(Doubt { seq: *seq, name: known.call.name.clone(), since_ms }),
+            _ => None,
+        };
+        self.steps.iter().filter_map(in_doubt).collect()
+    }
+
+    /// The turn reaches its next step.
+    ///
+    /// # Errors
+    /// [`JournalError::Diverged`], [`JournalError::InDoubt`], and [`JournalError::TooLong`] of a new step.
+    pub fn reach(&mut self, call: Call) -> Result<Next, JournalError> {
+        let seq = self.next;
+        let occurrence = self.calls.get(&call.digest).copied().unwrap_or_default();
+        let key = self.turn.call_key(&call.digest, occurrence);
+        let next = match self.steps.get(&seq) {
+            None => {
+                self.check_room()?;
+                let next = if call.effect.has_intent() {
+                    Next::Intend(seq)
+                } else {
+                    Next::Go(Intent { seq, key, callee: None })
+                };
+                let key = call.effect.has_intent().then_some(key);
+                let known = StepRows { call: call.clone(), key, callee: None, progress: Progress::UnderWay };
+                self.steps.insert(seq, known);
+                next
+            }
+            Some(known) if !known.call.is_as(&call) => {
+                let other = if known.call.name == call.name { " with other arguments" } else { "" };
+                let (was, came) = (known.call.name.clone(), format!("{}{other}", call.name));
+                return Err(JournalError::Diverged { seq, was, came });
+            }
+            Some(known) => match &known.progress {
+                Progress::Over(outcome) => {
+                    let outcome = outcome.clone();
+                    self.steps.remove(&seq);
+                    Next::Replayed(outcome)
+                }
+                Progress::InDoubt { .. } => return Err(JournalError::InDoubt { seq, name: call.name }),
+                Progress::Free => {
+                    self.check_room()?;
+                    Next::Intend(seq)
+                }
+                Progress::UnderWay => {
+                    Next::Go(Intent { seq, key: known.key.unwrap_or(key), callee: known.callee.clone() })
+                }
+            },
+        };
+        self.next = seq + 1;
+        self.calls.insert(call.digest, occurrence + 1);
+        Ok(next)
+    }
+
+    /// Whether the intent of a step names nobody yet.
+    #[must_use]
+    pub fn is_new(&self, seq: u32) -> bool {
+        self.steps.get(&seq).is_some_and(|known| known.progress == Progress::UnderWay)
+    }
+
+    /// Adds the intent of a step that was reached; `callee` is whom its name stands for, unless an earlier intent says that.
+    ///
+    /// # Errors
+    /// [`JournalError::TooLong`].
+    pub fn intend(&mut self, seq: u32, callee: Option<String>, now_ms: u64) -> Result<Intent, JournalError> {
+        let Some(known) = self.steps.get_mut(&seq) else { return Err(unknown(seq)) };
+        known.callee = known.callee.take().or(callee);
+        known.progress = Progress::UnderWay;
+        let Some(key) = known.key else { return Err(unknown(seq)) };
+        let Call { kind, name, digest: call, effect } = known.call.clone();
+        let callee = known.callee.clone();
+        let row = IntentRow { step: seq, kind, name, call, effect, key, callee: callee.clone() };
+        self.append(vec![RowBody::Intent(row)], now_ms)?;
+        Ok(Intent { seq, key, callee })
+    }
+
+    /// Adds what came of a step. Gives whether the call must not be made twice, so that its result is soon on disk for good.
+    ///
+    /// # Errors
+    /// [`JournalError::TooLong`].
+    pub fn finish(&mut self, seq: u32, outcome: &StepOutcome, now_ms: u64) -> Result<bool, JournalError> {
+        let Some(known) = self.steps.get(&seq) else { return Err(unknown(seq)) };
+        let call = known.call.clone();
+        self.append(result_rows(seq, &call, outcome), now_ms)?;
+        self.steps.remove(&seq);
+        Ok(call.effect == StepEffect::Final)
+    }
+
+    /// Adds what somebody says of a call in doubt; false if it is not in doubt. `outcome` is its result, of one that took place.
+    ///
+    /// # Errors
+    /// [`JournalError::TooLong`].
+    pub fn clear_doubt(
+        &mut self,
+        seq: u32,
+        choice: Choice,
+        outcome: Option<StepOutcome>,
+        (by, now_ms): (&str, u64),
+    ) -> Result<bool, JournalError> {
+        let known = self.steps.get(&seq).filter(|known| matches!(known.progress, Progress::InDoubt { .. }));
+        let Some(call) = known.map(|known| known.call.clone()) else { return Ok(false) };
+        let mut rows = vec![RowBody::Resolved(ResolvedRow { step: seq, choice, by: by.to_owned() })];
+        let progress = match (choice, outcome) {
+            (Choice::Again, _) => Progress::Free,
+            (Choice::Done, Some(outcome)) => {
+                rows.extend(result_rows(seq, &call, &outcome));
+                Progress::Over(outcome)
+            }
+            (Choice::Failed, _) | (Choice::Done, None) => Progress::Over(given_up()),
+        };
+        self.append(rows, now_ms)?;
+        if let Some(known) = self.steps.get_mut(&seq) {
+            known.progress = progress;
+        }
+        Ok(true)
+    }
+
+    /// The rows that are not known to be written, with their keys; all of them are written at once, and may be written again.
+    pub fn pending(&self) -> impl Iterator<Item = (Vec<u8>, &[u8])> {
+        self.pending.iter().map(|(seq, bytes)| (self.turn.row_key(*seq), &bytes[..]))
+    }
+
+    /// Whether none of its rows is known to be written.
+    #[must_use]
+    pub fn is_unwritten(&self) -> bool {
+        self.pending.first().is_some_and(|(seq, _)| *seq == 0)
+    }
+
+    /// The pending rows are written.
+    pub fn settle(&mut self) {
+        self.pending.clear();
+    }
+
+    /// Refuses a new step that has no room for its intent and a result.
+    fn check_room(&self) -> Result<(), JournalError> {
+        // With the beginning, where there is none yet.
+        if self.seq + 3 > ROWS_MAX {
+            return Err(JournalError::TooLong { what: format!("{} rows", self.seq), most: u64::from(ROWS_MAX) });
+        }
+        if self.bytes >= TURN_BYTES_MAX {
+            return Err(JournalError::TooLong { what: format!("{} bytes", self.bytes), most: TURN_BYTES_MAX });
+        }
+        Ok(())
+    }
+
+    /// Adds rows, all or none; before the first ones, the beginning.
+    fn append(&mut self, bodies: Vec<RowBody>, at_ms: u64) -> Result<(), JournalError> {
+        let begin = (self.seq == 0).then(|| RowBody::Begin(Box::new(self.begin.clone())));
+        let (mut seq, mut last, mut bytes, mut rows) = (self.seq, self.last, self.bytes, Vec::new());
+        for body in begin.into_iter().chain(bodies) {
+            let row = Row { seq, previous: last, at_ms, body }.encode();
+            last = digest(&row);
+            bytes += row.len() as u64 + KEY_BYTES;
+            rows.push((seq, row));
+            seq += 1;
+        }
+        if seq > ROWS_MAX {
+            return Err(JournalError::TooLong { what: format!("{seq} rows"), most: u64::from(ROWS_MAX) });
+        }
+        if bytes > TURN_BYTES_MAX {
+            return Err(JournalError::TooLong { what: format!("{bytes} bytes"), most: TURN_BYTES_MAX });
+        }
+        (self.seq, self.last, self.bytes) = (seq, last, bytes);
+        self.pending.extend(rows);
+        Ok(())
+    }
+}
+
+/// A step that was not reached: a fault of the caller, after which the turn cannot go on.
+fn unknown(seq: u32) -> JournalError {
+    JournalError::Damaged { what: format!("step {seq}: the turn never reached it") }
+}
+
+fn given_up() -> StepOutcome {
+    StepOutcome { result: Err(GIVEN_UP.to_owned()), tokens: 0, label: None }
+}
+
+/// The rows of what came of a step: several, if it is long.
+fn result_rows(step: u32, call: &Call, outcome: &StepOutcome) -> Vec<RowBody> {
+    let (is_result, bytes) = match &outcome.result {
+        Ok(result) => (true, result.to_string().into_bytes()),
+        Err(reason) => (false, reason.clone().into_bytes()),
+    };
+    let mut parts: Vec<&[u8]> = bytes.chunks(PART_BYTES_MAX).collect();
+    if parts.is_empty() {
+        parts.push(&[]);
+    }
+    let row = |(left, part): (usize, &[u8])| {
+        RowBody::Result(ResultRow {
+            step,
+            kind: call.kind,
+            name: call.name.clone(),
+            call: call.digest,
+            effect: call.effect,
+            more: u32::try_from(left).unwrap_or(u32::MAX),
+            is_result,
+            bytes: part.to_vec().into(),
+            tokens: outcome.tokens,
+            label: outcome.label,
+        })
+    };
+    (0..parts.len()).rev().zip(parts).map(row).collect()
+}

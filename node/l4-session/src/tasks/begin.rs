@@ -1,0 +1,67 @@
+//! With what a turn begins: all that it needs to begin again on this node, after that ended.
+
+use std::sync::Arc;
+
+use althing_call::chain;
+use althing_protocol::{AgentRef, Attributes};
+
+use crate::journal::TurnJournal;
+use crate::machine::record::Record;
+use crate::machine::session::{Begin, SessionId, TurnId, TurnRows};
+use crate::tasks::live::TurnRequest;
+use crate::tasks::runner::TaskRunner;
+
+/// Whether turns of an agent that runs here can begin again.
+pub(super) fn is_resumable(runner: &TaskRunner, agent: &AgentRef) -> bool {
+    runner.host().agent(agent).is_some_and(|agent| agent.is_resumable())
+}
+
+/// With what the turn of a task that was accepted begins; none if it cannot begin again: its agent cannot, or its task is a
+/// group's, which is given to a member anew.
+pub(super) fn begin(runner: &TaskRunner, agent: &AgentRef, record: &Record, asked: &TurnRequest) -> Option<Begin> {
+    let goes_on = asked.consent.is_none() && !asked.waits && asked.call.rights.lease.is_none();
+    if !goes_on || !is_resumable(runner, agent) {
+        return None;
+    }
+    let Attributes { label, session, delegation } = asked.call.attributes.clone();
+    let metadata = asked.metadata.as_ref().and_then(|metadata| serde_json::to_vec(metadata).ok());
+    Some(Begin {
+        task: record.task.id.clone(),
+        message: asked.message_id.clone(),
+        agent: agent.id.to_string(),
+        version: (*agent.version).to_owned(),
+        binding: binding(runner, agent),
+        epoch: record.fence,
+        principals: chain::written(&asked.call.principals),
+        extensions: asked.call.extensions.clone(),
+        label,
+        session: session.map(|session| session.to_vec().into()),
+        delegation: delegation.map(Into::into),
+        metadata: metadata.map(Into::into),
+        modes: asked.accepted_output_modes.clone(),
+        history_length: asked.history_length,
+        within_ms: asked.within.map(|within| u64::try_from(within.as_millis()).unwrap_or(u64::MAX)),
+        began_ms: runner.now_ms(),
+        seed: runner.ports().1.bytes(),
+        caller: asked.call.holder.map(|holder| holder.peer),
+    })
+}
+
+/// The journal of a turn that begins.
+pub(super) fn journal(runner: &TaskRunner, record: &Record, begin: Begin) -> Option<Arc<TurnJournal>> {
+    let turn = turn(record, &begin)?;
+    let journals = runner.store().journals().clone();
+    Some(Arc::new(TurnJournal::new(journals, runner.ports().0.clone(), TurnRows::new(turn, begin))))
+}
+
+/// The name of a turn that began so; none if that names no agent.
+pub(super) fn turn(record: &Record, begin: &Begin) -> Option<TurnId> {
+    let agent = begin.agent.parse().ok()?;
+    let session = SessionId::of(&agent, &String::from(record.scope), &record.task.context_id);
+    Some(TurnId::of(session, &begin.task, &begin.message))
+}
+
+/// The hash of the manifest that an agent is bound to here; empty where it does not run.
+pub(super) fn binding(runner: &TaskRunner, agent: &AgentRef) -> String {
+    runner.host().binding(agent).map(|binding| binding.hash.to_string()).unwrap_or_default()
+}

@@ -1,0 +1,231 @@
+//! The sessions of this node that have unfinished turns: they go on when their agents are added, and the owner of the node says
+//! what came of calls that are in doubt.
+
+use althing_call::Principal;
+use althing_execution::journal::{JournalError, StepOutcome};
+use althing_execution::tools::RESULT_BYTES_MAX;
+use althing_failure::Kind;
+use serde_json::Value;
+
+use crate::machine::session::{Choice, Doubt};
+use crate::tasks::begin;
+use crate::tasks::live::LiveTask;
+use crate::tasks::resume;
+use crate::tasks::runner::{HostedAgent, TaskRunner};
+use crate::tasks::service::TaskService;
+
+pub use crate::tasks::resume::{Recheck, Standing};
+
+/// The sessions of a node.
+#[derive(Clone)]
+pub struct Sessions {
+    runner: TaskRunner,
+}
+
+/// A turn that has not ended, with its session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionSummary {
+    /// Its name: 32 hexadecimal digits.
+    pub session: String,
+    /// The task's id.
+    pub task: String,
+    /// The agent's name.
+    pub agent: String,
+    /// The context's id.
+    pub context: String,
+    /// What the turn does.
+    pub state: SessionState,
+    /// Rows of its journal.
+    pub rows: u64,
+    /// Their bytes, with their keys.
+    pub bytes: u64,
+    /// The calls of which nobody knows whether they took place.
+    pub doubts: Vec<CallDoubt>,
+}
+
+/// What an unfinished turn does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SessionState {
+    /// It runs.
+    Working,
+    /// It goes on when its agent has been added.
+    Waiting,
+    /// It goes on when somebody says what came of its calls.
+    InDoubt,
+}
+
+/// A call of which nobody knows whether it took place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CallDoubt {
+    /// The number of the step in its turn.
+    pub seq: u32,
+    /// `server/tool`.
+    pub name: String,
+    /// When it was about to be made, Unix milliseconds.
+    pub since_ms: u64,
+}
+
+/// What came of a call, as the owner of the node says.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Resolution {
+    /// It took place; this is what the tool answered, as the agent hears it.
+    Done(Value),
+    /// It is to be made again.
+    Again,
+    /// It failed, or is to be given up.
+    Failed,
+}
+
+/// Why nothing was said of a call.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ResolutionError {
+    /// No turn of such a task runs.
+    #[error("no task {task:?} waits on this node: `althing session list` shows those that do")]
+    NoTask {
+        /// The id that was named.
+        task: String,
+    },
+    /// It is not in doubt.
+    #[error("step {seq} of task {task} is not in doubt: {}", in_doubt(.doubts))]
+    NotInDoubt {
+        /// Whose step was named.
+        task: String,
+        /// The number that was named.
+        seq: u32,
+        /// The steps that are.
+        doubts: Vec<u32>,
+    },
+    /// The result is too long.
+    #[error("the result has {bytes} bytes, and {RESULT_BYTES_MAX} is the most that a tool may answer")]
+    TooLong {
+        /// Its bytes, as JSON.
+        bytes: usize,
+    },
+    /// It could not be written.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+}
+
+impl ResolutionError {
+    /// What can be done about it.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        match self {
+            ResolutionError::NoTask { .. } => Kind::NotFound,
+            ResolutionError::NotInDoubt { .. } => Kind::Refused,
+            ResolutionError::TooLong { .. } => Kind::Invalid,
+            ResolutionError::Journal(_) => Kind::Failed,
+        }
+    }
+}
+
+fn in_doubt(doubts: &[u32]) -> String {
+    match doubts {
+        [] => "no step of it is".to_owned(),
+        doubts => format!("of its steps, {} are", doubts.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")),
+    }
+}
+
+impl From<Doubt> for CallDoubt {
+    fn from(doubt: Doubt) -> CallDoubt {
+        CallDoubt { seq: doubt.seq, name: doubt.name, since_ms: doubt.since_ms }
+    }
+}
+
+impl Sessions {
+    /// Those of the node that has these tasks.
+    #[must_use]
+    pub fn of(tasks: &TaskService) -> Sessions {
+        Sessions { runner: tasks.runner.clone() }
+    }
+
+    /// Goes on with the unfinished turns of an agent that was added and runs, if there are any; `recheck` decides again whether
+    /// their callers may call it. Outside a runtime of tokio nothing happens.
+    pub fn resume(&self, agent: &HostedAgent, recheck: Recheck) {
+        if !self.runner.store().journals().waiting().contains_key(agent.name()) {
+            return;
+        }
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(resume::resume(self.runner.clone(), agent.clone(), recheck));
+        }
+    }
+
+    /// The unfinished turns that have a journal, and those that wait for their agent; by their tasks' ids, the oldest first.
+    #[must_use]
+    pub fn list(&self) -> Vec<SessionSummary> {
+        let waiting = self.runner.store().journals().waiting().clone();
+        let waiting = waiting.values().flatten().filter_map(|id| self.waiting(id));
+        let live = self.runner.live().journalled();
+        let mut all: Vec<SessionSummary> = live.iter().filter_map(|live| running(live)).chain(waiting).collect();
+        all.sort_by(|one, other| one.task.cmp(&other.task));
+        all.dedup_by(|one, other| one.task == other.task);
+        all
+    }
+
+    /// A turn that waits for its agent.
+    fn waiting(&self, id: &str) -> Option<SessionSummary> {
+        let (record, rows) = resume::read(&self.runner, id).ok()??;
+        let (rows, begin) = match rows {
+            Ok(rows) => (Some((rows.size(), rows.doubts())), rows.begin().clone()),
+            Err(_) => (None, record.read_begin()?.ok()?),
+        };
+        let session = begin::turn(&record, &begin)?.session.text();
+        let ((rows, bytes), doubts) = rows.unwrap_or_default();
+        Some(SessionSummary {
+            session,
+            task: id.to_owned(),
+            agent: record.agent,
+            context: record.task.context_id,
+            state: SessionState::Waiting,
+            rows: u64::from(rows),
+            bytes,
+            doubts: doubts.into_iter().map(CallDoubt::from).collect(),
+        })
+    }
+
+    /// Says what came of a call in doubt: step `seq` of a task's turn. The turn goes on when none is in doubt any more. What
+    /// was said, and that `by` said it, is on disk when this completes.
+    ///
+    /// # Errors
+    /// [`ResolutionError`]; then nothing was said.
+    pub async fn settle(&self, task: &str, seq: u32, how: Resolution, by: &Principal) -> Result<(), ResolutionError> {
+        let no_task = || ResolutionError::NoTask { task: task.to_owned() };
+        let live = self.runner.live().running(task).ok_or_else(no_task)?;
+        let journal = live.request.journal.as_ref().ok_or_else(no_task)?;
+        let (choice, outcome) = match how {
+            Resolution::Done(result) => {
+                let bytes = result.to_string().len();
+                if bytes > RESULT_BYTES_MAX {
+                    return Err(ResolutionError::TooLong { bytes });
+                }
+                (Choice::Done, Some(StepOutcome { result: Ok(result), tokens: 0, label: None }))
+            }
+            Resolution::Again => (Choice::Again, None),
+            Resolution::Failed => (Choice::Failed, None),
+        };
+        if journal.clear_doubt(seq, choice, outcome, &by.to_string()).await? {
+            return Ok(());
+        }
+        let doubts = journal.ledger().doubts.iter().map(|doubt| doubt.seq).collect();
+        Err(ResolutionError::NotInDoubt { task: task.to_owned(), seq, doubts })
+    }
+}
+
+/// A turn that runs, or waits for what is said of its calls.
+fn running(live: &LiveTask) -> Option<SessionSummary> {
+    let journal = live.request.journal.as_ref()?;
+    let ledger = journal.ledger();
+    let doubts: Vec<CallDoubt> = ledger.doubts.into_iter().map(CallDoubt::from).collect();
+    let state = if doubts.is_empty() { SessionState::Working } else { SessionState::InDoubt };
+    let (rows, bytes, context) = (ledger.rows, ledger.bytes, live.lock().record.task.context_id.clone());
+    (rows > 0).then(|| SessionSummary {
+        session: journal.session(),
+        task: live.id.clone(),
+        agent: live.agent.name().to_owned(),
+        context,
+        state,
+        rows,
+        bytes,
+        doubts,
+    })
+}

@@ -1,0 +1,268 @@
+//! Agents whose model and whose tool outlive their nodes, so that what was called is counted however often a node ends; and
+//! nodes that are ended at a certain sync.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use althing_testing::{remedy, skip};
+use serde_json::{Value, json};
+
+use super::{Machine, Node, Running, UP_MAX, binary, http, until};
+
+const COUNTING: &str = include_str!("../python/counting.py");
+/// A turn of a few steps comes to its end within this, also while other tests use the machine.
+pub const SOON: Duration = Duration::from_secs(60);
+/// The system calls by which the store makes rows durable.
+const SYNCS: &str = "fdatasync,fsync";
+/// Calls that a turn makes.
+pub const STEPS: usize = 2;
+
+/// A model and a tool, in a folder of their own.
+pub struct Station {
+    machine: Machine,
+    port: u16,
+    _server: Running,
+}
+
+impl Station {
+    pub fn new() -> Station {
+        let machine = Machine::new();
+        machine.write("counting.py", COUNTING);
+        let mut server = Running::start(machine.command(Path::new("python3")).arg("counting.py"));
+        let port = server.line(SOON).expect("it says its port").trim().parse().expect("a port");
+        Station { machine, port, _server: server }
+    }
+
+    /// With what ends a node at a sync; none, with the reason printed, where nothing does.
+    pub fn with_strace() -> Option<Station> {
+        let station = Station::new();
+        let sleeper = Running::start(station.machine.command(Path::new("sleep")).arg("600"));
+        let tried = attached(&station.machine, sleeper.pid(), 1);
+        tried.inspect_err(|why| skip(&format!("nothing ends a node at a sync: {why}"), remedy::STRACE)).ok()?;
+        Some(station)
+    }
+
+    /// From now on the model (`hold-model`) or the tool (`hold-tool`) answers nobody.
+    pub fn hold(&self, what: &str) {
+        self.machine.write(what, "");
+    }
+
+    /// Those who were kept waiting are answered.
+    pub fn release(&self, what: &str) {
+        std::fs::remove_file(self.machine.folder().join(what)).expect("it was held");
+    }
+
+    /// Whether the model was asked about a run.
+    pub fn was_asked(&self, run: &str) -> bool {
+        self.lines("asked").iter().any(|line| line["run"] == run)
+    }
+
+    /// The calls of a run that reached the tool, in their order.
+    pub fn calls(&self, run: &str) -> Vec<Value> {
+        self.lines("calls").into_iter().filter(|call| call["run"] == run).collect()
+    }
+
+    /// How often each step of a run reached the tool.
+    pub fn counts(&self, run: &str) -> [usize; STEPS] {
+        let calls = self.calls(run);
+        std::array::from_fn(|at| calls.iter().filter(|call| call["step"] == at + 1).count())
+    }
+
+    /// The agent's file, where that is declared of its tool.
+    fn file(&self, effect: Option<&str>) -> String {
+        let port = self.port;
+        let mut count = json!({ "url": format!("http://127.0.0.1:{port}/mcp") });
+        if let Some(effect) = effect {
+            count["effect"] = effect.into();
+        }
+        let endpoint = json!({ "url": format!("http://127.0.0.1:{port}/v1"), "model": "stub" });
+        let file = json!({
+            "name": "teller",
+            "description": "Counts",
+            "runtime": { "model": { "prompt": "Count.", "endpoints": [endpoint] } },
+            "tools": { "count": count },
+            "contract": { "class": { "latency": "srt" }, "capabilities": ["count/add"] },
+        });
+        file.to_string()
+    }
+
+    /// Lines of JSON; the last one may not be whole yet.
+    fn lines(&self, name: &str) -> Vec<Value> {
+        let text = std::fs::read_to_string(self.machine.folder().join(name)).unwrap_or_default();
+        text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+    }
+}
+
+/// What a task came to.
+#[derive(Debug)]
+pub enum End {
+    /// It is completed.
+    Completed(Value),
+    /// It works, and waits for somebody to say what became of a call.
+    Doubt(Value),
+}
+
+/// An agent that counts, on a node that ends, and the one message that it is told.
+pub struct Teller {
+    pub machine: Machine,
+    /// The run that the message names.
+    pub run: String,
+}
+
+impl Teller {
+    /// On a machine where nothing runs yet.
+    pub fn of(run: &str) -> Teller {
+        Teller { machine: Machine::new(), run: run.to_owned() }
+    }
+
+    /// On a node that runs no more.
+    pub fn new(station: &Station, run: &str, effect: Option<&str>) -> Teller {
+        let teller = Teller::of(run);
+        teller.begin(station, effect).running.kill();
+        teller
+    }
+
+    /// Starts a node, and adds the agent to it, whose tool is declared as that.
+    pub fn begin(&self, station: &Station, effect: Option<&str>) -> Node {
+        let node = self.machine.up_alone(&[]);
+        self.machine.add("teller", &station.file(effect));
+        node
+    }
+
+    /// Sends the message, the same one each time; gives the task, or none if the node took it not, or ended meanwhile.
+    pub fn send(&self, node: &Node) -> Option<String> {
+        let message = json!({
+            "messageId": format!("m-{}", self.run),
+            "role": "ROLE_USER",
+            "parts": [{ "text": format!("{} {STEPS}", self.run) }],
+        });
+        let params = json!({ "message": message, "configuration": { "returnImmediately": true } });
+        let answer = http::ask_while_up(&node.gateway(), "teller", "SendMessage", &params)?;
+        answer["task"]["id"].as_str().map(str::to_owned)
+    }
+
+    /// Sends the message until it is taken.
+    pub fn is_told(&self, node: &Node) -> String {
+        let mut task = None;
+        until(SOON, "the message is taken", || {
+            task = self.send(node);
+            task.is_some()
+        });
+        task.expect("it was waited for")
+    }
+
+    /// What the task came to, if it did.
+    pub fn end_of(&self, node: &Node, task: &str) -> Option<End> {
+        let params = json!({ "id": task });
+        let task = http::ask_while_up(&node.gateway(), "teller", "GetTask", &params)?;
+        match task["status"]["state"].as_str().expect("a state") {
+            "TASK_STATE_COMPLETED" => Some(End::Completed(task)),
+            "TASK_STATE_SUBMITTED" => None,
+            "TASK_STATE_WORKING" => {
+                let says = task["status"]["message"].to_string();
+                says.contains("count/add").then_some(End::Doubt(task))
+            }
+            _ => panic!("run {}: {task}", self.run),
+        }
+    }
+
+    /// Waits for what the task comes to.
+    pub fn end(&self, node: &Node, task: &str) -> End {
+        let mut end = None;
+        until(SOON, &format!("the task of run {} comes to an end", self.run), || {
+            end = self.end_of(node, task);
+            end.is_some()
+        });
+        end.expect("it was waited for")
+    }
+
+    /// The node, told the message, is ended at its `nth` sync from there; whether it was, before the task had ended.
+    pub fn ended_at(&self, nth: u32) -> bool {
+        let mut node = self.machine.up_alone(&[]);
+        until(SOON, "the agent is here", || self.machine.finds("teller"));
+        let tracer = self.ends(&node, nth);
+        let mut task = None;
+        until(SOON, "the node ends at a sync, or the task does", || {
+            task = task.take().or_else(|| self.send(&node));
+            // In this order: what ended the node may have ended the task before.
+            let is_over = task.as_ref().is_some_and(|task| self.end_of(&node, task).is_some());
+            node.running.ended() || is_over
+        });
+        let ended = node.running.ended();
+        drop(tracer);
+        ended
+    }
+
+    /// From now on a node is ended at its `nth` sync, for as long as what this gives is held.
+    pub fn ends(&self, node: &Node, nth: u32) -> Running {
+        let tracer = attached(&self.machine, node.running.pid(), nth);
+        tracer.unwrap_or_else(|why| panic!("strace attached before, and does not now: {why}"))
+    }
+
+    /// Whether a node that is ended at its `nth` sync from its start ends before it is ready. Afterwards none runs.
+    pub fn ends_in_starting(&self, nth: u32) -> bool {
+        let data = self.machine.data();
+        let mut command = self.machine.command(Path::new("strace"));
+        command.args(["-f", "-o", "/dev/null"]).args(injection(nth)).arg(binary()).arg("--data").arg(&data);
+        command.args(["--json", "up", "--no-lan", "--gateway", "127.0.0.1:0", "--listen", "/ip4/127.0.0.1/tcp/0"]);
+        let mut running = Running::start(&mut command);
+        let is_ready = running.line(UP_MAX).is_some();
+        let nodes = processes_of(&data);
+        drop(running);
+        // What watched the node may end before it, and its store is open until then.
+        until(SOON, "the node has ended", || {
+            processes_of(&data).is_empty() && !nodes.iter().any(|pid| super::runs(*pid))
+        });
+        !is_ready
+    }
+
+    /// The one call in doubt, as `session list` shows it: its task and its number.
+    pub fn doubt(&self) -> (String, u64) {
+        let list = self.machine.json(&["session", "list"]);
+        let sessions = list["sessions"].as_array().expect("a list");
+        let [session] = sessions.as_slice() else { panic!("{list}") };
+        let doubts = session["doubts"].as_array().expect("a list");
+        let [doubt] = doubts.as_slice() else { panic!("{list}") };
+        assert_eq!((&session["state"], &doubt["name"]), (&json!("inDoubt"), &json!("count/add")), "{list}");
+        (super::text(&session["task"]), doubt["step"].as_u64().expect("a number"))
+    }
+
+    /// A file with the result of a call.
+    pub fn result(&self, text: &str) -> PathBuf {
+        self.machine.write("result", text)
+    }
+}
+
+/// What the agent said, whole.
+pub fn words(task: &Value) -> String {
+    let artifacts = task["artifacts"].as_array().into_iter().flatten();
+    let parts = artifacts.flat_map(|artifact| artifact["parts"].as_array().into_iter().flatten());
+    parts.filter_map(|part| part["text"].as_str()).collect()
+}
+
+/// The programs that were told that folder.
+fn processes_of(data: &Path) -> Vec<u32> {
+    let data = data.to_str().expect("a path in UTF-8").as_bytes();
+    let of = |pid: &u32| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        line.split(|byte| *byte == 0).any(|argument| argument == data)
+    };
+    let processes = std::fs::read_dir("/proc").expect("processes").flatten();
+    processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(of).collect()
+}
+
+/// What has a thread end its process, as `kill -9` does, when it is about to make its `nth` sync.
+fn injection(nth: u32) -> [String; 4] {
+    let (of, at) = (format!("trace={SYNCS}"), format!("inject={SYNCS}:signal=SIGKILL:when={nth}"));
+    ["-e".to_owned(), of, "-e".to_owned(), at]
+}
+
+/// The same of a process that runs, from now on; why not.
+fn attached(machine: &Machine, pid: u32, nth: u32) -> Result<Running, String> {
+    let mut command: Command = machine.command(Path::new("sh"));
+    command.args(["-c", "exec \"$0\" \"$@\" 2>&1", "strace", "-f", "-o", "/dev/null", "-p", &pid.to_string()]);
+    let mut tracer = Running::start(command.args(injection(nth)));
+    let line = tracer.line(SOON).unwrap_or_default();
+    if line.contains(" attached") { Ok(tracer) } else { Err(line) }
+}

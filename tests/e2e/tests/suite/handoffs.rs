@@ -1,0 +1,224 @@
+//! `althing handoff`: documents by which one agent gives work to another, checked without a node.
+#![expect(clippy::disallowed_methods, reason = "a handoff is valid for some hours of the real time of day")]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use althing_e2e::{COMMAND_MAX, Machine, Outcome, Running};
+use serde_json::{Value, json};
+
+const HOUR_MS: u64 = 3_600_000;
+const PUBLISHER: &str = "urn:althing:zQmY8AwLhikXv1eG4pSSeFts6oZGeDvasQgedDH3gvhJ2Pz";
+
+fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
+    u64::try_from(since.as_millis()).expect("a while yet")
+}
+
+/// Complete, of an hour, and for everybody.
+fn draft(number: u8) -> Value {
+    let now_ms = now_ms();
+    json!({
+        "handoff_id": format!("01a2b3c4-d5e6-7000-8000-0000000000{number:02x}"),
+        "task_id": "task-1",
+        "sender": { "agent": format!("{PUBLISHER}:clerk") },
+        "recipient": format!("{PUBLISHER}:auditor"),
+        "issued_at_ms": now_ms - 1_000,
+        "not_after_ms": now_ms + HOUR_MS,
+        "context": { "task_description": "Check the invoices of June." },
+        "quality_checklist": ["Every invoice is listed once."],
+    })
+}
+
+fn regulated() -> Value {
+    let mut view = draft(9);
+    view["regulation"] = json!({
+        "classification": "restricted",
+        "region": "eu",
+        "regulation_refs": ["R-1"],
+        "audit": [{ "event": "read", "digest": "00".repeat(32) }],
+        "sign_offs": [],
+    });
+    view
+}
+
+/// A machine on which a node ran, so that it has a key.
+fn machine() -> Machine {
+    let machine = Machine::new();
+    machine.up_alone(&[]).running.kill();
+    machine
+}
+
+fn handoff(machine: &Machine, arguments: &[&str]) -> Outcome {
+    machine.run(&[&["handoff"][..], arguments].concat())
+}
+
+/// What `verify` says as JSON, and how it ends.
+fn verified(machine: &Machine, arguments: &[&str]) -> (i32, Value) {
+    let outcome = machine.run(&[&["--json", "handoff", "verify"][..], arguments].concat());
+    let told = serde_json::from_str(&outcome.stdout).unwrap_or_else(|error| panic!("{error}: {outcome:?}"));
+    (outcome.code, told)
+}
+
+/// The reasons for which the handoff of that number is not valid.
+fn reasons(told: &Value, at: usize) -> Vec<&str> {
+    let problems = told["handoffs"][at]["problems"].as_array().expect("a list");
+    problems.iter().filter_map(|problem| problem["reason"].as_str()).collect()
+}
+
+/// P-206
+#[test]
+fn a_handoff_is_signed_shown_and_verified() {
+    let machine = machine();
+    machine.write("draft.json", &draft(1).to_string());
+    let (code, told) = verified(&machine, &["draft.json"]);
+    assert_eq!((code, reasons(&told, 0)), (1, vec!["bad_signature"]), "nobody signed it: {told}");
+    let signed = handoff(&machine, &["sign", "draft.json", "signed.json"]);
+    assert_eq!(signed.code, 0, "{signed:?}");
+    let (code, told) = verified(&machine, &["signed.json"]);
+    assert_eq!((code, &told["valid"], reasons(&told, 0)), (0, &json!(true), vec![]), "{told}");
+    assert_eq!(told["handoffs"][0]["signer"], machine.json(&["id"])["node"]);
+    let shown = handoff(&machine, &["show", "signed.json"]);
+    assert!(shown.stdout.contains("context.task_description: Check the invoices of June.\n"), "{shown:?}");
+    let again = handoff(&machine, &["sign", "draft.json", "signed.json"]);
+    assert_eq!(again.code, 1, "no file is written over: {again:?}");
+    // A word is another, in what was signed.
+    let text = std::fs::read_to_string(machine.folder().join("signed.json")).expect("it was written");
+    machine.write("forged.json", &text.replace("of June", "of July"));
+    let (code, told) = verified(&machine, &["forged.json"]);
+    assert_eq!((code, reasons(&told, 0)), (1, vec!["bad_signature"]), "{told}");
+}
+
+/// P-206
+#[test]
+fn what_would_not_be_accepted_is_not_signed_and_says_why() {
+    let machine = machine();
+    let mut incomplete = draft(2);
+    incomplete["quality_checklist"] = json!([]);
+    let mut expired = draft(3);
+    expired["issued_at_ms"] = json!(now_ms() - 3 * HOUR_MS);
+    expired["not_after_ms"] = json!(now_ms() - HOUR_MS);
+    for (name, view, reason) in [
+        ("incomplete", incomplete, "incomplete"),
+        ("expired", expired, "expired"),
+        ("restricted", regulated(), "sign_off_missing"),
+    ] {
+        let file = format!("{name}.json");
+        machine.write(&file, &view.to_string());
+        let (code, told) = verified(&machine, &[&file]);
+        assert_eq!((code, reasons(&told, 0)), (1, vec!["bad_signature", reason]), "{name}: {told}");
+        let signed = handoff(&machine, &["sign", &file, "out.json"]);
+        assert_eq!(signed.code, 5, "{name}: {signed:?}");
+        assert!(signed.stderr.contains(&format!("[{reason}]")), "{name}: {signed:?}");
+    }
+    let unread = |name: &str, text: &str, says: &str| {
+        machine.write(name, text);
+        let outcome = handoff(&machine, &["verify", name]);
+        assert_eq!(outcome.code, 2, "{name}: {outcome:?}");
+        assert!(outcome.stderr.contains(says), "{name}: {outcome:?}");
+    };
+    let names = (0..9).map(|at| format!("n{}: &n{} [*n{at}, *n{at}]\n", at + 1, at + 1)).collect::<String>();
+    unread("bomb.yaml", &format!("n0: &n0 [x, x]\n{names}"), "write out what they stand for");
+    unread("unknown.yaml", "next_action: run it\n", "next_action");
+    unread("huge.yaml", &"x".repeat((1 << 20) + 1), "bytes");
+    unread("deep.yaml", &"[".repeat(100_000), "not YAML");
+}
+
+/// P-206
+#[test]
+fn a_chain_is_verified_from_the_oldest_on() {
+    let machine = machine();
+    let sign = |name: &str, view: &Value| {
+        machine.write("draft.json", &view.to_string());
+        let signed = handoff(&machine, &["sign", "draft.json", name]);
+        assert_eq!(signed.code, 0, "{signed:?}");
+        let (_, told) = verified(&machine, &[name]);
+        told["handoffs"][0]["digest"].as_str().expect("it is signed").to_owned()
+    };
+    let first = sign("one.json", &draft(4));
+    let mut second = draft(5);
+    second["previous"] = json!(first);
+    let second = sign("two.json", &second);
+    let mut third = draft(6);
+    third["previous"] = json!(second);
+    sign("three.json", &third);
+    let (code, told) = verified(&machine, &["one.json", "two.json", "three.json"]);
+    assert_eq!((code, &told["valid"]), (0, &json!(true)), "{told}");
+    let (code, told) = verified(&machine, &["one.json", "three.json"]);
+    assert_eq!((code, reasons(&told, 0), reasons(&told, 1)), (1, vec![], vec!["chain"]), "one is left out: {told}");
+    let (code, told) = verified(&machine, &["two.json", "one.json"]);
+    assert_eq!((code, reasons(&told, 1)), (1, vec!["chain"]), "the other way round: {told}");
+}
+
+/// A key of OpenSSH in the folder of the machine, whose public half is in `NAME.pub`.
+fn keygen(machine: &Machine, name: &str, kind: &str) -> PathBuf {
+    let made = run(machine, Command::new("ssh-keygen").args(["-q", "-t", kind, "-N", "", "-f", name]));
+    assert_eq!(made.code, 0, "{made:?}");
+    machine.folder().join(name)
+}
+
+fn run(machine: &Machine, command: &mut Command) -> Outcome {
+    let mut whole = machine.command(Path::new(command.get_program()));
+    whole.args(command.get_args());
+    Running::start(&mut whole).end(COMMAND_MAX)
+}
+
+/// The text of the signature that OpenSSH makes of a file.
+fn ssh_sign(machine: &Machine, key: &Path, namespace: &str, file: &str) -> String {
+    let signature = machine.folder().join(format!("{file}.sig"));
+    if signature.exists() {
+        std::fs::remove_file(&signature).expect("our own");
+    }
+    let key = key.to_str().expect("a plain path");
+    let signed = run(machine, Command::new("ssh-keygen").args(["-q", "-Y", "sign", "-f", key, "-n", namespace, file]));
+    assert_eq!(signed.code, 0, "{signed:?}");
+    std::fs::read_to_string(signature).expect("the signature")
+}
+
+/// P-207, with the program that people have.
+#[test]
+fn what_ssh_keygen_signs_counts_as_a_sign_off() {
+    if Command::new("ssh-keygen").arg("-?").output().is_err() {
+        return althing_testing::skip("there is no ssh-keygen", althing_testing::remedy::OPENSSH);
+    }
+    let machine = machine();
+    machine.write("draft.json", &regulated().to_string());
+    let until = "2099-12-31T23:59:59Z";
+    let statement = handoff(&machine, &["show", "draft.json", "--statement", "owner", "--until", until]);
+    assert_eq!(statement.code, 0, "{statement:?}");
+    machine.write("statement", &statement.stdout);
+    let key = keygen(&machine, "owner", "ed25519");
+    keygen(&machine, "other", "ed25519");
+    let signed_off = |name: &str, signature: String| {
+        let draft = std::fs::read_to_string(machine.folder().join("draft.json")).expect("the draft");
+        let mut view: Value = serde_json::from_str(&draft).expect("JSON");
+        let until_ms = 4_102_444_799_000u64;
+        view["regulation"]["sign_offs"] = json!([{ "role": "owner", "until_ms": until_ms, "signature": signature }]);
+        machine.write(name, &view.to_string());
+    };
+    signed_off("good.json", ssh_sign(&machine, &key, "althing-handoff", "statement"));
+    let signed = handoff(&machine, &["sign", "good.json", "signed.json", "--signers", "owner.pub"]);
+    assert_eq!(signed.code, 0, "{signed:?}");
+    let (code, told) = verified(&machine, &["signed.json", "--signers", "owner.pub"]);
+    assert_eq!((code, &told["handoffs"][0]["signOffs"][0]["counts"]), (0, &json!(true)), "{told}");
+    let fingerprint = run(&machine, Command::new("ssh-keygen").args(["-l", "-f", "owner.pub"])).stdout;
+    let shown = told["handoffs"][0]["signOffs"][0]["key"].as_str().expect("a key");
+    assert!(fingerprint.contains(shown), "{fingerprint} is {shown}");
+    // Nobody said that this key counts, or somebody else's does.
+    for signers in [&[][..], &["--signers", "other.pub"][..]] {
+        let (code, told) = verified(&machine, &[&["signed.json"][..], signers].concat());
+        assert_eq!((code, reasons(&told, 0)), (1, vec!["sign_off_missing"]), "{told}");
+    }
+    // For another use, by a key of another kind, of other words.
+    signed_off("use.json", ssh_sign(&machine, &key, "file", "statement"));
+    signed_off("kind.json", ssh_sign(&machine, &keygen(&machine, "rsa", "rsa"), "althing-handoff", "statement"));
+    machine.write("changed", &statement.stdout.replace("role: owner", "role: clerk"));
+    signed_off("words.json", ssh_sign(&machine, &key, "althing-handoff", "changed"));
+    for name in ["use.json", "kind.json", "words.json"] {
+        let refused = handoff(&machine, &["sign", name, "out.json", "--signers", "owner.pub"]);
+        // A signature of RSA is longer than a sign-off may be.
+        assert!([2, 5].contains(&refused.code), "{name}: {refused:?}");
+        assert!(!machine.folder().join("out.json").exists(), "{name}");
+    }
+}
