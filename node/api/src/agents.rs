@@ -122,19 +122,9 @@ mod tests {
 
     fn instance() -> AgentInstance {
         AgentInstance {
-            name: "echo".to_owned(),
-            class: "srt".to_owned(),
-            runtime: "native".to_owned(),
-            state: AgentCondition::Ready,
-            why: None,
-            pid: None,
-            said: None,
-            containment: Vec::new(),
-            turns: 0,
             turns_total: 3,
             first_output_us: FirstOutput { p50: 1.5, p99: 2.0, late: 0 },
-            hrt: None,
-            tools_refused: Vec::new(),
+            ..AgentInstance::new("echo", "srt", "native", AgentCondition::Ready)
         }
     }
 

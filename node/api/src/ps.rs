@@ -153,6 +153,28 @@ pub struct AgentInstance {
     pub tools_refused: Vec<ToolRefusal>,
 }
 
+impl AgentInstance {
+    /// An agent of that name, class and runtime in that state, of which nothing more is known.
+    #[must_use]
+    pub fn new(name: &str, class: &str, runtime: &str, state: AgentCondition) -> AgentInstance {
+        AgentInstance {
+            name: name.to_owned(),
+            class: class.to_owned(),
+            runtime: runtime.to_owned(),
+            state,
+            why: None,
+            pid: None,
+            said: None,
+            containment: Vec::new(),
+            turns: 0,
+            turns_total: 0,
+            first_output_us: FirstOutput { p50: 0.0, p99: 0.0, late: 0 },
+            hrt: None,
+            tools_refused: Vec::new(),
+        }
+    }
+}
+
 /// An agent that was added before the node started, and is still to be started.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AgentStart {

@@ -13,6 +13,7 @@ use std::path::Path;
 use a2a::{AgentCard, AgentSkill};
 use althing_execution::definition::{Definition, Pins};
 use althing_execution::{Host, Lacks, Needs, agreed_digest, http};
+use althing_protocol::contract::{Class, ContractProblem, Security, Srt};
 use althing_protocol::{Contract, digest, hex};
 use althing_td::words::{id, line, text};
 use althing_td::{
@@ -21,7 +22,8 @@ use althing_td::{
     ToolServerSpec, VERSION_DEFAULT,
 };
 use althing_things::{CardSignature, Entry, Found, Omissions, Unrecognised, recognise};
-use serde_json::{Map, Value, json};
+use serde::Serialize;
+use serde_json::{Map, Value};
 
 /// The server of tools in the agent file of an MCP server.
 const SERVER: &str = "server";
@@ -72,11 +74,19 @@ pub struct Draft {
     pub lacks: Lacks,
 }
 
+/// What is agreed to of a draft, in the order in which its digest is computed.
+#[derive(Serialize)]
+struct Agreement<'a> {
+    file: &'a AgentFile,
+    tools: Option<&'a Pins>,
+}
+
 impl Draft {
     /// The digest of everything that is agreed to: the agent file, and the definitions of tools.
     #[must_use]
     pub fn digest(&self) -> String {
-        let whole = json!({ "file": self.file, "tools": self.pins });
+        let whole = serde_json::to_value(Agreement { file: &self.file, tools: self.pins.as_ref() });
+        let whole = whole.expect("an agent file and definitions are JSON");
         hex(&digest(whole.to_string().as_bytes()))
     }
 }
@@ -364,13 +374,18 @@ fn pins(server: &str, tools: Vec<Definition>) -> Pins {
 /// Soft real-time, with no other rights than these tools and these secrets.
 fn contract(secrets: &[&str], capabilities: &[String]) -> Result<Contract, AdoptError> {
     let secrets: BTreeSet<&str> = secrets.iter().copied().collect();
-    let written = json!({
-        "class": { "latency": "srt" },
-        "capabilities": capabilities,
-        "security": { "secrets": secrets },
-    });
-    Contract::from_value(&written)
-        .map_err(|problems| AdoptError::Unfit(problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")))
+    let secrets = secrets.into_iter().map(str::to_owned).collect();
+    let contract = Contract {
+        capabilities: capabilities.to_vec(),
+        security: Security { secrets, ..Security::default() },
+        ..Contract::of(Class::Srt(Srt::default()))
+    };
+    let unfit = |problems: Vec<ContractProblem>| {
+        AdoptError::Unfit(problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
+    };
+    // As it would be written: names that no contract can have are refused.
+    let written = serde_json::to_value(&contract).expect("a contract is JSON");
+    Contract::from_value(&written).map_err(unfit)
 }
 
 /// The skills, without those that have the id of another, or are too many.
@@ -408,15 +423,23 @@ fn of_skill(skill: &AgentSkill) -> Skill {
     }
 }
 
+/// A call of a tool, as the example of a skill shows it.
+#[derive(Serialize)]
+struct ToolExample<'a> {
+    tool: &'a str,
+    arguments: Map<String, Value>,
+}
+
 fn of_tool(tool: &Definition, tag: &str) -> Skill {
     let title = tool.rest.get("title").and_then(Value::as_str).unwrap_or(&tool.name);
     let name = line(title, TITLE_CHARS_MAX);
-    let example = json!({ "tool": tool.name, "arguments": example(&tool.input_schema) }).to_string();
+    let example = ToolExample { tool: &tool.name, arguments: example(&tool.input_schema) };
+    let example = serde_json::to_string(&example).ok();
     Skill {
         id: id(&tool.name),
         description: text(&tool.description, &name, DESCRIPTION_CHARS_MAX),
         tags: vec![tag.to_owned()],
-        examples: Some(example).filter(|it| it.chars().count() <= EXAMPLE_CHARS_MAX).into_iter().collect(),
+        examples: example.filter(|it| it.chars().count() <= EXAMPLE_CHARS_MAX).into_iter().collect(),
         name,
         ..Skill::default()
     }
@@ -429,11 +452,11 @@ fn example(schema: &Value) -> Map<String, Value> {
         let of = &schema["properties"][name];
         let first = of["enum"].get(0).or_else(|| of["examples"].get(0)).or_else(|| of.get("default"));
         first.cloned().unwrap_or_else(|| match of["type"].as_str() {
-            Some("integer" | "number") => json!(1),
-            Some("boolean") => json!(true),
-            Some("array") => json!([]),
-            Some("object") => json!({}),
-            _ => json!("text"),
+            Some("integer" | "number") => Value::from(1),
+            Some("boolean") => Value::from(true),
+            Some("array") => Value::Array(Vec::new()),
+            Some("object") => Value::Object(Map::new()),
+            _ => Value::from("text"),
         })
     };
     required.map(|name| (name.to_owned(), value(name))).collect()

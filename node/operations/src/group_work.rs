@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use a2a::{Part, Role};
 use althing_calls::{CallRequest, Calls, Operation, OperationError, OperationRequest, Principal, Refusal, Reply};
 use althing_communication::{Network, WallClock};
 use althing_coordination::{Again, Answering, Assigned, Report, WorkFailure, Worker};
@@ -18,7 +19,8 @@ use althing_protocol::group::{Author, Deployment, GroupId, Needs, Target, WorkId
 use althing_protocol::{AgentId, CallerId, PublicKey, PublisherId};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::group_agents::Placements;
@@ -186,8 +188,7 @@ impl Worker for GroupWorker {
             let agent = agent?;
             let failed = |reason: String, again| WorkFailure { reason, again };
             let is_step = task.is_step;
-            let params = json!({ "message": message(&task) }).to_string().into_bytes();
-            let request = OperationRequest::parse(Operation::SendMessage, params)
+            let request = OperationRequest::parse(Operation::SendMessage, params(&task))
                 .map_err(|error| failed(error.to_string(), Again::Nobody))?;
             // The agent answers whom it would answer if they called it themselves.
             let principals = vec![Principal::Caller(task.on_behalf_of)];
@@ -229,26 +230,65 @@ fn in_class(
     Ok(fit)
 }
 
-/// The A2A message of a task. Its input is a message already, or a text. A second attempt is another message.
-fn message(task: &Assigned) -> Value {
-    let given: Option<Value> =
-        serde_json::from_slice(&task.input).ok().filter(|value: &Value| value["parts"].is_array());
+/// The parameters of the message of a task.
+#[derive(Serialize)]
+struct TaskParams {
+    message: TaskMessage,
+}
+
+/// The A2A message of a task.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct TaskMessage {
+    parts: TaskParts,
+    message_id: String,
+    role: Role,
+    metadata: BTreeMap<&'static str, TaskMetadata>,
+}
+
+/// The parts of the message of a task.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum TaskParts {
+    /// As whoever gave the task wrote them: they are checked with the parameters.
+    Message(Value),
+    /// What is no message is a text.
+    Text(Vec<Part>),
+}
+
+/// Of which task of which group a message is.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct TaskMetadata {
+    group: String,
+    task: String,
+    attempt: u8,
+    fencing_token: u64,
+    /// The same for each attempt: what an outside system executes once.
+    idempotency_key: String,
+}
+
+/// The parameters with which an agent is told a task. Its input is a message already, or a text. A second attempt is another
+/// message.
+fn params(task: &Assigned) -> Vec<u8> {
+    let given: Option<Value> = serde_json::from_slice(&task.input).ok();
     // Only the parts: a task or context that it names could be somebody else's.
-    let mut message = match given {
-        Some(given) => json!({ "parts": given["parts"] }),
-        None => json!({ "parts": [{ "text": String::from_utf8_lossy(&task.input) }] }),
+    let given = given.and_then(|mut given| given.get_mut("parts").filter(|parts| parts.is_array()).map(Value::take));
+    let text = || TaskParts::Text(vec![Part::text(String::from_utf8_lossy(&task.input))]);
+    let metadata = TaskMetadata {
+        group: task.group.to_string(),
+        task: task.task.to_string(),
+        attempt: task.attempt,
+        fencing_token: task.token,
+        idempotency_key: task.task.to_string(),
     };
-    message["messageId"] = json!(format!("{}-{}", task.task, task.token));
-    message["role"] = json!("ROLE_USER");
-    message["metadata"][METADATA] = json!({
-        "group": task.group.to_string(),
-        "task": task.task.to_string(),
-        "attempt": task.attempt,
-        "fencingToken": task.token,
-        // The same for each attempt: what an outside system executes once.
-        "idempotencyKey": task.task.to_string(),
-    });
-    message
+    let message = TaskMessage {
+        parts: given.map_or_else(text, TaskParts::Message),
+        message_id: format!("{}-{}", task.task, task.token),
+        role: Role::User,
+        metadata: BTreeMap::from([(METADATA, metadata)]),
+    };
+    serde_json::to_vec(&TaskParams { message }).expect("texts and numbers are JSON")
 }
 
 /// The words of an answer (`SendMessageResponse`): what the agent made; if it made nothing, what it said; nothing if it did
@@ -310,7 +350,57 @@ fn outcome(body: Vec<u8>) -> Result<Vec<u8>, WorkFailure> {
 
 #[cfg(test)]
 mod tests {
+    use althing_protocol::group::Priority;
+    use serde_json::json;
+
     use super::*;
+
+    fn assigned(input: &str) -> Assigned {
+        let owner = PublisherId::from_digest([1; 32]);
+        Assigned {
+            group: GroupId::from_digest([2; 32]),
+            task: WorkId::from_bytes([3; 16]),
+            token: 9,
+            attempt: 2,
+            author: Author::Publisher(owner),
+            on_behalf_of: CallerId::Publisher(owner),
+            needs: Needs::of(Target::Agent("clerk".to_owned())),
+            input: input.as_bytes().to_vec(),
+            priority: Priority::Normal,
+            deadline_ms: None,
+            is_step: false,
+        }
+    }
+
+    #[test]
+    fn a_task_is_told_as_a_message_with_its_parts_and_nothing_else_of_what_was_given() {
+        let one_text = |text: &str| format!(r#"[{{"text":{}}}]"#, json!(text));
+        for (input, parts) in [
+            ("count the boats", one_text("count the boats")),
+            ("[7]", one_text("[7]")),
+            (r#"{"parts":"no list"}"#, one_text(r#"{"parts":"no list"}"#)),
+            (
+                r#"{"messageId":"own","taskId":"another","role":"ROLE_AGENT","parts":[{"text":"a","media_type":"b/c"},7]}"#,
+                r#"[{"text":"a","media_type":"b/c"},7]"#.to_owned(),
+            ),
+        ] {
+            let task = assigned(input);
+            let (group, id) = (task.group, task.task);
+            let expected = format!(
+                r#"{{"message":{{"parts":{parts},"messageId":"{id}-9","role":"ROLE_USER","metadata":{{"{METADATA}":{{"group":"{group}","task":"{id}","attempt":2,"fencingToken":9,"idempotencyKey":"{id}"}}}}}}}}"#
+            );
+            assert_eq!(String::from_utf8_lossy(&params(&task)), expected);
+        }
+    }
+
+    #[test]
+    fn the_parts_of_a_task_are_checked_as_those_of_any_message() {
+        let parsed = |input: &str| OperationRequest::parse(Operation::SendMessage, params(&assigned(input)));
+        assert!(parsed("count the boats").is_ok() && parsed(r#"{"parts":[{"data":{"boats":7}}]}"#).is_ok());
+        for wrong in [r#"{"parts":[]}"#, r#"{"parts":[{"text":"a","url":"b"}]}"#, r#"{"parts":[7]}"#] {
+            assert!(parsed(wrong).is_err(), "{wrong}");
+        }
+    }
 
     fn agent(name: &str) -> AgentId {
         AgentId::new(PublisherId::from_digest([1; 32]), name).expect("a name")

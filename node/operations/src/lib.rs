@@ -17,6 +17,7 @@ pub mod doctor;
 mod group_agents;
 mod group_orders;
 mod group_work;
+pub mod groups;
 pub mod network_key;
 mod operations;
 pub mod registries;

@@ -96,6 +96,12 @@ impl Srt {
     pub const PRIORITY_DEFAULT: u8 = 100;
 }
 
+impl Default for Srt {
+    fn default() -> Srt {
+        Srt { ttft_ms: ttft_ms_default(), priority: priority_default(), barge_in: barge_in_default() }
+    }
+}
+
 /// The delay-tolerant class.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Dt {

@@ -297,6 +297,24 @@ pub fn covers(capability: &str, tool: &str) -> bool {
 }
 
 impl Contract {
+    /// The contract of that class in which nothing else is written.
+    #[must_use]
+    pub fn of(class: Class) -> Contract {
+        Contract {
+            class,
+            signals: Signals::default(),
+            capabilities: Vec::new(),
+            binding: BindingMode::default(),
+            model: ModelPolicy::default(),
+            security: Security::default(),
+            compute: Compute::default(),
+            memory: None,
+            placement: Placement::default(),
+            data_label: DataLabel::default(),
+            observability: Observability::default(),
+        }
+    }
+
     /// Reads a contract from its JSON form (YAML is read to JSON first).
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{Class, Contract, Grade, OnOverrun};
+use super::{Class, Contract, Grade, OnOverrun, Srt};
 
 fn problems(contract: &Value) -> Vec<(String, &'static str)> {
     let found = Contract::from_value(contract).expect_err("it has something wrong with it");
@@ -17,6 +17,7 @@ fn the_least_contract_names_a_class() {
     let contract = Contract::from_value(&json!({ "class": { "latency": "srt" } })).expect("sound");
     let Class::Srt(srt) = &contract.class else { panic!("{contract:?}") };
     assert_eq!((srt.ttft_ms, srt.priority), (250, 100));
+    assert_eq!(Contract::of(Class::Srt(Srt::default())), contract);
     assert_eq!(problems(&json!({})), [("class".to_owned(), "missing")]);
 }
 

@@ -195,21 +195,7 @@ pub(crate) mod tests {
 
     /// An agent of that name and class of which nothing more is known than that it is ready.
     pub fn instance(name: &str, class: &str) -> AgentInstance {
-        AgentInstance {
-            name: name.to_owned(),
-            class: class.to_owned(),
-            runtime: "wasm".to_owned(),
-            state: AgentCondition::Ready,
-            why: None,
-            pid: None,
-            said: None,
-            containment: Vec::new(),
-            turns: 0,
-            turns_total: 0,
-            first_output_us: FirstOutput { p50: 0.0, p99: 0.0, late: 0 },
-            hrt: None,
-            tools_refused: Vec::new(),
-        }
+        AgentInstance::new(name, class, "wasm", AgentCondition::Ready)
     }
 
     /// Jobs of a hard real-time agent that missed one deadline.

@@ -2,21 +2,7 @@ use super::*;
 use crate::golden::assert_json;
 
 fn bare() -> AgentInstance {
-    AgentInstance {
-        name: "clerk".to_owned(),
-        class: "srt".to_owned(),
-        runtime: "process".to_owned(),
-        state: AgentCondition::Ready,
-        why: None,
-        pid: None,
-        said: None,
-        containment: Vec::new(),
-        turns: 0,
-        turns_total: 0,
-        first_output_us: FirstOutput { p50: 0.0, p99: 0.0, late: 0 },
-        hrt: None,
-        tools_refused: Vec::new(),
-    }
+    AgentInstance::new("clerk", "srt", "process", AgentCondition::Ready)
 }
 
 #[test]

@@ -85,10 +85,6 @@ fn micros(ns: u64) -> f64 {
 fn row(node: &Operations, agent: &AgentStatus) -> AgentInstance {
     let (state, why) = condition(agent);
     AgentInstance {
-        name: agent.name.clone(),
-        class: agent.class.to_owned(),
-        runtime: agent.runtime.to_owned(),
-        state,
         why,
         pid: agent.pid,
         said: logs::last(node, &agent.name),
@@ -102,6 +98,7 @@ fn row(node: &Operations, agent: &AgentStatus) -> AgentInstance {
         },
         hrt: agent.hard.as_ref().map(hard),
         tools_refused: agent.unfit.iter().map(|(tool, unfit)| unfit_tool(tool, unfit)).collect(),
+        ..AgentInstance::new(&agent.name, agent.class, agent.runtime, state)
     }
 }
 

@@ -11,12 +11,11 @@ use althing_api::{
 use althing_coordination::machine::group::Group;
 use althing_coordination::machine::sight::Sight;
 use althing_coordination::machine::workflow::{Run, RunState, Scheduled, StepNow, StepState};
-use althing_coordination::service::calendar::{self, CalendarError};
+use althing_coordination::service::calendar;
 use althing_coordination::{Reader, promptly};
 use althing_operations::Operations;
-use althing_protocol::group::{
-    Action, Approve, Command, GroupId, Job, Missed, Needs, RunWorkflow, Schedule, Step, Target, WorkId, Workflow,
-};
+use althing_operations::groups::{NoQuestion, WORKFLOWS, asking, one_task};
+use althing_protocol::group::{Approve, Command, GroupId, Missed, RunWorkflow, Schedule, Step, Target, WorkId, Workflow};
 use althing_td::parse_workflow;
 use axum::Json;
 use axum::extract::{Path, State};
@@ -26,10 +25,14 @@ use crate::error::{Answer, ApiError};
 use crate::group_tasks::current;
 use crate::{groups, near};
 
-/// Keys that begin so have workflows as values, which are run by name.
-pub(crate) const WORKFLOWS: &str = "workflow/";
 /// Times that are shown of a schedule.
 const UPCOMING: usize = 3;
+
+impl From<NoQuestion> for ApiError {
+    fn from(error: NoQuestion) -> ApiError {
+        ApiError::new(error.kind(), error.to_string())
+    }
+}
 
 /// `POST /groups/{group}/workflows`
 pub async fn workflows(
@@ -93,7 +96,7 @@ async fn operate(
         }
         WorkflowRequest::Approve { run, step, approved, note } => {
             node.groups.catch_up(group).await?;
-            let (step, round) = looked(node, group, &run, |run| asking(run, step.as_deref()))??;
+            let (step, round) = looked(node, group, &run, |run| asking(&run.workflow, &run.steps, step.as_deref()))??;
             let answer = Approve { run: run_id(node, group, &run)?, step: step.clone(), round, approved, note };
             node.groups.command(group, Command::Approve(answer)).await?;
             WorkflowReply::Approval(StepApproval { run, step, approved })
@@ -159,21 +162,6 @@ fn looked<T>(node: &Operations, group: GroupId, run: &str, look: impl FnOnce(&Ru
         let why = format!("the group has no run {run}; it forgets old ones that ended");
         ApiError::new(Kind::NotFound, why).or_meant(run, &near::runs(node, group))
     })
-}
-
-/// The step that is to be answered, and its round.
-fn asking(run: &Run, step: Option<&str>) -> Result<(String, u32), ApiError> {
-    let asks = |(_, now): &(&Step, &StepNow)| now.state == StepState::Asking;
-    let all: Vec<(&Step, &StepNow)> = run.workflow.steps.iter().zip(&run.steps).filter(asks).collect();
-    let ids: Vec<&str> = all.iter().map(|(step, _)| step.id.as_str()).collect();
-    let chosen = match step {
-        Some(id) => all.iter().find(|(step, _)| step.id == id),
-        None if all.len() < 2 => all.first(),
-        None => return Err(ApiError::invalid(format!("these steps ask: {}; name one of them", ids.join(", ")))),
-    };
-    let nothing = if ids.is_empty() { "no step of the run asks anything now".to_owned() } else { ids.join(", ") };
-    let refused = || ApiError::new(Kind::Refused, format!("this step does not ask; what asks: {nothing}"));
-    chosen.map(|(step, now)| (step.id.clone(), now.round)).ok_or_else(refused)
 }
 
 fn summary(run: &Run) -> RunSummary {
@@ -283,19 +271,10 @@ async fn plan(node: &Operations, group: GroupId, request: ScheduleRequest) -> Re
     })
 }
 
-fn upcoming(node: &Operations, schedule: &Schedule) -> Result<Vec<u64>, ApiError> {
-    times(node, schedule).map_err(|error| ApiError::invalid(error.to_string()))
-}
-
 /// The next times of a schedule.
-pub(crate) fn times(node: &Operations, schedule: &Schedule) -> Result<Vec<u64>, CalendarError> {
-    calendar::upcoming(schedule, node.clock().now_ms(), UPCOMING)
-}
-
-/// A workflow of one task, which hands on the input of the run.
-fn one_task(name: &str, target: Target) -> Workflow {
-    let job = Job { attempts_max: 3, ..Job::new(Needs::of(target), "{{input}}") };
-    Workflow { name: name.to_owned(), steps: vec![Step::new("task", &[], Action::Task(Box::new(job)))] }
+fn upcoming(node: &Operations, schedule: &Schedule) -> Result<Vec<u64>, ApiError> {
+    let times = calendar::upcoming(schedule, node.clock().now_ms(), UPCOMING);
+    times.map_err(|error| ApiError::invalid(error.to_string()))
 }
 
 fn planned(node: &Operations, known: &Scheduled, asking: Option<(&Run, &str)>) -> ScheduleStatus {

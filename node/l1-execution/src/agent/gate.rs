@@ -109,57 +109,26 @@ impl Gates {
 }
 
 #[cfg(test)]
+#[path = "../../tests/suite/output_gates/scripted_gate.rs"]
+mod scripted_gate;
+
+#[cfg(test)]
 mod tests {
     use a2a::{Artifact, Message, Part, Role, TaskState};
     use futures::FutureExt as _;
     use serde_json::json;
 
+    use super::scripted_gate::Scripted;
     use super::*;
     use crate::agent::Metadata;
-
-    /// Keeps, passes or drops all outputs that it has a word for; lets all others pass. Signs what it releases.
-    struct Scripted {
-        keeps: &'static [&'static str],
-        drops: &'static [&'static str],
-        sign: &'static str,
-    }
-
-    fn kind(made: &Made) -> &'static str {
-        match made {
-            Made::Artifact { .. } => "artifact",
-            Made::Status(TaskState::Working, _) => "progress",
-            Made::Status(..) => "status",
-            Made::Remember(_) => "state",
-            Made::Begun { .. } => "begun",
-            Made::Reply(_) => "reply",
-            Made::Annotated(made, _) => kind(made),
-        }
-    }
-
-    impl OutputGate for Scripted {
-        fn hold(&self, made: Made) -> Hold {
-            match kind(&made) {
-                word if self.drops.contains(&word) => Hold::Drop,
-                word if self.keeps.contains(&word) => Hold::Keep(made),
-                _ => Hold::Pass(made),
-            }
-        }
-
-        fn release(&self, held: Vec<Made>) -> BoxFuture<'_, Result<Vec<Made>, AgentError>> {
-            let signed: Vec<Made> = held.into_iter().chain([Made::Remember(self.sign.to_owned())]).collect();
-            std::future::ready(Ok(signed)).boxed()
-        }
-
-        fn failure(&self, error: AgentError) -> AgentError {
-            AgentError::Failed(format!("{}: {error}", self.sign))
-        }
-    }
 
     /// What a gate keeps, what it drops, and how it signs.
     type Script = (&'static [&'static str], &'static [&'static str], &'static str);
 
     fn gates(scripts: &[Script]) -> Gates {
-        let gate = |&(keeps, drops, sign): &Script| Box::new(Scripted { keeps, drops, sign }) as Box<dyn OutputGate>;
+        let gate = |&(keeps, drops, sign): &Script| -> Box<dyn OutputGate> {
+            Box::new(Scripted { keeps, drops, sign: sign.to_owned() })
+        };
         Gates::new(scripts.iter().map(gate).collect())
     }
 

@@ -1,5 +1,7 @@
 //! What callers see of a turn whose outputs pass gates, and when.
 
+mod scripted_gate;
+
 use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
@@ -15,6 +17,8 @@ use althing_td::AgentFile;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
+
+use scripted_gate::Scripted;
 
 fn answer(text: &str) -> Made {
     let artifact = Artifact {
@@ -94,17 +98,9 @@ async fn turn(host: &Host, text: &str) -> (Vec<Made>, Vec<Made>, Result<(), Agen
 }
 
 /// Holds all back but progress, and signs what it releases.
-struct Signing(String);
-
-impl OutputGate for Signing {
-    fn hold(&self, made: Made) -> Hold {
-        if made == PROGRESS { Hold::Pass(made) } else { Hold::Keep(made) }
-    }
-
-    fn release(&self, held: Vec<Made>) -> BoxFuture<'_, Result<Vec<Made>, AgentError>> {
-        let signed: Vec<Made> = held.into_iter().chain([Made::Remember(self.0.clone())]).collect();
-        std::future::ready(Ok(signed)).boxed()
-    }
+fn signing(sign: &str) -> Box<dyn OutputGate> {
+    let keeps = &["artifact", "status", "state", "begun", "reply"];
+    Box::new(Scripted { keeps, drops: &[], sign: sign.to_owned() })
 }
 
 #[tokio::test]
@@ -118,7 +114,7 @@ async fn without_gates_outputs_are_shown_as_they_are_emitted() {
 async fn gates_release_a_turn_in_their_order_with_its_metadata() {
     let gates = |turn: &GatedTurn<'_>| -> Vec<Box<dyn OutputGate>> {
         let first = format!("turn {} of {} of {}", turn.number, turn.task, turn.agent.name());
-        vec![Box::new(Signing(first)), Box::new(Signing("second".to_owned()))]
+        vec![signing(&first), signing("second")]
     };
     let host = host(Ports { output_gates: Arc::new(gates), ..Ports::none() }, &Value::Null);
     let (first, then, ended) = turn(&host, "hello").await;

@@ -1,4 +1,5 @@
 use althing_td::Exposure;
+use serde_json::json;
 
 use super::*;
 
@@ -50,6 +51,37 @@ fn an_mcp_server_becomes_an_agent_with_a_skill_for_each_tool() {
     let contract = file.contract.expect("a contract");
     assert_eq!(contract.capabilities, ["server/Get-Forecast", "server/ping"]);
     assert_eq!(file.tools[SERVER], at);
+}
+
+#[test]
+fn what_is_agreed_to_and_what_is_shown_is_written_in_the_order_that_it_always_had() {
+    let at = command(&["box"]);
+    let schema = json!({
+        "properties": {
+            "a": { "type": "number" }, "b": { "type": "boolean" }, "c": { "type": "array" }, "d": { "type": "object" },
+            "e": {}, "f": { "default": 7 },
+        },
+        "required": ["f", "e", "d", "c", "b", "a", "g"],
+    });
+    let tools = Found::Tools(vec![tool("put", "Puts", schema)], Vec::new());
+    let draft = adoption(&at, Callers::Own).write(&at, tools).expect("a draft");
+    let arguments = r#"{"f":7,"e":"text","d":{},"c":[],"b":true,"a":1,"g":"text"}"#;
+    assert_eq!(draft.file.skills[0].examples, [format!(r#"{{"tool":"put","arguments":{arguments}}}"#)]);
+    let whole = json!({ "file": draft.file, "tools": draft.pins }).to_string();
+    assert!(whole.starts_with(r#"{"file":{"name":"box","#) && whole.contains(r#","tools":{"server/put":"#), "{whole}");
+    assert_eq!(draft.digest(), hex(&digest(whole.as_bytes())));
+    let without = Draft { pins: None, ..draft };
+    let whole = json!({ "file": without.file, "tools": null }).to_string();
+    assert_eq!(without.digest(), hex(&digest(whole.as_bytes())));
+}
+
+#[test]
+fn a_name_that_no_contract_can_have_is_refused_by_the_rules_of_contracts() {
+    let granted = contract(&["KEY", "A", "KEY"], &["server/a".to_owned()]).expect("a contract");
+    assert_eq!(granted.security.secrets, ["A", "KEY"]);
+    assert_eq!(granted.capabilities, ["server/a"]);
+    let refused = contract(&[], &["server/a b".to_owned()]).expect_err("it has a blank");
+    assert!(matches!(&refused, AdoptError::Unfit(why) if why.contains("capabilities[0]")), "{refused}");
 }
 
 #[test]

@@ -13,7 +13,7 @@ use althing_routing::{Candidate, Decision, Router};
 use althing_td::Description;
 use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::routing::RouteMode;
 
@@ -57,6 +57,26 @@ enum Kept {
     Waits { agent: String, task: String },
 }
 
+/// The arguments of `mesh/find_agents`.
+#[derive(Serialize)]
+struct FindArguments {
+    limit: usize,
+}
+
+/// The arguments of `mesh/describe_agent`: an id as `mesh/find_agents` gave it.
+#[derive(Serialize)]
+struct DescribeArguments<'a> {
+    agent: &'a Value,
+}
+
+/// The arguments of `agents/NAME`.
+#[derive(Serialize)]
+struct MessageArguments<'a> {
+    message: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    task: Option<&'a str>,
+}
+
 impl RouterAgent {
     /// The agent of this configuration: `mode`, which is `keyword`, `vector` or `hybrid` (the default).
     ///
@@ -74,14 +94,15 @@ impl RouterAgent {
         Ok(Arc::new(RouterAgent { tools: calls.tools.clone(), mode, built: Mutex::default() }))
     }
 
-    async fn invoke(&self, tool: &str, arguments: Value) -> Result<Value, AgentError> {
-        let (outcome, _) = self.tools.invoke(tool, &arguments.to_string()).await;
+    async fn invoke(&self, tool: &str, arguments: &impl Serialize) -> Result<Value, AgentError> {
+        let arguments = serde_json::to_string(arguments).expect("texts and numbers are JSON");
+        let (outcome, _) = self.tools.invoke(tool, &arguments).await;
         outcome.map_err(|error| AgentError::Failed(format!("{tool}: {error}")))
     }
 
     /// The router for the agents that are found now.
     async fn router(&self) -> Result<Arc<Router>, AgentError> {
-        let answer = self.invoke("mesh/find_agents", json!({ "limit": AGENTS_MAX })).await?;
+        let answer = self.invoke("mesh/find_agents", &FindArguments { limit: AGENTS_MAX }).await?;
         let mut found = answer["structuredContent"]["agents"].as_array().cloned().unwrap_or_default();
         let routes = |skill: &Value| (skill["action"].as_str(), skill["target"].as_str()) == ROUTES;
         found.retain(|agent| !agent["skills"].as_array().into_iter().flatten().any(routes));
@@ -102,7 +123,7 @@ impl RouterAgent {
         let mut candidates = Vec::with_capacity(found.len());
         for agent in &found {
             // Its examples; an agent that has gone meanwhile is left out.
-            let described = self.invoke("mesh/describe_agent", json!({ "agent": agent["id"] })).await;
+            let described = self.invoke("mesh/describe_agent", &DescribeArguments { agent: &agent["id"] }).await;
             candidates.extend(described.ok().map(|described| candidate(&described["structuredContent"])));
         }
         let router = Arc::new(Router::new(candidates, &[], None));
@@ -120,11 +141,7 @@ impl RouterAgent {
         turn: &Turn,
         out: &Output,
     ) -> Result<(), AgentError> {
-        let mut arguments = json!({ "message": message });
-        if let Some(task) = task {
-            arguments["task"] = json!(task);
-        }
-        let answer = self.invoke(&format!("agents/{agent}"), arguments).await?;
+        let answer = self.invoke(&format!("agents/{agent}"), &MessageArguments { message, task }).await?;
         let text = answer["content"][0]["text"].as_str().unwrap_or_default();
         let about = &answer["structuredContent"];
         if about["state"] == INPUT_REQUIRED {
@@ -217,7 +234,16 @@ impl Agent for RouterAgent {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn a_message_is_sent_with_the_task_that_it_continues_and_with_none_otherwise() {
+        let sent = |task| serde_json::to_string(&MessageArguments { message: "hi", task }).expect("JSON");
+        assert_eq!(sent(None), r#"{"message":"hi"}"#);
+        assert_eq!(sent(Some("t")), r#"{"message":"hi","task":"t"}"#);
+    }
 
     #[test]
     fn an_answer_names_one_of_those_that_were_asked_about() {

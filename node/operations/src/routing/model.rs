@@ -1,12 +1,15 @@
 //! The model mode: a model of this node is asked, by an agent that exists for as long as the question.
 
+use std::collections::BTreeMap;
+
 use a2a::{Message, Part, PartContent, Role};
 use althing_execution::agent::{Made, Parameters};
 use althing_execution::{Output, Outputs, Turn};
 use althing_node::{NodeError, run_blocking};
+use althing_protocol::Contract;
+use althing_protocol::contract::{Class, ModelPolicy, Srt};
 use althing_routing::{Answer, Candidate, Question};
-use althing_td::AgentFile;
-use serde_json::json;
+use althing_td::{AgentFile, AsksAs, Callers, Exposure, MODE_DEFAULT, RuntimeSpec, VERSION_DEFAULT};
 
 use crate::routing::{NodeRouter, RoutingError};
 
@@ -19,14 +22,35 @@ const ANSWER_BYTES_MAX: usize = 8 << 10;
 
 /// The agent's file: a model of the node's, no tools, no memory, a bounded answer.
 fn file() -> Result<AgentFile, NodeError> {
-    let file = json!({
-        "name": NAME,
-        "description": "Chooses the agent that a sentence is for",
-        "exposure": "hidden",
-        "runtime": { "model": { "prompt": Question::PROMPT, "temperature": 0.0 } },
-        "contract": { "class": { "latency": "srt" }, "model": { "output_tokens": ANSWER_TOKENS } },
-    });
-    Ok(AgentFile::parse(&file.to_string())?)
+    let contract = Contract {
+        model: ModelPolicy { output_tokens: ANSWER_TOKENS, ..ModelPolicy::default() },
+        ..Contract::of(Class::Srt(Srt::default()))
+    };
+    let prompt = Question::PROMPT.to_owned();
+    let file = AgentFile {
+        name: NAME.to_owned(),
+        title: NAME.to_owned(),
+        description: "Chooses the agent that a sentence is for".to_owned(),
+        version: VERSION_DEFAULT.to_owned(),
+        skills: Vec::new(),
+        runtime: RuntimeSpec::Model { prompt, endpoints: Vec::new(), temperature: Some(0.0) },
+        tools: BTreeMap::new(),
+        effects: BTreeMap::new(),
+        expose: Vec::new(),
+        embeddings: None,
+        role: None,
+        // Nobody wrote one: the class does without a target for the first output.
+        requested: None,
+        contract: Some(contract),
+        contract_file: None,
+        callers: Callers::default(),
+        exposure: Exposure::Hidden,
+        asks_as: AsksAs::default(),
+        input_modes: vec![MODE_DEFAULT.to_owned()],
+        output_modes: vec![MODE_DEFAULT.to_owned()],
+    };
+    file.check()?;
+    Ok(file)
 }
 
 impl NodeRouter<'_> {
@@ -78,4 +102,24 @@ async fn text(mut outputs: Outputs) -> String {
         }
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_agent_that_is_asked_is_the_one_that_such_a_file_describes() {
+        let written = json!({
+            "name": "althing-route-model",
+            "description": "Chooses the agent that a sentence is for",
+            "exposure": "hidden",
+            "runtime": { "model": { "prompt": Question::PROMPT, "temperature": 0.0 } },
+            "contract": { "class": { "latency": "srt" }, "model": { "output_tokens": 1_024 } },
+        });
+        let read = AgentFile::parse(&written.to_string()).expect("an agent file");
+        assert_eq!(file().expect("it is sound"), AgentFile { requested: None, ..read });
+    }
 }

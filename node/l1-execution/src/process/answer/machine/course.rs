@@ -8,6 +8,7 @@ use a2a::{Message, StreamResponse, TaskState};
 
 use super::artifacts::Share;
 use super::decoder::{Hint, Odd};
+use super::evidence::{Pieces, Subject};
 use crate::agent::AgentError;
 
 /// Before the task is asked for: at first, and at most.
@@ -30,28 +31,14 @@ const ENDED: &str = "its answer ended while it worked";
 /// How failures begin of answers in which something may be missing.
 const GAP: &str = "a part of its answer could not be read";
 
-/// How far an answer is.
+/// How far an answer is. The stage only grows, and so does what is known of the task and of gaps.
 #[derive(Debug)]
 pub struct Course {
-    /// The agent's task: the one that the message continues, then the one that the answer names.
-    task: Option<String>,
-    /// Whether the answer named it.
-    is_named: bool,
-    is_over: bool,
-    /// Nothing more of the answer is read, though its task is not over: it is asked for.
-    is_left: bool,
-    /// Whether the task was asked for: what is heard now is told by that.
-    is_asked: bool,
-    /// Whether a message alone named the task, and nothing else was heard of it.
-    is_alone: bool,
-    /// Whether the answer broke off.
-    is_broken: bool,
+    stage: Stage,
+    subject: Subject,
+    pieces: Pieces,
     /// Things in a row that were not A2A.
     odd: u32,
-    /// The first thing that was passed over, and the most that any of them may have been: a piece may be missing.
-    gap: Option<Odd>,
-    /// A last state was withheld for the gap; how often the task was asked for since.
-    withheld: Option<u32>,
     /// The error that the agent answered with, while its task went on.
     refusal: Option<AgentError>,
     /// Requests for the task in a row that led to nothing, and why the last one did.
@@ -63,6 +50,21 @@ pub struct Course {
     changed: Duration,
     /// The time that the turn has.
     within: Option<Duration>,
+}
+
+/// Where an answer is in its course, in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Stage {
+    /// It is read.
+    Open,
+    /// It broke off; what arrived of it is still read.
+    Broken,
+    /// Nothing more of it is read, though its task is not over: that is to be asked for.
+    Left,
+    /// The task was asked for: what is heard now is told by that.
+    Asking,
+    /// It is complete.
+    Over,
 }
 
 /// What becomes of an event.
@@ -130,16 +132,10 @@ impl Course {
     /// The answer to a message that continues that task, in a turn that has so much time.
     pub fn new(task: Option<String>, within: Option<Duration>) -> Course {
         Course {
-            task,
-            is_named: false,
-            is_over: false,
-            is_left: false,
-            is_asked: false,
-            is_alone: false,
-            is_broken: false,
+            stage: Stage::Open,
+            subject: task.map_or(Subject::Nothing, Subject::Continuation),
+            pieces: Pieces::Whole,
             odd: 0,
-            gap: None,
-            withheld: None,
             refusal: None,
             missed: None,
             pause: PAUSE.0,
@@ -151,17 +147,17 @@ impl Course {
 
     /// Whether nothing more of the answer is read: it is complete, or its task is asked for.
     pub fn is_heard(&self) -> bool {
-        self.is_over || self.is_left
+        self.stage >= Stage::Left
     }
 
     /// The agent's task, if it is known.
     pub fn task(&self) -> Option<&str> {
-        self.task.as_deref()
+        self.subject.task()
     }
 
     /// Judges an event; `share` says how much of what was told it has.
     pub fn hear(&mut self, event: &StreamResponse, share: Share) -> Verdict {
-        if self.is_over || self.is_left && !self.is_asked {
+        if matches!(self.stage, Stage::Left | Stage::Over) {
             return Verdict::Pass;
         }
         self.odd = 0;
@@ -171,56 +167,56 @@ impl Course {
             StreamResponse::StatusUpdate(update) => (&update.task_id, Some(&update.status.state)),
             StreamResponse::ArtifactUpdate(update) => (&update.task_id, None),
         };
-        if self.is_named && self.task.as_ref() != Some(task) {
+        if self.subject.is_named() && self.task() != Some(task.as_str()) {
             return Verdict::Pass;
         }
-        self.task = Some(task.clone());
-        (self.is_named, self.is_alone) = (true, false);
+        self.subject = Subject::Task(task.clone());
         let Some(state) = state.filter(|state| is_last(state)) else { return Verdict::Take };
         if may_be_whole(state) && !self.has_all(share) {
-            self.is_left = true;
-            self.withheld.get_or_insert(0);
+            self.reach(Stage::Left);
+            self.pieces.withhold();
             return Verdict::Withhold;
         }
-        self.is_over = true;
+        self.reach(Stage::Over);
         Verdict::Take
     }
 
     fn hear_message(&mut self, message: &Message) -> Verdict {
-        if self.is_named {
-            self.is_alone = false;
+        if self.subject.is_named() {
+            self.subject.expect_more();
             return Verdict::Aside;
         }
-        let named = message.task_id.as_ref().filter(|task| !task.trim().is_empty());
-        match named.or(self.task.as_ref()).cloned() {
-            Some(task) => self.task = Some(task),
+        let named = message.task_id.as_deref().filter(|task| !task.trim().is_empty());
+        let Some(task) = named.or(self.task()).map(str::to_owned) else {
             // What could not be read was of a task: the message is beside it.
-            None if self.gap.as_ref().is_some_and(|gap| gap.hint >= Hint::Task) => return Verdict::Aside,
-            None => {
-                self.is_over = true;
-                return Verdict::Take;
+            if self.pieces.gap().is_some_and(|gap| gap.hint >= Hint::Task) {
+                return Verdict::Aside;
             }
-        }
-        self.is_named = true;
-        self.is_alone = true;
+            self.reach(Stage::Over);
+            return Verdict::Take;
+        };
+        self.subject = if self.stage == Stage::Broken { Subject::Task(task) } else { Subject::Message(task) };
         Verdict::Hold
     }
 
     /// Whether nothing of the answer can be missing.
     fn has_all(&self, share: Share) -> bool {
-        match (&self.gap, share) {
+        match (self.pieces.gap(), share) {
             (None, _) | (_, Share::All) => true,
             // An agent that is asked and knows of no artifacts had none, unless one was seen.
-            (Some(gap), Share::Nothing) => self.is_asked && gap.hint < Hint::Artifact,
+            (Some(gap), Share::Nothing) => self.stage == Stage::Asking && gap.hint < Hint::Artifact,
             (Some(_), Share::Less) => false,
         }
     }
 
+    /// Goes on to a stage, unless it was passed already.
+    fn reach(&mut self, stage: Stage) {
+        self.stage = self.stage.max(stage);
+    }
+
     /// Notes something that was passed over, and may have been a piece.
     pub fn pass(&mut self, odd: Odd) {
-        let hint = odd.hint;
-        let gap = self.gap.get_or_insert(odd);
-        gap.hint = gap.hint.max(hint);
+        self.pieces.pass(odd);
     }
 
     /// Notes something that is not A2A. After too much of it the answer is left, and its task is asked for.
@@ -238,7 +234,7 @@ impl Course {
     /// # Errors
     /// There is no task that could be asked for.
     pub fn endless(&mut self, what: String) -> Result<(), AgentError> {
-        if self.task.is_none() {
+        if self.task().is_none() {
             return Err(AgentError::NotA2a(what));
         }
         self.pass(Odd { what, hint: Hint::Artifact });
@@ -250,7 +246,7 @@ impl Course {
     /// # Errors
     /// That error, unless the answer named a task before, which may go on.
     pub fn refuse(&mut self, error: AgentError) -> Result<(), AgentError> {
-        if !self.is_named {
+        if !self.subject.is_named() {
             return Err(error);
         }
         self.refusal = Some(error);
@@ -259,20 +255,21 @@ impl Course {
 
     /// Notes that the answer broke off.
     pub fn break_off(&mut self) {
-        self.is_broken = true;
+        self.reach(Stage::Broken);
+        self.subject.expect_more();
     }
 
     fn leave(&mut self) -> Result<(), AgentError> {
-        if self.task.is_none() {
+        if self.task().is_none() {
             return Err(self.no_a2a());
         }
-        self.is_left = true;
+        self.reach(Stage::Left);
         Ok(())
     }
 
     /// Of an answer without a task.
     fn no_a2a(&self) -> AgentError {
-        match &self.gap {
+        match self.pieces.gap() {
             Some(gap) => AgentError::NotA2a(gap.what.clone()),
             None => failed("it named no task that could be asked for"),
         }
@@ -280,10 +277,10 @@ impl Course {
 
     /// What to do after that; `now` is the time since the turn began.
     pub fn next(&mut self, after: After, now: Duration) -> Next {
-        if self.is_over {
+        if self.stage == Stage::Over {
             return Next::Done;
         }
-        let Some(task) = self.task.clone() else {
+        let Some(task) = self.task().map(str::to_owned) else {
             return Next::Fail(self.no_a2a());
         };
         match after {
@@ -293,9 +290,9 @@ impl Course {
             After::Told { changed: false } => (self.heard, self.missed) = (now, None),
             // Nothing but the message is there, or ever will be.
             After::Missed(Miss::Unknown | Miss::Silent(_))
-                if self.is_alone && !self.is_broken && self.gap.is_none() =>
+                if matches!((&self.subject, &self.pieces), (Subject::Message(_), Pieces::Whole)) =>
             {
-                self.is_over = true;
+                self.reach(Stage::Over);
                 return Next::Done;
             }
             After::Missed(Miss::Unknown) => return Next::Fail(self.failure("it does not know its task any more")),
@@ -305,7 +302,7 @@ impl Course {
                 self.missed = Some((times + 1, why));
             }
         }
-        if let Some(asks) = &mut self.withheld {
+        if let Pieces::Withheld { asks, .. } = &mut self.pieces {
             *asks += 1;
             if *asks > GAP_ASKS_MAX {
                 return self.give_up("the task has less than was told, or could not be read");
@@ -326,7 +323,7 @@ impl Course {
         if left.is_some_and(|left| left.is_zero()) {
             return self.give_up("the time that its caller gave it is over");
         }
-        self.is_asked = true;
+        self.reach(Stage::Asking);
         Next::Ask { task, pause: left.map_or(pause, |left| pause.min(left)) }
     }
 
@@ -340,9 +337,9 @@ impl Course {
 
     /// Why the turn failed whose task could not be followed: with the agent's own error, if it said one.
     fn failure(&self, why: &str) -> AgentError {
-        match (&self.refusal, &self.gap) {
+        match (&self.refusal, &self.pieces) {
             (Some(refusal), _) => refusal.clone(),
-            (None, Some(gap)) if self.withheld.is_some() => {
+            (None, Pieces::Withheld { gap, .. }) => {
                 AgentError::Failed(format!("{GAP} ({}), and its task does not show it: {why}", gap.what))
             }
             _ => failed(why),

@@ -3,3 +3,4 @@
 pub mod artifacts;
 pub mod course;
 pub mod decoder;
+mod evidence;

@@ -1,3 +1,4 @@
+use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
@@ -248,4 +249,123 @@ fn the_turns_time_is_used_up_and_no_longer() {
     let over = course.next(After::Told { changed: false }, of(1_300));
     assert!(matches!(&over, Next::GiveUp(_)), "{over:?}");
     assert_eq!(why(over), format!("{ENDED}: the time that its caller gave it is over"));
+}
+
+#[test]
+fn each_stage_hears_what_belongs_to_it() {
+    let begun = || {
+        let mut course = Course::new(None, None);
+        course.hear(&task("t", "WORKING"), Share::Less);
+        course
+    };
+    let after = |go: fn(&mut Course)| {
+        let mut course = begun();
+        go(&mut course);
+        course
+    };
+    let left = |course: &mut Course| course.endless("an endless event".to_owned()).expect("its task is known");
+    let asked = |course: &mut Course| {
+        course.next(After::Answer, NOW);
+    };
+    let over = |course: &mut Course| {
+        course.hear(&task("t", "FAILED"), Share::Less);
+    };
+    for (mut course, stage, is_heard, verdict) in [
+        (begun(), Stage::Open, false, Verdict::Take),
+        (after(Course::break_off), Stage::Broken, false, Verdict::Take),
+        (after(left), Stage::Left, true, Verdict::Pass),
+        (after(asked), Stage::Asking, true, Verdict::Take),
+        (after(over), Stage::Over, true, Verdict::Pass),
+    ] {
+        assert_eq!((course.stage, course.is_heard()), (stage, is_heard));
+        assert_eq!(course.hear(&task("t", "WORKING"), Share::Less), verdict, "{stage:?}");
+        assert_eq!(course.next(After::Answer, NOW) == Next::Done, stage == Stage::Over, "{stage:?}");
+    }
+    let mut course = after(left);
+    course.next(After::Answer, NOW);
+    course.break_off();
+    course.endless("another".to_owned()).expect("its task is known");
+    assert_eq!(course.stage, Stage::Asking, "none comes back");
+}
+
+/// What can happen to a course in [`happen`].
+const STEPS: u8 = 16;
+
+fn happen(course: &mut Course, step: u8) -> (Option<Verdict>, Option<Next>) {
+    let named = json!({ "messageId": "m", "taskId": "t", "role": "ROLE_AGENT", "parts": [{ "text": "starting" }] });
+    let heard = match step {
+        0 => Some((task("t", "WORKING"), Share::Less)),
+        1 => Some((task("other", "COMPLETED"), Share::All)),
+        2 => Some((task("t", "COMPLETED"), Share::Less)),
+        3 => Some((task("t", "COMPLETED"), Share::All)),
+        4 => Some((task("t", "FAILED"), Share::Less)),
+        5 => Some((message(), Share::Less)),
+        6 => Some((event(json!({ "message": named })), Share::Less)),
+        _ => None,
+    };
+    if let Some((event, share)) = heard {
+        return (Some(course.hear(&event, share)), None);
+    }
+    let after = match step {
+        7 => Some(After::Answer),
+        8 => Some(After::Told { changed: false }),
+        9 => Some(After::Missed(Miss::Unknown)),
+        10 => Some(After::Missed(Miss::Now("it does not answer".to_owned()))),
+        _ => None,
+    };
+    if let Some(after) = after {
+        return (None, Some(course.next(after, NOW)));
+    }
+    match step {
+        11 => drop(course.odd(passed("a beat", Hint::Anything))),
+        12 => course.pass(passed("a piece", Hint::Artifact)),
+        13 => drop(course.endless("an endless event".to_owned())),
+        14 => drop(course.refuse(AgentError::Failed("not any more".to_owned()))),
+        _ => course.break_off(),
+    }
+    (None, None)
+}
+
+/// How far a course is, what it knows of its task, and whether pieces may be missing: each in an order.
+fn place(course: &Course) -> (Stage, u8, u8) {
+    let subject = match course.subject {
+        Subject::Nothing => 0,
+        Subject::Continuation(_) => 1,
+        Subject::Message(_) => 2,
+        Subject::Task(_) => 3,
+    };
+    let pieces = match course.pieces {
+        Pieces::Whole => 0,
+        Pieces::Gap(_) => 1,
+        Pieces::Withheld { .. } => 2,
+    };
+    (course.stage, subject, pieces)
+}
+
+proptest! {
+    #[test]
+    fn a_course_is_in_one_stage_and_goes_back_in_nothing(
+        continues in any::<bool>(),
+        steps in prop::collection::vec(0..STEPS, 0..40),
+    ) {
+        let mut course = Course::new(continues.then(|| "t".to_owned()), None);
+        for step in steps {
+            let (stage, subject, pieces) = place(&course);
+            let named = course.task().filter(|_| course.subject.is_named()).map(str::to_owned);
+            let (verdict, next) = happen(&mut course, step);
+            let now = place(&course);
+            prop_assert!(now.0 >= stage && now.1 >= subject && now.2 >= pieces, "{step}: {course:?}");
+            prop_assert!(named.is_none() || course.task() == named.as_deref(), "{step}: {course:?}");
+            let is_open = !matches!(stage, Stage::Left | Stage::Over);
+            prop_assert!(verdict.is_none_or(|verdict| is_open || verdict == Verdict::Pass), "{step}: {course:?}");
+            if verdict == Some(Verdict::Withhold) {
+                prop_assert!(matches!(now, (Stage::Left | Stage::Asking, 3, 2)), "{step}: {course:?}");
+            }
+            let is_done = next == Some(Next::Done);
+            prop_assert_eq!(is_done, next.is_some() && now.0 == Stage::Over, "{}: {:?}", step, course);
+            if matches!(next, Some(Next::Ask { .. })) {
+                prop_assert_eq!(now.0, Stage::Asking);
+            }
+        }
+    }
 }
