@@ -30,7 +30,7 @@ pub use adopt::{Adopt, is_address};
 pub use attesting::{AttestArgs, ShowArgs};
 pub use blueprint::Blueprint;
 pub use events::Events;
-pub use group::{AmendArgs, CallersName, Group, ServeArgs, Who};
+pub use group::{CallersName, Group, ServeArgs};
 pub use handoff::Handoff;
 pub use logs::Logs;
 pub use mounted::Mounted;

@@ -1,5 +1,6 @@
 //! What is asked of groups.
 
+use althing_protocol::group::Policy;
 use althing_td::AgentFile;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -30,6 +31,24 @@ pub struct CreateGroup {
     /// Whose nodes show all of the group: those of `owners` or of `members`; of members if absent.
     #[serde(default)]
     pub read: Option<String>,
+}
+
+impl CreateGroup {
+    /// A group of this node's owner alone, under the policy of a charter that names no other.
+    #[must_use]
+    pub fn new(name: &str) -> CreateGroup {
+        let Policy { write, voters_max, .. } = Policy::default();
+        CreateGroup {
+            name: name.to_owned(),
+            write: write.name().to_owned(),
+            voters_max,
+            owners: Vec::new(),
+            threshold: one(),
+            replace_after_s: None,
+            assign: None,
+            read: None,
+        }
+    }
 }
 
 fn one() -> u8 {

@@ -182,6 +182,15 @@ impl Refusal {
         }
     }
 
+    /// Whether it is of the host that refused: another one has rules, agents and versions of its own.
+    #[must_use]
+    pub fn is_of_host(&self) -> bool {
+        matches!(
+            self,
+            Refusal::CallerNotAllowed | Refusal::AgentRevoked | Refusal::AgentUnknown | Refusal::AgentNotHere
+        )
+    }
+
     /// The domain that defines the reason.
     fn domain(&self) -> &'static str {
         match self {
@@ -561,6 +570,15 @@ mod tests {
             for refusal in refusals {
                 assert_eq!(OperationError::new(refusal, "no").kind(), kind);
             }
+        }
+    }
+
+    #[test]
+    fn what_one_host_refuses_by_rules_of_its_own_another_one_may_do() {
+        let own = [Refusal::CallerNotAllowed, Refusal::AgentRevoked, Refusal::AgentUnknown, Refusal::AgentNotHere];
+        assert!(own.iter().all(Refusal::is_of_host));
+        for refusal in [Refusal::TaskNotFound, Refusal::InvalidParams, Refusal::Overloaded, Refusal::AgentUnreachable] {
+            assert!(!refusal.is_of_host(), "{refusal:?}");
         }
     }
 

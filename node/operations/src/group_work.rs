@@ -307,19 +307,16 @@ pub fn words(answer: &Value) -> String {
 
 /// Who may try again what an agent did not answer: what is not permitted here stays so.
 fn again(error: &OperationError) -> Again {
-    match error.refusal {
-        Refusal::CallerNotAllowed
-        | Refusal::AgentRevoked
-        | Refusal::AgentUnknown
-        | Refusal::AgentNotHere
-        | Refusal::Unsupported
-        | Refusal::ContentType
-        | Refusal::InvalidParams
-        | Refusal::InvalidRequest
-        | Refusal::MethodNotFound
-        | Refusal::VersionNotSupported => Again::Others,
-        _ => Again::Any,
-    }
+    let is_unfit = matches!(
+        error.refusal,
+        Refusal::Unsupported
+            | Refusal::ContentType
+            | Refusal::InvalidParams
+            | Refusal::InvalidRequest
+            | Refusal::MethodNotFound
+            | Refusal::VersionNotSupported
+    );
+    if is_unfit || error.refusal.is_of_host() { Again::Others } else { Again::Any }
 }
 
 /// What an agent's answer says of the task.

@@ -73,17 +73,7 @@ async fn scenes(
 
 async fn form(nodes: &[NodeProcess]) -> Result<((), String), DemoError> {
     let first = nodes[0].client().await?;
-    let create = CreateGroup {
-        name: "team".to_owned(),
-        write: "members".to_owned(),
-        voters_max: 5,
-        owners: Vec::new(),
-        threshold: 1,
-        replace_after_s: None,
-        assign: None,
-        read: None,
-    };
-    first.post("/groups", &create).await?;
+    first.post("/groups", &CreateGroup::new("team")).await?;
     for node in &nodes[1..] {
         let invite = GroupRequest::Invite { node: node.announced("node").to_owned(), life_s: 600 };
         let ticket = text(&first.post("/groups/team", &invite).await?, "ticket");

@@ -1,5 +1,6 @@
 //! The command line of groups.
 
+use althing_api::{AmendGroup, CreateGroup};
 use clap::{Subcommand, ValueEnum};
 
 use super::node_key;
@@ -8,33 +9,7 @@ use super::node_key;
 #[derive(Debug, Clone, Subcommand)]
 pub enum Group {
     /// Form a group, whose only member is this node.
-    Create {
-        /// Its name: a-z, 0-9 and -.
-        // An id of its own: the global `--name` would take the value.
-        #[arg(id = "group", value_name = "NAME")]
-        group: String,
-        /// Who may write values.
-        #[arg(long, value_enum, default_value = "members")]
-        write: Who,
-        /// Who may give it tasks, workflows and schedules [default: as --write].
-        #[arg(long, value_enum)]
-        assign: Option<Who>,
-        /// Whose nodes show all of it to their users; those of others show what is their own [default: members].
-        #[arg(long, value_enum)]
-        read: Option<Who>,
-        /// How many of its members vote, at most.
-        #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u8).range(1..=7))]
-        voters: u8,
-        /// A further owner (urn:althing:zQm…), or a node of its own that this node is connected to (did:key:z6Mk…).
-        #[arg(long = "owner", value_name = "ID", value_parser = owner)]
-        owners: Vec<String>,
-        /// How many of the owners must sign who joins, who goes, and the next charter; at first at most 2.
-        #[arg(long = "k", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=2))]
-        threshold: u8,
-        /// After how many minutes another member votes instead of one that is silent; 0: never [default: 10].
-        #[arg(long, value_name = "MINUTES", value_parser = clap::value_parser!(u64).range(0..=10_080))]
-        replace_after: Option<u64>,
-    },
+    Create(CreateArgs),
     /// Change who owns a group, how many of its owners must sign, and what its members may do.
     Amend(AmendArgs),
     /// List what waits for the signatures of owners.
@@ -154,6 +129,51 @@ pub enum Group {
     },
 }
 
+/// `althing group create`
+#[derive(Debug, Clone, clap::Args)]
+pub struct CreateArgs {
+    /// Its name: a-z, 0-9 and -.
+    // An id of its own: the global `--name` would take the value.
+    #[arg(id = "group", value_name = "NAME")]
+    pub group: String,
+    /// Who may write values.
+    #[arg(long, value_enum, default_value = "members")]
+    pub write: Who,
+    /// Who may give it tasks, workflows and schedules [default: as --write].
+    #[arg(long, value_enum)]
+    pub assign: Option<Who>,
+    /// Whose nodes show all of it to their users; those of others show what is their own [default: members].
+    #[arg(long, value_enum)]
+    pub read: Option<Who>,
+    /// How many of its members vote, at most.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u8).range(1..=7))]
+    pub voters: u8,
+    /// A further owner (urn:althing:zQm…), or a node of its own that this node is connected to (did:key:z6Mk…).
+    #[arg(long = "owner", value_name = "ID", value_parser = owner)]
+    pub owners: Vec<String>,
+    /// How many of the owners must sign who joins, who goes, and the next charter; at first at most 2.
+    #[arg(long = "k", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=2))]
+    pub threshold: u8,
+    /// After how many minutes another member votes instead of one that is silent; 0: never [default: 10].
+    #[arg(long, value_name = "MINUTES", value_parser = clap::value_parser!(u64).range(0..=10_080))]
+    pub replace_after: Option<u64>,
+}
+
+impl From<&CreateArgs> for CreateGroup {
+    fn from(args: &CreateArgs) -> CreateGroup {
+        CreateGroup {
+            name: args.group.clone(),
+            write: args.write.name().to_owned(),
+            voters_max: args.voters,
+            owners: args.owners.clone(),
+            threshold: args.threshold,
+            replace_after_s: args.replace_after.map(|minutes| minutes * 60),
+            assign: args.assign.map(named),
+            read: args.read.map(named),
+        }
+    }
+}
+
 /// `althing group amend`
 #[derive(Debug, Clone, clap::Args)]
 #[command(group(clap::ArgGroup::new("change").required(true).multiple(true)
@@ -185,6 +205,26 @@ pub struct AmendArgs {
     /// After how many minutes another member votes instead of one that is silent; 0: never.
     #[arg(long, value_name = "MINUTES", value_parser = clap::value_parser!(u64).range(0..=10_080))]
     pub replace_after: Option<u64>,
+}
+
+impl From<AmendArgs> for AmendGroup {
+    fn from(args: AmendArgs) -> AmendGroup {
+        AmendGroup {
+            add: args.add_owner,
+            remove: args.remove_owner,
+            threshold: args.threshold,
+            write: args.write.map(named),
+            voters_max: args.voters,
+            replace_after_s: args.replace_after.map(|minutes| minutes * 60),
+            assign: args.assign.map(named),
+            read: args.read.map(named),
+        }
+    }
+}
+
+/// Its name in the control API.
+fn named(who: Who) -> String {
+    who.name().to_owned()
 }
 
 /// A publisher or a node, checked before the node is asked.

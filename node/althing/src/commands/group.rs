@@ -1,10 +1,10 @@
 //! `althing group`
 
 use althing_api::{
-    AmendGroup, CreateGroup, GroupAge, GroupAmendment, GroupDeparture, GroupDissolution, GroupEndorsement,
-    GroupExpulsion, GroupInvitation, GroupKeys, GroupList, GroupName, GroupProposal, GroupProposals, GroupRemoval,
-    GroupRequest, GroupStatus, GroupTransfer, GroupValue, GroupValueRemoval, GroupVersion, JoinGroup, KeysQuery,
-    ServeGroup, ServeReply, ValueQuery,
+    CreateGroup, GroupAge, GroupAmendment, GroupDeparture, GroupDissolution, GroupEndorsement, GroupExpulsion,
+    GroupInvitation, GroupKeys, GroupList, GroupName, GroupProposal, GroupProposals, GroupRemoval, GroupRequest,
+    GroupStatus, GroupTransfer, GroupValue, GroupValueRemoval, GroupVersion, JoinGroup, KeysQuery, ServeGroup,
+    ServeReply, ValueQuery,
 };
 use althing_client::{Client, ClientError};
 use althing_td::AgentFile;
@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
-use crate::args::{AmendArgs, CallersName, Group, ServeArgs, Who};
+use crate::args::{CallersName, Group, ServeArgs};
 use crate::commands::agent::escape;
 use crate::commands::group_status::{listed, number, status};
 use crate::commands::{Out, leaving, plain, short, table};
@@ -36,18 +36,8 @@ pub async fn run(at: &Paths, group: &Group, out: &Out) -> Result<(), Failure> {
             out.show(&list, listed);
             return Ok(());
         }
-        Group::Create { group, write, assign, read, voters, owners, threshold, replace_after } => {
-            let request = CreateGroup {
-                name: group.clone(),
-                write: write.name().to_owned(),
-                voters_max: *voters,
-                owners: owners.clone(),
-                threshold: *threshold,
-                replace_after_s: replace_after.map(|minutes| minutes * 60),
-                assign: assign.map(named),
-                read: read.map(named),
-            };
-            let done: GroupName = client.ask("/groups", &request).await?;
+        Group::Create(given) => {
+            let done: GroupName = client.ask("/groups", &CreateGroup::from(given)).await?;
             out.show(&done, |GroupName { id, name }| {
                 format!("{name} is formed: {id}\nnext: althing group invite {name} NODE")
             });
@@ -284,12 +274,12 @@ fn request(group: &Group) -> (String, GroupRequest) {
         Group::Leave { group, forget, .. } => (group, GroupRequest::Leave { forget }),
         Group::Expel { group, node } => (group, GroupRequest::Expel { node: node.did() }),
         Group::Dissolve { group, .. } => (group, GroupRequest::Dissolve),
-        Group::Amend(change) => (change.group.clone(), GroupRequest::Amend(amendment(change))),
+        Group::Amend(change) => (change.group.clone(), GroupRequest::Amend(change.into())),
         Group::Endorse { group, proposal } => (group, GroupRequest::Endorse { proposal }),
         Group::Transfer { group, node } => (group, GroupRequest::Transfer { node: node.did() }),
         Group::Set { group, key, value, if_version } => (group, GroupRequest::Set { key, value, if_version }),
         Group::Unset { group, key, if_version } => (group, GroupRequest::Remove { key, if_version }),
-        Group::List | Group::Create { .. } | Group::Join { .. } | Group::Serve(_) => {
+        Group::List | Group::Create(_) | Group::Join { .. } | Group::Serve(_) => {
             unreachable!("they name no group that is there")
         }
         Group::Status { .. } | Group::Proposals { .. } | Group::Get { .. } | Group::Keys { .. } => {
@@ -297,25 +287,6 @@ fn request(group: &Group) -> (String, GroupRequest) {
         }
     };
     (name, request)
-}
-
-/// The change of a charter.
-fn amendment(change: AmendArgs) -> AmendGroup {
-    AmendGroup {
-        add: change.add_owner,
-        remove: change.remove_owner,
-        threshold: change.threshold,
-        write: change.write.map(named),
-        voters_max: change.voters,
-        replace_after_s: change.replace_after.map(|minutes| minutes * 60),
-        assign: change.assign.map(named),
-        read: change.read.map(named),
-    }
-}
-
-/// Its name in the control API.
-fn named(who: Who) -> String {
-    who.name().to_owned()
 }
 
 /// What other owners must sign before it is done.

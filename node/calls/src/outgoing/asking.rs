@@ -65,7 +65,7 @@ impl<'a> Asking<'a> {
                     continue;
                 }
                 // Whoever redirected the call has other rules than this one, and another version of the agent.
-                Refusal::CallerNotAllowed | Refusal::AgentNotHere => return Box::pin(self.insist(refused)).await,
+                _ if refused.refusal.is_of_host() => return Box::pin(self.insist(refused)).await,
                 _ => return Err(Unanswered::Refused(refused)),
             };
             // Rarely needed, and large.

@@ -7,4 +7,4 @@ pub(crate) mod jsonrpc;
 pub(crate) mod parameters;
 pub(crate) mod rest;
 pub(crate) mod schemas;
-mod status;
+pub(crate) mod status;

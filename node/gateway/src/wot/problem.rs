@@ -35,26 +35,15 @@ pub(super) fn unread(error: BodyError) -> Response {
     error.crowded(false).unwrap_or_else(|| of(&OperationError::invalid_request(error.to_string())))
 }
 
-/// The HTTP status of a refusal.
+/// The HTTP status of a refusal: that of A2A over HTTP, unless HTTP has one that says more, or this face has no such request.
 pub(super) fn status(refusal: &Refusal) -> StatusCode {
     match refusal {
-        Refusal::TaskNotFound | Refusal::AgentUnknown | Refusal::AgentNotHere | Refusal::MethodNotFound => {
-            StatusCode::NOT_FOUND
-        }
+        Refusal::MethodNotFound => StatusCode::NOT_FOUND,
         Refusal::TaskNotCancelable | Refusal::Unsupported | Refusal::MessageIdReused => StatusCode::CONFLICT,
         Refusal::ContentType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
         Refusal::InvalidAgentResponse => StatusCode::BAD_GATEWAY,
-        Refusal::Parse | Refusal::InvalidRequest | Refusal::InvalidParams | Refusal::VersionNotSupported => {
-            StatusCode::BAD_REQUEST
-        }
-        Refusal::CallerNotAllowed | Refusal::AgentRevoked => StatusCode::FORBIDDEN,
-        Refusal::AgentUnreachable | Refusal::StoreStopped => StatusCode::SERVICE_UNAVAILABLE,
-        Refusal::DiskFull => StatusCode::INSUFFICIENT_STORAGE,
-        Refusal::DeadlineExceeded => StatusCode::GATEWAY_TIMEOUT,
-        Refusal::Overloaded | Refusal::Redirected { .. } | Refusal::TaskMoved { .. } => StatusCode::TOO_MANY_REQUESTS,
-        Refusal::PushNotSupported | Refusal::Internal | Refusal::OfAgent(_) | Refusal::OfNewerNode(_) => {
-            StatusCode::INTERNAL_SERVER_ERROR
-        }
+        Refusal::PushNotSupported | Refusal::OfAgent(_) => StatusCode::INTERNAL_SERVER_ERROR,
+        other => crate::a2a::status::status(other),
     }
 }
 
@@ -62,4 +51,31 @@ pub(super) fn status(refusal: &Refusal) -> StatusCode {
 pub(super) async fn wrong_method(method: axum::http::Method, uri: axum::http::Uri) -> Response {
     let detail = format!("{method} is not served at {}; the header Allow says what is", uri.path());
     refuse(StatusCode::METHOD_NOT_ALLOWED, "METHOD_NOT_ALLOWED", &detail)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_refusal_has_the_status_that_says_most() {
+        for (expected, refusals) in [
+            (400, vec![Refusal::Parse, Refusal::InvalidRequest, Refusal::InvalidParams, Refusal::VersionNotSupported]),
+            (403, vec![Refusal::CallerNotAllowed, Refusal::AgentRevoked]),
+            (404, vec![Refusal::TaskNotFound, Refusal::AgentUnknown, Refusal::AgentNotHere, Refusal::MethodNotFound]),
+            (409, vec![Refusal::TaskNotCancelable, Refusal::Unsupported, Refusal::MessageIdReused]),
+            (415, vec![Refusal::ContentType]),
+            (429, vec![Refusal::Overloaded, Refusal::TaskMoved { proof: "hA".to_owned() }]),
+            (500, vec![Refusal::PushNotSupported, Refusal::Internal, Refusal::OfAgent(-32_007)]),
+            (500, vec![Refusal::OfAgent(-32_050), Refusal::OfNewerNode("NEW".to_owned())]),
+            (502, vec![Refusal::InvalidAgentResponse]),
+            (503, vec![Refusal::AgentUnreachable, Refusal::StoreStopped]),
+            (504, vec![Refusal::DeadlineExceeded]),
+            (507, vec![Refusal::DiskFull]),
+        ] {
+            for refusal in refusals {
+                assert_eq!(status(&refusal).as_u16(), expected, "{refusal:?}");
+            }
+        }
+    }
 }

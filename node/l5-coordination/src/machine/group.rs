@@ -4,7 +4,7 @@ pub mod admission;
 pub mod comparison;
 mod costs;
 pub(crate) mod owners;
-mod permits;
+pub(crate) mod permits;
 pub(crate) mod withdrawal;
 mod writing;
 
@@ -292,8 +292,7 @@ impl Group {
             (Command::Silent(voter), _) => owners::silent(self, author, *voter),
             (Command::Withdraw(signed), _) => withdrawal::withdraw(self, signed),
             (Command::Replace(replace), _) => owners::replace(self, author, replace.voter, replace.learner),
-            (Command::Set(set), _) => writing::set(self, author, set),
-            (Command::Remove(remove), _) => writing::remove(self, author, remove),
+            (Command::Set(_) | Command::Remove(_), _) => writing::execute(self, author, command),
             (command, _) => execute_work(self, steps, author, command),
         }
     }
@@ -459,10 +458,10 @@ fn execute_work(group: &mut Group, steps: &Steps, author: Author, command: &Comm
     if costs::by_tasks(command) {
         steps.check()?;
     }
-    let (is_owner, may_assign) = (group.is_owner(author), permits::assign(group, author));
+    let (is_owner, permit) = (group.is_owner(author), permits::check(group, author, command));
     let (owner, now_ms) = (group.owner_of_author(author)?, group.now_ms);
     let moment = Moment { now_ms, sharers: Sharers::of(group.charter.as_ref(), &group.members) };
-    let asker = Asker { author, owner, is_owner, may_assign, members: &group.members, steps, moment };
+    let asker = Asker { author, owner, is_owner, permit, members: &group.members, steps, moment };
     let done = group.flows.execute(&asker, &mut group.work, command);
     steps.spend(group.work.take_cost());
     done

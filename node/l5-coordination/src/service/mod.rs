@@ -40,7 +40,7 @@ use crate::consensus::arriving::Room;
 use crate::consensus::heartbeats::Heartbeats;
 use crate::consensus::{ReplicaConfig, ReplicaError, Role, Status};
 use crate::error::GroupError;
-use crate::machine::group::{Group, comparison};
+use crate::machine::group::{Group, comparison, permits};
 use crate::machine::outcome::{Outcome, Refusal};
 use crate::ticket::{ADDRESSES_MAX, CONTACTS_MAX, Contact, Ticket};
 pub use changes::GroupChanges;
@@ -583,19 +583,17 @@ fn is_for_owners(state: &Group, node: PublicKey, publisher: PublisherId, command
     let of_another = |task: &WorkId| state.work().tasks().get(task).is_some_and(|task| task.author != me);
     let run_of_another = |run: &WorkId| state.flows().runs().get(run).is_some_and(|run| run.author != me);
     let scheduled_by_another = |name: &str| state.flows().schedules().get(name).is_some_and(|known| known.author != me);
-    let owners_write = charter.policy.write == Rule::Owners;
-    let owners_assign = charter.policy.assigners() == Rule::Owners;
-    match command {
-        Command::Set(_) | Command::Remove(_) => owners_write,
-        Command::Submit(_) | Command::Define(_) | Command::RunWorkflow(_) | Command::Approve(_) => owners_assign,
-        Command::Schedule(schedule) => owners_assign || scheduled_by_another(&schedule.name),
-        Command::Unschedule(name) => owners_assign || scheduled_by_another(name),
+    let is_of_another = match command {
+        Command::Schedule(schedule) => scheduled_by_another(&schedule.name),
+        // Where only owners give work it is an owner's, even if it has not arrived here yet.
+        Command::Unschedule(name) => scheduled_by_another(name) || charter.policy.assigners() == Rule::Owners,
         Command::Cancel(task) => of_another(task),
         Command::Depend(depend) => of_another(&depend.task),
         Command::CancelRun(run) | Command::ResumeRun(run) => run_of_another(run),
         Command::Decide(_) => true,
         _ => false,
-    }
+    };
+    is_of_another || permits::is_for_owners(&charter.policy, command)
 }
 
 fn overview(member: &Arc<Member>) -> Overview {

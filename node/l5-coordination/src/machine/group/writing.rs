@@ -1,6 +1,6 @@
 //! Writes values. Those that deploy agents say what nodes run, so each is signed by its owner, and later than the one before.
 
-use althing_protocol::group::{Author, Deployment, Remove, Set};
+use althing_protocol::group::{Author, Command, Deployment, Remove, Set};
 use althing_protocol::limits::CLOCK_SKEW_MAX_MS;
 use althing_protocol::{Authored, object};
 
@@ -10,9 +10,17 @@ use crate::machine::outcome::Refusal;
 use crate::machine::placement::AGENTS;
 use crate::machine::shares::Sharers;
 
-/// Writes a value; its version.
-pub(super) fn set(group: &mut Group, author: Author, set: &Set) -> Result<Option<u64>, Refusal> {
-    permits::write(group, author)?;
+/// Executes a command about values; the version of the value.
+pub(super) fn execute(group: &mut Group, author: Author, command: &Command) -> Result<Option<u64>, Refusal> {
+    permits::check(group, author, command)?;
+    match command {
+        Command::Set(value) => set(group, author, value),
+        Command::Remove(value) => remove(group, value),
+        other => Err(Refusal::Invalid(format!("{other:?} is no command about values"))),
+    }
+}
+
+fn set(group: &mut Group, author: Author, set: &Set) -> Result<Option<u64>, Refusal> {
     let owner = group.owner_of_author(author)?;
     let deployment = match set.key.strip_prefix(AGENTS) {
         Some(agent) => Some(deployment(group, agent, set)?),
@@ -27,8 +35,7 @@ pub(super) fn set(group: &mut Group, author: Author, set: &Set) -> Result<Option
 }
 
 /// Removes a value. Whoever may write may end what an owner deployed.
-pub(super) fn remove(group: &mut Group, author: Author, remove: &Remove) -> Result<Option<u64>, Refusal> {
-    permits::write(group, author)?;
+fn remove(group: &mut Group, remove: &Remove) -> Result<Option<u64>, Refusal> {
     let version = group.values.remove(remove)?;
     if let Some(agent) = remove.key.strip_prefix(AGENTS) {
         group.agents.end(agent);

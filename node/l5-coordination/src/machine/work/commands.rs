@@ -17,8 +17,8 @@ pub struct Asker<'a> {
     pub owner: PublisherId,
     /// Whether it is an owner of the group.
     pub is_owner: bool,
-    /// Whether it may give the group work.
-    pub may_assign: Result<(), Refusal>,
+    /// Whether the policy lets it give the command.
+    pub permit: Result<(), Refusal>,
     /// The members of the group.
     pub members: &'a Members,
     /// What the batch may cost yet.
@@ -28,15 +28,12 @@ pub struct Asker<'a> {
 }
 
 impl Asker<'_> {
-    /// Executes a command about tasks.
+    /// Executes a command about tasks that the policy lets the author give.
     pub(in super::super) fn execute(&self, work: &mut Work, command: &Command) -> Result<Option<u64>, Refusal> {
         let (author, now_ms) = (self.author, self.moment.now_ms);
         let done = |()| None;
         match command {
-            Command::Submit(submit) => {
-                self.may_assign.clone()?;
-                work.tasks.submit(author, self.owner, submit, self.moment).map(Some)
-            }
+            Command::Submit(submit) => work.tasks.submit(author, self.owner, submit, self.moment).map(Some),
             Command::Depend(depend) => {
                 self.may_change(work, &depend.task)?;
                 work.tasks.depend(depend, self.steps, now_ms).map(done)
@@ -57,10 +54,7 @@ impl Asker<'_> {
             Command::Refuse(refuse) => work.refuse(self.member()?, refuse, now_ms).map(done),
             Command::Abandon(abandon) => work.abandon(self.member()?, abandon, now_ms).map(done),
             Command::Steal(steal) => work.steal(self.member()?, steal, now_ms).map(Some),
-            Command::Define(define) => {
-                self.may_assign.clone()?;
-                work.resources.define(define, self.owner, self.moment.sharers).map(done)
-            }
+            Command::Define(define) => work.resources.define(define, self.owner, self.moment.sharers).map(done),
             Command::Vote(choice) => work.resources.vote(&work.tasks, self.member()?, choice).map(done),
             Command::Decide(choice) if self.is_owner => work.resources.decide(&work.tasks, choice).map(done),
             Command::Decide(_) => {

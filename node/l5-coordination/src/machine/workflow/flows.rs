@@ -75,15 +75,10 @@ impl Flows {
     fn execute_one(&mut self, asker: &Asker<'_>, work: &mut Work, command: &Command) -> Result<Option<u64>, Refusal> {
         let (author, owner, moment) = (asker.author, asker.owner, asker.moment);
         let done = |()| None;
+        asker.permit.clone()?;
         match command {
-            Command::RunWorkflow(run) => {
-                asker.may_assign.clone()?;
-                self.runs.begin(work, run, (author, owner), None, moment).map(Some)
-            }
-            Command::Approve(approve) => {
-                asker.may_assign.clone()?;
-                self.runs.approve(work, approve, author, moment).map(done)
-            }
+            Command::RunWorkflow(run) => self.runs.begin(work, run, (author, owner), None, moment).map(Some),
+            Command::Approve(approve) => self.runs.approve(work, approve, author, moment).map(done),
             Command::CancelRun(run) => {
                 self.may_change(asker, run)?;
                 self.runs.cancel(work, *run, author, moment).map(done)
@@ -93,7 +88,6 @@ impl Flows {
                 self.runs.resume(work, *run, moment).map(done)
             }
             Command::Schedule(schedule) => {
-                asker.may_assign.clone()?;
                 self.may_replace(asker, &schedule.name)?;
                 self.schedules.set(schedule, (author, owner), moment).map(done)
             }
