@@ -13,6 +13,8 @@ use althing_operations::network_key::NetworkKeyFileError;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::words;
+
 /// Exit codes; they do not change.
 pub mod code {
     use althing_api::Kind;
@@ -48,7 +50,8 @@ pub struct Failure {
 
 impl From<Problem> for Failure {
     fn from(problem: Problem) -> Failure {
-        Failure { doubt: problem.doubt, ..Failure::new(problem.kind.exit_code(), problem.message) }
+        let message = words::with_step(&problem.message, problem.remedy.as_deref());
+        Failure { doubt: problem.doubt, ..Failure::new(problem.kind.exit_code(), message) }
     }
 }
 
@@ -109,25 +112,25 @@ impl From<BenchError> for Failure {
 
 impl From<NodeError> for Failure {
     fn from(error: NodeError) -> Failure {
-        Failure::new(error.kind().exit_code(), error.to_string())
+        Problem::new(error.kind(), error.to_string()).with_remedy(error.remedy()).into()
     }
 }
 
 impl From<OwnerError> for Failure {
     fn from(error: OwnerError) -> Failure {
-        Failure::new(error.kind().exit_code(), error.to_string())
+        Problem::new(error.kind(), error.to_string()).with_remedy(error.remedy()).into()
     }
 }
 
 impl From<SecretError> for Failure {
     fn from(error: SecretError) -> Failure {
-        Failure::new(error.kind().exit_code(), error.to_string())
+        Problem::new(error.kind(), error.to_string()).with_remedy(error.remedy()).into()
     }
 }
 
 impl From<NetworkKeyFileError> for Failure {
     fn from(error: NetworkKeyFileError) -> Failure {
-        Failure::new(error.kind().exit_code(), error.to_string())
+        Problem::new(error.kind(), error.to_string()).with_remedy(error.remedy()).into()
     }
 }
 
@@ -154,7 +157,8 @@ impl Failure {
 
     /// The same, where that may have been accepted in the group of that id or name.
     pub fn in_doubt(mut self, group: &str, doubt: Doubt) -> Failure {
-        self.message = format!("{}. {}", self.message, doubt.advice(group));
+        let sentence = format!("{}. {}", self.message, doubt.sentence());
+        self.message = words::with_step(&sentence, Some(&doubt.remedy(group)));
         self.doubt = Some(doubt);
         self
     }
@@ -221,7 +225,7 @@ mod tests {
             (Kind::NotYet, 7, 7),
         ];
         for (kind, named, wanted) in table {
-            let problem = Problem { kind, message: "no".to_owned(), doubt: None };
+            let problem = Problem::new(kind, "no");
             assert_eq!((Failure::from(problem).code, named), (wanted, wanted), "{kind:?}");
         }
         assert_eq!((code::NO_NODE, code::GOAL_MISSED, code::INTERRUPTED), (3, 8, 130));
@@ -233,12 +237,14 @@ mod tests {
         assert_eq!(code(BenchError::GoalsMissed(2).into()), 8);
         assert_eq!(code(DemoError::Interrupted.into()), 130);
         assert_eq!(code(DemoError::NoChapter("x".to_owned()).into()), 2);
-        let refused = Problem { kind: Kind::Refused, message: "no".to_owned(), doubt: None };
-        assert_eq!(code(ClientError::from(refused).into()), 5);
-        let doubt = Some(Doubt::Task("0a".to_owned()));
-        let unsure = Problem { kind: Kind::Unreachable, message: "lost".to_owned(), doubt: doubt.clone() };
+        assert_eq!(code(ClientError::from(Problem::new(Kind::Refused, "no")).into()), 5);
+        let doubt = Doubt::Task("0a".to_owned());
+        let unsure = Problem::new(Kind::Unreachable, "lost").in_doubt("team", doubt.clone());
         let unsure = Failure::from(ClientError::from(unsure));
-        assert_eq!((unsure.code, unsure.message.as_str(), unsure.doubt), (6, "lost", doubt), "its id is not lost");
+        let told = "lost. The task 0a may have been accepted: `althing task show team 0a`";
+        assert_eq!((unsure.code, unsure.message.as_str()), (6, told));
+        assert_eq!(unsure.doubt, Some(doubt.clone()), "its id is not lost");
+        assert_eq!(Failure::new(6, "lost").in_doubt("team", doubt).message, told, "as the node says it");
         let failed = Failure::from(BenchError::GoalsMissed(2));
         assert_eq!(failed.message, "goals that were missed: 2");
     }

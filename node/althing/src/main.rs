@@ -17,6 +17,7 @@ mod public;
 mod startup;
 mod telemetry;
 mod tokens;
+mod words;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -51,7 +51,7 @@ fn of_public(address: &str, reach: Reach, is_encrypted: bool) -> Option<Finding>
         ),
         Reach::Internet => return None,
     };
-    Some(Finding { layer: "L7", fine, what, remedy: remedy.to_owned() })
+    Some(Finding { layer: "L7", fine, what, remedy: remedy.to_owned(), next: None })
 }
 
 fn of_origin(origin: &str) -> Option<Finding> {
@@ -63,7 +63,7 @@ fn of_origin(origin: &str) -> Option<Finding> {
         "pages of {origin} may use the gateway (`gateway.origins`), and whoever is on their way can change them"
     );
     let remedy = "serve these pages over https, and name that origin in place of this one".to_owned();
-    Some(Finding { layer: "L7", fine: true, what, remedy })
+    Some(Finding { layer: "L7", fine: true, what, remedy, next: None })
 }
 
 /// The host of an authority, without its port and the brackets of an IPv6 address.

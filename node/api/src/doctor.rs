@@ -3,6 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::Remedy;
+use crate::problem::known_step;
+
 /// Asks what is wrong.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -35,8 +38,11 @@ pub struct DoctorFinding {
     pub fine: bool,
     /// What was checked, or what is wrong and why.
     pub what: String,
-    /// What to do about it; empty if nothing is wrong, or there is nothing to note.
+    /// What to do about it, as far as no step does it; empty if nothing is wrong, or there is nothing to note.
     pub remedy: String,
+    /// The step that does it, or goes on from there. Whoever shows the finding says it in words of their own.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "known_step")]
+    pub next: Option<Box<Remedy>>,
 }
 
 /// A peer that was asked to dial this node.
@@ -110,12 +116,18 @@ pub struct OverheadTimes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::KeyStep;
     use crate::golden::assert_json;
 
     #[test]
     fn findings_are_told_with_who_was_asked_to_dial_back() {
-        let finding =
-            DoctorFinding { layer: "L2".to_owned(), fine: true, what: "a key".to_owned(), remedy: String::new() };
+        let finding = |next: Option<Remedy>| DoctorFinding {
+            layer: "L2".to_owned(),
+            fine: true,
+            what: "a key".to_owned(),
+            remedy: String::new(),
+            next: next.map(Box::new),
+        };
         let dials = vec![
             DialResult { address: "/ip4/192.0.2.7/tcp/1".to_owned(), reached: true, why: String::new() },
             DialResult { address: "/ip4/192.0.2.8/tcp/1".to_owned(), reached: false, why: "timed out".to_owned() },
@@ -127,9 +139,14 @@ mod tests {
             outcome: DialBackOutcome::NotAsked("it left".to_owned()),
         };
         assert_json(
-            &DoctorReport { fine: true, findings: vec![finding], dialled_back: vec![asked, silent] },
+            &DoctorReport {
+                fine: true,
+                findings: vec![finding(None), finding(Some(KeyStep::BringHere.into()))],
+                dialled_back: vec![asked, silent],
+            },
             concat!(
-                r#"{"fine":true,"findings":[{"layer":"L2","fine":true,"what":"a key","remedy":""}],"#,
+                r#"{"fine":true,"findings":[{"layer":"L2","fine":true,"what":"a key","remedy":""},"#,
+                r#"{"layer":"L2","fine":true,"what":"a key","remedy":"","next":{"keys":"bringHere"}}],"#,
                 r#""dialledBack":[{"peer":"z6Mk","fromInternet":true,"#,
                 r#""dials":[{"address":"/ip4/192.0.2.7/tcp/1","reached":true,"why":""},"#,
                 r#"{"address":"/ip4/192.0.2.8/tcp/1","reached":false,"why":"timed out"}]},"#,

@@ -104,7 +104,7 @@ pub use org_replies::{
     ApprovalList, ApprovalOffer, ApprovalReply, ApprovalSummary, DomainClaim, DomainHolder, DomainProof, LogNotice,
     LogWatch, OrganisationMember, OrganisationStatus, ReleasePurge, StageRejection, StageSummary,
 };
-pub use problem::{Doubt, Kind, Problem};
+pub use problem::{AgentStep, CallStep, Doubt, GroupStep, KeyStep, Kind, NodeStep, Problem, RegistryStep, Remedy};
 pub use ps::{
     AgentCondition, AgentEntries, AgentEntry, AgentFailure, AgentInstance, AgentStart, EnclosureLevel, FileAccess,
     FirstOutput, HardJobs, ProgramContainment, ProgramRefusal, ToolDifference, ToolRefusal,

@@ -1,8 +1,9 @@
 //! Why a request failed.
 
-pub use althing_failure::Kind;
+pub use althing_failure::{AgentStep, CallStep, GroupStep, KeyStep, Kind, NodeStep, RegistryStep, Remedy};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 
 /// What a group may have accepted all the same, though nobody knows: the answer was lost.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -24,13 +25,24 @@ impl Doubt {
         }
     }
 
+    /// What may be so, as a sentence without its full stop.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        match self {
+            Doubt::Task(id) => format!("The task {id} may have been accepted"),
+            Doubt::Run(id) => format!("The run {id} may have begun"),
+        }
+    }
+
     /// How to find out, in the group of that id or name.
     #[must_use]
-    pub fn advice(&self, group: &str) -> String {
-        match self {
-            Doubt::Task(id) => format!("The task {id} may have been accepted: `althing task show {group} {id}`"),
-            Doubt::Run(id) => format!("The run {id} may have begun: `althing workflow show {group} {id}`"),
-        }
+    pub fn remedy(&self, group: &str) -> Remedy {
+        let group = group.to_owned();
+        let step = match self {
+            Doubt::Task(id) => GroupStep::ShowTask { group, task: id.clone() },
+            Doubt::Run(id) => GroupStep::ShowRun { group, run: id.clone() },
+        };
+        step.into()
     }
 }
 
@@ -40,11 +52,20 @@ pub struct Problem {
     /// What kind of failure.
     #[schemars(schema_with = "kinds")]
     pub kind: Kind,
-    /// What failed, why, and what to do.
+    /// What failed, where and why; it names no command.
     pub message: String,
     /// What may have been accepted all the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub doubt: Option<Doubt>,
+    /// What to do next, where that is a step of its own. Whoever shows the message says it in words of their own.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "known_step")]
+    pub remedy: Option<Box<Remedy>>,
+}
+
+/// A step that is known here. A newer node may name others; its message is shown all the same.
+pub(crate) fn known_step<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<Remedy>>, D::Error> {
+    let told = Option::<Value>::deserialize(deserializer)?;
+    Ok(told.and_then(|step| serde_json::from_value(step).ok()))
 }
 
 /// The words of the kinds.
@@ -57,14 +78,56 @@ fn kinds(_: &mut SchemaGenerator) -> Schema {
 impl Problem {
     /// Of that kind, with nothing in doubt.
     pub fn new(kind: Kind, message: impl Into<String>) -> Problem {
-        Problem { kind, message: message.into(), doubt: None }
+        Problem { kind, message: message.into(), doubt: None, remedy: None }
+    }
+
+    /// The same, with what to do next, if that is a step of its own.
+    #[must_use]
+    pub fn with_remedy(self, remedy: Option<Remedy>) -> Problem {
+        Problem { remedy: remedy.map(Box::new), ..self }
     }
 
     /// The same, where that may have been accepted in the group of that id or name.
     #[must_use]
     pub fn in_doubt(mut self, group: &str, doubt: Doubt) -> Problem {
-        self.message = format!("{}. {}", self.message, doubt.advice(group));
+        self.message = format!("{}. {}", self.message, doubt.sentence());
+        self.remedy = Some(Box::new(doubt.remedy(group)));
         self.doubt = Some(doubt);
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::golden::assert_json;
+
+    #[test]
+    fn a_problem_says_what_to_do_next_where_that_is_a_step() {
+        let problem = Problem::new(Kind::NotFound, "this node has no agent \"echo\"");
+        assert_json(&problem, r#"{"kind":"notFound","message":"this node has no agent \"echo\""}"#);
+        assert_json(
+            &problem.with_remedy(Some(AgentStep::List.into())),
+            concat!(
+                r#"{"kind":"notFound","message":"this node has no agent \"echo\"","#,
+                r#""remedy":{"agents":"list"}}"#
+            ),
+        );
+        assert_json(
+            &Problem::new(Kind::Unreachable, "lost").in_doubt("team", Doubt::Run("0b".to_owned())),
+            concat!(
+                r#"{"kind":"unreachable","message":"lost. The run 0b may have begun","doubt":{"run":"0b"},"#,
+                r#""remedy":{"groups":{"showRun":{"group":"team","run":"0b"}}}}"#
+            ),
+        );
+    }
+
+    #[test]
+    fn a_step_of_a_newer_node_is_left_out_and_the_message_is_not() {
+        for remedy in [r#"{"dances":"waltz"}"#, r#"{"agents":{"waltz":"echo"}}"#, "7", "null"] {
+            let json = format!(r#"{{"kind":"failed","message":"no","remedy":{remedy}}}"#);
+            let problem: Problem = serde_json::from_str(&json).expect("a problem");
+            assert_eq!(problem, Problem::new(Kind::Failed, "no"), "{remedy}");
+        }
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use a2a::error_code;
-use althing_failure::Kind;
+use althing_failure::{Kind, NodeStep, Remedy};
 use althing_protocol::PublicKey;
 use serde_json::{Value, json};
 
@@ -218,10 +218,12 @@ impl Refusal {
 pub struct OperationError {
     /// Which refusal it is.
     pub refusal: Refusal,
-    /// What failed, why, and what to do.
+    /// What failed, where and why; it names no command.
     pub message: String,
     /// The `data` of an agent's own error, if it has more than reason and domain.
     pub details: Vec<Value>,
+    /// What to do next, where that is a step of its own: for the owner of this node. It goes over no wire.
+    pub remedy: Option<Box<Remedy>>,
 }
 
 /// Domain of A2A's own errors.
@@ -245,7 +247,15 @@ const MESSAGE_BYTES_MAX: usize = 4_096;
 
 impl OperationError {
     fn new(refusal: Refusal, message: impl Into<String>) -> OperationError {
-        OperationError { refusal, message: message.into(), details: Vec::new() }
+        let there = refusal == Refusal::StoreStopped;
+        let remedy = there.then(|| Box::new(NodeStep::DiagnoseThere.into()));
+        OperationError { refusal, message: message.into(), details: Vec::new(), remedy }
+    }
+
+    /// The same, with what the owner of this node can do next.
+    #[must_use]
+    pub fn with_remedy(self, remedy: impl Into<Remedy>) -> OperationError {
+        OperationError { remedy: Some(Box::new(remedy.into())), ..self }
     }
 
     /// Its code in A2A's error object.
@@ -380,7 +390,7 @@ impl OperationError {
     #[must_use]
     pub fn store_stopped() -> OperationError {
         let message = "this node's store takes no writes at present and nothing was taken; it is opened again by itself, so try again \
-                       in a moment; `althing doctor` there says why";
+                       in a moment";
         OperationError::new(Refusal::StoreStopped, message)
     }
 
@@ -593,6 +603,7 @@ mod tests {
             OperationError::redirected(Redirect { member: member(), fence: u64::MAX }),
             OperationError::task_moved("hFgm-_09"),
             OperationError::message_id_reused("m", "t"),
+            OperationError::store_stopped(),
             OperationError::of_agent(-32_602, "no", vec![json!({ "field": "parts" })]),
             OperationError::of_agent(-32_050, "no", Vec::new()),
         ];

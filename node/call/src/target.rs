@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use althing_discovery::TrustRelation;
+use althing_failure::CallStep;
 use althing_protocol::AgentId;
 
 use crate::error::OperationError;
@@ -78,7 +79,8 @@ impl Asker {
                     Callee::Id(agent) => agent.to_string(),
                     Callee::Named(text, _) => text.clone(),
                 };
-                Err(OperationError::caller_not_allowed(of_stranger(target, &written, purpose)))
+                let refused = OperationError::caller_not_allowed(of_stranger(target, &written, purpose));
+                Err(refused.with_remedy(CallStep::TrustOwner(target.agent.publisher().to_string())))
             }
             Asker::Owner | Asker::User(_) | Asker::Agent => Ok(()),
         }
@@ -90,8 +92,8 @@ fn of_stranger(target: &Target, written: &str, purpose: Purpose) -> String {
     let publisher = target.agent.publisher();
     match purpose {
         Purpose::Call => format!(
-            "{written:?} is a stranger's, whom agents here do not ask: `althing trust {publisher}` changes that, and lets them \
-             call this node's agents too; its own node must trust this one as well, unless anyone may call it"
+            "{written:?} is a stranger's, whom agents here do not ask: trust in {publisher} changes that, and lets them call \
+             this node's agents too; its own node must trust this one as well, unless anyone may call it"
         ),
         Purpose::Read | Purpose::Wait => format!("{written:?} is a stranger's, of which agents here are told nothing"),
     }
@@ -172,9 +174,11 @@ mod tests {
         let theirs = target(2, "echo", TrustRelation::Stranger);
         let read = had(&Asker::Agent, &theirs, Purpose::Read);
         assert_eq!(read, Err("\"echo\" is a stranger's, of which agents here are told nothing".to_owned()));
-        let called = had(&Asker::Agent, &theirs, Purpose::Call).expect_err("a stranger's");
-        assert!(called.starts_with("\"echo\" is a stranger's, whom agents here do not ask: "), "{called}");
-        assert!(called.contains(&format!("`althing trust {}`", theirs.agent.publisher())), "{called}");
+        let called = Asker::Agent.may_have(&theirs, &Callee::near("echo"), Purpose::Call).expect_err("a stranger's");
+        assert!(called.message.starts_with("\"echo\" is a stranger's, whom agents here do not ask: "), "{called}");
+        let publisher = theirs.agent.publisher().to_string();
+        assert!(called.message.contains(&publisher) && !called.message.contains('`'), "{called}");
+        assert_eq!(called.remedy, Some(Box::new(CallStep::TrustOwner(publisher).into())));
     }
 
     #[test]

@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
-use althing_call::{Asker, CallMetadata, Callee, Decide, Judgement, OperationError, OutgoingRequest, Purpose, Target};
+use althing_call::{
+    Asker, CallMetadata, Callee, Decide, Judgement, OperationError, OutgoingRequest, Purpose, Refusal, Target,
+};
 use althing_discovery::{Among, Discovery, FindError, TrustRelation};
+use althing_failure::{CallStep, Remedy};
 use althing_protocol::{AgentId, PublicKey, PublisherId};
 
 /// Trusted publishers among whose agents a name is looked up in the table.
@@ -41,7 +44,7 @@ impl Finder {
         let agent = match (callee, purpose) {
             (Callee::Named(text, among), Purpose::Wait) => {
                 let known = self.discovery.resolve(text, *among, |publisher| self.relation(publisher));
-                known.map_err(|error| OperationError::agent_unknown(error.to_string()))?
+                known.map_err(|error| remedied(OperationError::agent_unknown(error.to_string()), step(&error)))?
             }
             _ => self.agent(callee).await?,
         };
@@ -102,7 +105,7 @@ impl Finder {
                 let near = self.decide.near().into_iter().take(NEAR_MAX);
                 let meant = self.own_agent(text).into_iter();
                 let meant = meant.chain(near.filter_map(|publisher| AgentId::new(publisher, text).ok()));
-                Err(self.unknown(meant, error.to_string()).await)
+                Err(remedied(self.unknown(meant, error.to_string()).await, step(&error)))
             }
         }
     }
@@ -141,5 +144,22 @@ impl Finder {
         let version = known.as_ref().and_then(|known| known.description.version());
         let (principals, label) = (&metadata.principals, metadata.attributes.label);
         self.decide.decide(&OutgoingRequest::Message { agent, version, principals, label })
+    }
+}
+
+/// What the owner can do next where a name leads to no agent.
+fn step(error: &FindError) -> Option<Remedy> {
+    match error {
+        FindError::Unknown(_) => Some(CallStep::Find.into()),
+        FindError::OnlyStrangers { .. } => Some(CallStep::NameStranger.into()),
+        FindError::Gone { .. } | FindError::Ambiguous { .. } => None,
+    }
+}
+
+/// A refusal with that step, unless it is another one than that nobody has the agent.
+fn remedied(error: OperationError, step: Option<Remedy>) -> OperationError {
+    match step {
+        Some(step) if error.refusal == Refusal::AgentUnknown => error.with_remedy(step),
+        _ => error,
     }
 }

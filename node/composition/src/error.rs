@@ -7,7 +7,7 @@ use althing_communication::AcceptError;
 use althing_coordination::GroupError;
 use althing_execution::StartError;
 use althing_execution::kernel::LeaseError;
-use althing_failure::Kind;
+use althing_failure::{AgentStep, Kind, RegistryStep, Remedy};
 use althing_protocol::IdentityError;
 use althing_protocol::object::ObjectError;
 use althing_store::file::FileError;
@@ -51,33 +51,25 @@ pub enum NodeError {
     #[error(transparent)]
     Lease(#[from] LeaseError),
     /// The node has an agent of that name.
-    #[error("this node has an agent {0:?} already; remove it first (`althing agent remove {0}`)")]
+    #[error("this node has an agent {0:?} already")]
     AgentExists(String),
     /// A workflow that was installed has that name.
-    #[error(
-        "a workflow that was installed on this node has the name {0:?}: choose another one, or remove it (`althing uninstall \
-         {0}`)"
-    )]
+    #[error("a workflow that was installed on this node has the name {0:?}")]
     WorkflowExists(String),
     /// Nobody agreed to what an agent would be given more than was agreed to here, or to a program of it without a sandbox.
-    #[error(
-        "{0:?} would reach more than was agreed to here for that name or that file, and nobody agreed to that: `althing agent add FILE` and \
-         `althing run FILE` show it and ask, and --yes agrees where nobody can be asked"
-    )]
+    #[error("{0:?} would reach more than was agreed to here for that name or that file, and nobody agreed to that")]
     Wider(String),
     /// An agent of that name runs for `althing run`.
-    #[error("this node runs an agent {0:?} already: end the `althing run` that started it, or choose another name")]
+    #[error("this node runs an agent {0:?} already")]
     AgentRuns(String),
     /// The node has the maximum number of agents.
-    #[error("a node hosts at most {0} agents: `althing agent remove NAME` makes room for another")]
+    #[error("a node hosts at most {0} agents")]
     TooManyAgents(usize),
     /// The node has no agent of that name.
-    #[error("this node has no agent {0:?}; `althing agent list` shows those it has")]
+    #[error("this node has no agent {0:?}")]
     NoAgent(String),
     /// A group placed the agent here.
-    #[error(
-        "the group {group} placed the agent {agent:?} on this node; `althing app remove` ends that, for all its members"
-    )]
+    #[error("the group {group} placed the agent {agent:?} on this node")]
     OfGroup {
         /// The agent.
         agent: String,
@@ -101,19 +93,21 @@ pub enum NodeError {
     #[error("{0}")]
     Revoked(String),
     /// What is kept of registries cannot be read.
-    #[error("what is kept of registries: {0}")]
-    Registries(String),
+    #[error("what is kept of registries: {why}")]
+    Registries {
+        /// Why not.
+        why: String,
+        /// What to do next.
+        remedy: Option<Box<Remedy>>,
+    },
     /// The owner revoked its keys.
     #[error("the owner revoked its keys: no agent can run on this node")]
     OwnerRevoked,
     /// The owner withdrew the node.
-    #[error("the owner has taken back what it let this node do (`althing key revoke --node`)")]
+    #[error("the owner has taken back what it let this node do")]
     NodeWithdrawn,
     /// The tool definitions of when the agent was added are not stored.
-    #[error(
-        "the tool definitions of when agent {0:?} was added are not stored, and nobody agreed to those of now: \
-         `althing agent remove {0}` and `althing agent add FILE` bind it to these"
-    )]
+    #[error("the tool definitions of when agent {0:?} was added are not stored, and nobody agreed to those of now")]
     ToolsUnknown(String),
     /// A row of the store about an agent is damaged.
     #[error("agent {name:?} as stored {why}")]
@@ -163,7 +157,7 @@ pub enum PolicyError {
 
 impl From<RevocationError> for NodeError {
     fn from(error: RevocationError) -> NodeError {
-        NodeError::Registries(error.to_string())
+        NodeError::Registries { why: error.to_string(), remedy: None }
     }
 }
 
@@ -203,8 +197,53 @@ impl NodeError {
             | NodeError::Deployment { .. }
             | NodeError::Broken(_)
             | NodeError::Groups(_)
-            | NodeError::Registries(_)
+            | NodeError::Registries { .. }
             | NodeError::Json(_) => Kind::Failed,
+        }
+    }
+
+    /// What to do next, where that is a step of its own.
+    #[must_use]
+    pub fn remedy(&self) -> Option<Remedy> {
+        Some(match self {
+            NodeError::Owner(error) => return error.remedy(),
+            NodeError::Groups(error) => return error.remedy(),
+            NodeError::Start(error) => return error.remedy(),
+            NodeError::Registries { remedy, .. } => return remedy.as_deref().cloned(),
+            NodeError::AgentExists(name) => AgentStep::Remove(name.clone()).into(),
+            NodeError::WorkflowExists(name) => RegistryStep::RenameOrUninstall(name.clone()).into(),
+            NodeError::Wider(_) => AgentStep::Agree.into(),
+            NodeError::AgentRuns(_) => AgentStep::EndRun.into(),
+            NodeError::TooManyAgents(_) => AgentStep::MakeRoom.into(),
+            NodeError::NoAgent(_) => AgentStep::List.into(),
+            NodeError::OfGroup { .. } => AgentStep::RemoveApp.into(),
+            NodeError::ToolsUnknown(name) => AgentStep::Rebind(name.clone()).into(),
+            _ => return None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_names_its_next_step_and_its_text_no_command() {
+        let name = || "echo".to_owned();
+        let table: [(NodeError, Option<Remedy>); 6] = [
+            (NodeError::AgentExists(name()), Some(AgentStep::Remove(name()).into())),
+            (NodeError::WorkflowExists(name()), Some(RegistryStep::RenameOrUninstall(name()).into())),
+            (NodeError::NoAgent(name()), Some(AgentStep::List.into())),
+            (NodeError::ToolsUnknown(name()), Some(AgentStep::Rebind(name()).into())),
+            (
+                NodeError::Registries { why: "none".to_owned(), remedy: Some(Box::new(RegistryStep::Follow.into())) },
+                Some(RegistryStep::Follow.into()),
+            ),
+            (NodeError::OwnerRevoked, None),
+        ];
+        for (error, remedy) in table {
+            assert_eq!(error.remedy(), remedy, "{error}");
+            assert!(!error.to_string().contains('`'), "{error}");
         }
     }
 }

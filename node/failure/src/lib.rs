@@ -1,12 +1,16 @@
-//! What kind a failure is: once for all rooms, with what the faces answer for each kind.
+//! What kind a failure is, and what to do next about it: once for all rooms, with what the faces answer for each kind.
 //!
 //! The text of an error says what failed, where and why; its kind says what can be done about it: mend the request, name
-//! something else, try again, or read the text. The crate of an error gives it its kind, and the faces take that over.
+//! something else, try again, or read the text. Its [`Remedy`] is the next step, which each face says in its own words. The
+//! crate of an error gives it both, and the faces take them over.
 //!
-//! **Inputs**: kinds. **Outputs**: statuses of HTTP, exit codes.
+//! **Inputs**: kinds, steps. **Outputs**: statuses of HTTP, exit codes, JSON.
 //!
-//! **Never knows**: what failed.
+//! **Never knows**: what failed, the words of any face.
 
+mod remedy;
+
+pub use remedy::{AgentStep, CallStep, GroupStep, KeyStep, NodeStep, RegistryStep, Remedy};
 use serde::{Deserialize, Serialize};
 
 /// The kind of a failure.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use althing_failure::{KeyStep, Remedy};
 use althing_protocol::Contract;
 use althing_td::ToolServerSpec;
 
@@ -17,7 +18,7 @@ pub enum SecretLookupError {
     #[error("the agent file names the secret {0:?}, which the contract does not grant: add it to `security.secrets`")]
     NotGranted(String),
     /// The node does not have the secret.
-    #[error("this node has no secret {0:?}; `althing secret set {0}` keeps one")]
+    #[error("this node has no secret {0:?}")]
     Missing(String),
     /// The node has the secret, and does not use it.
     #[error("the secret {name:?} is not used: {why}")]
@@ -27,6 +28,17 @@ pub enum SecretLookupError {
         /// Why.
         why: String,
     },
+}
+
+impl SecretLookupError {
+    /// What to do next, where that is a step of its own.
+    #[must_use]
+    pub fn remedy(&self) -> Option<Remedy> {
+        match self {
+            SecretLookupError::Missing(name) => Some(KeyStep::SetSecret(name.clone()).into()),
+            SecretLookupError::NotGranted(_) | SecretLookupError::Refused { .. } => None,
+        }
+    }
 }
 
 /// Looks up a secret.

@@ -1,5 +1,7 @@
 //! Why an agent does not start.
 
+use althing_failure::Remedy;
+
 use crate::binding::Unmet;
 use crate::kernel::AdmitError;
 use crate::memory::{EmbedderError, MemoryError};
@@ -106,4 +108,40 @@ pub enum StartError {
     /// That version of an agent of that name runs already.
     #[error("agent {0:?} runs already")]
     Running(String),
+}
+
+impl StartError {
+    /// What to do next, where that is a step of its own.
+    #[must_use]
+    pub fn remedy(&self) -> Option<Remedy> {
+        match self {
+            StartError::Secret { reason, .. }
+            | StartError::Model { reason: ModelError::Secret(reason), .. }
+            | StartError::Embeddings { reason: EmbedderError::Secret(reason), .. } => reason.remedy(),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use althing_failure::KeyStep;
+
+    use super::*;
+
+    #[test]
+    fn whose_secret_is_missing_is_told_to_store_one_wherever_it_is_needed() {
+        let (name, secret) = ("clerk".to_owned(), "KEY".to_owned());
+        let missing = || SecretLookupError::Missing(secret.clone());
+        for error in [
+            StartError::Secret { name: name.clone(), reason: missing() },
+            StartError::Model { name: name.clone(), reason: ModelError::Secret(missing()) },
+            StartError::Embeddings { name: name.clone(), reason: EmbedderError::Secret(missing()) },
+        ] {
+            assert_eq!(error.remedy(), Some(KeyStep::SetSecret(secret.clone()).into()), "{error}");
+            assert!(error.to_string().ends_with("this node has no secret \"KEY\""), "{error}");
+        }
+        let granted = SecretLookupError::NotGranted(secret);
+        assert_eq!(StartError::Secret { name, reason: granted }.remedy(), None);
+    }
 }

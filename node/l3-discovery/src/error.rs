@@ -7,7 +7,7 @@ const NAMED_MAX: usize = 8;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FindError {
     /// No such agent is known.
-    #[error("no agent {0:?} is known; `althing find` lists those that are")]
+    #[error("no agent {0:?} is known")]
     Unknown(String),
     /// An agent of somebody near had that name, and is gone; a stranger's may have it now.
     #[error(
@@ -22,7 +22,7 @@ pub enum FindError {
     /// Only strangers have agents of that name, and whoever asked did not ask for a stranger's.
     #[error(
         "no agent of yours, nor of anybody you trust, is known that is called {name:?}; a name alone never leads to a \
-         stranger's. Strangers have {}{}: use the whole id of one, or trust its owner (`althing trust`); on the command line also `--anyone`",
+         stranger's. Strangers have {}{}: use the whole id of one, or trust its owner",
         .ids.iter().take(NAMED_MAX).map(String::as_str).collect::<Vec<_>>().join(", "),
         if .ids.len() > NAMED_MAX { format!(" and {} more", .ids.len() - NAMED_MAX) } else { String::new() }
     )]

@@ -1,6 +1,6 @@
 //! Why something about groups fails.
 
-use althing_failure::Kind;
+use althing_failure::{GroupStep, Kind, Remedy};
 use althing_protocol::group::{EndorsementError, GroupId};
 use althing_protocol::{ObjectError, PublicKey};
 use althing_store::{ReadError, WriteError};
@@ -12,13 +12,13 @@ use crate::machine::outcome::Refusal;
 #[derive(Debug, thiserror::Error)]
 pub enum GroupError {
     /// This node is no member of it.
-    #[error("this node is no member of the group {0}; `althing group list` shows those that it belongs to")]
+    #[error("this node is no member of the group {0}")]
     NoSuchGroup(GroupId),
     /// The node is a member already.
     #[error("this node belongs to the group {0} already")]
     AlreadyHere(GroupId),
     /// No group here has that name.
-    #[error("this node belongs to no group called {0:?}; `althing group list` shows those that it belongs to")]
+    #[error("this node belongs to no group called {0:?}")]
     NotFound(String),
     /// Several have it.
     #[error("this node knows several groups called {name:?}: give the id of the one that is meant. {}", ids(.groups))]
@@ -62,7 +62,7 @@ pub enum GroupError {
     },
     /// A majority of its voters cannot be reached, so that it decides nothing.
     #[error(
-        "the group {name} has {} of {voters} voters ({}): it decides nothing until {} are there, and `--stale` reads what this node has{}",
+        "the group {name} has {} of {voters} voters ({}): it decides nothing until {} are there{}",
         voters - missing.len(),
         silent(missing, *silent_s),
         voters / 2 + 1,
@@ -106,11 +106,7 @@ pub enum GroupError {
         here: String,
     },
     /// The replica on this node does not run.
-    #[error(
-        "the replica of the group {group} on this node does not run: {why}. If its data is damaged, have the node expelled \
-         (`althing group expel`, on an owner's node), remove its data here (`althing group leave --forget {group}`), and have \
-         it invited again: then it gets everything from the other members"
-    )]
+    #[error("the replica of the group {group} on this node does not run: {why}")]
     Stopped {
         /// Which group.
         group: GroupId,
@@ -127,7 +123,7 @@ pub enum GroupError {
     #[error("the charter cannot be changed so: {0}")]
     Charter(String),
     /// No proposal begins so, or several do.
-    #[error("{0:?} names {1} proposals of the group; `althing group proposals` shows what waits")]
+    #[error("{0:?} names {1} proposals of the group")]
     Proposal(String, usize),
     /// One owner alone cannot do it.
     #[error("{threshold} owners of the group must sign, and this node's owner is one of them at most")]
@@ -142,10 +138,7 @@ pub enum GroupError {
     #[error("what this node keeps of its groups cannot be written: {0}")]
     Write(#[from] WriteError),
     /// A row is damaged.
-    #[error(
-        "what this node keeps of the group {group} is damaged: {why}. Have the node expelled, remove its data with `althing group \
-         leave --forget {group}`, and have it invited again: the other members have everything"
-    )]
+    #[error("what this node keeps of the group {group} is damaged: {why}")]
     Damaged {
         /// Which group.
         group: GroupId,
@@ -161,10 +154,7 @@ pub enum GroupError {
         why: String,
     },
     /// The charter leaves reading to the owners, and this is no node of one.
-    #[error(
-        "the charter of {0:?} lets only its owners read this, and this node is none of theirs: read it on a node of an owner, or \
-         have the owners permit it (`althing group amend {0} --read members`)"
-    )]
+    #[error("the charter of {0:?} lets only its owners read this, and this node is none of theirs")]
     OnlyOwnersRead(String),
     /// Too many groups.
     #[error("this node belongs to {0} groups, as many as it can")]
@@ -205,6 +195,21 @@ impl GroupError {
             | GroupError::Write(_)
             | GroupError::Damaged { .. } => Kind::Failed,
         }
+    }
+
+    /// What to do next, where that is a step of its own.
+    #[must_use]
+    pub fn remedy(&self) -> Option<Remedy> {
+        let step = match self {
+            GroupError::NoSuchGroup(_) | GroupError::NotFound(_) => GroupStep::List,
+            GroupError::Proposal(..) => GroupStep::ListProposals,
+            GroupError::NoMajority { .. } => GroupStep::ReadStale,
+            GroupError::Stopped { group, .. } => GroupStep::RejoinIfDamaged(group.to_string()),
+            GroupError::Damaged { group, .. } => GroupStep::Rejoin(group.to_string()),
+            GroupError::OnlyOwnersRead(name) => GroupStep::PermitReading(name.clone()),
+            _ => return None,
+        };
+        Some(step.into())
     }
 }
 
@@ -266,6 +271,27 @@ mod tests {
     }
 
     #[test]
+    fn failures_of_groups_name_the_next_step_and_their_texts_no_command() {
+        let group = GroupId::from_digest([7; 32]);
+        let table = [
+            (GroupError::NoSuchGroup(group), Some(GroupStep::List)),
+            (GroupError::NotFound("team".to_owned()), Some(GroupStep::List)),
+            (GroupError::Proposal("a1".to_owned(), 2), Some(GroupStep::ListProposals)),
+            (
+                GroupError::Stopped { group, why: "torn".to_owned() },
+                Some(GroupStep::RejoinIfDamaged(group.to_string())),
+            ),
+            (GroupError::Damaged { group, why: "torn".to_owned() }, Some(GroupStep::Rejoin(group.to_string()))),
+            (GroupError::OnlyOwnersRead("team".to_owned()), Some(GroupStep::PermitReading("team".to_owned()))),
+            (GroupError::TooMany(9), None),
+        ];
+        for (error, step) in table {
+            assert_eq!(error.remedy(), step.map(Remedy::from), "{error}");
+            assert!(!error.to_string().contains('`'), "{error}");
+        }
+    }
+
+    #[test]
     fn who_lacks_a_majority_is_told_who_is_missing_and_how_to_read() {
         let missing = [2, 3].map(|seed| SecretKey::from_seed(&[seed; 32]).public()).to_vec();
         let error = |begun| GroupError::NoMajority {
@@ -277,10 +303,8 @@ mod tests {
         };
         let said = error(false).to_string();
         assert!(said.starts_with("the group team has 1 of 3 voters (z6Mk"), "{said}");
-        assert!(
-            said.contains(" silent for 24 s): it decides nothing until 2 are there, and `--stale` reads"),
-            "{said}"
-        );
+        assert!(said.ends_with(" silent for 24 s): it decides nothing until 2 are there"), "{said}");
+        assert_eq!(error(false).remedy(), Some(GroupStep::ReadStale.into()));
         assert!(!said.contains("not known") && error(true).to_string().contains("not known"), "{said}");
     }
 }

@@ -133,7 +133,7 @@ pub enum AdoptError {
     #[error("{0}")]
     Environment(String),
     /// What is granted to programs alone is to be granted to something else.
-    #[error("it is no program: --read, --write, --reach and --sandbox are for one")]
+    #[error("it is no program: what a sandbox permits is for one")]
     NoProgram,
     /// It is many Things.
     #[error("a directory of Things is there by now")]

@@ -2,6 +2,7 @@
 //! ([`gather`]) and judged without one ([`diagnose`]).
 
 mod call;
+mod finding;
 mod gather;
 mod mesh;
 mod overhead;
@@ -15,7 +16,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use althing_execution::process::FILE_GIB_MAX;
 use althing_execution::{Containment, Level};
+use althing_failure::{AgentStep, GroupStep, KeyStep, NodeStep};
 pub use call::{CallPath, diagnose_call, examine_call};
+pub use finding::Finding;
 pub use gather::{examine, refused_tools, short};
 pub use mesh::Mesh;
 pub use overhead::{Overhead, OverheadRow, overhead};
@@ -25,6 +28,7 @@ pub use storage::{Storage, loose_mode, loose_note};
 pub use tool_lists::tool_notes;
 
 use crate::collector::CollectorTrouble;
+use finding::{fine, note, wrong};
 
 /// What to do about tasks of a group that want the same resource.
 const DECIDE: &str = "members vote on it, or an owner decides, by the resource's rule (docs/groups.md)";
@@ -51,19 +55,6 @@ const NARROWER: &str = "name the folders that it needs under `sandbox: read` in 
 
 /// What to do where programs could fill a disk.
 const DISK: &str = "give this account a quota, or the folders that programs may write a disk of their own";
-
-/// A finding.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
-    /// `L1` to `L7`.
-    pub layer: &'static str,
-    /// Nothing is wrong there.
-    pub fine: bool,
-    /// What was checked, or what is wrong and why.
-    pub what: String,
-    /// What to do about it; empty if nothing is wrong, or there is nothing to note.
-    pub remedy: String,
-}
 
 /// What was found.
 #[derive(Debug, Clone)]
@@ -174,19 +165,6 @@ pub struct GroupHealth {
     pub differing: Vec<String>,
 }
 
-fn fine(layer: &'static str, what: impl Into<String>) -> Finding {
-    Finding { layer, fine: true, what: what.into(), remedy: String::new() }
-}
-
-/// Nothing is wrong, but something can be done.
-fn note(layer: &'static str, what: impl Into<String>, remedy: impl Into<String>) -> Finding {
-    Finding { layer, fine: true, what: what.into(), remedy: remedy.into() }
-}
-
-fn wrong(layer: &'static str, what: impl Into<String>, remedy: impl Into<String>) -> Finding {
-    Finding { layer, fine: false, what: what.into(), remedy: remedy.into() }
-}
-
 /// Judges a status: what is wrong, and what is not.
 #[must_use]
 pub fn diagnose(status: &NodeStatus) -> Vec<Finding> {
@@ -208,21 +186,19 @@ fn equivocated(group: &str, node: &str) -> Finding {
     wrong(
         "L5",
         format!("{node} gave members of the group {group:?} different entries when it led it, as it signed itself"),
-        format!(
-            "compare what the members have, then `althing group expel {group} {node}`; `althing group status {group} --json` has the proof"
-        ),
+        "compare what the members have",
     )
+    .then(GroupStep::Expel { group: group.to_owned(), node: node.to_owned() })
 }
 
 fn differs(group: &str, node: &str) -> Finding {
     wrong(
         "L5",
         format!("{node} has another state of the group {group:?} than this node"),
-        format!(
-            "compare `althing --version` on both, and what the group's values and tasks are there. If most members differ, this node is \
-             the odd one. Have the odd one expelled, `althing group leave --forget {group}` there, and invited again"
-        ),
+        "compare the versions of both, and what the group's values and tasks are there. If most members differ, this node is the \
+         odd one",
     )
+    .then(GroupStep::RejoinOdd(group.to_owned()))
 }
 
 /// A group that is led: what it can still lose.
@@ -234,8 +210,9 @@ fn led(group: &GroupHealth) -> Finding {
         (0, _) => note(
             "L5",
             format!("{what} ({}): it bears no further loss", silent.join(", ")),
-            "start the nodes that are silent; one that does not come back is expelled (`althing group expel`), and another invited",
-        ),
+            "start the nodes that are silent",
+        )
+        .then(GroupStep::ReplaceSilent),
         (more, 0) => fine("L5", format!("{what}; it bears the loss of {more}")),
         (more, _) => note(
             "L5",
@@ -249,11 +226,8 @@ fn groups(status: &NodeStatus, findings: &mut Vec<Finding>) {
     for group in &status.groups {
         let GroupHealth { name, voters, reached, .. } = group;
         findings.extend(group.alarms.iter().map(|schedule| {
-            wrong(
-                "L5",
-                format!("the last three runs of the schedule {schedule:?} of the group {name:?} failed"),
-                format!("`althing workflow list {name} --all` names the runs, `althing workflow show` says why"),
-            )
+            wrong("L5", format!("the last three runs of the schedule {schedule:?} of the group {name:?} failed"), "")
+                .then(GroupStep::ShowRuns(name.clone()))
         }));
         findings.extend(group.equivocated.iter().map(|node| equivocated(name, node)));
         findings.extend(group.differing.iter().map(|node| differs(name, node)));
@@ -269,11 +243,10 @@ fn groups(status: &NodeStatus, findings: &mut Vec<Finding>) {
         findings
             .extend(group.conflicts.iter().map(|conflict| fine("L5", format!("in the group {name:?}, {conflict}"))));
         match &group.failure {
-            Some(why) => findings.push(wrong(
-                "L5",
-                format!("the group {name:?} does not run here: {why}"),
-                format!("if its data is damaged, `althing group leave {name} --forget`, and have it invited again"),
-            )),
+            Some(why) => findings.push(
+                wrong("L5", format!("the group {name:?} does not run here: {why}"), "")
+                    .then(GroupStep::RejoinIfDamaged(name.clone())),
+            ),
             None if group.is_led && reached * 2 > *voters => findings.push(led(group)),
             None if reached * 2 > *voters => findings.push(wrong(
                 "L5",
@@ -291,39 +264,30 @@ fn groups(status: &NodeStatus, findings: &mut Vec<Finding>) {
 
 /// An agent that does not run, with what its program said last.
 fn stopped(status: &NodeStatus, agent: &str, why: &str) -> Finding {
-    let remedy = if status.revoked.contains(agent) {
-        format!(
-            "`althing update {agent}` takes another version of its range that was not revoked, and `althing uninstall \
-             {agent}` removes it"
-        )
+    let said = status.said.get(agent);
+    let told = match said {
+        Some(said) if !why.contains(said) => format!("; its program said: {said}"),
+        _ => String::new(),
+    };
+    let (name, said) = (agent.to_owned(), said.is_some());
+    let step = if status.revoked.contains(agent) {
+        AgentStep::Update { agent: name, said }
     } else if status.adopted.contains(agent) {
-        format!(
-            "fix that; where it is another now than when it was adopted, `althing adopt --accept {agent}` shows what \
-             changed, and asks. The node tries again by itself"
-        )
+        AgentStep::MendOrAccept { agent: name, said }
     } else {
-        format!("fix that, or `althing agent remove {agent}`; the node tries again by itself")
+        AgentStep::Mend { agent: name, said }
     };
-    let (said, remedy) = match status.said.get(agent) {
-        None => (String::new(), remedy),
-        Some(said) => {
-            let told = if why.contains(said) { String::new() } else { format!("; its program said: {said}") };
-            (told, format!("{remedy}. `althing logs {agent}` shows what it said"))
-        }
-    };
-    wrong("L1", format!("agent {agent:?} does not run: {why}{said}"), remedy)
+    wrong("L1", format!("agent {agent:?} does not run: {why}{told}"), "").then(step)
 }
 
 fn runtime(status: &NodeStatus, findings: &mut Vec<Finding>) {
     findings.extend(status.failed.iter().map(|(agent, why)| stopped(status, agent, why)));
     for (agent, why) in &status.tools {
-        let bind = if status.adopted.contains(agent) {
-            format!("`althing adopt --accept {agent}` shows what changed, asks, and binds")
-        } else {
-            format!("`althing agent remove {agent}` and `althing agent add FILE` bind")
-        };
-        let remedy = format!("check what that server's author changed and why; {bind} the tool's current definition");
-        findings.push(wrong("L1", format!("agent {agent:?} is not given a tool: {why}"), remedy));
+        let is_adopted = status.adopted.contains(agent);
+        let bind = if is_adopted { AgentStep::AcceptTool } else { AgentStep::RebindTool };
+        let remedy = "check what that server's author changed and why";
+        findings
+            .push(wrong("L1", format!("agent {agent:?} is not given a tool: {why}"), remedy).then(bind(agent.clone())));
     }
     for agent in &status.open_ports {
         findings.push(wrong(
@@ -382,14 +346,13 @@ fn contained(status: &NodeStatus, findings: &mut Vec<Finding>) {
 
 fn identity(status: &NodeStatus, findings: &mut Vec<Finding>) {
     match status.owner_keys.as_str() {
-        "outdated" => findings.push(wrong(
-            "L2",
-            "the owner's key on this machine was rotated away elsewhere: what it signs is refused",
-            "`althing key export` where it was rotated, `althing key import` here",
-        )),
+        "outdated" => findings.push(
+            wrong("L2", "the owner's key on this machine was rotated away elsewhere: what it signs is refused", "")
+                .then(KeyStep::BringHere),
+        ),
         "withdrawn" => findings.push(wrong(
             "L2",
-            "the owner has taken back what it let this node do (`althing key revoke --node`): peers refuse its agents and do not trust it",
+            "the owner has taken back what it let this node do: peers refuse its agents and do not trust it",
             "this ends by itself a day after the revocation; if it was a mistake, give the node a new key: move node.key in \
              its data directory away",
         )),
@@ -401,12 +364,8 @@ fn identity(status: &NodeStatus, findings: &mut Vec<Finding>) {
         state => findings.push(fine("L2", format!("the owner's keys are {state}"))),
     }
     for (agent, service) in &status.unauthorised {
-        findings.push(wrong(
-            "L2",
-            format!("agent {agent:?} cannot authenticate: {service}"),
-            "`althing secret set NAME` with a key that the service accepts, where NAME is the `secret` of the agent's \
-             endpoint; then `althing agent add FILE` again. This goes away with the next request that succeeds",
-        ));
+        let what = format!("agent {agent:?} cannot authenticate: {service}");
+        findings.push(wrong("L2", what, "").then(AgentStep::SetCredential));
     }
     for (peer, why) in &status.refused_by {
         let clock = why.contains("clock") || why.contains("expired");
@@ -436,7 +395,8 @@ fn discovery(status: &NodeStatus, findings: &mut Vec<Finding>) {
         ));
     }
     if let Some(why) = &status.lan_trouble {
-        findings.push(wrong("L3", format!("the LAN is not searched: {why}"), "`--peer ADDRESS` works without it"));
+        let what = format!("the LAN is not searched: {why}");
+        findings.push(wrong("L3", what, "").then(NodeStep::NamePeerInstead));
     } else if status.lan {
         mesh::interfaces(&status.mesh, findings);
     }
@@ -449,9 +409,9 @@ fn discovery(status: &NodeStatus, findings: &mut Vec<Finding>) {
     let (what, remedy) = match (status.lan && status.lan_trouble.is_none(), status.configured) {
         (true, 0) => (
             "no peer is connected: nobody on this LAN announces itself, and no address is configured",
-            "start a node on another machine of this LAN with the same `network`; or `--peer ADDRESS` of any node",
+            "start a node on another machine of this LAN with the same `network`",
         ),
-        (_, 0) => ("no peer is connected: no address is configured", "`--peer ADDRESS` of any node, or the LAN"),
+        (_, 0) => ("no peer is connected: no address is configured", "have the LAN searched"),
         _ => (
             "no peer is connected, though addresses are configured",
             "see above; and compare `network` on both machines: nodes of different networks do not connect",
@@ -460,7 +420,8 @@ fn discovery(status: &NodeStatus, findings: &mut Vec<Finding>) {
     // Who is alone from the beginning, and looks for nobody, may want that.
     let was_connected = status.table > 0 || status.reach != "unknown";
     let is_alone = status.configured == 0 && !was_connected;
-    findings.push(if is_alone { note("L3", what, remedy) } else { wrong("L3", what, remedy) });
+    let finding = if is_alone { note("L3", what, remedy) } else { wrong("L3", what, remedy) };
+    findings.push(if status.configured == 0 { finding.then(NodeStep::NamePeer) } else { finding });
 }
 
 /// Why others do not see this node, or its agents.
@@ -484,7 +445,7 @@ fn visibility(status: &NodeStatus, findings: &mut Vec<Finding>) {
             "L3",
             format!("nobody on the internet can dial this node{}, and no relay was found", first(failures(true))),
             "forward its port on the router and name the address in `node.announce`; or connect it to a node that can be \
-             dialled (`--peer`), which then relays connections",
+             dialled, which then relays connections",
         )),
         "blocked" => findings.push(wrong(
             "L3",
@@ -543,11 +504,15 @@ mod tests {
         }
     }
 
+    fn says_what_to_do(finding: &Finding) -> bool {
+        !finding.remedy.is_empty() || finding.next.is_some()
+    }
+
     /// The one thing that is wrong.
     fn only_fault(status: &NodeStatus) -> Finding {
         let wrong: Vec<Finding> = diagnose(status).into_iter().filter(|finding| !finding.fine).collect();
         assert_eq!(wrong.len(), 1, "{wrong:?}");
-        assert!(!wrong[0].remedy.is_empty());
+        assert!(says_what_to_do(&wrong[0]), "{wrong:?}");
         wrong[0].clone()
     }
 
@@ -560,7 +525,8 @@ mod tests {
             let findings = diagnose(&NodeStatus { groups: vec![group], ..well() });
             assert!(findings.iter().all(|finding| finding.fine), "{findings:?}");
             let of_group = findings.into_iter().find(|finding| finding.layer == "L5").expect("it is told");
-            (of_group.what, !of_group.remedy.is_empty())
+            let does = says_what_to_do(&of_group);
+            (of_group.what, does)
         };
         let led = |rest: &str| format!("the group \"team\" is led; {rest}");
         assert_eq!(told(1, &[]), (led("1 of 1 voters are reached: it stops without any of them"), false));
@@ -580,7 +546,7 @@ mod tests {
         };
         let told = only_fault(&failed("it showed no agent card"));
         assert!(told.what.ends_with("it showed no agent card; its program said: No module"), "{told:?}");
-        assert!(told.remedy.contains("`althing logs weather`"), "{told:?}");
+        assert_eq!(told.next, Some(AgentStep::Mend { agent: "weather".to_owned(), said: true }.into()));
         let told = only_fault(&failed("it ended; it said: No module"));
         assert!(told.what.ends_with("it ended; it said: No module"), "{told:?}");
     }
@@ -648,15 +614,19 @@ mod tests {
     fn what_is_to_be_done_depends_on_where_an_agent_is_from() {
         let named = || vec![("x".to_owned(), "why".to_owned())];
         let x: BTreeSet<String> = ["x".to_owned()].into();
-        for (status, remedy) in [
-            (NodeStatus { failed: named(), ..well() }, "`althing agent remove x`"),
-            (NodeStatus { failed: named(), adopted: x.clone(), ..well() }, "`althing adopt --accept x`"),
-            (NodeStatus { failed: named(), revoked: x.clone(), ..well() }, "`althing update x`"),
-            (NodeStatus { tools: named(), ..well() }, "`althing agent add FILE`"),
-            (NodeStatus { tools: named(), adopted: x.clone(), ..well() }, "`althing adopt --accept x`"),
+        let (agent, said) = (|| "x".to_owned(), false);
+        for (status, step) in [
+            (NodeStatus { failed: named(), ..well() }, AgentStep::Mend { agent: agent(), said }),
+            (
+                NodeStatus { failed: named(), adopted: x.clone(), ..well() },
+                AgentStep::MendOrAccept { agent: agent(), said },
+            ),
+            (NodeStatus { failed: named(), revoked: x.clone(), ..well() }, AgentStep::Update { agent: agent(), said }),
+            (NodeStatus { tools: named(), ..well() }, AgentStep::RebindTool(agent())),
+            (NodeStatus { tools: named(), adopted: x.clone(), ..well() }, AgentStep::AcceptTool(agent())),
         ] {
             let fault = only_fault(&status);
-            assert!(fault.remedy.contains(remedy), "{fault:?}");
+            assert_eq!(fault.next, Some(step.into()), "{fault:?}");
         }
     }
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use althing_communication::Entropy;
-use althing_failure::Kind;
+use althing_failure::{KeyStep, Kind, Remedy};
 use althing_node::OwnerError;
 use althing_node::owner::check_folder;
 use althing_protocol::NetworkKey;
@@ -20,10 +20,7 @@ pub enum NetworkKeyFileError {
     #[error(transparent)]
     KeyFile(KeyFileError),
     /// The file does not exist.
-    #[error(
-        "there is no network key at {}; copy the file of another node, or make one with `althing network-key new`",
-        .0.display()
-    )]
+    #[error("there is no network key at {}", .0.display())]
     Missing(PathBuf),
     /// The file holds something else.
     #[error("{} is not a network key: {source}", .path.display())]
@@ -43,6 +40,16 @@ impl NetworkKeyFileError {
             NetworkKeyFileError::Folder(error) => error.kind(),
             NetworkKeyFileError::KeyFile(_) => Kind::Failed,
             NetworkKeyFileError::Missing(_) | NetworkKeyFileError::NoKey { .. } => Kind::Invalid,
+        }
+    }
+
+    /// What to do next, where that is a step of its own.
+    #[must_use]
+    pub fn remedy(&self) -> Option<Remedy> {
+        match self {
+            NetworkKeyFileError::Folder(error) => error.remedy(),
+            NetworkKeyFileError::Missing(_) => Some(KeyStep::MakeNetworkKey.into()),
+            NetworkKeyFileError::KeyFile(_) | NetworkKeyFileError::NoKey { .. } => None,
         }
     }
 }

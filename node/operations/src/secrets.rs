@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use althing_failure::Kind;
+use althing_failure::{KeyStep, Kind, Remedy};
 use althing_store::keyfile::{self, KeyFileError};
 
 /// The longest secret, bytes.
@@ -30,7 +30,7 @@ pub enum SecretError {
     #[error("this node has no secret {0:?}")]
     None(String),
     /// There is a secret of that name already.
-    #[error("this node has a secret {0:?} already: remove it (`althing secret remove {0}`), or choose another name")]
+    #[error("this node has a secret {0:?} already")]
     Exists(String),
     /// The node has no folder of its own.
     #[error("this node keeps no data, so it can store no secret")]
@@ -56,6 +56,15 @@ impl SecretError {
             SecretError::None(_) => Kind::NotFound,
             SecretError::Exists(_) => Kind::Refused,
             _ => Kind::Failed,
+        }
+    }
+
+    /// What to do next, where that is a step of its own.
+    #[must_use]
+    pub fn remedy(&self) -> Option<Remedy> {
+        match self {
+            SecretError::Exists(name) => Some(KeyStep::RemoveSecret(name.clone()).into()),
+            _ => None,
         }
     }
 }

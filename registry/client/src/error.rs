@@ -56,8 +56,7 @@ pub enum RegistryError {
     /// It shows a history that does not go on from the one before.
     #[error(
         "the registry shows two histories: its log of {new} entries does not go on from the one of {old} that it signed \
-         before ({error}). Both signed checkpoints are kept as evidence, and it is asked nothing more; remove it if you \
-         know why (`althing registry remove`)"
+         before ({error}). Both signed checkpoints are kept as evidence, and it is asked nothing more"
     )]
     Forked {
         /// Entries of the log that was seen before.

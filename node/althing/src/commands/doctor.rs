@@ -9,6 +9,7 @@ use crate::args::Doctor;
 use crate::commands::{Out, table};
 use crate::exit::{Failure, code};
 use crate::paths::Paths;
+use crate::words;
 
 /// Diagnoses the node, or the way from it to an agent. Exits with 1 if something is wrong.
 pub async fn run(at: &Paths, asked: &Doctor, out: &Out) -> Result<(), Failure> {
@@ -18,7 +19,8 @@ pub async fn run(at: &Paths, asked: &Doctor, out: &Out) -> Result<(), Failure> {
         return Ok(());
     }
     let request = DoctorRequest { agent: asked.agent.clone(), anyone: asked.anyone };
-    let report: DoctorReport = at.connect().await?.ask("/doctor", &request).await?;
+    let mut report: DoctorReport = at.connect().await?.ask("/doctor", &request).await?;
+    report.findings.iter_mut().for_each(word);
     out.show(&report, people);
     if report.fine {
         return Ok(());
@@ -26,12 +28,17 @@ pub async fn run(at: &Paths, asked: &Doctor, out: &Out) -> Result<(), Failure> {
     Err(Failure::new(code::FAILED, "something is wrong; see above"))
 }
 
+/// Says the next step of a finding in the words of the command line; scripts read these too.
+fn word(finding: &mut DoctorFinding) {
+    finding.remedy = words::with_step(&finding.remedy, finding.next.as_deref());
+}
+
 fn people(report: &DoctorReport) -> String {
     let findings = report.findings.iter().flat_map(finding);
     findings.chain(report.dialled_back.iter().flat_map(dials)).collect::<Vec<_>>().join("\n")
 }
 
-fn finding(DoctorFinding { layer, fine, what, remedy }: &DoctorFinding) -> Vec<String> {
+fn finding(DoctorFinding { layer, fine, what, remedy, .. }: &DoctorFinding) -> Vec<String> {
     let mark = match (fine, remedy.is_empty()) {
         (true, true) => "ok   ",
         (true, false) => "note ",
@@ -77,6 +84,8 @@ fn overhead(measured: &OverheadReport) -> String {
 
 #[cfg(test)]
 mod tests {
+    use althing_api::NodeStep;
+
     use super::*;
 
     #[test]
@@ -86,6 +95,7 @@ mod tests {
             fine,
             what: "a key".to_owned(),
             remedy: remedy.to_owned(),
+            next: None,
         };
         let dial = |reached: bool, why: &str| DialResult { address: "a".to_owned(), reached, why: why.to_owned() };
         let asked = |from_internet: bool, outcome: DialBackOutcome| DialBack {
@@ -112,5 +122,22 @@ mod tests {
             "      z6Mk could not be asked to dial back: it left",
         ];
         assert_eq!(people(&report).lines().collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn the_next_step_of_a_finding_is_said_with_its_command() {
+        let mut one = DoctorFinding {
+            layer: "L3".to_owned(),
+            fine: false,
+            what: "no peer is connected".to_owned(),
+            remedy: "have the LAN searched".to_owned(),
+            next: Some(Box::new(NodeStep::NamePeer.into())),
+        };
+        word(&mut one);
+        let told = [
+            "WRONG L3  no peer is connected",
+            "          what to do: have the LAN searched; or `--peer ADDRESS` of any node",
+        ];
+        assert_eq!(finding(&one), told);
     }
 }

@@ -177,6 +177,7 @@ pub fn findings(config: &Telemetry) -> Vec<Finding> {
         fine: true,
         what,
         remedy: "change that variable in the environment of the node, and start it again".to_owned(),
+        next: None,
     };
     places.unmet.into_iter().map(finding).collect()
 }

@@ -8,6 +8,7 @@ use althing_call::{Decide, IncomingRequest, Service};
 use althing_communication::refusal::said;
 use althing_communication::{CallError, Caller, Communication, OpenError, Request};
 use althing_discovery::Discovery;
+use althing_failure::{CallStep, Remedy};
 use althing_protocol::PublicKey;
 use opentelemetry::trace::TraceId;
 
@@ -23,6 +24,36 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const ALIKE_MAX: usize = 4;
 /// Characters that name a trace at least.
 const BEGINNING_MIN: usize = 4;
+
+/// Why a text names no trace.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TraceNameError {
+    /// Too many traces may begin so.
+    #[error("{0:?} is too short: a trace is named by {BEGINNING_MIN} of its digits at least")]
+    Short(String),
+    /// None begins so.
+    #[error("no trace that begins with {0:?} is kept here")]
+    Unknown(String),
+    /// More than one begins so.
+    #[error("several traces begin with {text:?}: {}", .alike.join(", "))]
+    Several {
+        /// What was written.
+        text: String,
+        /// Ids of traces that begin so, a few of them.
+        alike: Vec<String>,
+    },
+}
+
+impl TraceNameError {
+    /// What to do next, where that is a step of its own.
+    #[must_use]
+    pub fn remedy(&self) -> Option<Remedy> {
+        match self {
+            TraceNameError::Unknown(_) => Some(CallStep::ListTraces.into()),
+            TraceNameError::Short(_) | TraceNameError::Several { .. } => None,
+        }
+    }
+}
 
 /// A span and the node that it is of.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,20 +107,20 @@ impl Traces {
     /// The trace that a text names: its id, or the beginning of one that this node saw.
     ///
     /// # Errors
-    /// What is wrong with the text.
-    pub fn resolve(&self, text: &str) -> Result<TraceId, String> {
+    /// See [`TraceNameError`].
+    pub fn resolve(&self, text: &str) -> Result<TraceId, TraceNameError> {
         if let Some(trace) = parse(text) {
             return Ok(trace);
         }
         if text.len() < BEGINNING_MIN {
-            return Err(format!("{text:?} is too short: a trace is named by {BEGINNING_MIN} of its digits at least"));
+            return Err(TraceNameError::Short(text.to_owned()));
         }
         match self.ring.beginning(text, ALIKE_MAX)[..] {
             [trace] => Ok(trace),
-            [] => Err(format!("no trace that begins with {text:?} is kept here; `althing trace` lists those that are")),
+            [] => Err(TraceNameError::Unknown(text.to_owned())),
             ref alike => {
-                let alike: Vec<String> = alike.iter().map(ToString::to_string).collect();
-                Err(format!("several traces begin with {text:?}: {}", alike.join(", ")))
+                let alike = alike.iter().map(ToString::to_string).collect();
+                Err(TraceNameError::Several { text: text.to_owned(), alike })
             }
         }
     }

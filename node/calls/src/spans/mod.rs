@@ -7,7 +7,7 @@ mod ring;
 mod service;
 mod span;
 
-pub use gather::{Gathered, NodeSpan, Traces, Untold};
+pub use gather::{Gathered, NodeSpan, TraceNameError, Traces, Untold};
 pub use ring::{Keeping, RING_BYTES_MAX, SpanRing};
 pub use service::{SPANS_BYTES_MAX, SPANS_MAX, TRACE, TraceService};
 pub use span::{Span, Summary};

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use althing_failure::Kind;
+use althing_failure::{KeyStep, Kind, Remedy};
 use althing_protocol::object::ObjectError;
 use althing_protocol::{KeyLogError, PublicKey, PublisherId};
 use althing_store::file::FileError;
@@ -12,7 +12,7 @@ use althing_store::keyfile::KeyFileError;
 #[derive(Debug, thiserror::Error)]
 pub enum OwnerError {
     /// There is no owner yet.
-    #[error("there is no owner in {} yet; `althing up` makes one", .0.display())]
+    #[error("there is no owner in {} yet", .0.display())]
     None(PathBuf),
     /// The folder of the keys cannot be used.
     #[error("cannot {doing} the owner's keys in {}: {source}", .folder.display())]
@@ -47,8 +47,8 @@ pub enum OwnerError {
     },
     /// A key without its log: a new log would silently be a new owner.
     #[error(
-        "{} is missing beside {}: without it the key's owner is unknown; restore your copy of it (`althing key \
-         import`), or move the files owner* in {} away to start over with a new identity",
+        "{} is missing beside {}: without it the key's owner is unknown; restore your copy of it, or move the files owner* \
+         in {} away to start over with a new identity",
         .folder.join("owner.log").display(), .folder.join("owner.key").display(), .folder.display()
     )]
     LogMissing {
@@ -57,8 +57,8 @@ pub enum OwnerError {
     },
     /// A log without its key.
     #[error(
-        "{} is missing, and without it nothing can be signed for the owner of {}: restore your copy of it (`althing key \
-         import`), or move that file away as well to start over with a new identity",
+        "{} is missing, and without it nothing can be signed for the owner of {}: restore your copy of it, or move that \
+         file away as well to start over with a new identity",
         .folder.join("owner.key").display(), .folder.join("owner.log").display()
     )]
     KeyMissing {
@@ -68,7 +68,7 @@ pub enum OwnerError {
     /// The log is damaged.
     #[error(
         "{} cannot be read: {why}; put your copy of it back, or move the files owner* in {} away and bring the keys back \
-         that you exported (`althing key import`)",
+         that you exported",
         .folder.join("owner.log").display(), .folder.display()
     )]
     LogDamaged {
@@ -143,15 +143,13 @@ pub enum OwnerError {
         imported: bool,
     },
     /// The next keys were exported and removed.
-    #[error("the next keys are not on this machine: name the file that they were exported to (--from FILE)")]
+    #[error("the next keys are not on this machine: name the file that they were exported to")]
     NextKeysElsewhere,
     /// The next keys were exported and removed before.
     #[error("the next keys are not on this machine, so they cannot be removed here")]
     NextKeysGone,
     /// An owner's key was given where a node is meant.
-    #[error(
-        "{} is a key of this owner, not a node; `althing key rotate --overlap-minutes 0` replaces it", .0.did()
-    )]
+    #[error("{} is a key of this owner, not a node", .0.did())]
     OwnKey(PublicKey),
     /// The folder of a file to be written does not exist.
     #[error("there is no folder {}; make it first, or mount the medium that it is on", .0.display())]
@@ -206,5 +204,20 @@ impl OwnerError {
             OwnerError::ExportedOlder | OwnerError::OtherOwner { .. } => Kind::Refused,
             _ => Kind::Failed,
         }
+    }
+
+    /// What to do next, where that is a step of its own.
+    #[must_use]
+    pub fn remedy(&self) -> Option<Remedy> {
+        let step = match self {
+            OwnerError::None(_) => KeyStep::MakeOwner,
+            OwnerError::LogMissing { .. } | OwnerError::KeyMissing { .. } | OwnerError::LogDamaged { .. } => {
+                KeyStep::Import
+            }
+            OwnerError::NextKeysElsewhere => KeyStep::NameExport,
+            OwnerError::OwnKey(_) => KeyStep::Rotate,
+            _ => return None,
+        };
+        Some(step.into())
     }
 }

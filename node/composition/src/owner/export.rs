@@ -84,8 +84,7 @@ impl Exported {
         if bytes.starts_with(b"althing owner keys 1\n") {
             return Err(refused("an earlier version of althing wrote it, whose owners were named by their keys"));
         }
-        let rest =
-            bytes.strip_prefix(HEAD).ok_or_else(|| refused("these are no keys that `althing key export` wrote"))?;
+        let rest = bytes.strip_prefix(HEAD).ok_or_else(|| refused("these are no keys that were exported"))?;
         let (salt, sealed) =
             rest.split_first_chunk::<SALT_BYTES>().ok_or_else(|| refused("it breaks off after its first line"))?;
         let plain = Seal::new(passphrase, salt).open(HEAD, sealed);

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use althing_api::{
-    AcceptReply, AcceptRequest, AdoptReply, AdoptRequest, AgentAcceptance, AgentAdoption, AgentDraft, DraftChange,
-    DraftOmission, Kind, Offers, ProgramNeeds, ThingAdoption, ThingDirectory, ThingEntry, ThingFailure,
+    AcceptReply, AcceptRequest, AdoptReply, AdoptRequest, AgentAcceptance, AgentAdoption, AgentDraft, AgentStep,
+    DraftChange, DraftOmission, Kind, Offers, ProgramNeeds, ThingAdoption, ThingDirectory, ThingEntry, ThingFailure,
     UnansweredProgram,
 };
 use althing_execution::process::holds_more;
@@ -159,8 +159,7 @@ fn chosen(entries: &[Entry], things: &[String], all: bool) -> Result<Vec<Entry>,
         }
     };
     if chosen.len() > THINGS_MAX {
-        let message =
-            format!("{} Things are chosen, and {THINGS_MAX} are adopted at once: name them (--thing)", chosen.len());
+        let message = format!("{} Things are chosen, and {THINGS_MAX} are adopted at once: name them", chosen.len());
         return Err(ApiError::invalid(message));
     }
     Ok(chosen)
@@ -175,7 +174,7 @@ async fn each(
     dry_run: bool,
 ) -> Result<Vec<ThingAdoption>, ApiError> {
     if adoption.name.is_some() && chosen.len() > 1 {
-        return Err(ApiError::invalid("--as names one agent, and several Things are chosen"));
+        return Err(ApiError::invalid("the name is for one agent, and several Things are chosen"));
     }
     let mut answers = Vec::new();
     for entry in chosen {
@@ -222,9 +221,9 @@ pub async fn accept(State(node): State<Arc<Operations>>, Body(request): Body<Acc
         let Some(digest) = digest else { return Ok(Json(AcceptReply::Agent(told))) };
         // All of it: of a shorter one its maker could find two drafts that share it.
         if draft.digest() != digest {
-            let message =
-                format!("{name:?} is not what you looked at any more: look again (althing adopt --accept {name})");
-            return Err(ApiError::new(Kind::Refused, message));
+            let message = format!("{name:?} is not what you looked at any more");
+            let other = ApiError::new(Kind::Refused, message);
+            return Err(other.with_remedy(Some(AgentStep::LookAgain(name.clone()).into())));
         }
         let id = node.agents.replace(draft.file, &folder, draft.pins).await?;
         told.added = Some(added(&node, &id).await);

@@ -17,7 +17,7 @@ use crate::error::{Answer, ApiError};
 
 impl From<BlueprintError> for ApiError {
     fn from(error: BlueprintError) -> ApiError {
-        ApiError::new(error.kind(), error.to_string())
+        ApiError::new(error.kind(), error.to_string()).with_remedy(error.remedy())
     }
 }
 

@@ -15,8 +15,8 @@ pub fn report(found: Report) -> DoctorReport {
 }
 
 fn finding(found: Finding) -> DoctorFinding {
-    let Finding { layer, fine, what, remedy } = found;
-    DoctorFinding { layer: layer.to_owned(), fine, what, remedy }
+    let Finding { layer, fine, what, remedy, next } = found;
+    DoctorFinding { layer: layer.to_owned(), fine, what, remedy, next: next.map(Box::new) }
 }
 
 fn dial_back(asked: doctor::DialBack) -> DialBack {
@@ -43,11 +43,19 @@ pub fn overhead(measured: Overhead) -> OverheadReport {
 
 #[cfg(test)]
 mod tests {
+    use althing_api::KeyStep;
+
     use super::*;
 
     #[test]
     fn what_is_wrong_anywhere_makes_all_of_it_wrong() {
-        let found = |fine: bool| Finding { layer: "L2", fine, what: "a key".to_owned(), remedy: String::new() };
+        let found = |fine: bool| Finding {
+            layer: "L2",
+            fine,
+            what: "a key".to_owned(),
+            remedy: String::new(),
+            next: (!fine).then(|| KeyStep::BringHere.into()),
+        };
         let of = |findings: Vec<Finding>| report(Report { findings, dialled_back: Vec::new() }).fine;
         assert!(of(Vec::new()) && of(vec![found(true)]) && !of(vec![found(true), found(false)]));
     }

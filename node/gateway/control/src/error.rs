@@ -1,6 +1,6 @@
 //! Why a request failed, as an answer.
 
-use althing_api::{Doubt, Kind, Problem};
+use althing_api::{Doubt, Kind, Problem, Remedy};
 use althing_calls::OperationError;
 use althing_node::NodeError;
 use althing_operations::SecretError;
@@ -23,6 +23,11 @@ impl ApiError {
     /// The same, where that may have been accepted in the group of that id or name.
     pub(crate) fn in_doubt(self, group: &str, doubt: Doubt) -> ApiError {
         ApiError(self.0.in_doubt(group, doubt))
+    }
+
+    /// The same, with what to do next, if that is a step of its own.
+    pub(crate) fn with_remedy(self, remedy: Option<Remedy>) -> ApiError {
+        ApiError(self.0.with_remedy(remedy))
     }
 
     pub(crate) fn invalid(message: impl Into<String>) -> ApiError {
@@ -49,27 +54,39 @@ impl From<ApiError> for Problem {
 
 impl From<NodeError> for ApiError {
     fn from(error: NodeError) -> ApiError {
-        ApiError::new(error.kind(), error.to_string())
+        ApiError::new(error.kind(), error.to_string()).with_remedy(error.remedy())
     }
 }
 
 impl From<SecretError> for ApiError {
     fn from(error: SecretError) -> ApiError {
-        ApiError::new(error.kind(), error.to_string())
+        ApiError::new(error.kind(), error.to_string()).with_remedy(error.remedy())
     }
 }
 
 impl From<OperationError> for ApiError {
     fn from(error: OperationError) -> ApiError {
-        ApiError::new(error.kind(), error.message)
+        let kind = error.kind();
+        ApiError::new(kind, error.message).with_remedy(error.remedy.map(|step| *step))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use althing_api::AgentStep;
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_step_goes_with_the_failure_that_names_it() {
+        let none = ApiError::from(NodeError::NoAgent("echo".to_owned()));
+        assert_eq!(none.0.message, "this node has no agent \"echo\"");
+        assert_eq!(none.0.remedy, Some(Box::new(AgentStep::List.into())));
+        let stopped = ApiError::from(OperationError::store_stopped());
+        assert!(stopped.0.remedy.is_some() && !stopped.0.message.contains('`'), "{:?}", stopped.0);
+        assert_eq!(ApiError::from(OperationError::disk_full()).0.remedy, None);
+    }
 
     #[tokio::test]
     async fn a_problem_has_the_status_and_the_json_that_it_always_had() {

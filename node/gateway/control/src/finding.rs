@@ -198,7 +198,7 @@ fn table(query: &Query, was_sought: bool) -> Option<&'static str> {
 /// Why registries were not asked for Things.
 fn directory(query: &Query, followed: usize) -> Option<&'static str> {
     if followed == 0 {
-        return Some("this node follows none (`althing registry add`)");
+        return Some("this node follows none");
     }
     if !asks_for_capability(query) {
         return Some("only a capability, an action or a target can be asked of them");

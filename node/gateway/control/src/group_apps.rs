@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use althing_api::{
-    AppAgentStatus, AppChange, AppChanges, AppList, AppRequest, AppStatus, GroupAgentEnd, GroupAgentStart, Kind,
-    ServeGroup, ServeReply,
+    AppAgentStatus, AppChange, AppChanges, AppList, AppRequest, AppStatus, GroupAgentEnd, GroupAgentStart, GroupStep,
+    Kind, ServeGroup, ServeReply,
 };
 use althing_coordination::{Deployed, GroupAgents, Reader, promptly};
 use althing_operations::Operations;
@@ -97,8 +97,8 @@ fn outcome_of(app: App, outcome: AppOutcome) -> AppChanges {
 }
 
 fn unknown(node: &Operations, group: GroupId, app: &str) -> ApiError {
-    let why = format!("the group has no application {app:?}; `althing app list GROUP` shows those it has");
-    ApiError::new(Kind::NotFound, why).or_meant(app, &near::values(node, group, APPS))
+    let none = ApiError::new(Kind::NotFound, format!("the group has no application {app:?}"));
+    none.with_remedy(Some(GroupStep::ListApps.into())).or_meant(app, &near::values(node, group, APPS))
 }
 
 /// The application, with the files that it names.

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use althing_api::{
-    Doubt, Kind, ListQuery, OverlapRule, RunCancellation, RunCondition, RunDetails, RunList, RunResumption, RunStart,
-    RunSummary, ScheduleAddition, ScheduleList, ScheduleQuestion, ScheduleRemoval, ScheduleReply, ScheduleRequest,
-    ScheduleStatus, ScheduledWork, StepApproval, StepCondition, StepFailure, StepStatus, WorkflowReply,
-    WorkflowRequest,
+    Doubt, GroupStep, Kind, ListQuery, OverlapRule, RunCancellation, RunCondition, RunDetails, RunList, RunResumption,
+    RunStart, RunSummary, ScheduleAddition, ScheduleList, ScheduleQuestion, ScheduleRemoval, ScheduleReply,
+    ScheduleRequest, ScheduleStatus, ScheduledWork, StepApproval, StepCondition, StepFailure, StepStatus,
+    WorkflowReply, WorkflowRequest,
 };
 use althing_coordination::machine::group::Group;
 use althing_coordination::machine::sight::Sight;
@@ -15,7 +15,9 @@ use althing_coordination::service::calendar;
 use althing_coordination::{Reader, promptly};
 use althing_operations::Operations;
 use althing_operations::groups::{NoQuestion, WORKFLOWS, asking, one_task};
-use althing_protocol::group::{Approve, Command, GroupId, Missed, RunWorkflow, Schedule, Step, Target, WorkId, Workflow};
+use althing_protocol::group::{
+    Approve, Command, GroupId, Missed, RunWorkflow, Schedule, Step, Target, WorkId, Workflow,
+};
 use althing_td::parse_workflow;
 use axum::Json;
 use axum::extract::{Path, State};
@@ -118,13 +120,12 @@ async fn known(node: &Operations, group: GroupId, name: &str) -> Result<Workflow
         return Workflow::from_bytes(&bytes).map_err(|error| ApiError::failed(error.to_string()));
     }
     node.registries.workflows().find(name)?.ok_or_else(|| {
-        let why = format!(
-            "there is no file {name:?}, the group keeps no workflow of that name (`althing app apply`), and none was installed \
-             here (`althing install`)"
-        );
+        let why =
+            format!("there is no file {name:?}, the group keeps no workflow of that name, and none was installed here");
         let mut known = near::values(node, group, WORKFLOWS);
         known.extend(node.registries.workflows().names());
-        ApiError::new(Kind::NotFound, why).or_meant(name, &known)
+        let none = ApiError::new(Kind::NotFound, why).with_remedy(Some(GroupStep::GetWorkflow.into()));
+        none.or_meant(name, &known)
     })
 }
 

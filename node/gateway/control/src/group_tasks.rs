@@ -165,7 +165,7 @@ async fn submitted(
     let target = match (given.capability, given.agent) {
         (Some(capability), None) => Target::Capability(capability),
         (None, Some(agent)) => Target::Agent(agent),
-        _ => return Err(ApiError::invalid("name either a capability (--cap) or an agent (--agent)")),
+        _ => return Err(ApiError::invalid("name either a capability or an agent")),
     };
     let class = match given.class.as_deref() {
         None => None,

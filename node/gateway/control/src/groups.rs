@@ -7,7 +7,7 @@ use althing_api::{
     CreateGroup, Doubt, GroupAge, GroupCharter, GroupDeparture, GroupDissolution, GroupEntry, GroupEquivocation,
     GroupExpulsion, GroupKeys, GroupList, GroupLog, GroupMember, GroupName, GroupProposals, GroupRemoval, GroupReply,
     GroupRequest, GroupRole, GroupState, GroupStatus, GroupSummary, GroupTotals, GroupTransfer, GroupValue,
-    GroupValueRemoval, GroupVersion, GroupWork, JoinGroup, KeysQuery, Kind, ValueQuery,
+    GroupValueRemoval, GroupVersion, GroupWork, JoinGroup, KeysQuery, Kind, NodeStep, ValueQuery,
 };
 use althing_coordination::machine::group::Group;
 use althing_coordination::machine::members::Member;
@@ -35,7 +35,7 @@ const LEADER_SILENT: Duration = Duration::from_secs(2);
 
 impl From<GroupError> for ApiError {
     fn from(error: GroupError) -> ApiError {
-        ApiError::new(error.kind(), error.to_string())
+        ApiError::new(error.kind(), error.to_string()).with_remedy(error.remedy())
     }
 }
 
@@ -49,7 +49,7 @@ pub fn unsure(error: GroupError, group: &str, doubt: Doubt) -> ApiError {
 
 fn node_of(text: &str) -> Result<PublicKey, ApiError> {
     let wrong = |error: althing_protocol::IdentityError| {
-        ApiError::invalid(format!("{error}; a node is did:key:…, as `althing id` shows on it"))
+        ApiError::invalid(format!("{error}; a node is did:key:…")).with_remedy(Some(NodeStep::ShowId.into()))
     };
     PublicKey::from_did(text).map_err(wrong)
 }
@@ -404,11 +404,12 @@ mod tests {
     fn a_lost_answer_names_what_may_have_begun() {
         let told = |error: GroupError, doubt: Doubt| unsure(error, "team", doubt);
         let lost = told(GroupError::InDoubt, Doubt::Task("0a".to_owned()));
-        assert!(lost.0.message.ends_with("`althing task show team 0a`"), "{}", lost.0.message);
+        assert!(lost.0.message.ends_with("The task 0a may have been accepted"), "{}", lost.0.message);
         assert_eq!(json!(lost.0)["doubt"], json!({ "task": "0a" }));
+        assert_eq!(json!(lost.0)["remedy"], json!({ "groups": { "showTask": { "group": "team", "task": "0a" } } }));
         assert_eq!(lost.0.kind, Kind::Unreachable);
         let run = told(GroupError::InDoubt, Doubt::Run("0b".to_owned()));
-        assert!(run.0.message.ends_with("`althing workflow show team 0b`"), "{}", run.0.message);
+        assert!(run.0.message.ends_with("The run 0b may have begun"), "{}", run.0.message);
         let refused = told(GroupError::NotFound("team".to_owned()), Doubt::Task("0a".to_owned()));
         assert_eq!((refused.0.doubt, refused.0.kind), (None, Kind::NotFound), "it was not begun");
     }

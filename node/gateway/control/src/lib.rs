@@ -52,8 +52,8 @@ use std::sync::Arc;
 
 use althing_api::{
     AddRequest, AgentAddition, AgentList, AgentRemoval, AgentSummary, CallCancellation, CallExplanation, CallHosts,
-    CallLine, CallRequest, DoctorReport, DoctorRequest, Kind, OverheadReport, RightsChange, RightsChanges, TrustChange,
-    TrustList, TrustRequest,
+    CallLine, CallRequest, CallStep, DoctorReport, DoctorRequest, Kind, OverheadReport, RightsChange, RightsChanges,
+    TrustChange, TrustList, TrustRequest,
 };
 use althing_calls::{Among, Asker, Callee, Operation, OperationError, OperationRequest, Purpose, Refusal, Reply};
 use althing_node::publish;
@@ -177,10 +177,11 @@ async fn describe(
             let Some(thing) = node.discovery.thing(&agent) else {
                 let name = agent.rsplit_once('/').map_or(agent.as_str(), |(name, _)| name);
                 return Err(match node.discovery.no_agent_but_thing(&agent) {
-                    Some(thing) => {
-                        unknown(format!("no agent is {agent:?}, but a Thing: `althing describe {:?}`", thing.id))
-                    }
-                    None => unknown(error.message).or_meant(name, &near::agents(&node, query.anyone)),
+                    Some(thing) => unknown(format!("no agent is {agent:?}, but a Thing"))
+                        .with_remedy(Some(CallStep::Describe(thing.id).into())),
+                    None => unknown(error.message)
+                        .with_remedy(error.remedy.map(|step| *step))
+                        .or_meant(name, &near::agents(&node, query.anyone)),
                 });
             };
             return Ok(td(thing.description.bytes().to_vec()));
@@ -256,8 +257,11 @@ async fn trusted(State(node): State<Arc<Operations>>) -> Json<TrustList> {
 async fn trust(State(node): State<Arc<Operations>>, Body(request): Body<TrustRequest>) -> Answer<TrustChange> {
     let TrustRequest { id, trusted } = request;
     let whom: CallerId = id.parse().map_err(|error: IdentityError| ApiError::invalid(error.to_string()))?;
-    node.trust.set(whom, trusted).await?;
-    Ok(Json(TrustChange { id, trusted }))
+    detached(async move {
+        node.trust.set(whom, trusted).await?;
+        Ok(Json(TrustChange { id, trusted }))
+    })
+    .await
 }
 
 /// The parameters of `CancelTask`.
@@ -304,10 +308,11 @@ async fn ask<P: Serialize>(
     };
     if let Some(thing) = node.discovery.no_agent_but_thing(&request.agent) {
         let message = format!(
-            "{:?} is a Thing that was read at {}, and no agent: use it by the forms of its description (`althing describe`)",
+            "{:?} is a Thing that was read at {}, and no agent: use it by the forms of its description",
             request.agent, thing.from
         );
-        return Err(ApiError::new(Kind::NotFound, message));
+        let none = ApiError::new(Kind::NotFound, message);
+        return Err(none.with_remedy(Some(CallStep::Describe(thing.id).into())));
     }
     let unknown =
         |name: &str, error: OperationError| ApiError::from(error).or_meant(name, &near::agents(node, request.anyone));
@@ -315,13 +320,9 @@ async fn ask<P: Serialize>(
     if meant(node, name, request.anyone).await.is_err() {
         return Err(unknown(name, error));
     }
-    let tool = serde_json::Value::from(tool);
-    let message = format!(
-        "{}. {name:?} is an agent; a tool of one is called by a message: `althing call {name} '{{\"tool\": {tool}, \
-         \"arguments\": {{…}}}}'`",
-        error.message
-    );
-    Err(ApiError::new(Kind::NotFound, message))
+    let message = format!("{}. {name:?} is an agent; a tool of one is called by a message", error.message);
+    let step = CallStep::CallTool { agent: name.to_owned(), tool: serde_json::Value::from(tool).to_string() };
+    Err(ApiError::new(Kind::NotFound, message).with_remedy(Some(step.into())))
 }
 
 /// The parameters of `SendStreamingMessage`.

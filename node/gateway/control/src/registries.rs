@@ -27,7 +27,7 @@ use crate::{agents, shared};
 
 impl From<RegistriesError> for ApiError {
     fn from(error: RegistriesError) -> ApiError {
-        ApiError::new(error.kind(), error.to_string())
+        ApiError::new(error.kind(), error.to_string()).with_remedy(error.remedy())
     }
 }
 

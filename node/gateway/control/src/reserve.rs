@@ -28,7 +28,9 @@ pub async fn reserve(State(node): State<Arc<Operations>>, Body(request): Body<Re
         reserve::cancel(communication, peer, &id).await.map_err(|error| failed(&error))?;
         return Ok(Json(ReserveReply::Cancellation(ReservationCancellation { cancelled: id })));
     }
-    let file = request.file.ok_or_else(|| ApiError::invalid("name an agent file, or --cancel ID"))?;
+    let file = request
+        .file
+        .ok_or_else(|| ApiError::invalid("name an agent file, or the reservation that is to be cancelled"))?;
     let none = || ApiError::invalid(format!("agent {:?} has no contract to reserve for", file.name));
     let contract = node.bindings.normalise(&file)?.ok_or_else(none)?.contract;
     let prepared = reserve::prepare(communication, peer, &contract, PREPARED).await.map_err(|error| failed(&error))?;

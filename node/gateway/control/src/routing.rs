@@ -16,7 +16,7 @@ use crate::error::{Answer, ApiError};
 
 impl From<RoutingError> for ApiError {
     fn from(error: RoutingError) -> ApiError {
-        ApiError::new(error.kind(), error.to_string())
+        ApiError::new(error.kind(), error.to_string()).with_remedy(error.remedy())
     }
 }
 

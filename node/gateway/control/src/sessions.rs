@@ -13,7 +13,7 @@ use axum::extract::{Path, State};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::body::Body;
+use crate::body::{Body, detached};
 use crate::error::{Answer, ApiError};
 
 /// A text, as the result of a tool.
@@ -67,9 +67,12 @@ pub async fn resume(
         CallOutcome::Again => Resolution::Again,
         CallOutcome::Failed => Resolution::Failed,
     };
-    let resumed = node.hosting.end_doubt(&task, step, how).await;
-    resumed.map_err(|error| ApiError::new(error.kind(), error.to_string()))?;
-    Ok(Json(SessionResumption { resumed: task, step }))
+    detached(async move {
+        let resumed = node.hosting.end_doubt(&task, step, how).await;
+        resumed.map_err(|error| ApiError::new(error.kind(), error.to_string()).with_remedy(error.remedy()))?;
+        Ok(Json(SessionResumption { resumed: task, step }))
+    })
+    .await
 }
 
 /// What an agent hears as the result of a tool: what has the form of one as it is, anything else as a text.

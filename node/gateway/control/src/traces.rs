@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use althing_api::{Kind, TraceDetails, TraceGap, TraceList, TraceSpan, TraceSummary};
-use althing_calls::spans::{NodeSpan, Summary, Untold};
+use althing_calls::spans::{NodeSpan, Summary, TraceNameError, Untold};
 use althing_operations::Operations;
 use axum::Json;
 use axum::extract::{Path as UrlPath, State};
@@ -32,7 +32,8 @@ pub async fn list(State(node): State<Arc<Operations>>, Parameters(query): Parame
 
 /// A trace over all nodes that it passed.
 pub async fn show(State(node): State<Arc<Operations>>, UrlPath(trace): UrlPath<String>) -> Answer<TraceDetails> {
-    let trace = node.traces.resolve(&trace).map_err(|why| ApiError::new(Kind::NotFound, why))?;
+    let none = |error: TraceNameError| ApiError::new(Kind::NotFound, error.to_string()).with_remedy(error.remedy());
+    let trace = node.traces.resolve(&trace).map_err(none)?;
     let gathered = node.traces.gather(trace).await;
     if gathered.spans.is_empty() && gathered.untold.is_empty() {
         let why = format!(

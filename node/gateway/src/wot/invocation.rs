@@ -265,7 +265,7 @@ impl Follow {
         let ended = match ended {
             Ok(()) if tell.borrow().answer.is_running() => {
                 let message = format!("the answer of {agent} broke off; its task may still run");
-                Err(OperationError { refusal: Refusal::AgentUnreachable, message, details: Vec::new() })
+                Err(OperationError { refusal: Refusal::AgentUnreachable, message, details: Vec::new(), remedy: None })
             }
             ended => ended,
         };

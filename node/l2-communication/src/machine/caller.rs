@@ -57,7 +57,7 @@ pub struct Trust {
 
 /// A caller was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{caller} may not call this agent: it answers {allowed}{}", if *.can_be_trusted { format!("; its owner can allow it with `althing trust {caller}`") } else { String::new() })]
+#[error("{caller} may not call this agent: it answers {allowed}{}", if *.can_be_trusted { format!("; its owner can allow it by trust in {caller}") } else { String::new() })]
 pub struct CallerRefused {
     /// The caller's id.
     pub caller: CallerId,

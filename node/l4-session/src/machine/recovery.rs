@@ -103,7 +103,7 @@ pub fn told(doubts: &[Doubt]) -> String {
     let calls: Vec<String> = doubts.iter().map(|doubt| format!("step {}, {:?}", doubt.seq, doubt.name)).collect();
     format!(
         "IN_DOUBT: the node ended during a call, and nobody knows whether it took place: {}. It is not made again unless the \
-         owner of the node says so (`althing session list`); after a day this task fails",
+         owner of the node says so; after a day this task fails",
         calls.join("; ")
     )
 }

@@ -4,7 +4,7 @@
 use althing_call::Principal;
 use althing_execution::journal::{JournalError, StepOutcome};
 use althing_execution::tools::RESULT_BYTES_MAX;
-use althing_failure::Kind;
+use althing_failure::{CallStep, Kind, Remedy};
 use serde_json::Value;
 
 use crate::machine::session::{Choice, Doubt};
@@ -80,7 +80,7 @@ pub enum Resolution {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ResolutionError {
     /// No turn of such a task runs.
-    #[error("no task {task:?} waits on this node: `althing session list` shows those that do")]
+    #[error("no task {task:?} waits on this node")]
     NoTask {
         /// The id that was named.
         task: String,
@@ -115,6 +115,15 @@ impl ResolutionError {
             ResolutionError::NotInDoubt { .. } => Kind::Refused,
             ResolutionError::TooLong { .. } => Kind::Invalid,
             ResolutionError::Journal(_) => Kind::Failed,
+        }
+    }
+
+    /// What to do next, where that is a step of its own.
+    #[must_use]
+    pub fn remedy(&self) -> Option<Remedy> {
+        match self {
+            ResolutionError::NoTask { .. } => Some(CallStep::ListSessions.into()),
+            ResolutionError::NotInDoubt { .. } | ResolutionError::TooLong { .. } | ResolutionError::Journal(_) => None,
         }
     }
 }

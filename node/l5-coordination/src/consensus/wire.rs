@@ -497,8 +497,8 @@ pub enum Unserved {
     /// The caller is no member by a state that began with another member's snapshot, or never was one.
     #[n(8)]
     #[error(
-        "the caller is no member of the group here, and this member did not see it leave; if the owners did expel it, run `althing \
-         group leave GROUP --forget` there, and let it join anew"
+        "the caller is no member of the group here, and this member did not see it leave; if the owners did expel it, have it \
+         forget the group, and join anew"
     )]
     Unshown,
 }

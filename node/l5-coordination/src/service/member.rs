@@ -121,8 +121,8 @@ impl Member {
             return Err(ReplicaError::Stopped("this node has no part in the group any more".to_owned()));
         }
         if self.record.lock().expect("no panic").rules.is_none() {
-            let why = "it was formed by a build whose rules this one does not execute: have its members forget it (`althing group \
-                       leave GROUP --forget`), and form it anew";
+            let why = "it was formed by a build whose rules this one does not execute: have its members forget it, and form it \
+                       anew";
             *self.failure.lock().expect("no panic") = Some(why.to_owned());
             return Err(ReplicaError::Stopped(why.to_owned()));
         }

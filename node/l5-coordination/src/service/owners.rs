@@ -83,7 +83,7 @@ impl Change {
         let owners: Vec<PublisherId> = owners.into_iter().collect();
         let threshold = self.threshold.unwrap_or(before.threshold);
         if threshold == 0 || usize::from(threshold) > owners.len() {
-            let text = format!("{threshold} of {} owners cannot sign; say with --k how many must", owners.len());
+            let text = format!("{threshold} of {} owners cannot sign; say how many must", owners.len());
             return Err(GroupError::Charter(text));
         }
         let mut charter = before.next(group, now_ms);
@@ -355,8 +355,7 @@ pub async fn create(
         return Err(GroupError::Charter(text));
     }
     if threshold > FIRST_THRESHOLD_MAX {
-        let text =
-            "at first 2 owners can sign; have more of them sign when each has a member (`althing group amend --k`)";
+        let text = "at first 2 owners can sign; amend the charter to have more of them sign when each has a member";
         return Err(GroupError::Charter(text.to_owned()));
     }
     others.iter().try_for_each(|owner| log_of(groups, *owner).map(drop))?;
@@ -372,7 +371,7 @@ pub async fn create(
 fn log_of(groups: &Groups, owner: PublisherId) -> Result<Vec<ByteVec>, GroupError> {
     let unknown = || {
         GroupError::Charter(format!(
-            "this node does not know the keys of {owner}: connect to a node of its own, as `althing status` shows them"
+            "this node does not know the keys of {owner}: connect to a node of its own, whose status shows its addresses"
         ))
     };
     groups.shared.communication.key_log(owner).map(|log| events(&log)).ok_or_else(unknown)

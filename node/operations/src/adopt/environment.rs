@@ -43,7 +43,7 @@ pub(super) fn with_secrets(given: &Environment, agent: &str, at: &ToolServerSpec
         if name.len() > SECRET_NAME_MAX {
             return Err(format!(
                 "the secret {name:?}, which is to hold the variable, would have more than {SECRET_NAME_MAX} characters: \
-                 give the agent a shorter name (--as)"
+                 give the agent a shorter name"
             ));
         }
         env_secrets.insert(variable.clone(), name);

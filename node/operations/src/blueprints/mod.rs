@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use althing_execution::NodeModels;
 use althing_execution::model::MeasuredAnswer;
-use althing_failure::Kind;
+use althing_failure::{Kind, NodeStep, Remedy};
 use althing_node::machine;
 use althing_protocol::registry::{Blueprint, Subject};
 use althing_protocol::{CallerId, PublisherId};
@@ -64,7 +64,7 @@ pub enum BlueprintError {
         why: String,
     },
     /// Its answers are too short for a rate.
-    #[error("{model:?} answers with {tokens} tokens at once, and a rate needs more: --tokens")]
+    #[error("{model:?} answers with {tokens} tokens at once, and a rate needs more")]
     Short {
         /// The model.
         model: String,
@@ -87,6 +87,20 @@ impl BlueprintError {
             | BlueprintError::Unknown { .. }
             | BlueprintError::Elsewhere { .. } => Kind::Invalid,
             BlueprintError::Model { .. } | BlueprintError::Short { .. } => Kind::Failed,
+        }
+    }
+
+    /// What to do next, where that is a step of its own.
+    #[must_use]
+    pub fn remedy(&self) -> Option<Remedy> {
+        match self {
+            BlueprintError::Registry(error) => error.remedy(),
+            BlueprintError::Short { .. } => Some(NodeStep::MeasureLonger.into()),
+            BlueprintError::NoModels
+            | BlueprintError::Several(_)
+            | BlueprintError::Unknown { .. }
+            | BlueprintError::Elsewhere { .. }
+            | BlueprintError::Model { .. } => None,
         }
     }
 }

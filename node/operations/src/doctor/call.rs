@@ -5,10 +5,12 @@ use althing_calls::{
     Among, Asker, CallRequest, Callee, Operation, OperationError, OperationRequest, Principal, Purpose, Refusal,
 };
 use althing_execution::AgentState;
+use althing_failure::{AgentStep, CallStep, NodeStep, RegistryStep, Remedy};
 use althing_node::Node;
 use althing_protocol::{AgentId, PublicKey};
 
-use super::{Finding, Report, Storage, fine, short, wrong};
+use super::finding::{Finding, fine, wrong};
+use super::{Report, Storage, short};
 
 /// What a call of an agent met on its way.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,12 +89,7 @@ fn down(node: &Node, name: &str) -> Option<String> {
 pub fn diagnose_call(path: &CallPath) -> Vec<Finding> {
     let (agent, hosts, down, refused) = match path {
         CallPath::Unknown(why) => {
-            return vec![wrong(
-                "L3",
-                why.clone(),
-                "check the name (`althing find`), and that the node which hosts it runs, is connected (`althing doctor` on \
-                 both), and shows the agent to this node's owner (`exposure` of its agent file)",
-            )];
+            return vec![wrong("L3", why.clone(), "").then(CallStep::CheckName)];
         }
         CallPath::Stopped(why) => return vec![stopped(why)],
         CallPath::Asked { hosts, refused: Some((Refusal::AgentRevoked, why)), .. } if hosts.is_empty() => {
@@ -113,55 +110,57 @@ pub fn diagnose_call(path: &CallPath) -> Vec<Finding> {
     }
     let mut findings = vec![fine("L3", format!("{agent:?} is hosted by {}", names.join(", ")))];
     if let Some(why) = down {
-        let remedy = "fix that; the node tries again by itself (`althing doctor`, without a name, says more)";
-        findings.push(wrong("L1", format!("{agent:?} does not run on this node: {why}"), remedy));
+        let remedy = "fix that; the node tries again by itself";
+        let finding = wrong("L1", format!("{agent:?} does not run on this node: {why}"), remedy);
+        findings.push(finding.then(NodeStep::Diagnose));
         return findings;
     }
     let Some((refusal, why)) = refused else {
         findings.push(fine("L2", format!("{agent:?} answers this node")));
         return findings;
     };
-    let (layer, remedy) = fault(refusal);
-    findings.push(wrong(layer, format!("a call of {agent:?} fails: {why}"), remedy));
+    let (layer, remedy, next) = fault(refusal);
+    findings.push(Finding { next, ..wrong(layer, format!("a call of {agent:?} fails: {why}"), remedy) });
     findings
 }
 
 /// An agent of this node that was stopped, since its release was revoked.
 fn stopped(why: &str) -> Finding {
-    let remedy = "it runs no more in that version: `althing update NAME` takes another one of its range that was not revoked \
-                  (`althing outdated` names it), `althing uninstall NAME` removes it; its publisher releases the next one";
-    wrong("L1", why, remedy)
+    wrong("L1", why, "it runs no more in that version").then(AgentStep::UpdateInstalled)
 }
 
-/// The layer at fault, and what to do.
-fn fault(refusal: &Refusal) -> (&'static str, &'static str) {
+/// The layer at fault, what to do, and the step that does it or goes on from there.
+fn fault(refusal: &Refusal) -> (&'static str, &'static str, Option<Remedy>) {
+    let next = |step: NodeStep| Some(step.into());
     match refusal {
         Refusal::AgentUnreachable => (
             "L2",
-            "check that its node runs and that this machine can reach it: `althing doctor` on both, firewalls, networks",
+            "check that its node runs and that this machine can reach it: firewalls, networks",
+            next(NodeStep::DiagnoseBoth),
         ),
         Refusal::CallerNotAllowed => (
             "L2",
-            "its owner decides who may call it: ask to be trusted there (`althing trust`), or for `callers` of its agent \
-             file to admit you",
+            "its owner decides who may call it: ask to be trusted there, or for `callers` of its agent file to admit you",
+            None,
         ),
         Refusal::AgentRevoked => (
             "L3",
-            "its publisher revoked that version: ask for a newer one, or install one (`althing release list AGENT`)",
+            "its publisher revoked that version: ask for a newer one, or install one",
+            Some(RegistryStep::ListReleases.into()),
         ),
         Refusal::AgentUnknown | Refusal::AgentNotHere => {
-            ("L3", "its host does not have it any more, or not for this node's owner: `althing find` asks again")
+            ("L3", "its host does not have it any more, or not for this node's owner", Some(CallStep::FindAgain.into()))
         }
         Refusal::VersionNotSupported | Refusal::MethodNotFound | Refusal::OfNewerNode(_) => {
-            ("L2", "the two nodes speak different versions: upgrade the older one")
+            ("L2", "the two nodes speak different versions: upgrade the older one", None)
         }
         Refusal::Overloaded | Refusal::Redirected { .. } | Refusal::TaskMoved { .. } => {
-            ("L1", "its node has too much to do: try again later, or host it on more nodes")
+            ("L1", "its node has too much to do: try again later, or host it on more nodes", None)
         }
-        Refusal::DiskFull => ("L1", "the disk of its node is full: its operator has to free space there"),
-        Refusal::StoreStopped => ("L1", "the store of its node takes no writes: `althing doctor` there says why"),
-        Refusal::DeadlineExceeded => ("L1", "its node did not answer in time: look at it there (`althing top`)"),
-        _ => ("L1", "look at the agent on its node: `althing doctor`, `althing ps`, and its log"),
+        Refusal::DiskFull => ("L1", "the disk of its node is full: its operator has to free space there", None),
+        Refusal::StoreStopped => ("L1", "the store of its node takes no writes", next(NodeStep::DiagnoseThere)),
+        Refusal::DeadlineExceeded => ("L1", "its node did not answer in time", next(NodeStep::LookAtLoad)),
+        _ => ("L1", "look at the agent on its node", Some(AgentStep::LookAt.into())),
     }
 }
 
@@ -181,7 +180,8 @@ mod tests {
     fn first_wrong(path: &CallPath) -> Option<&'static str> {
         let findings = diagnose_call(path);
         let wrong: Vec<&Finding> = findings.iter().filter(|finding| !finding.fine).collect();
-        assert!(wrong.iter().all(|finding| !finding.remedy.is_empty()) && wrong.len() <= 1, "{findings:?}");
+        let says = |finding: &&Finding| !finding.remedy.is_empty() || finding.next.is_some();
+        assert!(wrong.iter().all(says) && wrong.len() <= 1, "{findings:?}");
         wrong.first().map(|finding| finding.layer)
     }
 

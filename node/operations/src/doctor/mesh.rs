@@ -1,6 +1,6 @@
 //! What is to be said of the LAN, of the peers that the node remembers, and of keys that two nodes use.
 
-use super::{Finding, fine, note, wrong};
+use super::finding::{Finding, fine, note, wrong};
 
 /// Absent peers that are named.
 const ABSENT_SHOWN: usize = 3;

@@ -32,7 +32,7 @@ const AGENT: &str = "overhead-echo";
 /// What it is, as an agent file.
 const FILE: &str = r#"{
     "name": "overhead-echo",
-    "description": "Is measured by `althing doctor --overhead`",
+    "description": "Is measured for what the layers of a node add to a call",
     "runtime": { "native": { "builtin": "echo", "config": {} } },
     "callers": "this-node",
     "exposure": "hidden",

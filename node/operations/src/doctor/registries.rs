@@ -1,6 +1,8 @@
 //! Diagnoses the registries that a node follows.
 
-use super::{Finding, fine, wrong};
+use althing_failure::RegistryStep;
+
+use super::finding::{Finding, fine, wrong};
 
 /// A registry that the node follows.
 #[derive(Debug, Clone)]
@@ -19,14 +21,8 @@ pub struct RegistryHealth {
 pub(super) fn judge(registry: &RegistryHealth) -> Finding {
     let RegistryHealth { at, forked, entries, seen } = registry;
     match entries {
-        _ if *forked => wrong(
-            "L3",
-            format!("the registry {at} showed two histories, and is asked nothing more"),
-            format!(
-                "`althing registry list` shows both signed checkpoints: take them to its operator and to others who use it; \
-                 `althing registry remove {at}` forgets it"
-            ),
-        ),
+        _ if *forked => wrong("L3", format!("the registry {at} showed two histories, and is asked nothing more"), "")
+            .then(RegistryStep::ShowEvidence(at.clone())),
         Err(why) => wrong(
             "L3",
             format!("the registry {at} cannot be asked: {why}"),
@@ -56,7 +52,8 @@ mod tests {
             (RegistryHealth { entries: Ok(3), ..good.clone() }, "showed 4 before"),
         ] {
             let finding = judge(&bad);
-            assert!(!finding.fine && finding.what.contains(what) && !finding.remedy.is_empty(), "{finding:?}");
+            assert!(!finding.fine && finding.what.contains(what), "{finding:?}");
+            assert!(finding.next.is_some() || !finding.remedy.is_empty(), "{finding:?}");
         }
     }
 }

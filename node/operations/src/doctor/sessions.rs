@@ -1,8 +1,9 @@
 //! What the doctor says of turns that survive the end of the node.
 
 use althing_calls::SessionSummary;
+use althing_failure::CallStep;
 
-use super::{Finding, fine, wrong};
+use super::finding::{Finding, fine, wrong};
 
 /// The turns that have a journal.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -53,11 +54,9 @@ pub(super) fn judge(sessions: &Sessions, findings: &mut Vec<Finding>) {
                 "agent {agent:?} waits in task {task}: this node ended while step {step} called {name}, and nobody knows \
                  whether it was carried out. It is not repeated, and the task fails a day after it began to wait"
             ),
-            format!(
-                "look where that call leads, then `althing session resume {task} --done {step} FILE` if it was carried out and FILE \
-                 has its result, `--again {step}` if it was not, or `--failed {step}`"
-            ),
+            "look where that call leads",
         )
+        .then(CallStep::Resume { task: task.clone(), step: *step })
     };
     findings.extend(sessions.doubts.iter().map(told));
     if sessions.doubts.is_empty() && sessions.count != 0 {
@@ -76,15 +75,13 @@ mod tests {
     }
 
     #[test]
-    fn each_call_in_doubt_is_a_finding_with_the_commands_that_end_it() {
+    fn each_call_in_doubt_is_a_finding_with_the_step_that_ends_it() {
         let doubt =
             |step| TaskDoubt { agent: "clerk".to_owned(), task: "t-1".to_owned(), step, name: "bank/pay".to_owned() };
         let found = findings(&Sessions { count: 1, doubts: vec![doubt(4), doubt(6)] });
         let [first, second] = found.as_slice() else { panic!("{found:?}") };
         assert!(!first.fine && first.layer == "L4" && first.what.contains("step 4 called bank/pay"), "{first:?}");
-        for command in ["althing session resume t-1 --done 4 FILE", "--again 4", "--failed 4"] {
-            assert!(first.remedy.contains(command), "{first:?}");
-        }
+        assert_eq!(first.next, Some(CallStep::Resume { task: "t-1".to_owned(), step: 4 }.into()), "{first:?}");
         assert!(second.what.contains("step 6"), "{second:?}");
     }
 

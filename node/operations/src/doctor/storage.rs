@@ -6,7 +6,7 @@ use std::path::Path;
 use althing_node::Node;
 use althing_store::{Batch, Cause, Durability, StoreConfig, WriteError, free_bytes, mebibytes};
 
-use super::{Finding, fine, note, wrong};
+use super::finding::{Finding, fine, note, wrong};
 
 /// Whether data can be written.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

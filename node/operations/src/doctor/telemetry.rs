@@ -1,6 +1,6 @@
 //! What the doctor says of the collector of telemetry.
 
-use super::{Finding, fine, wrong};
+use super::finding::{Finding, fine, wrong};
 use crate::collector::CollectorTrouble;
 
 /// The port at which collectors take gRPC.

@@ -7,7 +7,7 @@ use althing_discovery::Discovery;
 use althing_td::listed_schema;
 use serde_json::Value;
 
-use super::{Finding, note};
+use super::finding::{Finding, note};
 
 /// Tools of one agent that are described.
 const TOOLS_MAX: usize = 16;

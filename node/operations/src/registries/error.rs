@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use althing_failure::Kind;
+use althing_failure::{Kind, RegistryStep, Remedy};
 use althing_node::NodeError;
 use althing_node::revocations::RevocationError;
 use althing_protocol::object::ObjectError;
@@ -30,18 +30,18 @@ pub enum RegistriesError {
     #[error("no HTTP client can be made: {0}")]
     Client(String),
     /// No registry is known.
-    #[error("this node follows no registry: `althing registry add URL --key KEY` adds one")]
+    #[error("this node follows no registry")]
     None,
     /// Several are known.
-    #[error("this node follows several registries: name one with --registry: {}", .0.join(", "))]
+    #[error("this node follows several registries: {}", .0.join(", "))]
     Several(Vec<String>),
     /// The registry is not known; the second is a hint at one that may be meant.
-    #[error("this node does not follow {0}; `althing registry list` shows those it follows{1}")]
+    #[error("this node does not follow {0}{1}")]
     Unknown(String, String),
     /// There is no receipt of what was asked for.
     #[error(
         "this node keeps no receipt of {what} from {at}: it was sent to the registry by another node, or the receipt made room \
-         for newer ones. If it is a release of yours, `althing publish` of the same file keeps one"
+         for newer ones"
     )]
     NoReceipt {
         /// The address of the registry.
@@ -60,7 +60,7 @@ pub enum RegistriesError {
     /// The registry is of another network.
     #[error(
         "{at} keeps agents of the network {theirs:?}, and this node is of {ours:?}: nodes of different networks do not meet. \
-         For another network its operator starts another registry, with --network and a folder of its own"
+         For another network its operator starts another registry, in a folder of its own"
     )]
     OtherNetwork {
         /// Its address.
@@ -71,10 +71,7 @@ pub enum RegistriesError {
         ours: String,
     },
     /// The registry showed two histories.
-    #[error(
-        "{0} showed two histories, and is asked nothing more: `althing registry list` shows the evidence, `althing registry \
-         remove` forgets both"
-    )]
+    #[error("{0} showed two histories, and is asked nothing more")]
     Distrusted(String),
     /// Too few witnesses cosigned its checkpoint.
     #[error(
@@ -95,7 +92,7 @@ pub enum RegistriesError {
     #[error("{0}")]
     Witnesses(String),
     /// As many registries as one node follows.
-    #[error("a node follows at most {0} registries; `althing registry remove` makes room")]
+    #[error("a node follows at most {0} registries")]
     Full(usize),
     /// A file cannot be read.
     #[error("{}: {source}", .path.display())]
@@ -117,7 +114,7 @@ pub enum RegistriesError {
     #[error(transparent)]
     File(#[from] SharedFileError),
     /// A workflow has no files beside its own.
-    #[error("a release of a workflow is the workflow file alone, and {0} more are there: publish it without --with")]
+    #[error("a release of a workflow is the workflow file alone, and {0} more are there")]
     FilesOfWorkflow(usize),
     /// The bundle holds something else than the description of the release says.
     #[error(
@@ -139,16 +136,16 @@ pub enum RegistriesError {
     )]
     BecameOther(String),
     /// Something here has the name.
-    #[error("something that was installed here has the name {0:?}: --as gives this one another")]
+    #[error("something that was installed here has the name {0:?}")]
     NameTaken(String),
     /// Several workflows that were installed have the name.
     #[error("several workflows that were installed come from that release: name one of them: {}", .0.join(", "))]
     SeveralInstalled(Vec<String>),
     /// As many workflows as a node has.
-    #[error("a node has at most {0} workflows that were installed; `althing uninstall NAME` makes room")]
+    #[error("a node has at most {0} workflows that were installed")]
     FullOfWorkflows(usize),
     /// The file of an installed workflow was damaged.
-    #[error("{}: {source}; `althing uninstall {name}`, and install it again", .path.display())]
+    #[error("{}: {source}", .path.display())]
     InstalledFile {
         /// Its name here.
         name: String,
@@ -197,9 +194,7 @@ pub enum RegistriesError {
     },
     /// The agent file names a file or a folder of which the release has nothing.
     #[error(
-        "`{field}` of the agent file names {}, which is not in the release: add it with `--with {}`, a folder by each of its \
-         files that the agent needs",
-        path.display(),
+        "`{field}` of the agent file names {}, which is not in the release",
         path.display()
     )]
     NotInRelease {
@@ -245,10 +240,7 @@ pub enum RegistriesError {
         reason: Option<String>,
     },
     /// The release has nothing to install.
-    #[error(
-        "{agent} {version} has nothing to run here: it is a Thing that runs elsewhere, and is not installed. `althing release \
-         show {agent}@{version}` shows where it is asked"
-    )]
+    #[error("{agent} {version} has nothing to run here: it is a Thing that runs elsewhere, and is not installed")]
     NoBundle {
         /// The agent.
         agent: AgentId,
@@ -259,7 +251,7 @@ pub enum RegistriesError {
     #[error(transparent)]
     Name(#[from] NameError),
     /// The owner is no organisation in that registry.
-    #[error("you are no organisation in this registry: `althing org init example.org` makes you one")]
+    #[error("you are no organisation in this registry")]
     NoOrganisation,
     /// What was said of the organisation cannot be.
     #[error("{0}")]
@@ -284,8 +276,7 @@ pub enum RegistriesError {
     },
     /// The release is young, and its publisher not trusted.
     #[error(
-        "{agent} {version} was published {hours} h ago by {}, whom you do not trust: wait until it is {min} h old, \
-         trust the publisher (`althing trust`), or say --young",
+        "{agent} {version} was published {hours} h ago by {}, whom you do not trust",
         .agent.publisher()
     )]
     Young {
@@ -299,9 +290,7 @@ pub enum RegistriesError {
         min: u64,
     },
     /// A program of the release is not kept to its folder and to what the agent file names.
-    #[error(
-        "{agent} {version} is not installed: {what}. Only you can allow that: look at the release, and say --sandbox none"
-    )]
+    #[error("{agent} {version} is not installed: {what}. Only you can allow that")]
     Uncontained {
         /// The agent.
         agent: AgentId,
@@ -350,7 +339,7 @@ pub enum RegistriesError {
         wanted: String,
     },
     /// The agent was not installed from a registry; the second is a hint at one that was.
-    #[error("nothing of the name {0:?} was installed from a registry; `althing outdated` lists those that were{1}")]
+    #[error("nothing of the name {0:?} was installed from a registry{1}")]
     NotInstalled(String, String),
     /// The node has no folder of its own.
     #[error("this node keeps no data, so nothing can be installed on it")]
@@ -403,7 +392,7 @@ impl From<RevocationError> for RegistriesError {
 
 impl From<RegistriesError> for NodeError {
     fn from(error: RegistriesError) -> NodeError {
-        NodeError::Registries(error.to_string())
+        NodeError::Registries { why: error.to_string(), remedy: error.remedy().map(Box::new) }
     }
 }
 
@@ -486,6 +475,36 @@ impl RegistriesError {
             RegistriesError::Registry(RegistryError::Unreachable { .. }) => Kind::Unreachable,
             _ => Kind::Failed,
         }
+    }
+
+    /// What to do next, where that is a step of its own.
+    #[must_use]
+    pub fn remedy(&self) -> Option<Remedy> {
+        let step = match self {
+            RegistriesError::Node(error) => return error.remedy(),
+            RegistriesError::Registry(RegistryError::Forked { .. }) => RegistryStep::ForgetForked,
+            RegistriesError::None => RegistryStep::Follow,
+            RegistriesError::Several(_) => RegistryStep::NameOne,
+            RegistriesError::Unknown(..) => RegistryStep::List,
+            RegistriesError::NoReceipt { .. } => RegistryStep::PublishAgain,
+            RegistriesError::Distrusted(at) => RegistryStep::ShowEvidence(at.clone()),
+            RegistriesError::Full(_) => RegistryStep::MakeRoom,
+            RegistriesError::FilesOfWorkflow(_) => RegistryStep::PublishAlone,
+            RegistriesError::NameTaken(_) => RegistryStep::InstallAs,
+            RegistriesError::FullOfWorkflows(_) => RegistryStep::UninstallAny,
+            RegistriesError::InstalledFile { name, .. } => RegistryStep::InstallAgain(name.clone()),
+            RegistriesError::NotInRelease { path, .. } => RegistryStep::PublishWith(path.display().to_string()),
+            RegistriesError::NoBundle { agent, version } => {
+                RegistryStep::ShowRelease { agent: agent.to_string(), version: version.to_string() }
+            }
+            RegistriesError::NoOrganisation => RegistryStep::BecomeOrganisation,
+            RegistriesError::Young { min, .. } => RegistryStep::WaitOrTrust { hours: *min },
+            RegistriesError::Uncontained { .. } => RegistryStep::AllowUncontained,
+            RegistriesError::NotInstalled(..) => RegistryStep::ListInstalled,
+            RegistriesError::Holder(error) => return error.remedy(),
+            _ => return None,
+        };
+        Some(step.into())
     }
 }
 

@@ -1,5 +1,6 @@
 //! Whose a name is: who published what was installed by it here, and whom it leads to now. Pure.
 
+use althing_failure::{RegistryStep, Remedy};
 use althing_protocol::{AgentId, PublisherId};
 
 /// Why what a name leads to is not taken.
@@ -8,8 +9,7 @@ pub enum HolderError {
     /// The name leads to somebody else than what was installed by it.
     #[error(
         "{name} was installed here as {here:?}, published by {was}, and leads to an agent of {is} now: the domain has another holder, \
-         or its organisation gave the name to somebody else. Nothing was changed. Ask them; if you mean that publisher, say \
-         `--publisher {is}`"
+         or its organisation gave the name to somebody else. Nothing was changed. Ask them"
     )]
     PassedOn {
         /// The name, such as `example.org/billing`.
@@ -22,7 +22,7 @@ pub enum HolderError {
         is: PublisherId,
     },
     /// The owner means another publisher.
-    #[error("{name} leads to an agent of {is}, and you said `--publisher {agreed}`: nothing was changed")]
+    #[error("{name} leads to an agent of {is}, and you mean {agreed}: nothing was changed")]
     Other {
         /// What was to be installed: a name, or an agent's id.
         name: String,
@@ -31,6 +31,16 @@ pub enum HolderError {
         /// Whom the owner means.
         agreed: PublisherId,
     },
+}
+
+impl HolderError {
+    /// What to do next, where that is a step of its own.
+    pub(super) fn remedy(&self) -> Option<Remedy> {
+        match self {
+            HolderError::PassedOn { is, .. } => Some(RegistryStep::NamePublisher(is.to_string()).into()),
+            HolderError::Other { .. } => None,
+        }
+    }
 }
 
 /// Checks that what a name leads to is of the publisher of all that was installed by it `before` (names here, and ids of agents),
@@ -87,9 +97,10 @@ mod tests {
         let (here, name) = ("bought".to_owned(), NAME.to_owned());
         assert_eq!(passed, HolderError::PassedOn { name, here, was: publisher(1), is: publisher(2) });
         let said = passed.to_string();
-        for told in [NAME, &publisher(1).to_string(), &format!("--publisher {}", publisher(2))] {
+        for told in [NAME, &publisher(1).to_string(), &publisher(2).to_string()] {
             assert!(said.contains(told), "{said}");
         }
+        assert_eq!(passed.remedy(), Some(RegistryStep::NamePublisher(publisher(2).to_string()).into()));
     }
 
     #[test]

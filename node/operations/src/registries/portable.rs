@@ -82,6 +82,8 @@ fn inside(field: &str, path: &Path) -> Result<String, RegistriesError> {
 
 #[cfg(test)]
 mod tests {
+    use althing_failure::RegistryStep;
+
     use super::*;
 
     fn check(runtime: &str, files: &[&str]) -> Result<(), RegistriesError> {
@@ -109,7 +111,7 @@ mod tests {
         }
         for (runtime, path) in [(agent, "agent.py"), (code, "code"), (docs, "docs")] {
             let refused = check(runtime, &["other"]).expect_err(runtime);
-            assert!(refused.to_string().contains(&format!("`--with {path}")), "{refused}");
+            assert_eq!(refused.remedy(), Some(RegistryStep::PublishWith(path.to_owned()).into()), "{refused}");
         }
         let tools = format!("{echo}\ntools: {{ t: {{ command: [a], cwd: a/../.. }} }}");
         for (runtime, field) in [

@@ -123,7 +123,7 @@ impl Requirement {
             return Err("`by` names those whose attestations count; anybody can attest anything".to_owned());
         }
         match self.by.iter().find(|by| by.parse::<PublisherId>().is_err()) {
-            Some(wrong) => Err(format!("`by` has {wrong:?}, which is no id of a publisher; `althing id` prints it")),
+            Some(wrong) => Err(format!("`by` has {wrong:?}, which is no id of a publisher: urn:althing:…")),
             None => Ok(()),
         }
     }

@@ -74,7 +74,7 @@ impl Publishing<'_> {
     pub(super) async fn publish_thing(&self, publication: &Publication) -> Result<Published, RegistriesError> {
         let Publication { file, with, audience, registry } = publication;
         if !with.is_empty() {
-            let why = "a Thing has no files: leave --with out".to_owned();
+            let why = "a Thing has no files: publish it alone".to_owned();
             return Err(RegistriesError::Thing { file: file.clone(), why });
         }
         let at = self.0.named(registry.as_deref())?;

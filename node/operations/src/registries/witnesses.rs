@@ -24,7 +24,7 @@ impl Witnesses {
             return if self.wanted.is_none() {
                 Ok(None)
             } else {
-                wrong("name the witnesses with --witness".to_owned())
+                wrong("how many witnesses must have cosigned is said, and no witness is named".to_owned())
             };
         }
         if self.keys.len() > WITNESSES_MAX {
@@ -32,11 +32,12 @@ impl Witnesses {
         }
         let mut seen: Vec<NoteKey> = Vec::new();
         for text in &self.keys {
-            let key: NoteKey =
-                text.parse().map_err(|error| RegistriesError::Witnesses(format!("--witness: {error}")))?;
+            let key: NoteKey = text
+                .parse()
+                .map_err(|error| RegistriesError::Witnesses(format!("{text:?} is no key of a witness: {error}")))?;
             if key.kind() != NoteKeyKind::Cosignature {
                 return wrong(format!(
-                    "{key} is the key of a log: `althing-registry witness` prints that of a witness"
+                    "{key} is the key of a log, and none of a witness, which prints its key when it starts"
                 ));
             }
             // One witness under two names would count twice.

@@ -246,7 +246,7 @@ impl Embedding {
             (None, _) => None,
             (Some(name), Some(secrets)) => {
                 let secret = secrets.read(name).map_err(node)?;
-                Some(secret.ok_or_else(|| node(format!("there is no secret {name:?}: `althing secret set {name}`")))?)
+                Some(secret.ok_or_else(|| node(format!("there is no secret {name:?}")))?)
             }
             (Some(name), None) => return Err(node(format!("there is no secret {name:?}"))),
         };

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use althing_failure::Kind;
+use althing_failure::{Kind, NodeStep, Remedy};
 use althing_node::NodeError;
 
 /// Capabilities of one channel.
@@ -46,7 +46,7 @@ pub enum RoutingError {
     },
     /// More was learned than a node keeps.
     #[error(
-        "a node keeps at most {} labelled sentences of {} MiB in all: `althing route forget` makes room",
+        "a node keeps at most {} labelled sentences of {} MiB in all",
         althing_routing::ROWS_MAX,
         althing_routing::FILE_BYTES_MAX >> 20
     )]
@@ -69,13 +69,10 @@ pub enum RoutingError {
         max: usize,
     },
     /// The model did not answer.
-    #[error("the model did not choose: {0}; `--mode hybrid` needs none")]
+    #[error("the model did not choose: {0}")]
     Model(String),
     /// Its answer is no number of the list: the beginning of it, in quotes.
-    #[error(
-        "the model answered {0}, which names no agent: ask again, choose another one in `[[models]]`, or use `--mode hybrid`, \
-         which needs none"
-    )]
+    #[error("the model answered {0}, which names no agent")]
     Unclear(String),
 }
 
@@ -90,6 +87,22 @@ impl RoutingError {
             RoutingError::Full => Kind::Refused,
             RoutingError::Model(_) | RoutingError::Unclear(_) => Kind::Failed,
         }
+    }
+
+    /// What to do next, where that is a step of its own.
+    #[must_use]
+    pub fn remedy(&self) -> Option<Remedy> {
+        let step = match self {
+            RoutingError::Node(error) => return error.remedy(),
+            RoutingError::Full => NodeStep::ForgetRoutes,
+            RoutingError::Model(_) => NodeStep::RouteWithoutModel,
+            RoutingError::Unclear(_) => NodeStep::AskModelAgain,
+            RoutingError::File { .. }
+            | RoutingError::Needs
+            | RoutingError::Unresolved(_)
+            | RoutingError::TooMany { .. } => return None,
+        };
+        Some(step.into())
     }
 }
 

@@ -3,6 +3,7 @@
 mod canary;
 mod circles;
 mod citations;
+mod commands;
 mod comments;
 mod decisions;
 mod edges;

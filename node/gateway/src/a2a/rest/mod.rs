@@ -221,7 +221,7 @@ fn failed(error: &OperationError) -> Response {
 
 fn method_not_allowed(method: &Method, allowed: &'static str) -> Response {
     let message = format!("{method} is not for this path; it takes {allowed}");
-    let error = OperationError { refusal: Refusal::MethodNotFound, message, details: Vec::new() };
+    let error = OperationError { refusal: Refusal::MethodNotFound, message, details: Vec::new(), remedy: None };
     let status = StatusCode::METHOD_NOT_ALLOWED;
     (status, [(header::ALLOW, allowed)], Json(refusal(&error, status))).into_response()
 }
@@ -237,7 +237,7 @@ pub(crate) async fn wrong_method(method: Method, uri: Uri) -> Response {
         _ => "the header Allow says what is".to_owned(),
     };
     let message = format!("{method} is not served here: {hint}");
-    let error = OperationError { refusal: Refusal::MethodNotFound, message, details: Vec::new() };
+    let error = OperationError { refusal: Refusal::MethodNotFound, message, details: Vec::new(), remedy: None };
     let status = StatusCode::METHOD_NOT_ALLOWED;
     (status, Json(refusal(&error, status))).into_response()
 }

@@ -281,7 +281,8 @@ async fn errors_are_those_of_the_specification() {
 
 #[test]
 fn who_may_try_again_is_told_when() {
-    let answer = |refusal| super::failed(&OperationError { refusal, message: "why".to_owned(), details: Vec::new() });
+    let error = |refusal| OperationError { refusal, message: "why".to_owned(), details: Vec::new(), remedy: None };
+    let answer = |refusal| super::failed(&error(refusal));
     for (refusal, status) in [(Refusal::Overloaded, 429), (Refusal::AgentUnreachable, 503)] {
         let answer = answer(refusal);
         assert_eq!((answer.status().as_u16(), answer.headers()["retry-after"].as_bytes()), (status, &b"1"[..]));

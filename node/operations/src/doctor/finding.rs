@@ -1,0 +1,40 @@
+//! What a diagnosis consists of.
+
+use althing_failure::Remedy;
+
+/// A finding.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// `L1` to `L7`.
+    pub layer: &'static str,
+    /// Nothing is wrong there.
+    pub fine: bool,
+    /// What was checked, or what is wrong and why.
+    pub what: String,
+    /// What to do about it, as far as no step of a face does it; empty if nothing is wrong, or there is nothing to note.
+    pub remedy: String,
+    /// The step that does it, or goes on from there.
+    pub next: Option<Remedy>,
+}
+
+impl Finding {
+    /// The same, with the step that does it.
+    pub fn then(self, step: impl Into<Remedy>) -> Finding {
+        Finding { next: Some(step.into()), ..self }
+    }
+}
+
+/// Nothing is wrong there.
+pub fn fine(layer: &'static str, what: impl Into<String>) -> Finding {
+    Finding { layer, fine: true, what: what.into(), remedy: String::new(), next: None }
+}
+
+/// Nothing is wrong, but something can be done.
+pub fn note(layer: &'static str, what: impl Into<String>, remedy: impl Into<String>) -> Finding {
+    Finding { layer, fine: true, what: what.into(), remedy: remedy.into(), next: None }
+}
+
+/// Something is wrong there, and what to do about it.
+pub fn wrong(layer: &'static str, what: impl Into<String>, remedy: impl Into<String>) -> Finding {
+    Finding { layer, fine: false, what: what.into(), remedy: remedy.into(), next: None }
+}
