@@ -113,7 +113,8 @@ pub fn document(table: &[Route]) -> Document {
             title: "Althing node",
             summary: "What a node's owner asks of it",
             description: "Served on the control socket of the node (0600, in its data directory) and nowhere else: the \
-                gateway has other paths. Every refusal is a Problem. A member or a parameter that is not listed is refused.",
+                gateway has other paths. Every refusal is a Problem. A member of a request that is not \
+                listed is refused, and so is a parameter of a path that has some.",
             version: env!("CARGO_PKG_VERSION"),
             license: License { name: env!("CARGO_PKG_LICENSE"), identifier: env!("CARGO_PKG_LICENSE") },
         },
