@@ -169,7 +169,7 @@ pub async fn open(
     admission: Admission,
     ports: &Ports,
 ) -> Result<Registry, StartError> {
-    let store = Arc::new(RocksStore::open(&data.join("store"), &FAMILIES, StoreConfig::default())?);
+    let store = Arc::new(RocksStore::open_after(&data.join("store"), &FAMILIES, StoreConfig::default()).await?);
     let (key, path) = (key(&data.join("registry.key"), &ports.random)?, data.join("origin"));
     let (origin, is_first) = self::origin(&path, origin, &key)?;
     let (of, is_given) = (data.join("network"), network.is_some());

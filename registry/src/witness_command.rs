@@ -64,7 +64,7 @@ pub async fn run(command: WitnessCommand) -> Result<(), String> {
 }
 
 async fn opened(data: &Path, name: Option<String>, logs: Vec<NoteKey>) -> Result<Witness, String> {
-    let store = RocksStore::open(&data.join("store"), &FAMILIES, StoreConfig::default());
+    let store = RocksStore::open_after(&data.join("store"), &FAMILIES, StoreConfig::default()).await;
     let store = Arc::new(store.map_err(|error| error.to_string())?);
     let ports = ports();
     let key = key(&data.join("witness.key"), &ports.random).map_err(|error| error.to_string())?;

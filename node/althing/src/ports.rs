@@ -66,7 +66,7 @@ pub struct Opened {
 pub async fn open(at: &Paths, config: &Config, spans: Arc<SpanRing>) -> Result<Opened, Failure> {
     let (clock, entropy) = (clock(), entropy());
     let (owner_changes, owner) = watch::channel(Owner::open(&at.owner, &clock, &entropy)?);
-    let store = open_store(at)?;
+    let store = open_store(at).await?;
     let key = owner::secret(&at.node_key(), &entropy)?;
     let mut notes: Vec<String> = loose_mode(&at.data).map(loose_note).into_iter().collect();
     let mut faces = Faces::bind(config, &at.data, &mut notes).await?;
@@ -241,8 +241,8 @@ fn builtins() -> Builtins {
 }
 
 /// The node's database.
-fn open_store(at: &Paths) -> Result<Arc<dyn Store>, Failure> {
-    let opened = RocksStore::open(&at.store(), &FAMILIES, StoreConfig::default());
+async fn open_store(at: &Paths) -> Result<Arc<dyn Store>, Failure> {
+    let opened = RocksStore::open_after(&at.store(), &FAMILIES, StoreConfig::default()).await;
     Ok(Arc::new(opened.map_err(|error| {
         let hint = match error {
             OpenError::Locked { .. } if at.name == "default" => " (two nodes on one machine need two names: --name)",

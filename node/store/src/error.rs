@@ -75,6 +75,16 @@ pub enum OpenError {
     },
 }
 
+impl OpenError {
+    /// Whether the holder ends at the moment: it has no memory any more (`/proc/PID/cmdline` is empty), or is gone.
+    #[must_use]
+    pub fn is_passing(&self) -> bool {
+        let OpenError::Locked { holder: Some(pid), .. } = self else { return false };
+        let told = std::fs::read(format!("/proc/{pid}/cmdline"));
+        cfg!(target_os = "linux") && told.map_or(true, |told| told.is_empty())
+    }
+}
+
 /// Bytes for people.
 #[must_use]
 pub fn mebibytes(bytes: u64) -> String {

@@ -24,6 +24,7 @@ use std::{
     path::{Path, PathBuf},
     sync::Arc,
     thread::JoinHandle,
+    time::Duration,
 };
 use tokio::sync::oneshot;
 use view::{FrozenView, LiveView};
@@ -65,6 +66,10 @@ struct Database {
     _lock: StoreLock,
 }
 
+/// A process that was killed holds its files until the kernel has taken it down, which takes as long as its memory is large.
+const ENDING_MAX: Duration = Duration::from_secs(5);
+const ENDING_PAUSE: Duration = Duration::from_millis(20);
+
 impl RocksStore {
     /// Opens the store in `dir` with these families, and creates what is missing (the directory with mode 0700).
     /// Families that are on disk but not named are kept untouched. Blocks while the write-ahead log is replayed.
@@ -80,6 +85,21 @@ impl RocksStore {
             source,
         })?;
         Ok(RocksStore { database, queue, committer: Some(committer) })
+    }
+
+    /// Opens the store as [`RocksStore::open`] does; a holder that ends at the moment, as one that was killed just now, is waited
+    /// for.
+    ///
+    /// # Errors
+    /// See [`RocksStore::open`].
+    pub async fn open_after(dir: &Path, families: &[Family], config: StoreConfig) -> Result<RocksStore, OpenError> {
+        for _ in 0..ENDING_MAX.as_millis() / ENDING_PAUSE.as_millis() {
+            match RocksStore::open(dir, families, config.clone()) {
+                Err(error) if error.is_passing() => tokio::time::sleep(ENDING_PAUSE).await,
+                opened => return opened,
+            }
+        }
+        RocksStore::open(dir, families, config)
     }
 
     /// Counts since the store was opened.

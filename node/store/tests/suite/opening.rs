@@ -2,7 +2,13 @@
 
 use crate::support::{FAMILIES, LEFT, RIGHT, files, open, put};
 use althing_store::{Family, OpenError, RocksStore, Store, StoreConfig};
-use std::{fs, os::unix::fs::PermissionsExt, path::Path};
+use nix::fcntl::{Flock, FlockArg};
+use std::fs::{self, File};
+use std::{os::unix::fs::PermissionsExt, path::Path, process::Command, time::Duration};
+use tokio::time::Instant;
+
+/// For a holder that ends.
+const WAITED: Duration = Duration::from_secs(5);
 
 fn refusal(dir: &Path) -> OpenError {
     match RocksStore::open(dir, &FAMILIES, StoreConfig::default()) {
@@ -38,6 +44,30 @@ fn a_second_opening_names_the_holder() {
     assert!(matches!(refusal(dir.path()), OpenError::Locked { .. }), "a snapshot keeps the store open");
     drop(snapshot);
     drop(open(dir.path()));
+}
+
+/// As after `kill -9`: the kernel takes the process down for a while after it was killed, and its lock with it.
+#[tokio::test(start_paused = true)]
+async fn a_holder_that_ends_is_waited_for_and_one_that_runs_is_not() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    drop(open(dir.path()));
+    let path = dir.path().join("LOCK");
+    let file = File::options().write(true).open(&path).expect("it is there");
+    let held = Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, error)| error).expect("nobody has it");
+    let begun = Instant::now();
+    let refused = RocksStore::open_after(dir.path(), &FAMILIES, StoreConfig::default()).await;
+    assert!(matches!(refused, Err(OpenError::Locked { .. })) && begun.elapsed().is_zero(), "this process runs");
+
+    let mut child = Command::new("true").spawn().expect("it starts");
+    fs::write(&path, child.id().to_string()).expect("writable");
+    child.wait().expect("it ends");
+    let refused = RocksStore::open_after(dir.path(), &FAMILIES, StoreConfig::default()).await;
+    assert!(matches!(refused, Err(OpenError::Locked { .. })) && begun.elapsed() >= WAITED, "it is not waited for for ever");
+    let (opened, ()) = tokio::join!(RocksStore::open_after(dir.path(), &FAMILIES, StoreConfig::default()), async {
+        tokio::time::sleep(WAITED / 2).await;
+        drop(held);
+    });
+    opened.expect("its holder has ended");
 }
 
 #[test]
