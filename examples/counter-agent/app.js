@@ -1,11 +1,14 @@
 // The same agent as app.py, made into a component by componentize-js; README.md says how.
-import { invokeTool, say } from "althing:agent/kernel@0.1.0";
+import { checkpoint as save, invokeTool, log, say } from "althing:agent/kernel@0.1.0";
 
 let count = 0;
+// Words of the message that are done.
+let done = 0;
 
 export function onMessage(text) {
-  count += 1;
   const [word, tool, ...rest] = text.split(" ");
+  if (word === "each") return each(tool, rest);
+  count += 1;
   if (word === "call") return { tag: "done", val: invokeTool(tool, rest.join(" ")) };
   if (word === "ask") return { tag: "ask", val: `(${count}) what else?` };
   if (word === "fail") throw "as it was told";
@@ -13,10 +16,29 @@ export function onMessage(text) {
   return { tag: "done", val: `(${count})` };
 }
 
+function each(tool, words) {
+  for (const word of words.slice(done)) {
+    attempt(() => invokeTool(tool, JSON.stringify({ word })));
+    done += 1;
+    attempt(() => save(checkpoint()));
+  }
+  const finished = done;
+  done = 0;
+  return { tag: "done", val: `${finished} called` };
+}
+
+function attempt(make) {
+  try {
+    make();
+  } catch (error) {
+    log(String(error.payload ?? error));
+  }
+}
+
 export function checkpoint() {
-  return new Uint8Array(Uint32Array.of(count).buffer);
+  return new Uint8Array(Uint32Array.of(count, done).buffer);
 }
 
 export function restore(state) {
-  count = new Uint32Array(state.slice().buffer)[0];
+  [count, done] = new Uint32Array(state.slice().buffer);
 }

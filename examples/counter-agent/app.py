@@ -1,5 +1,9 @@
 # An agent as a WebAssembly component, made by componentize-py; README.md says how.
-# It counts the messages of a task, says each word as it comes, and calls a tool when it is asked to.
+# It counts the messages of a task, says each word as it comes, and calls a tool when it is asked to: for "each", once for each
+# word, and it saves how far it came, so that a node that ends meanwhile does not begin again.
+import json
+import struct
+
 import wit_world
 from componentize_py_types import Err
 from wit_world.imports import kernel
@@ -8,13 +12,17 @@ from wit_world.imports.turns import Reply_Ask, Reply_Done
 
 # Each call has an object of its own; what the agent remembers is the module's.
 count = 0
+# Words of the message that are done.
+done = 0
 
 
 class WitWorld(wit_world.WitWorld):
     def on_message(self, text: str):
         global count
-        count += 1
         word, _, rest = text.partition(" ")
+        if word == "each":
+            return self.each(*rest.split())
+        count += 1
         if word == "call":
             return Reply_Done(str(kernel.invoke_tool(*rest.split(" ", 1))))
         if word == "ask":
@@ -25,9 +33,28 @@ class WitWorld(wit_world.WitWorld):
             kernel.say(word + " ")
         return Reply_Done(f"({count})")
 
+    def each(self, tool="", *words):
+        global done
+        for word in words[done:]:
+            try:
+                kernel.invoke_tool(tool, json.dumps({"word": word}))
+            except Err as error:
+                kernel.log(str(error.value))
+            done += 1
+            try:
+                kernel.checkpoint(state())
+            except Err as error:
+                kernel.log(str(error.value))
+        finished, done = done, 0
+        return Reply_Done(f"{finished} called")
+
     def checkpoint(self) -> bytes:
-        return count.to_bytes(4, "little")
+        return state()
 
     def restore(self, state: bytes):
-        global count
-        count = int.from_bytes(state, "little")
+        global count, done
+        count, done = struct.unpack("<II", state)
+
+
+def state() -> bytes:
+    return struct.pack("<II", count, done)

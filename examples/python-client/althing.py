@@ -3,7 +3,7 @@ Hellos, frames, authored objects, key logs, evidence. `vectors.py` runs the vect
 import hashlib, json, re
 DAY, SKEW, P, L = 86_400_000, 120_000, 2**255 - 19, 2**252 + 27742317777372353535851937790883648493
 ALPHABET, D, OTHERS = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz", -121665 * pow(121666, -1, P) % P, {}
-KINDS = {"description": 1, "grant": 2, "placement": 3, "key event": 4, "membership": 5, "binding": 6, "task move": 20, "handoff": 21}
+KINDS = {"description": 1, "grant": 2, "placement": 3, "key event": 4, "membership": 5, "binding": 6, "task move": 20, "handoff": 21, "handoff answer": 22}
 sha = lambda data: hashlib.sha256(data).digest()
 want = lambda true: true or refuse()
 def refuse(): raise ValueError

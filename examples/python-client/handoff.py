@@ -1,4 +1,5 @@
-"""What a handoff has (P-206), and whose sign-offs under it count (P-207). `vectors.py` reads handoffs with it."""
+"""What a handoff has (P-206), whose sign-offs under it count (P-207), and what is said to it (P-208). `vectors.py` reads both
+with it."""
 import hashlib, unicodedata
 
 from althing import *
@@ -26,6 +27,24 @@ OTHERS["handoff"] = (
      8: listed(line), 9: listed(line), 10: listed(of({0: name, 1: name, 2: number, 3: b32}))},
     {11: of({0: upto(3), 1: bool}), 12: b32, 13: regulation},
 )
+
+# -- answers: what each of them has beside its word (member 4)
+REASONS = ("missing_tools", "context_overflow", "not_capable", "deadline", "busy", "label", "sign_off_missing",
+           "bad_signature", "incomplete", "conflict", "not_accepted", "too_late")
+SAID = {"accepted": {5: "task", 6: "acceptance", 7: "until_ms"}, "queued": {8: "wait_ms"}, "already_done": {5: "task"},
+        "duplicate": {9: "original"}, "rejected": {10: "reason", 11: "message"}}
+OTHERS["handoff answer"] = (
+    {1: b32, 2: is_agent, 3: number, 4: upto(4)},
+    {5: entry(256), 6: upto(2**64 - 1, 1), 7: number, 8: number, 9: lambda it: type(it) is bytes and len(it) == 16,
+     10: upto(11), 11: line},
+)
+
+def told(body):
+    word = list(SAID)[body[4]]
+    want({at for at in body if at > 4} == set(SAID[word]))
+    form = {"original": bytes.hex, "reason": REASONS.__getitem__}
+    members = {name: form.get(name, lambda it: it)(body[at]) for at, name in SAID[word].items()}
+    return {"offer": body[1].hex(), "recipient": body[2], "issued_at_ms": body[3], "verdict": word, **members}
 
 def in_time(body, now): want(body[5] <= body[6] <= body[5] + DAY and body[5] - SKEW <= now <= body[6])
 

@@ -52,11 +52,13 @@ def objects(given):
     if kind in ("grant", "membership"): in_force(body, now)
     if kind == "handoff": handoff.in_time(body, now)
     if kind == "placement": want(body[3] - SKEW <= now <= body[3] + body[4] + SKEW)
-    return {"signer": signer.hex(), "digest": sha(data).hex(), "body": handoff.shown(body, now) if kind == "handoff" else shown(kind, body)}
+    return {"signer": signer.hex(), "digest": sha(data).hex(), "body": shown(kind, body, now)}
 
 def hosted(it): return {"agent": it[0], "description": it[1].hex(), "grant": it[2].hex()}
 
-def shown(kind, it):
+def shown(kind, it, now):
+    if kind == "handoff": return handoff.shown(it, now)
+    if kind == "handoff answer": return handoff.told(it)
     hexed = lambda at: it[at].hex() if at in it else None
     if kind == "description": return {"agent": it[1], "sequence": it[2], "issued_at_ms": it[3], "td": hexed(4)}
     if kind == "grant": return {"agent": it[1], "node": hexed(2), "not_before_ms": it[3], "not_after_ms": it[4]}

@@ -4,6 +4,7 @@
 //! never valid as one of another.
 
 mod handoff;
+mod handoff_answer;
 mod placement;
 mod task_move;
 
@@ -13,6 +14,7 @@ pub use handoff::{
     AgentMemory, ApprovalError, AuditEntry, Handoff, HandoffArtifact, HandoffConstraints, HandoffContext,
     HandoffSender, Regulation, SignOff, sign_off_statement,
 };
+pub use handoff_answer::{HandoffAnswer, HandoffReason, HandoffVerdict};
 pub use placement::{AgentLoad, Health, Hosted, Machine, Placement};
 pub use task_move::TaskMove;
 
@@ -91,6 +93,9 @@ pub enum Kind {
     /// An agent gives work to another one.
     #[n(21)]
     Handoff,
+    /// The node of an agent says what becomes of a handoff that it was offered.
+    #[n(22)]
+    HandoffAnswer,
 }
 
 impl Kind {
@@ -117,6 +122,7 @@ impl Kind {
             Kind::Visit => "althing/visit/1",
             Kind::TaskMove => "althing/task-move/1",
             Kind::Handoff => "althing/handoff/1",
+            Kind::HandoffAnswer => "althing/handoff-answer/1",
         }
     }
 }

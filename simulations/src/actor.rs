@@ -11,12 +11,15 @@ use serde_json::json;
 
 /// The pieces that the actor makes of `pieces`, one after another.
 pub const PIECES: [&str; 5] = ["0 ", "1 ", "2 ", "3 ", "4 "];
+/// In a text, wherever it stands: the turn never ends.
+pub const NEVER: &str = "and never come to an end";
 /// Before each piece.
 pub const PIECE_EVERY: Duration = Duration::from_millis(100);
 
 /// Acts on its message: `stuck` never ends, `ask` asks back, `pieces` makes an artifact in pieces, `who` names the principals of the
 /// call, `activate` activates all extensions that are asked for, `forward AGENT MESSAGE` asks another agent and gives its answer,
-/// `each AGENT MESSAGE; MESSAGE` asks it one after another and gives its last answer; other texts are echoed.
+/// `each AGENT MESSAGE; MESSAGE` asks it one after another and gives its last answer; a text with [`NEVER`] in it never ends either;
+/// other texts are echoed.
 pub(crate) struct Actor {
     calls: SystemCalls,
 }
@@ -72,6 +75,7 @@ impl Agent for Actor {
                     }
                     Ok(())
                 }
+                text if text.contains(NEVER) => std::future::pending().await,
                 text => out.text("echo", text).await,
             }
         }

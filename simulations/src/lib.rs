@@ -5,7 +5,7 @@
 //!
 //! **Never knows**, outside `swarm`: real clocks, sockets, disks.
 
-mod actor;
+pub mod actor;
 pub mod adversary;
 pub mod groups;
 pub mod invariant;

@@ -2,17 +2,17 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::agent_file::{AgentFile, Skill};
+use crate::agent_file::{AgentFile, RuntimeSpec, Skill};
 use crate::containment::{CONTAINMENT, ContainmentClaim};
-use crate::description::Description;
+use crate::description::{Description, PASSES_ON};
 use crate::tool::{self, ExposedTool};
 use crate::validate::{ALTHING, CONTEXT_1_1, LMOS};
 
 /// The TD 1.1 that an agent file becomes. `agent_urn` is the agent's identity, `urn:althing:<key>:<name>` (a character
 /// that a URI may not hold is percent-encoded).
 ///
-/// The same file and URN give the same bytes. `callers`, `exposure` and `runtime` are local and not in it, and nothing
-/// in it says where the agent runs: that is what discovery answers, and it changes.
+/// The same file and URN give the same bytes. `callers`, `exposure` and `runtime` are local and not in it, but that the node only
+/// passes messages on, and nothing in it says where the agent runs: that is what discovery answers, and it changes.
 ///
 /// The security scheme is `auto` (TD 1.1 §5.3.3.2): "the security is negotiated by the protocols in use", which is what
 /// happens, since both sides of every stream prove their keys and each call is signed. `nosec` would be false, and a
@@ -56,6 +56,9 @@ pub fn describe_here(
         "althing:inputModes": file.input_modes,
         "althing:outputModes": file.output_modes,
     });
+    if matches!(file.runtime, RuntimeSpec::Remote { .. }) {
+        td[PASSES_ON] = json!(true);
+    }
     if let Some(contained) = contained {
         td[CONTAINMENT] = json!(contained.words());
     }
@@ -130,6 +133,23 @@ mod tests {
             let read = Description::parse(made.bytes()).expect("it is valid");
             assert_eq!(read.contained(), Some(contained));
         }
+    }
+
+    #[test]
+    fn a_node_that_only_passes_messages_on_says_so() {
+        let elsewhere = SMALL.replace("native: { builtin: echo }", "remote: { url: \"http://127.0.0.1:9000\" }");
+        for (text, passes_on) in [(SMALL, false), (elsewhere.as_str(), true)] {
+            let made = describe(&AgentFile::parse(text).expect("is good"), "urn:althing:z6Mk:echo");
+            assert_eq!(made.passes_on(), passes_on);
+            assert_eq!(made.value().get("althing:passesOn"), passes_on.then(|| json!(true)).as_ref());
+            let report = validate_as(made.bytes(), Strictness::Own);
+            assert!(report.findings.is_empty(), "{report}");
+            assert!(!made.value().to_string().contains("9000"), "and not to where");
+        }
+        let mut td = describe(&AgentFile::parse(SMALL).expect("is good"), "urn:althing:z6Mk:echo").value();
+        td["althing:passesOn"] = json!("yes");
+        assert!(!Description::parse(td.to_string().as_bytes()).expect("it is no error of others").passes_on());
+        assert!(Description::parse_as(td.to_string().as_bytes(), Strictness::Own).is_err(), "it is one of ours");
     }
 
     #[test]

@@ -39,6 +39,9 @@ pub struct Description {
     read: Arc<Read>,
 }
 
+/// The member that says that a node only passes messages on.
+pub(crate) const PASSES_ON: &str = "althing:passesOn";
+
 /// The parsed content of a description.
 #[derive(PartialEq)]
 struct Read {
@@ -49,6 +52,7 @@ struct Read {
     input_modes: Vec<String>,
     output_modes: Vec<String>,
     contained: Option<ContainmentClaim>,
+    passes_on: bool,
     affordances: Vec<String>,
     capabilities: Vec<Capability>,
     warnings: Report,
@@ -148,6 +152,7 @@ impl Description {
             input_modes: strings(value.get("althing:inputModes")),
             output_modes: strings(value.get("althing:outputModes")),
             contained: value.get(CONTAINMENT).and_then(Value::as_str).and_then(ContainmentClaim::of),
+            passes_on: value.get(PASSES_ON).and_then(Value::as_bool).unwrap_or(false),
             affordances: affordances.flat_map(Map::keys).cloned().collect(),
             capabilities: capabilities(value),
             warnings,
@@ -207,6 +212,12 @@ impl Description {
     /// other words.
     pub fn contained(&self) -> Option<ContainmentClaim> {
         self.read.contained
+    }
+
+    /// Whether the agent runs elsewhere, and its node only passes messages on (`althing:passesOn`): what becomes of one that is sent
+    /// twice, that agent decides.
+    pub fn passes_on(&self) -> bool {
+        self.read.passes_on
     }
 
     /// The names of its properties, actions and events.

@@ -61,9 +61,10 @@ pub use agent_file::{
     ACTION_CHARS_MAX, AGENT_FILE_BYTES_MAX, AgentFile, AgentFileError, AsksAs, BEARER_FIX, CALLERS_MAX,
     COMMAND_ITEMS_MAX, CONFIG_BYTES_MAX, Callers, DESCRIPTION_CHARS_MAX, Demand, ENV_MAX, EXAMPLE_CHARS_MAX,
     EXAMPLES_MAX, Effect, Egress, Environment, Exposure, MODE_DEFAULT, MODES_MAX, ModelEndpoint, NAME_CHARS_MAX,
-    NoHost, OwnFolder, Place, ProgramPort, RuntimeSpec, SKILL_ID_CHARS_MAX, SKILLS_MAX, STARTUP_TIMEOUT_MS_DEFAULT,
-    STARTUP_TIMEOUT_MS_MAX, STARTUP_TIMEOUT_MS_MIN, Sandbox, Skill, TAG_CHARS_MAX, TAGS_MAX, TEXT_BYTES_MAX,
-    TITLE_CHARS_MAX, ToolServerSpec, VERSION_DEFAULT, keeps_bearer, parse_contract, parse_partial_contract,
+    NoHost, OwnFolder, Place, ProgramPort, Resume, RuntimeSpec, SKILL_ID_CHARS_MAX, SKILLS_MAX,
+    STARTUP_TIMEOUT_MS_DEFAULT, STARTUP_TIMEOUT_MS_MAX, STARTUP_TIMEOUT_MS_MIN, Sandbox, SessionSpec, Skill,
+    TAG_CHARS_MAX, TAGS_MAX, TEXT_BYTES_MAX, TITLE_CHARS_MAX, ToolServerSpec, VERSION_DEFAULT, keeps_bearer,
+    parse_contract, parse_partial_contract,
 };
 pub use app_file::{
     APP_AGENTS_MAX, APP_FILE_BYTES_MAX, APP_INSTANCES_MAX, APP_SCHEDULES_MAX, APP_WORKFLOWS_MAX, App, AppAgent,

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use althing_protocol::{Contract, digest, hex};
+use althing_protocol::{Contract, digest, hex, sign_off};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -51,6 +51,7 @@ impl Rights {
         rights.grant("callers", callers(&file.callers));
         rights.grant("exposure", exposure(file.exposure));
         rights.grant("asks_as", (file.asks_as == AsksAs::Itself).then(|| "itself, not its caller".to_owned()));
+        rights.grant("handoff_signers", file.handoff_signers.iter().map(|line| signer(line)));
         rights.grant("expose", file.expose.iter().cloned());
         rights.grant("embeddings", file.embeddings.iter().map(endpoint));
         rights.run(&file.runtime);
@@ -181,6 +182,11 @@ impl Rights {
         let (capabilities, has_programs) = (self.grants.get(CAPABILITIES), !self.programs.is_empty());
         Terms { members: &self.terms, capabilities, is_program, has_programs }
     }
+}
+
+/// The key of somebody who may sign off, as OpenSSH shows it: what stands beside it in its line says nothing.
+fn signer(line: &str) -> String {
+    sign_off::public_key(line).map_or_else(|_| line.to_owned(), |key| sign_off::fingerprint(&key))
 }
 
 /// What differs between two lists of words by name, and whether that is wider.

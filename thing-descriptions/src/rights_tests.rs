@@ -2,6 +2,9 @@
 
 use super::*;
 
+const KEY: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIP0XJDhaoMdbZPt4zWAvodmR/ev3axPFjtcC6sg16fYY";
+const FINGERPRINT: &str = "handoff_signers:  > SHA256:doxiASlJnKSD9j+JpVoWpfEFHjUrsF9ZYr+cir4FYjo";
+
 /// A file with these parts, beside a name, a description and, unless they have one, a contract and a runtime.
 fn rights(parts: &str) -> Rights {
     let contract = if parts.contains("contract:") { "" } else { "contract: { class: { latency: srt } }\n" };
@@ -43,6 +46,7 @@ fn what_is_added_widens_and_what_is_taken_away_does_not() {
         ("callers: trusted".to_owned(), "callers: anyone".to_owned(), "callers: own, this-node, trusted > (any)"),
         ("exposure: hidden".to_owned(), "exposure: own".to_owned(), "exposure:  > own"),
         (String::new(), "asks_as: itself".to_owned(), "asks_as:  > itself, not its caller"),
+        (String::new(), format!("handoff_signers: ['{KEY} ada']"), FINGERPRINT),
         (
             tool("url: 'https://a.example/', leads_to: [internet]"),
             tool("url: 'https://a.example/'"),

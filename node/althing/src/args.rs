@@ -31,7 +31,7 @@ pub use attesting::{AttestArgs, ShowArgs};
 pub use blueprint::Blueprint;
 pub use events::Events;
 pub use group::{CallersName, Group, ServeArgs};
-pub use handoff::Handoff;
+pub use handoff::{Handoff, HandoffWork, OfferArgs};
 pub use logs::Logs;
 pub use mounted::Mounted;
 pub use org::Org;
@@ -136,8 +136,7 @@ pub enum Command {
     /// Applications: agents, workflows and schedules that one file brings up in a group.
     #[command(subcommand)]
     App(App),
-    /// Documents by which one agent gives work to another: show, verify, sign; needs no running node.
-    #[command(subcommand)]
+    /// Hand the work of a task to another agent, by a signed document; or show, verify and sign such documents without a node.
     Handoff(Handoff),
     /// Registries of agents: follow one, list them, leave one.
     #[command(subcommand)]

@@ -104,7 +104,7 @@ async fn dispatch(args: Args) -> Result<(), Failure> {
         Command::Workflow(workflow) => commands::workflow::run(&at, &workflow, &out).await,
         Command::Schedule(schedule) => commands::schedule::run(&at, &schedule, &out).await,
         Command::App(app) => commands::app::run(&at, &app, &out).await,
-        Command::Handoff(handoff) => commands::handoff::run(&at, &handoff, &out),
+        Command::Handoff(handoff) => commands::handoff::run(&at, &handoff, &out).await,
         Command::Registry(registry) => commands::registry::registry(&at, &registry, &out).await,
         Command::Blueprint(blueprint) => commands::blueprint::run(&at, &blueprint, &out).await,
         Command::Org(org) => commands::org::run(&at, &org, &out).await,

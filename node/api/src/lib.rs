@@ -27,6 +27,7 @@ mod golden;
 mod group_replies;
 mod group_status;
 mod groups;
+mod handoffs;
 mod logs;
 mod memory;
 mod org;
@@ -94,6 +95,7 @@ pub use group_status::{
     GroupSummary, GroupWork,
 };
 pub use groups::{AmendGroup, CreateGroup, GroupRequest, JoinGroup, ServeGroup};
+pub use handoffs::{HandoffCondition, HandoffDraft, HandoffOutcome, HandoffReply, HandoffRequest};
 pub use logs::{LogEntry, LogGap, LogsRequest, ProgramLine};
 pub use memory::{
     MemoryContent, MemoryDeletion, MemoryEntry, MemoryLoss, MemoryNamespace, MemoryNamespaces, MemoryPassage,

@@ -39,6 +39,11 @@ pub enum Refusal {
     Internal,
     /// The message id was used for another message before.
     MessageIdReused,
+    /// The message was answered before, and is not processed again. No task of it is kept.
+    AlreadyDone {
+        /// The message that answered it, as JSON, if that is kept.
+        answer: Option<String>,
+    },
     /// The agent does not answer this caller.
     CallerNotAllowed,
     /// Its publisher revoked the version that is hosted.
@@ -139,6 +144,7 @@ impl Refusal {
             | Refusal::Overloaded
             | Refusal::DiskFull
             | Refusal::StoreStopped
+            | Refusal::AlreadyDone { .. }
             | Refusal::Redirected { .. }
             | Refusal::TaskMoved { .. }
             | Refusal::OfNewerNode(_) => SERVER_ERROR,
@@ -150,6 +156,7 @@ impl Refusal {
     pub fn reason(&self) -> &str {
         match self {
             Refusal::MessageIdReused => "MESSAGE_ID_REUSED",
+            Refusal::AlreadyDone { .. } => ALREADY_DONE,
             Refusal::CallerNotAllowed => "CALLER_NOT_ALLOWED",
             Refusal::AgentRevoked => "AGENT_REVOKED",
             Refusal::AgentUnknown => "AGENT_UNKNOWN",
@@ -195,6 +202,7 @@ impl Refusal {
     fn domain(&self) -> &'static str {
         match self {
             Refusal::MessageIdReused
+            | Refusal::AlreadyDone { .. }
             | Refusal::CallerNotAllowed
             | Refusal::AgentRevoked
             | Refusal::AgentUnknown
@@ -232,6 +240,10 @@ const A2A: &str = "a2a-protocol.org";
 const ALTHING: &str = "althing.dev";
 /// JSON-RPC's code for server-defined errors.
 const SERVER_ERROR: i32 = -32_000;
+/// The reason where a message was answered before.
+const ALREADY_DONE: &str = "ALREADY_DONE";
+/// Bytes of the answer beside it that are read, as JSON.
+const ANSWER_BYTES_MAX: usize = 64 << 10;
 /// The reason of a redirect.
 const REDIRECTED: &str = "REDIRECTED";
 /// The reason where a task was handed over.
@@ -368,6 +380,15 @@ impl OperationError {
         OperationError::new(Refusal::MessageIdReused, message)
     }
 
+    /// The message of that id was answered before, with that message, as JSON, if it is kept.
+    #[must_use]
+    pub fn already_done(id: &str, answer: Option<String>) -> OperationError {
+        let what = if answer.is_some() { "its answer is beside this" } else { "its answer is not kept any more" };
+        let id = shorten(id, 100);
+        let message = format!("message {id:?} was answered before, and nothing was done again: {what}");
+        OperationError::new(Refusal::AlreadyDone { answer }, message)
+    }
+
     /// This node failed. The details, with paths and sizes, are only in the node's log; the caller gets the reference of
     /// that log line.
     #[must_use]
@@ -477,6 +498,9 @@ impl OperationError {
         if let Refusal::TaskMoved { proof } = &self.refusal {
             info["metadata"] = json!({ "proof": proof });
         }
+        if let Refusal::AlreadyDone { answer: Some(answer) } = &self.refusal {
+            info["metadata"] = json!({ "message": answer });
+        }
         info
     }
 
@@ -514,6 +538,7 @@ impl OperationError {
         let elsewhere = match reason {
             REDIRECTED => info.and_then(redirect),
             TASK_MOVED => info.and_then(task_moved),
+            ALREADY_DONE => info.map(already_done),
             _ => None,
         };
         Some(OperationError::new(elsewhere.unwrap_or_else(|| Refusal::of_reason(reason)), message))
@@ -535,6 +560,12 @@ fn task_moved(info: &Value) -> Option<Refusal> {
     let fits = !proof.is_empty() && proof.len() <= PROOF_CHARS_MAX;
     let is_plain = proof.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'));
     (fits && is_plain).then(|| Refusal::TaskMoved { proof: proof.to_owned() })
+}
+
+/// The answer that a peer's `ErrorInfo` has of a message that was answered before. Nothing of it is checked but its length.
+fn already_done(info: &Value) -> Refusal {
+    let answer = info.get("metadata").and_then(|metadata| metadata.get("message")).and_then(Value::as_str);
+    Refusal::AlreadyDone { answer: answer.filter(|answer| answer.len() <= ANSWER_BYTES_MAX).map(str::to_owned) }
 }
 
 /// Details within the size limit, without those in this project's domain.
@@ -574,6 +605,7 @@ mod tests {
             (Kind::Failed, vec![Refusal::ContentType, Refusal::InvalidAgentResponse, Refusal::VersionNotSupported]),
             (Kind::Failed, vec![Refusal::Parse, Refusal::InvalidRequest, Refusal::InvalidParams, Refusal::Internal]),
             (Kind::Failed, vec![Refusal::MessageIdReused, Refusal::DiskFull, Refusal::StoreStopped]),
+            (Kind::Failed, vec![Refusal::AlreadyDone { answer: None }]),
             (Kind::Failed, vec![redirected, Refusal::TaskMoved { proof: "hA".to_owned() }, Refusal::OfAgent(-32_050)]),
         ];
         for (kind, refusals) in table {
@@ -604,6 +636,8 @@ mod tests {
             OperationError::task_moved("hFgm-_09"),
             OperationError::message_id_reused("m", "t"),
             OperationError::store_stopped(),
+            OperationError::already_done("m", None),
+            OperationError::already_done("m", Some("{}".to_owned())),
             OperationError::of_agent(-32_602, "no", vec![json!({ "field": "parts" })]),
             OperationError::of_agent(-32_050, "no", Vec::new()),
         ];

@@ -71,6 +71,7 @@ impl Refusal {
             | Refusal::PushNotSupported
             | Refusal::Unsupported
             | Refusal::VersionNotSupported
+            | Refusal::AlreadyDone { .. }
             | Refusal::OfAgent(error_code::EXTENDED_CARD_NOT_CONFIGURED | error_code::EXTENSION_SUPPORT_REQUIRED) => {
                 RpcCode::FailedPrecondition
             }

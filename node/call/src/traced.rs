@@ -9,10 +9,26 @@ use serde::Deserialize;
 use tracing::Span;
 
 use crate::error::{OperationError, Refusal};
+use crate::operation::Operation;
 use crate::request::Reply;
 
 /// What a span of a failed task says in `error.type`.
 pub const FAILED: &str = "TASK_STATE_FAILED";
+
+/// The span of a call, on the caller's side.
+#[must_use]
+pub fn client(operation: Operation) -> Span {
+    tracing::info_span!(
+        "a2a.client",
+        otel.kind = "client",
+        rpc.method = operation.name(),
+        agent = tracing::field::Empty,
+        peer = tracing::field::Empty,
+        althing.binding.hash = tracing::field::Empty,
+        "error.type" = tracing::field::Empty,
+        otel.status_description = tracing::field::Empty,
+    )
+}
 
 /// Records the manifest of the turn that a span is part of; nothing outside turns, where there is none.
 pub fn bound(span: &Span, binding_hash: &str) {

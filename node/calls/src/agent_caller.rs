@@ -3,7 +3,9 @@
 use std::sync::OnceLock;
 
 use a2a::{Artifact, Message, Part, PartContent, Role, SendMessageRequest, StreamResponse, TaskState};
-use althing_call::{Asker, CallRequest, Callee, Operation, OperationRequest, Purpose, Reply, Trace, chain};
+use althing_call::{
+    Asker, CallRequest, Callee, Operation, OperationError, OperationRequest, Purpose, Refusal, Reply, Trace, chain,
+};
 use althing_communication::Priority;
 use althing_discovery::TrustRelation;
 use althing_execution::agents::{AgentCalls, AgentReply, Question};
@@ -60,6 +62,14 @@ impl AgentCalls for AgentCaller {
         Box::pin(async move {
             let found = self.calls()?.target(&Asker::Agent, &Callee::near(name), Purpose::Call).await;
             Some(found.ok()?.agent.to_string())
+        })
+    }
+
+    fn compares_ids(&self, name: String) -> BoxFuture<'_, bool> {
+        Box::pin(async move {
+            let Some(calls) = self.calls() else { return false };
+            let found = calls.target(&Asker::Agent, &Callee::near(name), Purpose::Call).await;
+            found.is_ok_and(|found| calls.compares_ids(&found.agent))
         })
     }
 
@@ -170,7 +180,10 @@ impl Conversation {
             }
         };
         tokio::pin!(superseded);
-        let reply = self.calls.ask(self.request.clone()).await.map_err(|error| error.message)?;
+        let reply = match self.calls.ask(self.request.clone()).await {
+            Ok(reply) => reply,
+            Err(error) => return self.received.already(error),
+        };
         let Reply::Events(mut events) = reply else { return Err("it answered with no stream".to_owned()) };
         loop {
             let next = if self.task.is_none() {
@@ -213,6 +226,13 @@ impl Received {
     /// The text; the data, if there is no text.
     fn into_text(self) -> String {
         if self.text.trim().is_empty() { self.data } else { self.text }
+    }
+
+    /// Adds the answer that the other agent gave before, where the message was sent again that it answered.
+    fn already(&mut self, error: OperationError) -> Result<TaskState, String> {
+        let Refusal::AlreadyDone { answer: Some(answer) } = &error.refusal else { return Err(error.message) };
+        let answer: Message = serde_json::from_str(answer).map_err(|error| error.to_string())?;
+        self.push_message(Some(answer)).map(|()| TaskState::Completed)
     }
 
     /// Adds one event; gives the state if the task is idle.

@@ -12,8 +12,8 @@ use althing_execution::Host;
 use althing_execution::agent::OwnCard;
 use althing_protocol::{AgentId, AgentRef, CallerId, PublicKey, PublisherId};
 use althing_session::{
-    AgentFigures, HandoverError, HostedAgent, Postman, Resolution, ResolutionError, Scope, SessionSummary, Sessions,
-    Signer, Standing, TaskPack, TaskService, TaskStoreError, TurnEnd,
+    AgentFigures, HandoffService, HandoverError, HostedAgent, Postman, Resolution, ResolutionError, Scope,
+    SessionSummary, Sessions, Signer, Standing, TaskPack, TaskService, TaskStoreError, TurnEnd, is_handoff,
 };
 use althing_store::Store;
 use futures::future::BoxFuture;
@@ -125,6 +125,11 @@ impl Hosting {
         self.tasks().binding_hash(&stable.agent)
     }
 
+    /// Whether an agent that is hosted here is given a message again whose turn is over; none of others.
+    pub(crate) fn is_told_again(&self, agent: &AgentId) -> Option<bool> {
+        self.agents().stable(agent).map(|hosted| hosted.is_told_again)
+    }
+
     /// The priority of the agent's answers.
     pub(crate) fn priority(&self, agent: &AgentId) -> Priority {
         self.agents().stable(agent).map_or(Priority::default(), |hosted| hosted.priority)
@@ -215,6 +220,12 @@ impl Hosting {
         }
         let tasks = self.tasks();
         match request.params {
+            Params::Send(request) if is_handoff(&request.message) && streams => {
+                Err(OperationError::unsupported("a handoff is sent with SendMessage"))
+            }
+            Params::Send(request) if is_handoff(&request.message) => {
+                self.handoffs().take(&hosted, (caller, scope), *request, metadata, consent).await
+            }
             Params::Send(request) if streams => tasks.send_streaming(&hosted, scope, *request, metadata, consent).await,
             Params::Send(request) => tasks.send(&hosted, scope, *request, metadata, consent).await,
             Params::Get(request) => tasks.get(&hosted, scope, &request, metadata),
@@ -301,6 +312,11 @@ impl Hosting {
     /// Sends push notifications through `postman`; without one, none are served.
     pub fn notify_through(&self, postman: Arc<dyn Postman>) {
         self.tasks().notify_through(postman);
+    }
+
+    /// Work that this node's agents give away or take.
+    pub(crate) fn handoffs(&self) -> HandoffService {
+        HandoffService::of(self.tasks())
     }
 
     /// Tells `hear` of each turn that ends from now on and whose task is kept. The first one stays.

@@ -14,10 +14,12 @@ mod agent_versions;
 mod by_contract;
 mod elsewhere;
 pub mod finding;
+mod handoffs;
 mod hosting;
 mod incoming;
 pub mod machine;
 mod outgoing;
+mod pages;
 pub mod reserve;
 pub mod spans;
 mod target;
@@ -33,13 +35,14 @@ pub use althing_discovery::Among;
 pub use althing_discovery::{Candidate, TrustRelation};
 pub use althing_execution::agent::OwnCard;
 pub use althing_session::{
-    AgentFigures, CallDoubt, DURATION_BOUNDS_S, HandoverError, HostedAgent, LATENCY, MoveError, Notification,
-    PUSH_CONFIGS, PUSH_OUTBOX, PostError, Postman, REMOTE_TASKS, Resolution, ResolutionError, SESSION_HEADS,
-    SESSION_ROWS, STALE, SessionState, SessionSummary, Signer, TASK_SUMMARIES, TASKS, TaskPack, TaskStoreError,
-    TurnEnd,
+    ANSWERS, AgentFigures, CallDoubt, DURATION_BOUNDS_S, DraftWords, HANDOFFS_IN, HANDOFFS_OUT, HandoffError,
+    HandoffProgress, HandoffState, HandoverError, HostedAgent, LATENCY, MoveError, Notification, PUSH_CONFIGS,
+    PUSH_OUTBOX, PostError, Postman, REMOTE_TASKS, Resolution, ResolutionError, SESSION_HEADS, SESSION_ROWS, STALE,
+    SessionState, SessionSummary, Signer, TASK_SUMMARIES, TASKS, TaskPack, TaskStoreError, TurnEnd,
 };
 pub use by_contract::{ByContract, TakenBack};
 pub use elsewhere::Elsewhere;
+pub use handoffs::HandoffOrderError;
 pub use hosting::Hosting;
 pub use incoming::Incoming;
 pub use outgoing::{Calls, Figures, KnownAgent};

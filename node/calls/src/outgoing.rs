@@ -8,15 +8,14 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use althing_call::{
-    Asker, CallRequest, Callee, Operation, OperationError, Params, Purpose, Refusal, Reply, Target, Trace, chain,
-    traced,
+    Asker, CallRequest, Callee, Operation, OperationError, Params, Purpose, Reply, Target, Trace, chain, traced,
 };
 use althing_communication::{CallError, Caller, Communication, OpenError, Request, WallClock};
 use althing_discovery::{Discovery, TrustRelation};
 use althing_execution::agent::OwnCard;
 use althing_protocol::contract::Latency;
 use althing_protocol::{AgentId, CallerId, PublicKey, PublisherId};
-use althing_session::{AgentFigures, Follower, Remote, listing};
+use althing_session::{AgentFigures, Follower, Remote};
 use althing_store::Store;
 use futures::StreamExt as _;
 use tracing::Instrument as _;
@@ -27,6 +26,8 @@ use crate::CALL;
 use crate::elsewhere::Elsewhere;
 use crate::hosting::Hosting;
 use crate::machine::redirects::Redirects;
+
+use crate::pages;
 use crate::target::Finder;
 
 /// Timeout of the answer to a message: agents may work for a while. A node that has gone is noticed within seconds by its
@@ -75,7 +76,9 @@ impl Calls {
             me,
             redirects: Mutex::default(),
         };
-        Calls { shared: Arc::new(shared) }
+        let calls = Calls { shared: Arc::new(shared) };
+        calls.connect_handoffs();
+        calls
     }
 
     /// From now on this node redirects callers to who does what it cannot. The first one stays.
@@ -111,6 +114,31 @@ impl Calls {
     /// Looks up the nodes of an agent if none is known.
     pub async fn find_hosts(&self, agent: &AgentId) {
         self.shared.discovery.search_hosts(agent).await;
+    }
+
+    /// The hosting side.
+    pub(crate) fn hosting(&self) -> &Hosting {
+        &self.shared.hosting
+    }
+
+    /// Whether an agent is hosted on that node, which is this one.
+    pub(crate) fn is_here(&self, agent: &AgentId, node: PublicKey) -> bool {
+        node == self.shared.me.node && self.shared.hosting.hosts(agent)
+    }
+
+    /// Whether all nodes of an agent do once what they are told twice under one message id, by what they show of it: not where one
+    /// only passes messages on, nor where nothing is known.
+    pub(crate) fn compares_ids(&self, agent: &AgentId) -> bool {
+        if let Some(is_told_again) = self.shared.hosting.is_told_again(agent) {
+            return !is_told_again;
+        }
+        let discovery = &self.shared.discovery;
+        let hosts = discovery.hosts(agent).into_iter();
+        let shown: Vec<bool> = hosts
+            .filter_map(|host| discovery.described_by(host, agent))
+            .map(|candidate| candidate.description.passes_on())
+            .collect();
+        !shown.is_empty() && !shown.contains(&true)
     }
 
     /// A weak handle.
@@ -185,16 +213,7 @@ impl Calls {
     /// # Errors
     /// A2A's errors and this project's refusals.
     pub async fn ask(&self, request: CallRequest) -> Result<Reply, OperationError> {
-        let span = tracing::info_span!(
-            "a2a.client",
-            otel.kind = "client",
-            rpc.method = request.operation().name(),
-            agent = tracing::field::Empty,
-            peer = tracing::field::Empty,
-            althing.binding.hash = tracing::field::Empty,
-            "error.type" = tracing::field::Empty,
-            otel.status_description = tracing::field::Empty,
-        );
+        let span = traced::client(request.operation());
         traced::bound(&span, &request.binding_hash);
         request.trace.continue_in(&span);
         let is_message = request.operation().is_message();
@@ -219,7 +238,7 @@ impl Calls {
         if operation == Operation::ListTasks && hosts.len() > 1 {
             return self.list(&call, hosts).await;
         }
-        let failed = match Asking::new(self, &call).ask(hosts).await {
+        let failed = match Box::pin(Asking::new(self, &call).ask(hosts)).await {
             Ok(reply) => return Ok(reply),
             Err(Unanswered::Refused(error)) => return Err(error),
             Err(Unanswered::Unreached(failed)) => failed,
@@ -242,21 +261,8 @@ impl Calls {
 
     /// Lists the caller's tasks with an agent that several nodes host. All must answer: a partial list would look complete.
     async fn list(&self, call: &Call, hosts: Vec<PublicKey>) -> Result<Reply, OperationError> {
-        let pages = hosts.into_iter().map(|node| async move {
-            let body = match self.page(node, call).await {
-                Ok(Reply::One(body)) => body,
-                Ok(Reply::Events(_)) => return Err(OperationError::internal("a list was answered by a stream")),
-                // It handed all of them over, to a host that is asked as well.
-                Err(error) if matches!(error.refusal, Refusal::TaskMoved { .. }) => return Ok(None),
-                Err(error) => return Err(error),
-            };
-            let not_a_list = |error| OperationError::invalid_agent_response(format!("{node} gave no list: {error}"));
-            serde_json::from_slice::<a2a::ListTasksResponse>(&body).map(Some).map_err(not_a_list)
-        });
-        let pages = futures::future::try_join_all(pages).await?;
-        let merged = listing::merge(pages.into_iter().flatten().collect());
-        let json = serde_json::to_vec(&merged).map_err(|error| OperationError::internal(error.to_string()))?;
-        Ok(Reply::One(json))
+        let pages = hosts.into_iter().map(|node| async move { pages::read(node, self.page(node, call).await) });
+        pages::merge(futures::future::try_join_all(pages).await?)
     }
 
     async fn page(&self, node: PublicKey, call: &Call) -> Result<Reply, OperationError> {

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use althing_calls::spans::Traces;
 use althing_calls::{
-    Calls, Hosting, PUSH_CONFIGS, PUSH_OUTBOX, REMOTE_TASKS, SESSION_HEADS, SESSION_ROWS, TASK_SUMMARIES, TASKS,
+    ANSWERS, Calls, HANDOFFS_IN, HANDOFFS_OUT, Hosting, PUSH_CONFIGS, PUSH_OUTBOX, REMOTE_TASKS, SESSION_HEADS,
+    SESSION_ROWS, TASK_SUMMARIES, TASKS,
 };
 use althing_communication::{Communication, Entropy, WallClock};
 use althing_coordination::{GROUPS, Groups, RAFT_LOG, RAFT_SNAPSHOTS, RAFT_STATE, RESULTS};
@@ -35,14 +36,17 @@ use crate::revocations::{INSTALLED, REVOKED, Revocations, WORKFLOWS};
 use crate::trust::{TRUSTED, TrustedPeers};
 
 /// What a node's store keeps, without what is kept for its operations.
-pub const FAMILIES: [Family; 22] = [
+pub const FAMILIES: [Family; 25] = [
     TASKS,
     TASK_SUMMARIES,
+    ANSWERS,
     REMOTE_TASKS,
     PUSH_CONFIGS,
     PUSH_OUTBOX,
     SESSION_HEADS,
     SESSION_ROWS,
+    HANDOFFS_IN,
+    HANDOFFS_OUT,
     AGENTS,
     AGREED,
     TRUSTED,

@@ -30,6 +30,12 @@ pub trait AgentCalls: Send + Sync + 'static {
         Box::pin(std::future::ready(None))
     }
 
+    /// Whether the agent to which a name leads now does once what it is told twice with one key. One to which its node only passes
+    /// messages on decides that by itself.
+    fn compares_ids(&self, _name: String) -> BoxFuture<'_, bool> {
+        Box::pin(std::future::ready(true))
+    }
+
     /// Sends a message to one. Dropping the future abandons the task.
     fn ask(&self, question: Question) -> BoxFuture<'_, Result<AgentReply, String>>;
 
@@ -165,6 +171,12 @@ impl ToolServer for AgentServer {
 
     fn callee<'a>(&'a self, tool: &'a str) -> Option<BoxFuture<'a, Option<String>>> {
         Some(self.calls.callee(tool.to_owned()))
+    }
+
+    fn callee_effect<'a>(&'a self, tool: &'a str) -> Option<BoxFuture<'a, Effect>> {
+        Some(Box::pin(async move {
+            if self.calls.compares_ids(tool.to_owned()).await { Effect::Keyed } else { Effect::Final }
+        }))
     }
 
     fn replayed(&self, tool: &str, result: &Value) {

@@ -9,6 +9,7 @@ use tracing::Span;
 
 use crate::journal::{Journal, TurnRights};
 use crate::lease::{Lease, Superseded};
+use crate::notes::SessionNotes;
 
 /// The context of one turn.
 #[derive(Clone, Default)]
@@ -29,6 +30,8 @@ pub(crate) struct CallContext {
     pub observability: Observability,
     /// The lease under which it runs, and its journal.
     pub rights: TurnRights,
+    /// The notes of its session.
+    pub notes: Option<SessionNotes>,
 }
 
 /// What is said of the data of a turn beside their content.
@@ -111,7 +114,8 @@ pub fn current_lease() -> Option<Lease> {
 }
 
 /// The journal of the turn that runs here; none outside turns, and in those that leave no trace.
-pub(crate) fn journal() -> Option<Arc<dyn Journal>> {
+#[must_use]
+pub fn current_journal() -> Option<Arc<dyn Journal>> {
     CALL_CONTEXT.try_with(|turn| turn.rights.journal.clone()).ok().flatten()
 }
 

@@ -151,6 +151,12 @@ impl CostBudget {
         TokenReservation { budget: self, tokens, price }
     }
 
+    /// Charges tokens that a turn spent before it was resumed, at a model of which a million tokens cost `price` millionths. They
+    /// count in the period in which the turn goes on.
+    pub fn charge_tokens(&self, tokens: u64, price: Option<u64>) {
+        self.count(tokens, price, true);
+    }
+
     fn count(&self, tokens: u64, price: Option<u64>, more: bool) {
         let mut now = self.lock();
         let cost = u128::from(tokens) * u128::from(price.unwrap_or_default());

@@ -14,9 +14,14 @@ pub(crate) struct Effects {
 }
 
 impl Effects {
+    /// What is said of a tool, if anything is.
+    pub fn said(&self, tool: &str) -> Option<Effect> {
+        Effect::said(&self.node, tool).or_else(|| Effect::said(&self.file, tool))
+    }
+
     /// What is said of a tool, or else that it is final.
     pub fn of(&self, tool: &str) -> Effect {
-        Effect::said(&self.node, tool).or_else(|| Effect::said(&self.file, tool)).unwrap_or_default()
+        self.said(tool).unwrap_or_default()
     }
 }
 

@@ -3,12 +3,14 @@
 //!
 //! A turn of an agent is a sequence of steps: calls of tools, requests to its model, searches of its memory. Each step is
 //! told to the journal before it is made, and its outcome before the agent is told. When the turn is resumed it makes the
-//! same steps again: those with an outcome are answered from it. A step that ends the turn may have none.
+//! same steps again: those with an outcome are answered from it. A step that ends the turn may have none. The steps of a program
+//! have no order: it makes several at once.
 
 use std::fmt;
 use std::sync::Arc;
 
 use althing_protocol::Label;
+use althing_store::Batch;
 use futures::future::BoxFuture;
 use serde_json::Value;
 
@@ -63,7 +65,8 @@ pub struct StepOutcome {
     pub label: Option<Label>,
 }
 
-/// The journal of one turn. Its steps are made one after another.
+/// The journal of one turn. Its steps are made one after another, but where the agent makes several at once
+/// ([`Agent::calls_in_order`](crate::agent::Agent::calls_in_order)).
 pub trait Journal: Send + Sync + 'static {
     /// Reaches the next step: gives its outcome, if it has one, or writes its intent.
     ///
@@ -76,6 +79,100 @@ pub trait Journal: Send + Sync + 'static {
     /// # Errors
     /// [`JournalError`]: the agent is not told, and the turn ends.
     fn done<'a>(&'a self, intent: Intent, outcome: &'a StepOutcome) -> BoxFuture<'a, Result<(), JournalError>>;
+
+    /// What it has for an agent whose own code runs again when its turn is resumed, if it has that.
+    fn replay(&self) -> Option<&dyn Replay> {
+        None
+    }
+}
+
+/// Bytes of the state that an agent gives with a checkpoint.
+pub const CHECKPOINT_BYTES_MAX: usize = 1 << 20;
+/// Readings of clocks in one turn, since its last checkpoint.
+pub const READINGS_MAX: usize = 64 << 10;
+
+/// What a journal has for an agent whose own code runs again when its turn is resumed: with the same randomness and the same
+/// time, from its beginning or from its last checkpoint.
+pub trait Replay: Send + Sync {
+    /// What randomness of the turn is made of: the same whenever the turn is resumed, and of no other turn.
+    fn seed(&self) -> [u8; 32];
+
+    /// Reads a clock that stands at `now`: gives what the turn was told there before its node ended, or else `now`, which is
+    /// written with the next row.
+    ///
+    /// # Errors
+    /// [`JournalError`]: the turn ends. It read another clock there, or has read them more than [`READINGS_MAX`] times.
+    fn read_clock(&self, now: Reading) -> Result<Reading, JournalError>;
+
+    /// The checkpoint from which a resumed turn goes on; none where it begins anew.
+    fn checkpoint(&self) -> Option<Checkpoint>;
+
+    /// Writes a checkpoint, and deletes in the same batch what was written between the beginning of the turn and now.
+    ///
+    /// # Errors
+    /// [`JournalError`]: the turn ends, and goes on from what was there before.
+    fn save<'a>(&'a self, checkpoint: &'a Checkpoint) -> BoxFuture<'a, Result<(), JournalError>>;
+
+    /// Writes what came of a step in one batch with what the step changed, synced: after a crash there are both, or neither.
+    /// `changes` belong to the store in which the journal is.
+    ///
+    /// # Errors
+    /// [`JournalError`]: nothing was written, and the turn ends.
+    fn done_with<'a>(
+        &'a self,
+        intent: Intent,
+        outcome: &'a StepOutcome,
+        changes: Batch,
+    ) -> BoxFuture<'a, Result<(), JournalError>>;
+}
+
+/// A clock that an agent reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Clock {
+    /// The time of day, since 1970.
+    Wall,
+    /// A clock that only goes forward, since the turn began.
+    Monotonic,
+}
+
+/// What a clock says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reading {
+    /// Which one.
+    pub clock: Clock,
+    /// Nanoseconds; of the time of day at most `i64::MAX`, which is in the year 2262.
+    pub ns: u64,
+}
+
+/// From where a turn goes on, in place of its beginning.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// What the agent gave, at most [`CHECKPOINT_BYTES_MAX`] bytes.
+    pub state: Vec<u8>,
+    /// What its runtime notes beside that, in a form of its own.
+    pub progress: Vec<u8>,
+    /// The label of all that the turn was given by then, beside the call that it answers.
+    pub label: Option<Label>,
+}
+
+/// Why a checkpoint was not made. The turn may go on without one.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CheckpointError {
+    /// It is too large.
+    #[error("a checkpoint has {CHECKPOINT_BYTES_MAX} bytes at most, and this one has {bytes}; nothing was saved")]
+    Size {
+        /// Bytes of its state.
+        bytes: usize,
+    },
+    /// The turn has no journal.
+    #[error(
+        "this turn has no journal, and nothing was saved: its agent may call nothing and has no memory, or it works for a \
+         group, which gives the task to another member if this one fails"
+    )]
+    NoJournal,
+    /// The journal of the turn cannot go on, and the turn ends.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
 }
 
 /// Why a turn cannot go on by its journal.

@@ -38,6 +38,8 @@ pub mod memory;
 pub mod mesh;
 pub mod model;
 mod needs;
+mod note_server;
+pub mod notes;
 mod output_gates;
 mod patience;
 mod ports;
@@ -55,18 +57,19 @@ mod tool_agent;
 mod tool_call;
 mod tool_server;
 pub mod tools;
+mod work_terms;
 
 pub use agent::{Agent, AgentError, AgentState, Output, Outputs, Turn};
 pub use althing_keeper::{Access, Gap, Lack, Level, Refusal};
 pub use bound_tools::{BoundTool, BoundTools};
 pub use containment::{Containment, Enclosed, Lacks, Refusals};
-pub use context::{current_lease, current_principals};
+pub use context::{current_journal, current_lease, current_principals};
 pub use control::Control;
 pub use echo::Echo;
 pub use hard::HardStatus;
 pub use host::{
     AgentStatus, Binding, Builtins, Connect, Host, Loaded, NodeModels, Ports, Scheduling, ServerOf, SoftRuntime,
-    StartError, TurnStatus, answered, containment_of, enclosed,
+    StartError, TurnStatus, answered, containment_of, enclosed, work_terms,
 };
 pub use journal::{JournalError, TurnRights};
 pub use needs::{Advice, Needs};
@@ -76,3 +79,4 @@ pub use process::{CardFault, ShownCard};
 pub use running::AgentKey;
 pub use syscalls::SystemCalls;
 pub use tool_agent::ToolAgent;
+pub use work_terms::WorkTerms;

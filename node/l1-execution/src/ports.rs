@@ -16,6 +16,7 @@ use crate::hrt::Template;
 use crate::kernel::Kernel;
 use crate::memory::Memories;
 use crate::mesh::{self, MeshServer};
+use crate::note_server::{self, NoteServer};
 use crate::output_gates::{MakeOutputGates, contract_output_gates};
 use crate::process::{ProgramCalls, ServeCalls};
 use crate::secrets::{SecretLookup, ServerSecrets};
@@ -180,7 +181,7 @@ impl Ports {
     }
 
     /// The tool servers of the node itself, as far as the contract names them: other agents, finding
-    /// them, and groups.
+    /// them, groups, and the notes of sessions.
     pub(crate) fn own_servers(&self, file: &AgentFile, contract: &Contract) -> Vec<(String, Arc<dyn ToolServer>)> {
         let agents = AgentServer::of(file, contract, self.agents.as_ref());
         let groups = GroupServer::of(file, contract, self.groups.as_ref());
@@ -188,6 +189,8 @@ impl Ports {
         let groups = groups.map(|server| (groups::SERVER.to_owned(), Arc::new(server) as Arc<dyn ToolServer>));
         let mesh = MeshServer::of(contract, self.agents.as_ref());
         let mesh = mesh.map(|server| (mesh::SERVER.to_owned(), Arc::new(server) as Arc<dyn ToolServer>));
-        agents.into_iter().chain(groups).chain(mesh).collect()
+        let notes = NoteServer::of(contract);
+        let notes = notes.map(|server| (note_server::SERVER.to_owned(), Arc::new(server) as Arc<dyn ToolServer>));
+        agents.into_iter().chain(groups).chain(mesh).chain(notes).collect()
     }
 }

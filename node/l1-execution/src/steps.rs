@@ -1,8 +1,12 @@
 //! Calls of tools in turns that have a journal: they are answered from it, or made under their keys.
 
+pub(crate) mod change;
+mod checkpoint;
+
 use std::sync::Arc;
 
 use althing_protocol::hex;
+use althing_store::Batch;
 use futures::future::BoxFuture;
 use serde_json::Value;
 use tokio::sync::watch;
@@ -12,9 +16,13 @@ use crate::agent::AgentError;
 use crate::context;
 use crate::definition::hash;
 use crate::effects::Effects;
-use crate::journal::{Effect, Intent, Journal, JournalError, NextStep, Step, StepOutcome, TurnRights};
+use crate::journal::{
+    Checkpoint, Effect, Intent, Journal, JournalError, NextStep, Reading, Replay, Step, StepOutcome, TurnRights,
+};
 use crate::tool_call::ToolCall;
 use crate::tools::{CallRecord, ToolError, Tools};
+
+pub use checkpoint::{checkpoint, save};
 
 /// The member of `_meta` of a tool call (MCP) that holds its key.
 pub const META: &str = "dev.althing/call";
@@ -57,6 +65,16 @@ impl Tools {
         own.unwrap_or_else(|| self.effects.of(name))
     }
 
+    /// The same as of now: whom a call reaches may decide it, unless the owner says that it does once what it is told twice with one
+    /// key.
+    async fn effect_now(&self, name: &str) -> Effect {
+        let found = self.server(name).and_then(|(_, server, tool)| server.callee_effect(tool));
+        match found.filter(|_| self.effects.said(name) != Some(Effect::Keyed)) {
+            Some(found) => found.await,
+            None => self.effect(name),
+        }
+    }
+
     /// Answers a call that the gate allowed from the journal of its turn, or makes it. What the agent hears is in the journal
     /// before it hears it, also why there is no result.
     pub(crate) async fn journalled(
@@ -68,7 +86,7 @@ impl Tools {
         let (name, arguments) = (call.tool, call.arguments);
         let served = self.server(name);
         let callee = served.and_then(|(_, server, tool)| server.callee(tool));
-        let step = Step { kind: call.kind, name, arguments, effect: self.effect(name), callee };
+        let step = Step { kind: call.kind, name, arguments, effect: self.effect_now(name).await, callee };
         let intent = match journal.step(step).await? {
             NextStep::Go(intent) => intent,
             NextStep::Replayed(StepOutcome { result, label, .. }) => {
@@ -167,6 +185,45 @@ impl Journal for JournalGuard {
             self.check()?;
             self.noted(self.journal.done(intent, outcome).await)
         })
+    }
+
+    fn replay(&self) -> Option<&dyn Replay> {
+        self.journal.replay().map(|_| self as &dyn Replay)
+    }
+}
+
+impl JournalGuard {
+    /// What the journal has for code that runs again; only asked where it has that.
+    fn replayed(&self) -> Result<&dyn Replay, JournalError> {
+        self.check()?;
+        self.journal.replay().ok_or(JournalError::Write)
+    }
+}
+
+impl Replay for JournalGuard {
+    fn seed(&self) -> [u8; 32] {
+        self.journal.replay().map(|replay| replay.seed()).unwrap_or_default()
+    }
+
+    fn read_clock(&self, now: Reading) -> Result<Reading, JournalError> {
+        self.noted(self.replayed()?.read_clock(now))
+    }
+
+    fn checkpoint(&self) -> Option<Checkpoint> {
+        self.journal.replay()?.checkpoint()
+    }
+
+    fn save<'a>(&'a self, checkpoint: &'a Checkpoint) -> BoxFuture<'a, Result<(), JournalError>> {
+        Box::pin(async move { self.noted(self.replayed()?.save(checkpoint).await) })
+    }
+
+    fn done_with<'a>(
+        &'a self,
+        intent: Intent,
+        outcome: &'a StepOutcome,
+        changes: Batch,
+    ) -> BoxFuture<'a, Result<(), JournalError>> {
+        Box::pin(async move { self.noted(self.replayed()?.done_with(intent, outcome, changes).await) })
     }
 }
 

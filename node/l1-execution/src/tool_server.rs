@@ -27,6 +27,11 @@ pub trait ToolServer: Send + Sync + 'static {
         None
     }
 
+    /// Finds out what a call of the tool does if it is made once more, where that depends on whom the tool reaches now.
+    fn callee_effect<'a>(&'a self, _tool: &'a str) -> Option<BoxFuture<'a, Effect>> {
+        None
+    }
+
     /// Is told of a result that a resumed turn had from its tool before the node ended.
     fn replayed(&self, _tool: &str, _result: &Value) {}
 

@@ -350,6 +350,8 @@ impl Adoption {
             callers: self.callers.clone(),
             exposure: self.callers.exposure(),
             asks_as: althing_td::AsksAs::default(),
+            handoff_signers: Vec::new(),
+            session: althing_td::SessionSpec::default(),
             input_modes: vec!["text/plain".to_owned()],
             output_modes: vec!["text/plain".to_owned()],
         }

@@ -22,15 +22,18 @@ use crate::registries::{ORGANISATIONS, RECEIPTS, REGISTRIES, Registries, followe
 use crate::routing::{ROUTES, Routing, VECTORS};
 
 /// All that the store of a node with its operations keeps.
-pub const FAMILIES: [Family; 27] = {
+pub const FAMILIES: [Family; 30] = {
     let [
         tasks,
         task_summaries,
+        answers,
         remote_tasks,
         push_configs,
         push_outbox,
         session_heads,
         session_rows,
+        handoffs_in,
+        handoffs_out,
         agents,
         agreed,
         trusted,
@@ -50,11 +53,14 @@ pub const FAMILIES: [Family; 27] = {
     [
         tasks,
         task_summaries,
+        answers,
         remote_tasks,
         push_configs,
         push_outbox,
         session_heads,
         session_rows,
+        handoffs_in,
+        handoffs_out,
         agents,
         agreed,
         trusted,

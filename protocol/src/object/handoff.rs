@@ -276,8 +276,14 @@ impl Handoff {
         signer: &PublicKey,
         signature: &[u8; 64],
     ) -> Result<Authored<Handoff>, ObjectError> {
-        let payload = minicbor::to_vec(&self).expect("writing to a vector cannot fail");
-        open(&sign1::join(payload, signer, signature), network, "")
+        open(&self.envelope(signer, signature), network, "")
+    }
+
+    /// The signed bytes with a signature that somebody made before, **not yet checked**.
+    #[must_use]
+    pub fn envelope(&self, signer: &PublicKey, signature: &[u8; 64]) -> Vec<u8> {
+        let payload = minicbor::to_vec(self).expect("writing to a vector cannot fail");
+        sign1::join(payload, signer, signature)
     }
 
     /// What people sign off: the digest of the payload without its sign-offs.

@@ -4,7 +4,7 @@ use althing_protocol::binding::Binding;
 use althing_protocol::group::{Batch, Charter, Deployment, Dissolution, Expulsion, Invitation};
 use althing_protocol::keylog::KeyEvent;
 use althing_protocol::keyring::Withdrawal;
-use althing_protocol::object::{self, Description, Grant, Handoff, Membership, Placement, TaskMove};
+use althing_protocol::object::{self, Description, Grant, Handoff, HandoffAnswer, Membership, Placement, TaskMove};
 use althing_protocol::record::Contact;
 use althing_protocol::registry::{Attestation, Mark, Release, Roster, Visit};
 use althing_protocol::sign1;
@@ -12,7 +12,7 @@ use althing_protocol::{FrameOpener, PublicKey};
 
 use crate::support::*;
 
-const KINDS: [&str; 22] = [
+const KINDS: [&str; 23] = [
     "frame",
     "description",
     "grant",
@@ -35,6 +35,7 @@ const KINDS: [&str; 22] = [
     "visit",
     "task move",
     "handoff",
+    "handoff answer",
 ];
 
 fn domain(kind: usize) -> String {
@@ -64,7 +65,8 @@ fn payloads() -> Vec<Vec<u8>> {
         crate::keyring::withdrawal(OPENER, NOW_MS).bytes,
     ];
     let signed = signed.into_iter().chain(crate::groups::one_of_each()).chain(crate::registry::one_of_each());
-    let signed = signed.chain([task_move().bytes, crate::handoffs::handoff().bytes]);
+    let signed =
+        signed.chain([task_move().bytes, crate::handoffs::handoff().bytes, crate::handoff_answers::answer().bytes]);
     signed.map(|bytes| sign1::read(&bytes, 1 << 20).expect("a good sample").payload().to_vec()).collect()
 }
 
@@ -92,7 +94,8 @@ fn reads(kind: usize, bytes: &[u8]) -> bool {
         18 => object::open::<Attestation>(bytes, NETWORK, "").is_ok(),
         19 => object::open::<Visit>(bytes, NETWORK, "").is_ok(),
         20 => object::open::<TaskMove>(bytes, NETWORK, "").is_ok(),
-        _ => object::open::<Handoff>(bytes, NETWORK, "").is_ok(),
+        21 => object::open::<Handoff>(bytes, NETWORK, "").is_ok(),
+        _ => object::open::<HandoffAnswer>(bytes, NETWORK, "").is_ok(),
     }
 }
 

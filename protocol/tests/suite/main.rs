@@ -12,6 +12,7 @@ mod group_proposals;
 mod group_tasks;
 mod group_workflows;
 mod groups;
+mod handoff_answers;
 mod handoffs;
 mod keylog;
 mod keyring;

@@ -180,6 +180,7 @@ fn every_domain_string_and_limit_in_the_specification_is_the_one_in_the_source()
         "visit",
         "task-move",
         "handoff",
+        "handoff-answer",
     ] {
         assert!(domains.contains(&format!("`althing/{kind}/1`")), "{kind}");
     }

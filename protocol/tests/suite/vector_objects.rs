@@ -16,7 +16,11 @@ use crate::vector_runner::hex;
 pub fn object_case(name: &str, kind: &str, object: &[u8], now_ms: u64, error: Option<&'static str>) -> Case {
     let network = if kind == "key event" { "" } else { NETWORK };
     let domain = format!("althing/{}/1", kind.replace(' ', "-"));
-    let seed = if ["placement", "binding", "task move", "handoff"].contains(&kind) { NODE } else { PUBLISHER };
+    let seed = if ["placement", "binding", "task move", "handoff", "handoff answer"].contains(&kind) {
+        NODE
+    } else {
+        PUBLISHER
+    };
     let input = json!({
         "kind": kind,
         "network": network,
@@ -30,7 +34,8 @@ pub fn object_case(name: &str, kind: &str, object: &[u8], now_ms: u64, error: Op
 }
 
 pub fn objects() -> Vec<Case> {
-    [timed_objects(), shaped_objects(), moves(), crate::handoffs::vectors()].into_iter().flatten().collect()
+    let handoffs = [crate::handoffs::vectors(), crate::handoff_answers::vectors()];
+    [timed_objects(), shaped_objects(), moves()].into_iter().chain(handoffs).flatten().collect()
 }
 
 /// P-204

@@ -3,7 +3,9 @@
 
 use althing_protocol::binding::Binding;
 use althing_protocol::keylog::{KeyEvent, Relation};
-use althing_protocol::object::{self, Description, Grant, Handoff, Membership, Placement, Statement, TaskMove};
+use althing_protocol::object::{
+    self, Description, Grant, Handoff, HandoffAnswer, Membership, Placement, Statement, TaskMove,
+};
 use althing_protocol::stream::Challenge;
 use althing_protocol::{
     AgentId, Authored, CallerId, Evidence, Frame, FrameKind, FrameOpener, Hello, IdentityError, KeyLog, ObjectError,
@@ -221,6 +223,7 @@ fn objects(input: &Value) -> Outcome {
             },
         ),
         "handoff" => object::<Handoff>(input, |it| it.body.in_force(now_ms), |it| crate::handoffs::shown(it, now_ms)),
+        "handoff answer" => object::<HandoffAnswer>(input, |_| Ok(()), crate::handoff_answers::shown),
         "key event" => object::<KeyEvent>(
             input,
             |_| Ok(()),

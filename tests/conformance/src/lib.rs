@@ -10,6 +10,7 @@ pub mod probe;
 pub mod receiver;
 pub mod world;
 
+pub use althing_simulations::actor::NEVER;
 pub use althing_simulations::{NETWORK, NOW_MS, entropy, mesh, program};
 
 /// The stream protocol on which probes answer.

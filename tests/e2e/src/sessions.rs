@@ -87,6 +87,20 @@ impl Station {
         file.to_string()
     }
 
+    /// The same agent as a program of that command, which is given its message again.
+    pub fn program(&self, command: &[&Path]) -> String {
+        let port = self.port;
+        let file = json!({
+            "name": "teller",
+            "description": "Counts",
+            "runtime": { "process": { "command": command, "startup_timeout_ms": 60_000 } },
+            "tools": { "count": { "url": format!("http://127.0.0.1:{port}/mcp"), "effect": "keyed" } },
+            "contract": { "class": { "latency": "srt" }, "capabilities": ["count/add"] },
+            "session": { "resume": "repeat" },
+        });
+        file.to_string()
+    }
+
     /// Lines of JSON; the last one may not be whole yet.
     fn lines(&self, name: &str) -> Vec<Value> {
         let text = std::fs::read_to_string(self.machine.folder().join(name)).unwrap_or_default();
@@ -125,8 +139,13 @@ impl Teller {
 
     /// Starts a node, and adds the agent to it, whose tool is declared as that.
     pub fn begin(&self, station: &Station, effect: Option<&str>) -> Node {
+        self.begin_with(&station.file(effect))
+    }
+
+    /// Starts a node, and adds that agent to it.
+    pub fn begin_with(&self, file: &str) -> Node {
         let node = self.machine.up_alone(&[]);
-        self.machine.add("teller", &station.file(effect));
+        self.machine.add("teller", file);
         node
     }
 

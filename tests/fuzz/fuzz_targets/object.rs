@@ -8,7 +8,9 @@ use std::sync::LazyLock;
 use althing_protocol::binding::Binding;
 use althing_protocol::keylog::KeyEvent;
 use althing_protocol::keyring::Withdrawal;
-use althing_protocol::object::{self, Description, Grant, Handoff, Kind, Membership, Placement, Statement, TaskMove};
+use althing_protocol::object::{
+    self, Description, Grant, Handoff, HandoffAnswer, Kind, Membership, Placement, Statement, TaskMove,
+};
 use althing_protocol::record::Contact;
 use althing_protocol::registry::{Attestation, Mark, Release, Roster, Visit};
 use althing_protocol::sign_off::{self, SshSignature};
@@ -22,7 +24,7 @@ const NOW_MS: u64 = 1_700_000_000_000;
 static KEYS: LazyLock<Vec<SecretKey>> =
     LazyLock::new(|| (1..=9).map(|seed| SecretKey::from_seed(&[seed; 32])).collect());
 
-/// `external_aad` of an object: domain, network, scope; all shorter than 24 bytes.
+/// `external_aad` of an object: domain, network, scope; all shorter than 256 bytes.
 fn aad(kind: Kind, network: &str) -> Vec<u8> {
     let domain = match kind {
         Kind::Description => "althing/description/1",
@@ -40,11 +42,15 @@ fn aad(kind: Kind, network: &str) -> Vec<u8> {
         Kind::Visit => "althing/visit/1",
         Kind::TaskMove => "althing/task-move/1",
         Kind::Handoff => "althing/handoff/1",
+        Kind::HandoffAnswer => "althing/handoff-answer/1",
         other => unreachable!("{other:?} is a kind of groups: group.rs"),
     };
     let mut bytes = vec![0x83];
     for text in [domain, network, ""] {
-        bytes.push(0x60 | u8::try_from(text.len()).expect("short"));
+        match u8::try_from(text.len()).expect("short") {
+            length @ 0..24 => bytes.push(0x60 | length),
+            length => bytes.extend([0x78, length]),
+        }
         bytes.extend_from_slice(text.as_bytes());
     }
     bytes
@@ -92,6 +98,7 @@ fn every_kind(bytes: &[u8]) -> usize {
         accepted_signs_to_itself::<Visit>(bytes, NETWORK),
         accepted_signs_to_itself::<TaskMove>(bytes, NETWORK),
         accepted_signs_to_itself::<Handoff>(bytes, NETWORK),
+        accepted_signs_to_itself::<HandoffAnswer>(bytes, NETWORK),
     ]
     .iter()
     .filter(|accepted| **accepted)
@@ -123,6 +130,7 @@ fuzz_target!(|data: &[u8]| {
             Some(19) => Kind::Visit,
             Some(20) => Kind::TaskMove,
             Some(21) => Kind::Handoff,
+            Some(22) => Kind::HandoffAnswer,
             _ => Kind::Membership,
         };
         let network = if matches!(kind, Kind::KeyEvent | Kind::Withdrawal) { "" } else { NETWORK };

@@ -5,8 +5,8 @@ mod sandbox;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use althing_protocol::CallerId;
 use althing_protocol::contract::{Class, Dt, did_you_mean};
+use althing_protocol::{CallerId, sign_off};
 
 use super::{AgentFile, BEARER_FIX, Callers, ModelEndpoint, RuntimeSpec, Skill, ToolServerSpec, keeps_bearer};
 use crate::card::SignerKey;
@@ -17,6 +17,8 @@ use crate::reader::{FileProblem, is_name, is_secret_name, is_word};
 
 /// What an agent may learn of the mesh, as `mesh/…` in its capabilities.
 const MESH_TOOLS: [&str; 3] = ["find_agents", "describe_agent", "*"];
+/// The tools that each agent has of its session, if its contract names them.
+const SESSION_TOOLS: [&str; 3] = ["note", "notes", "*"];
 /// The longest name, in characters (a DNS label, so that it can be announced by mDNS).
 pub const NAME_CHARS_MAX: usize = 63;
 /// The longest title, and name of a skill, in characters.
@@ -63,6 +65,8 @@ pub const STARTUP_TIMEOUT_MS_MAX: u64 = 600_000;
 pub const MODES_MAX: usize = 16;
 /// The most identities in `callers`.
 pub const CALLERS_MAX: usize = 256;
+/// The most keys in `handoff_signers`.
+pub const HANDOFF_SIGNERS_MAX: usize = 64;
 
 /// Everything to change in the values, in the order of the fields; lines are not known here.
 pub(super) fn check(file: &AgentFile) -> Vec<FileProblem> {
@@ -102,6 +106,7 @@ pub(super) fn check(file: &AgentFile) -> Vec<FileProblem> {
     }
     check.tools(&file.tools);
     check.effects(file);
+    check_session(&mut check, file);
     check.expose(file);
     check.contract(file);
     if file.role.as_ref().is_some_and(|role| !is_word(role, 63, "-")) {
@@ -111,8 +116,9 @@ pub(super) fn check(file: &AgentFile) -> Vec<FileProblem> {
         check.endpoint("embeddings", endpoint);
     }
     check.callers(&file.callers);
-    check.modes("input_modes", &file.input_modes);
-    check.modes("output_modes", &file.output_modes);
+    check_signers(&mut check, &file.handoff_signers);
+    check_modes(&mut check, "input_modes", &file.input_modes);
+    check_modes(&mut check, "output_modes", &file.output_modes);
     check.0
 }
 
@@ -287,7 +293,7 @@ impl Check {
     fn contract(&mut self, file: &AgentFile) {
         let Some(contract) = &file.contract else { return };
         let known: Vec<&str> =
-            file.tools.keys().map(String::as_str).chain(["agents", "groups", "memory", "mesh"]).collect();
+            file.tools.keys().map(String::as_str).chain(["agents", "groups", "memory", "mesh", "session"]).collect();
         for (place, capability) in contract.capabilities.iter().enumerate() {
             let Some((server, tool)) = capability.split_once('/') else { continue };
             let at = format!("contract.capabilities[{place}]");
@@ -301,6 +307,9 @@ impl Check {
             } else if server == "mesh" && !MESH_TOOLS.contains(&tool) {
                 let message = format!("{tool:?} is nothing that an agent may learn of the mesh");
                 self.refuse(at.as_str(), "no-tool", message, did_you_mean(tool, &MESH_TOOLS));
+            } else if server == "session" && !SESSION_TOOLS.contains(&tool) {
+                let message = format!("{tool:?} is nothing that an agent may do with its session");
+                self.refuse(at.as_str(), "no-tool", message, did_you_mean(tool, &SESSION_TOOLS));
             }
         }
         if matches!(contract.class, Class::Hrt(_)) && !matches!(file.runtime, RuntimeSpec::Wasm { .. }) {
@@ -337,6 +346,7 @@ impl Check {
                 "agents" => Some("other agents, which need no server"),
                 "groups" => Some("groups of this node, which need no server"),
                 "mesh" => Some("finding agents, which needs no server"),
+                "session" => Some("the notes of a session, which need no server"),
                 _ => None,
             };
             if let Some(by) = taken {
@@ -501,19 +511,36 @@ impl Check {
             }
         }
     }
+}
 
-    fn modes(&mut self, field: &str, modes: &[String]) {
-        self.most(field, modes.len(), MODES_MAX, "media types");
-        if modes.is_empty() {
-            let fix = "Name a media type, or remove the key for text/plain";
-            self.refuse(field, "empty", "the list is empty".to_owned(), fix);
+fn check_modes(check: &mut Check, field: &str, modes: &[String]) {
+    check.most(field, modes.len(), MODES_MAX, "media types");
+    if modes.is_empty() {
+        let fix = "Name a media type, or remove the key for text/plain";
+        check.refuse(field, "empty", "the list is empty".to_owned(), fix);
+    }
+    for (n, mode) in modes.iter().enumerate() {
+        if !is_media_type(mode) {
+            let message = format!("{:?} is not a media type", excerpt(mode, 80));
+            let fix = "Write type/subtype, for example text/plain or application/json";
+            check.refuse(format!("{field}[{n}]"), "media-type", message, fix);
         }
-        for (n, mode) in modes.iter().enumerate() {
-            if !is_media_type(mode) {
-                let message = format!("{:?} is not a media type", excerpt(mode, 80));
-                let fix = "Write type/subtype, for example text/plain or application/json";
-                self.refuse(format!("{field}[{n}]"), "media-type", message, fix);
-            }
+    }
+}
+
+fn check_session(check: &mut Check, file: &AgentFile) {
+    if file.session.repeats() && !matches!(file.runtime, RuntimeSpec::Process { .. }) {
+        let message = "only a program (runtime.process) is given a message again".to_owned();
+        check.refuse("session.resume", "not-repeated", message, "Leave it out");
+    }
+}
+
+fn check_signers(check: &mut Check, lines: &[String]) {
+    check.most("handoff_signers", lines.len(), HANDOFF_SIGNERS_MAX, "keys");
+    for (n, line) in lines.iter().enumerate() {
+        if let Err(error) = sign_off::public_key(line) {
+            let fix = "Copy the line of that person's ~/.ssh/id_ed25519.pub";
+            check.refuse(format!("handoff_signers[{n}]"), "key-form", error.to_string(), fix);
         }
     }
 }

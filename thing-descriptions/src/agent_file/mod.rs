@@ -9,6 +9,7 @@ mod environment;
 mod place;
 mod read;
 mod sandbox;
+mod session;
 #[cfg(test)]
 mod tests;
 
@@ -33,6 +34,7 @@ pub use effect::Effect;
 pub use environment::Environment;
 pub use place::Place;
 pub use sandbox::{Demand, Egress, NoHost, OwnFolder, Sandbox};
+pub use session::{Resume, SessionSpec};
 
 /// The longest agent file, in bytes.
 pub const AGENT_FILE_BYTES_MAX: usize = 256 * 1024;
@@ -92,6 +94,13 @@ pub struct AgentFile {
     /// On whose behalf it calls other agents. Local policy, not in the description.
     #[serde(default, skip_serializing_if = "AsksAs::is_default")]
     pub asks_as: AsksAs,
+    /// Whose sign-offs count under handoffs from it and to it, as lines of `.pub` files of OpenSSH. Local policy, not in the
+    /// description.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub handoff_signers: Vec<String>,
+    /// What becomes of turns that the node cut off. Local.
+    #[serde(default, skip_serializing_if = "SessionSpec::is_default")]
+    pub session: SessionSpec,
     /// The media types that it reads.
     pub input_modes: Vec<String>,
     /// The media types that it writes.

@@ -11,14 +11,14 @@ use althing_protocol::contract::{ContractProblem, DataLabel, did_you_mean};
 use serde_json::Value;
 
 use super::{
-    AgentFile, AsksAs, Callers, Exposure, MODE_DEFAULT, ModelEndpoint, Place, ProgramPort, RuntimeSpec,
-    STARTUP_TIMEOUT_MS_DEFAULT, Skill, ToolServerSpec, VERSION_DEFAULT,
+    AgentFile, AsksAs, Callers, Exposure, MODE_DEFAULT, ModelEndpoint, Place, ProgramPort, Resume, RuntimeSpec,
+    STARTUP_TIMEOUT_MS_DEFAULT, SessionSpec, Skill, ToolServerSpec, VERSION_DEFAULT,
 };
 use crate::json::excerpt;
 use crate::reader::yaml::{At, Entry, Node};
 use crate::reader::{Fields, FileProblem, Reader};
 
-const FILE_KEYS: [&str; 16] = [
+const FILE_KEYS: [&str; 18] = [
     "name",
     "title",
     "description",
@@ -33,9 +33,12 @@ const FILE_KEYS: [&str; 16] = [
     "callers",
     "exposure",
     "asks_as",
+    "handoff_signers",
+    "session",
     "input_modes",
     "output_modes",
 ];
+const SESSION_KEYS: [&str; 1] = ["resume"];
 const SKILL_KEYS: [&str; 8] = ["id", "name", "description", "action", "target", "tags", "examples", "version"];
 const RUNTIME_KEYS: [&str; 5] = ["native", "process", "wasm", "model", "remote"];
 const MODEL_KEYS: [&str; 3] = ["prompt", "endpoints", "temperature"];
@@ -89,6 +92,11 @@ fn file(reader: &mut Reader, root: &At) -> Option<AgentFile> {
     let callers = callers(reader, &fields);
     let exposure = exposure(reader, &fields);
     let asks_as = asks_as(reader, &fields);
+    let handoff_signers = match fields.value("handoff_signers") {
+        Some(_) => reader.texts(&fields, "handoff_signers"),
+        None => Some(Vec::new()),
+    };
+    let session = session(reader, &fields);
     let mode = || vec![MODE_DEFAULT.to_owned()];
     let input_modes = reader.texts(&fields, "input_modes").unwrap_or_else(mode);
     let output_modes = reader.texts(&fields, "output_modes").unwrap_or_else(mode);
@@ -110,6 +118,8 @@ fn file(reader: &mut Reader, root: &At) -> Option<AgentFile> {
         callers: callers?,
         exposure: exposure?,
         asks_as: asks_as?,
+        handoff_signers: handoff_signers?,
+        session: session?,
         input_modes,
         output_modes,
     })
@@ -380,4 +390,14 @@ fn asks_as(reader: &mut Reader, fields: &Fields<'_>) -> Option<AsksAs> {
         return Some(AsksAs::default());
     }
     reader.word(fields, "asks_as", (&AsksAs::WORDS, ""), AsksAs::from_word)
+}
+
+fn session(reader: &mut Reader, fields: &Fields<'_>) -> Option<SessionSpec> {
+    let Some(at) = fields.value("session") else { return Some(SessionSpec::default()) };
+    let fields = reader.fields(at, "session", &SESSION_KEYS)?;
+    if !fields.has("resume") {
+        return Some(SessionSpec::default());
+    }
+    let resume = reader.word(&fields, "resume", (&Resume::WORDS, ""), Resume::from_word)?;
+    Some(SessionSpec { resume: Some(resume) })
 }

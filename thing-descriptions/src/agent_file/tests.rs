@@ -111,6 +111,7 @@ fn each_rule_about_values_is_reached() {
         (with("Says it again.", "\"  \""), "description", "empty"),
         (with("Says it again.", &long), "description", "too-many"),
         (format!("{SMALL}version: one\n"), "version", "semver"),
+        (format!("{SMALL}handoff_signers: [\"ssh-ed25519 AAAA\"]\n"), "handoff_signers[0]", "key-form"),
         (with("builtin: echo", "builtin: ECHO"), "runtime.native.builtin", "name-form"),
         (
             with("builtin: echo", &format!("builtin: a, config: {:?}", long.repeat(20))),
@@ -230,7 +231,7 @@ fn what_a_contract_names_is_there_and_held() {
         "model: { prompt: a, endpoints: [{ url: \"http://127.0.0.1/v1\", model: m }] }",
     );
     let capability = |name: &str| with(&format!("capabilities: [\"{name}\"]"), native);
-    for good in ["agents/echo", "agents/*", "memory/recall", "mesh/find_agents", "mesh/*"] {
+    for good in ["agents/echo", "agents/*", "memory/recall", "mesh/find_agents", "mesh/*", "session/note"] {
         assert!(AgentFile::parse(&capability(good)).is_ok(), "{good}");
     }
     for (bad, rule) in [
@@ -238,6 +239,7 @@ fn what_a_contract_names_is_there_and_held() {
         ("files/read", "no-server"),
         ("agents/Echo", "name-form"),
         ("mesh/find_agent", "no-tool"),
+        ("session/noted", "no-tool"),
     ] {
         let found = broken(&capability(bad));
         assert_eq!((found[0].0.as_str(), found[0].1), ("contract.capabilities[0]", rule), "{bad}");
@@ -339,6 +341,35 @@ fn a_secret_is_sent_over_https_or_to_this_machine_and_nowhere_else() {
     let native = format!("{model}runtime: {{ native: {{ builtin: echo }} }}\n");
     assert!(refused(&format!("{native}tools: {{ t: {{ url: \"http://tools.example/mcp\", secret: K }} }}\n")));
     assert!(refused(&format!("{native}embeddings: {endpoint}\n")));
+}
+
+#[test]
+fn only_a_program_can_be_given_a_message_again() {
+    let process = SMALL.replace("native: { builtin: echo }", "process: { command: [python3, agent.py] }");
+    assert_ne!(process, SMALL);
+    let file = AgentFile::parse(&format!("{process}session: {{ resume: repeat }}\n")).expect("is good");
+    assert!(file.session.repeats());
+    let stored = serde_json::to_value(&file).expect("JSON");
+    assert_eq!(stored["session"], json!({ "resume": "repeat" }));
+    assert_eq!(serde_json::from_value::<AgentFile>(stored).expect("read back"), file);
+
+    for session in ["{}", "{ resume: }"] {
+        let file = AgentFile::parse(&format!("{process}session: {session}\n")).expect("is good");
+        assert!(!file.session.repeats(), "{session}");
+        assert_eq!(serde_json::to_value(&file).expect("JSON").get("session"), None, "as before there were any");
+    }
+    let rules = |yaml: &str| broken(yaml).into_iter().map(|(field, rule, _)| (field, rule)).collect::<Vec<_>>();
+    for (session, field, rule) in [
+        ("{ resume: again }", "session.resume", "unknown-word"),
+        ("{ resume: [repeat] }", "session.resume", "wrong-type"),
+        ("{ resumes: repeat }", "session.resumes", "unknown-key"),
+        ("repeat", "session", "wrong-type"),
+    ] {
+        let found = rules(&format!("{process}session: {session}\n"));
+        assert_eq!(found, [(field.to_owned(), rule)], "{session}");
+    }
+    let found = rules(&format!("{SMALL}session: {{ resume: repeat }}\n"));
+    assert_eq!(found, [("session.resume".to_owned(), "not-repeated")]);
 }
 
 #[test]

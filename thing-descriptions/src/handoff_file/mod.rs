@@ -63,15 +63,28 @@ impl HandoffFile {
         Some(self.handoff.clone().with_signature(network, signer, value))
     }
 
+    /// The bytes that were signed, with the signature, **not yet checked**; none if nobody signed it.
+    #[must_use]
+    pub fn envelope(&self) -> Option<Vec<u8>> {
+        let HandoffSignature { signer, value, .. } = self.signature.as_ref()?;
+        Some(self.handoff.envelope(signer, value))
+    }
+
+    /// The view of a handoff that was verified in its network.
+    #[must_use]
+    pub fn of(signed: &Authored<Handoff>, network: &str) -> HandoffFile {
+        let signature =
+            HandoffSignature { network: network.to_owned(), signer: signed.signer, value: signed.signature() };
+        HandoffFile { handoff: signed.body.clone(), signature: Some(signature) }
+    }
+
     /// The same, signed by a node for a network, in place of whoever signed it before.
     ///
     /// # Errors
     /// [`ObjectError`]: the handoff is too large.
     pub fn sign(self, network: &str, key: &SecretKey) -> Result<HandoffFile, ObjectError> {
         let signed = althing_protocol::object::sign(self.handoff, network, "", key)?;
-        let (signer, value) = (signed.signer, signed.signature());
-        let signature = HandoffSignature { network: network.to_owned(), signer, value };
-        Ok(HandoffFile { handoff: signed.body, signature: Some(signature) })
+        Ok(HandoffFile::of(&signed, network))
     }
 }
 

@@ -70,6 +70,8 @@ fn a_view_is_the_handoff_and_its_signature() {
     assert_eq!(again, signed);
     let object = again.signed().expect("somebody signed it").expect("the signature is good");
     assert_eq!((&object.body, object.signer), (&signed.handoff, key.public()));
+    assert_eq!((again.envelope().as_ref(), draft().envelope()), (Some(&object.bytes), None));
+    assert_eq!(HandoffFile::of(&object, NETWORK), signed);
     assert_eq!(draft().signed(), None);
     // Whatever is changed in a view, its signature is not of that any more.
     for (pointer, value) in [

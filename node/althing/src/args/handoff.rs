@@ -6,8 +6,41 @@ use chrono::{DateTime, Utc};
 use clap::Subcommand;
 
 /// `althing handoff`
+#[derive(Debug, Clone, clap::Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub struct Handoff {
+    #[command(subcommand)]
+    pub work: Option<HandoffWork>,
+    #[command(flatten)]
+    pub offer: OfferArgs,
+}
+
+/// `althing handoff TASK AGENT`
+#[derive(Debug, Clone, clap::Args)]
+pub struct OfferArgs {
+    /// The task of an agent of this node.
+    #[arg(required = true)]
+    pub task: Option<String>,
+    /// Who is to do the work: a name or an id.
+    #[arg(required = true)]
+    pub agent: Option<String>,
+    /// What is still to be done; may be given several times.
+    #[arg(long, value_name = "TEXT", conflicts_with = "sign_off")]
+    pub remaining: Vec<String>,
+    /// What must be true of the result; may be given several times.
+    #[arg(long, value_name = "TEXT", conflicts_with = "sign_off")]
+    pub check: Vec<String>,
+    /// Write the document to a new file, and offer nothing: people fill and sign it.
+    #[arg(long, value_name = "FILE", conflicts_with = "sign_off")]
+    pub draft: Option<PathBuf>,
+    /// Offer this document: a draft with the sign-offs of people in it.
+    #[arg(long, value_name = "FILE")]
+    pub sign_off: Option<PathBuf>,
+}
+
+/// `althing handoff show|verify|sign`
 #[derive(Debug, Clone, Subcommand)]
-pub enum Handoff {
+pub enum HandoffWork {
     /// Show what is in a handoff, or what a person has to sign to agree to it.
     Show {
         /// The handoff (YAML or JSON).

@@ -1,9 +1,10 @@
-//! `althing handoff show|verify|sign`; needs no running node.
+//! `althing handoff`: hands the work of a task over; and `show|verify|sign`, which need no running node.
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use althing_api::{HandoffCondition, HandoffOutcome, HandoffReply, HandoffRequest};
 use althing_node::owner;
 use althing_protocol::limits::WORK_NAME_BYTES_MAX;
 use althing_protocol::object::{ApprovalError, Authored, Handoff, sign_off_statement};
@@ -13,6 +14,7 @@ use althing_td::{HANDOFF_FILE_BYTES_MAX, HandoffFile, handoff_json, handoff_text
 use serde::Serialize;
 
 use crate::args;
+use crate::commands::agent::escape;
 use crate::commands::{Out, date_time};
 use crate::config::Config;
 use crate::exit::{Failure, code};
@@ -23,9 +25,83 @@ use crate::ports;
 const SIGNERS_BYTES_MAX: u64 = 64 << 10;
 
 /// Runs `althing handoff`.
-pub fn run(at: &Paths, handoff: &args::Handoff, out: &Out) -> Result<(), Failure> {
-    match handoff {
-        args::Handoff::Show { file, statement, until } => {
+pub async fn run(at: &Paths, handoff: &args::Handoff, out: &Out) -> Result<(), Failure> {
+    match &handoff.work {
+        None => offer(at, &handoff.offer, out).await,
+        Some(work) => alone(at, work, out),
+    }
+}
+
+/// Hands the work of a task over, or writes the document for it.
+async fn offer(at: &Paths, offer: &args::OfferArgs, out: &Out) -> Result<(), Failure> {
+    let args::OfferArgs { task, agent, remaining, check, draft, sign_off } = offer;
+    let (Some(task), Some(agent)) = (task, agent) else {
+        return Err(Failure::usage("name a task and an agent: `althing handoff TASK AGENT`"));
+    };
+    let document = sign_off.as_deref().map(read).transpose()?.map(|file| handoff_json(&file));
+    let request = HandoffRequest {
+        agent: agent.clone(),
+        remaining: remaining.clone(),
+        checklist: check.clone(),
+        document,
+        draft: draft.is_some(),
+    };
+    let path = format!("/tasks/{}/handoff", escape(task));
+    let reply: HandoffReply = at.connect().await?.ask(&path, &request).await?;
+    match (reply, draft) {
+        (HandoffReply::Draft(made), Some(file)) => {
+            write(file, &made.document)?;
+            out.show(&made, |_| format!("{}  fill and sign it, then offer it with `--sign-off`", file.display()));
+            Ok(())
+        }
+        (HandoffReply::Draft(made), None) => {
+            out.show(&made, |made| handoff_text(&made.document));
+            Ok(())
+        }
+        (HandoffReply::Outcome(outcome), _) => {
+            out.show(&outcome, told);
+            let is_kept = !matches!(outcome.state, HandoffCondition::Given | HandoffCondition::Waiting);
+            if is_kept { Err(Failure::shown(code::REFUSED)) } else { Ok(()) }
+        }
+    }
+}
+
+/// What became of an offer, for people.
+fn told(outcome: &HandoffOutcome) -> String {
+    let HandoffOutcome { handoff, task, recipient, state, becomes, original, reason, message } = outcome;
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    match state {
+        HandoffCondition::Given => {
+            format!("{task}  handed over to {recipient}, as its task {}; handoff {handoff}", text(becomes))
+        }
+        HandoffCondition::Waiting => format!(
+            "{task}  is offered to {recipient} ({}), and offered again for as long as the handoff {handoff} is in force; its agent \
+             goes on meanwhile",
+            text(message)
+        ),
+        HandoffCondition::Duplicate => {
+            format!("{task}  not handed over: {recipient} has the work by the handoff {}", text(original))
+        }
+        HandoffCondition::Rejected => {
+            format!("{task}  not handed over: {recipient} rejected it [{}]: {}", text(reason), text(message))
+        }
+        HandoffCondition::Unanswered => {
+            format!("{task}  not handed over: {recipient} did not answer while the handoff {handoff} was in force")
+        }
+    }
+}
+
+/// Writes a document to a new file.
+fn write(path: &Path, view: &impl Serialize) -> Result<(), Failure> {
+    let text = serde_json::to_string_pretty(view).map_err(|error| Failure::failed(error.to_string()))? + "\n";
+    let written = std::fs::File::create_new(path).and_then(|mut file| file.write_all(text.as_bytes()));
+    written.map_err(|error| Failure::failed(format!("{} cannot be written: {error}", path.display())))
+}
+
+/// Works on documents alone.
+fn alone(at: &Paths, work: &args::HandoffWork, out: &Out) -> Result<(), Failure> {
+    match work {
+        args::HandoffWork::Show { file, statement, until } => {
             let read = read(file)?;
             match statement.as_ref().zip(until.as_ref()) {
                 Some((role, until)) => show_statement(&read.handoff, role, until.timestamp_millis(), out),
@@ -35,8 +111,10 @@ pub fn run(at: &Paths, handoff: &args::Handoff, out: &Out) -> Result<(), Failure
                 }
             }
         }
-        args::Handoff::Verify { files, signers } => verify(files, &keys(signers.as_deref())?, out),
-        args::Handoff::Sign { draft, signed, signers } => sign(at, (draft, signed), &keys(signers.as_deref())?, out),
+        args::HandoffWork::Verify { files, signers } => verify(files, &keys(signers.as_deref())?, out),
+        args::HandoffWork::Sign { draft, signed, signers } => {
+            sign(at, (draft, signed), &keys(signers.as_deref())?, out)
+        }
     }
 }
 
@@ -275,9 +353,7 @@ fn sign(at: &Paths, (draft, signed): (&Path, &Path), signers: &BTreeSet<PublicKe
     let key = owner::secret(&at.node_key(), &ports::entropy())?;
     let file = file.sign(&config.network, &key);
     let view = handoff_json(&file.map_err(|error| Failure::usage(format!("{}: {error}", draft.display())))?);
-    let text = format!("{view:#}\n");
-    let written = std::fs::File::create_new(signed).and_then(|mut file| file.write_all(text.as_bytes()));
-    written.map_err(|error| Failure::failed(format!("{} cannot be written: {error}", signed.display())))?;
+    write(signed, &view)?;
     out.show(&view, |_| format!("{}  signed by {}", signed.display(), key.public()));
     Ok(())
 }

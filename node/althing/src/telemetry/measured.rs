@@ -32,7 +32,7 @@ const TOKENS: [f64; 14] = [
 const KEPT: [&str; 5] =
     ["rpc.method", "gen_ai.operation.name", "gen_ai.request.model", "gen_ai.tool.name", "gen_ai.agent.name"];
 /// Tool servers that are the node's own: no MCP.
-const OWN_SERVERS: [&str; 4] = ["agents/", "groups/", "memory/", "mesh/"];
+const OWN_SERVERS: [&str; 5] = ["agents/", "groups/", "memory/", "mesh/", "session/"];
 const INPUT: &str = "gen_ai.usage.input_tokens";
 const OUTPUT: &str = "gen_ai.usage.output_tokens";
 

@@ -26,6 +26,7 @@ mod group_owners;
 mod group_resources;
 mod group_tasks;
 mod groups;
+mod handoffs;
 mod lines;
 mod logs;
 mod memory;

@@ -5,22 +5,22 @@ use althing_api::{
     AppRequest, AppStatus, ApprovalList, ApprovalReply, ApproveRequest, AttestRequest, AttestationStatement,
     BindingReply, BlueprintList, BlueprintMeasurement, ChannelReply, CreateGroup, DomainProof, EntryQuery, EventLine,
     FindQuery, GroupKeys, GroupList, GroupName, GroupProposals, GroupReply, GroupRequest, GroupStatus, GroupValue,
-    InstallList, InstallRemoval, InstallReply, InstallRequest, JoinGroup, KeysQuery, ListQuery, LogEntry, LogWatch,
-    LogsRequest, MarkRequest, MeasureRequest, MemberRequest, MemoryContent, MemoryEntry, MemoryNamespaces,
-    MemoryPassages, MemoryRemoval, MemoryReply, MemoryRequest, NodeStatus, OrganisationStatus, OrganiseRequest,
-    PassagesQuery, PeerList, ProveRequest, PublishRequest, PurgeRequest, ReceiptList, RegistryList, RegistryRemoval,
-    RegistryStatus, RejectRequest, ReleaseDetails, ReleaseList, ReleaseMark, ReleasePublication, ReleasePurge,
-    ReserveReply, ReserveRequest, ResourceList, ResumeRequest, RouteChannel, RouteEvaluation, RouteFile, RouteLesson,
-    RouteRemoval, RouteReply, RouteReport, RouteRequest, RunDetails, RunLine, RunList, ScheduleList, ScheduleReply,
-    ScheduleRequest, SearchReply, ServeGroup, ServeReply, SessionList, SessionResumption, StageRejection, TapLine,
-    TapRequest, TaskDependencies, TaskDetails, TaskList, TaskQuery, TaskReply, TaskRequest, TraceDetails, TraceList,
-    UpdateReply, UpdateRequest, ValueQuery, WaitReply, WorkflowReply, WorkflowRequest,
+    HandoffReply, HandoffRequest, InstallList, InstallRemoval, InstallReply, InstallRequest, JoinGroup, KeysQuery,
+    ListQuery, LogEntry, LogWatch, LogsRequest, MarkRequest, MeasureRequest, MemberRequest, MemoryContent, MemoryEntry,
+    MemoryNamespaces, MemoryPassages, MemoryRemoval, MemoryReply, MemoryRequest, NodeStatus, OrganisationStatus,
+    OrganiseRequest, PassagesQuery, PeerList, ProveRequest, PublishRequest, PurgeRequest, ReceiptList, RegistryList,
+    RegistryRemoval, RegistryStatus, RejectRequest, ReleaseDetails, ReleaseList, ReleaseMark, ReleasePublication,
+    ReleasePurge, ReserveReply, ReserveRequest, ResourceList, ResumeRequest, RouteChannel, RouteEvaluation, RouteFile,
+    RouteLesson, RouteRemoval, RouteReply, RouteReport, RouteRequest, RunDetails, RunLine, RunList, ScheduleList,
+    ScheduleReply, ScheduleRequest, SearchReply, ServeGroup, ServeReply, SessionList, SessionResumption,
+    StageRejection, TapLine, TapRequest, TaskDependencies, TaskDetails, TaskList, TaskQuery, TaskReply, TaskRequest,
+    TraceDetails, TraceList, UpdateReply, UpdateRequest, ValueQuery, WaitReply, WorkflowReply, WorkflowRequest,
 };
 
 use crate::routes::{Route, Routes};
 use crate::{
-    adopt, agents, attesting, bind, blueprints, events, finding, group_apps, group_flows, group_tasks, groups, logs,
-    memory, org, receipts, registries, reserve, routing, sessions, status, tap, traces, waits,
+    adopt, agents, attesting, bind, blueprints, events, finding, group_apps, group_flows, group_tasks, groups,
+    handoffs, logs, memory, org, receipts, registries, reserve, routing, sessions, status, tap, traces, waits,
 };
 
 /// All routes but those whose handlers are in the root of this crate.
@@ -237,6 +237,14 @@ fn of_sessions(routes: Routes) -> Routes {
             Route::post::<ResumeRequest>("/sessions/{task}", "Says what became of a call in doubt")
                 .reply::<SessionResumption>(),
             sessions::resume,
+        )
+        .route(
+            Route::post::<HandoffRequest>(
+                "/tasks/{task}/handoff",
+                "Hands the work of an agent's task to another agent",
+            )
+            .reply::<HandoffReply>(),
+            handoffs::hand_over,
         )
 }
 

@@ -39,7 +39,9 @@ pub(super) fn unread(error: BodyError) -> Response {
 pub(super) fn status(refusal: &Refusal) -> StatusCode {
     match refusal {
         Refusal::MethodNotFound => StatusCode::NOT_FOUND,
-        Refusal::TaskNotCancelable | Refusal::Unsupported | Refusal::MessageIdReused => StatusCode::CONFLICT,
+        Refusal::TaskNotCancelable | Refusal::Unsupported | Refusal::MessageIdReused | Refusal::AlreadyDone { .. } => {
+            StatusCode::CONFLICT
+        }
         Refusal::ContentType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
         Refusal::InvalidAgentResponse => StatusCode::BAD_GATEWAY,
         Refusal::PushNotSupported | Refusal::OfAgent(_) => StatusCode::INTERNAL_SERVER_ERROR,
@@ -64,6 +66,7 @@ mod tests {
             (403, vec![Refusal::CallerNotAllowed, Refusal::AgentRevoked]),
             (404, vec![Refusal::TaskNotFound, Refusal::AgentUnknown, Refusal::AgentNotHere, Refusal::MethodNotFound]),
             (409, vec![Refusal::TaskNotCancelable, Refusal::Unsupported, Refusal::MessageIdReused]),
+            (409, vec![Refusal::AlreadyDone { answer: None }]),
             (415, vec![Refusal::ContentType]),
             (429, vec![Refusal::Overloaded, Refusal::TaskMoved { proof: "hA".to_owned() }]),
             (500, vec![Refusal::PushNotSupported, Refusal::Internal, Refusal::OfAgent(-32_007)]),

@@ -32,11 +32,15 @@ pub mod bindings {
     });
 }
 
-pub use bindings::althing::agent::kernel::{Said, invoke_tool, log, say, send};
+pub use bindings::althing::agent::kernel::{Said, checkpoint, invoke_tool, log, say, send};
 pub use bindings::althing::agent::memory;
 pub use bindings::althing::agent::turns::Reply;
 
-/// An agent. Each turn has its own instance; state between turns goes through the checkpoint.
+/// An agent. Each turn has its own instance; state between turns goes through [`Agent::checkpoint`].
+///
+/// A turn whose node ends goes on when the node is up again: it runs from its beginning, with the same randomness and the same
+/// time, and its calls are answered with what they brought the first time. A long one calls [`checkpoint`](fn@checkpoint) now
+/// and then: it goes on from the state that was saved last.
 pub trait Agent: Default {
     /// One message of a task.
     ///
@@ -49,7 +53,8 @@ pub trait Agent: Default {
         Vec::new()
     }
 
-    /// Restores the state of an earlier turn of the task.
+    /// Restores the state of an earlier turn of the task; in a turn that goes on after its node ended, what it saved last with
+    /// [`checkpoint`](fn@checkpoint). The message that follows is the same one: what it did is to be skipped.
     fn restore(&mut self, state: &[u8]) {
         let _ = state;
     }

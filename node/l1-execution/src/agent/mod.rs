@@ -13,6 +13,7 @@ use althing_protocol::{Activated, AnswerAttributes, Attributes};
 use futures::future::BoxFuture;
 
 use crate::journal::TurnRights;
+use crate::notes::SessionNotes;
 
 pub use error::AgentError;
 pub use gate::{Hold, OutputGate};
@@ -45,6 +46,12 @@ pub trait Agent: Send + Sync + 'static {
     /// journal of the turn.
     fn is_resumable(&self) -> bool {
         false
+    }
+
+    /// False for an agent whose turn makes several calls at once, or in another order when it runs again: its journal finds each
+    /// by what it calls with which arguments.
+    fn calls_in_order(&self) -> bool {
+        true
     }
 
     /// The own card of the agent, once it is up.
@@ -173,6 +180,8 @@ pub struct Parameters {
     pub history_length: Option<i32>,
     /// The lease under which the turn runs, and its journal.
     pub rights: TurnRights,
+    /// The notes of its session.
+    pub notes: Option<SessionNotes>,
     /// How long the turn may take, if it has a limit.
     pub within: Option<Duration>,
 }

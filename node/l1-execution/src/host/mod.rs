@@ -26,13 +26,14 @@ use crate::process::{ProcessAgent, ProcessConfig};
 use crate::running::{AgentKey, RunningAgents};
 use crate::syscalls::SystemCalls;
 use crate::tool_agent::ToolAgent;
+use crate::work_terms::WorkTerms;
 
 pub use crate::agent_status::{AgentStatus, TurnStatus};
 pub use crate::ports::{Connect, Loaded, Ports, Scheduling, ServerOf, SoftRuntime};
 pub use crate::start_error::StartError;
 pub use bind::Binding;
 pub use measure::NodeModels;
-pub use status::{answered, containment_of, enclosed};
+pub use status::{answered, containment_of, enclosed, work_terms};
 
 /// Makes a native agent from the `config` of its agent file, with its system calls; relative paths in the configuration start at
 /// the given folder.
@@ -68,6 +69,8 @@ struct RunningAgent {
     server: BandwidthServer,
     /// What answers calls of the tools that it exposes, beside what they are for.
     exposing: Option<Arc<dyn Agent>>,
+    /// On what terms it takes work of other agents.
+    work: WorkTerms,
 }
 
 enum Runtime {
@@ -145,6 +148,7 @@ impl Host {
         }
         let exposing = ToolAgent::beside(file, &calls);
         let (turns, total, late) = Default::default();
+        let work = WorkTerms::of(file, &contract);
         let agent = RunningAgent {
             runtime,
             calls,
@@ -157,6 +161,7 @@ impl Host {
             aim_is_stated: aim_is_stated(file),
             server: BandwidthServer::default(),
             exposing,
+            work,
         };
         self.running.insert(id, Arc::new(agent));
         Ok(())

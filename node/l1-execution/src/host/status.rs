@@ -87,3 +87,9 @@ pub async fn answered<'a>(host: &Host, agent: impl Into<AgentKey<'a>>, most: Dur
     // An error means that it takes longer.
     let _ = timeout(most, waiting).await;
 }
+
+/// On what terms an agent of this host takes work of other agents; nothing of one that does not run.
+#[must_use]
+pub fn work_terms<'a>(host: &Host, agent: impl Into<AgentKey<'a>>) -> Option<WorkTerms> {
+    host.find(agent.into()).map(|agent| agent.work.with_tools(&agent.calls.tools))
+}

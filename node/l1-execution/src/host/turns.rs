@@ -132,6 +132,7 @@ fn call_context(agent: &RunningAgent, turn: &Turn, rights: TurnRights) -> CallCo
         principals: turn.parameters.principals.clone().into(),
         observability: agent.contract.observability,
         rights,
+        notes: turn.parameters.notes.clone(),
     }
 }
 

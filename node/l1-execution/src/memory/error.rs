@@ -3,6 +3,7 @@
 use althing_failure::Kind;
 use althing_store::{ReadError, WriteError};
 
+use crate::journal::JournalError;
 use crate::lease::Superseded;
 use crate::secrets::SecretLookupError;
 
@@ -98,6 +99,9 @@ pub enum MemoryError {
     /// The store cannot be written.
     #[error(transparent)]
     Write(#[from] WriteError),
+    /// The journal of the turn cannot go on: nothing was changed, and the turn ends.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
 }
 
 impl MemoryError {
@@ -114,9 +118,11 @@ impl MemoryError {
             | MemoryError::Length { .. }
             | MemoryError::Secret(_)
             | MemoryError::Terms { .. } => Kind::Invalid,
-            MemoryError::Embedding(_) | MemoryError::Damaged(_) | MemoryError::Read(_) | MemoryError::Write(_) => {
-                Kind::Failed
-            }
+            MemoryError::Embedding(_)
+            | MemoryError::Damaged(_)
+            | MemoryError::Read(_)
+            | MemoryError::Write(_)
+            | MemoryError::Journal(_) => Kind::Failed,
         }
     }
 }
@@ -138,6 +144,7 @@ mod tests {
             (MemoryError::Length { what: "a key", bytes: 0, most: 1 }, Kind::Invalid),
             (MemoryError::Embedding(word()), Kind::Failed),
             (MemoryError::Damaged(word()), Kind::Failed),
+            (MemoryError::Journal(JournalError::Write), Kind::Failed),
         ];
         for (error, kind) in table {
             assert_eq!(error.kind(), kind, "{error}");

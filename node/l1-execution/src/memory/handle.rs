@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use serde_json::{Value, json};
 use tracing::Instrument as _;
 
 use super::embed::Embedder;
@@ -78,7 +79,7 @@ impl Memory {
             return Err(MemoryError::Length { what: "a value", bytes: value.len(), most: VALUE_BYTES_MAX });
         }
         let entry = Entry::Value { key: key.to_owned(), value: value.to_vec() };
-        self.writable_namespace()?.change(vec![entry], Forget::Nothing).await.map(drop)
+        self.writable_namespace()?.change(vec![entry], Forget::Nothing, |_| Value::Null).await.map(drop)
     }
 
     /// The value under a key.
@@ -97,7 +98,8 @@ impl Memory {
     /// # Errors
     /// See [`MemoryError`].
     pub async fn delete(&self, key: &str) -> Result<bool, MemoryError> {
-        let forgotten = self.writable_namespace()?.change(Vec::new(), Forget::One(Name::Value(key.to_owned()))).await?;
+        let forget = Forget::One(Name::Value(key.to_owned()));
+        let forgotten = self.writable_namespace()?.change(Vec::new(), forget, |forgotten| json!(forgotten > 0)).await?;
         Ok(forgotten > 0)
     }
 
@@ -138,7 +140,7 @@ impl Memory {
         };
         let entries: Vec<Entry> = pieces.iter().zip(vectors).enumerate().map(entry).collect();
         let count = entries.len();
-        self.writable_namespace()?.change(entries, Forget::Source(source.to_owned())).await?;
+        self.writable_namespace()?.change(entries, Forget::Source(source.to_owned()), |_| json!(count)).await?;
         Ok(count)
     }
 
@@ -147,7 +149,8 @@ impl Memory {
     /// # Errors
     /// See [`MemoryError`].
     pub async fn forget(&self, source: &str) -> Result<usize, MemoryError> {
-        self.writable_namespace()?.change(Vec::new(), Forget::Source(source.to_owned())).await
+        let forget = Forget::Source(source.to_owned());
+        self.writable_namespace()?.change(Vec::new(), forget, |forgotten| json!(forgotten)).await
     }
 
     /// The sources, with the number of passages of each.

@@ -5,10 +5,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use althing_store::{Batch, Durability, Range, Store};
+use serde_json::Value;
 
 use super::error::MemoryError;
 use super::rows::{self, Entry, Header, MEMORY, Name, Removal};
 use super::{Entropy, WallClock};
+use crate::steps::change;
 use althing_store::seal::{NONCE_BYTES, Seal};
 
 /// Rows of one scan.
@@ -118,7 +120,11 @@ impl Namespace {
         }
         let mut batch = Batch::new();
         let written = self.put_header(&mut batch);
-        if batch.is_empty() { Ok(()) } else { self.write(batch, Durability::Synced, written).await }
+        if !batch.is_empty() {
+            self.store.write(batch, Durability::Synced).await?;
+            self.note_header(written);
+        }
+        Ok(())
     }
 
     /// The entry of a row that has not expired.
@@ -159,8 +165,14 @@ impl Namespace {
         Ok(looked)
     }
 
-    /// Writes entries and deletes rows in one durable batch; gives the number of deleted rows.
-    pub async fn change(self: &Arc<Namespace>, entries: Vec<Entry>, forget: Forget) -> Result<usize, MemoryError> {
+    /// Writes entries and deletes rows in one durable batch; gives the number of deleted rows. `told` makes of that number what
+    /// the agent is told: where that belongs into a journal, it is in the same batch.
+    pub async fn change(
+        self: &Arc<Namespace>,
+        entries: Vec<Entry>,
+        forget: Forget,
+        told: impl FnOnce(usize) -> Value,
+    ) -> Result<usize, MemoryError> {
         let mut held = self.index.lock().await;
         // The index is taken out until the write is done: a turn may be dropped in the middle.
         let mut index = self.loaded(held.take()).await?;
@@ -172,7 +184,11 @@ impl Namespace {
                 return Err(error);
             }
         };
-        self.write(batch, Durability::Synced, header).await?;
+        match change::current() {
+            Some(step) => step.write(told(forgotten.len()), batch).await?,
+            None => self.store.write(batch, Durability::Synced).await?,
+        }
+        self.note_header(header);
         forgotten.iter().for_each(|name| index.take(name));
         kept.into_iter().for_each(|(name, info)| index.put(name, info));
         *held = Some(index);
@@ -304,13 +320,11 @@ impl Namespace {
         Some(header)
     }
 
-    async fn write(&self, batch: Batch, durability: Durability, header: Option<Header>) -> Result<(), MemoryError> {
-        self.store.write(batch, durability).await?;
-        // It is not written again once it is known to be on disk.
+    /// It is not written again once it is known to be on disk.
+    fn note_header(&self, header: Option<Header>) {
         if header.is_some_and(|header| header == self.header()) {
             self.stale.store(false, Ordering::Release);
         }
-        Ok(())
     }
 
     /// Deletes the oldest tombstones beyond [`TOMBSTONES_MAX`].

@@ -89,6 +89,9 @@ pub(super) struct Endpoint {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Completion {
     pub model: Option<String>,
+    /// What a million tokens cost at the endpoint that answered, millionths of a currency.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub price: Option<u64>,
     pub finish: String,
     pub input_tokens: Option<u64>,
     pub output_tokens: Option<u64>,

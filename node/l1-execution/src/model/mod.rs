@@ -9,6 +9,7 @@ mod chat;
 mod endpoint;
 mod machine;
 mod measure;
+mod notes;
 mod replay;
 
 use std::collections::BTreeMap;
@@ -193,6 +194,10 @@ impl Model {
                 messages.insert(1, chat::passages_message(&recalled, self.must_cite));
             }
         }
+        // Boxed, or each turn would have room for it.
+        if let Some(notes) = Box::pin(notes::noted(&self.tools)).await? {
+            messages.insert(1, notes);
+        }
         let artifact = chat::artifact_id(turn);
         let tools = if self.tools.is_empty() || self.calls == 0 { BTreeMap::new() } else { self.tools.listed().await };
         let functions = chat::functions(&tools);
@@ -233,7 +238,7 @@ impl Model {
         let question = &text[..text.floor_char_boundary(QUESTION_BYTES_MAX)];
         let arguments = json!({ "question": question, "most": most });
         let search = self.search(memory, question, most, &arguments);
-        match context::journal() {
+        match context::current_journal() {
             None => search.await,
             Some(journal) => {
                 let step = replay::repeatable(CallKind::Recall, RECALL, &arguments);
@@ -276,15 +281,18 @@ impl Model {
     /// The completion of a request, of the turn's journal or of a model. What the journal has is emitted as it was.
     async fn ask(&self, request: &ChatRequest<'_>, sink: &AnswerSink<'_>) -> Result<Completion, AgentError> {
         let asked = self.ask_models(request, sink);
-        let Some(journal) = context::journal() else { return asked.await };
+        let Some(journal) = context::current_journal() else { return asked.await };
         let arguments = json!({ "messages": request.messages });
         let step = replay::repeatable(CallKind::Model, MODELS, &arguments);
         let tokens = |completion: &Completion| {
             let (input, output) = completion.tokens(request.prompt_tokens);
             input.saturating_add(output)
         };
-        let (completion, is_replayed) = Box::pin(replay::make(&*journal, step, asked, tokens)).await?;
-        if is_replayed && !completion.text.is_empty() {
+        let (completion, spent) = Box::pin(replay::make(&*journal, step, asked, tokens)).await?;
+        let Some(spent) = spent else { return Ok(completion) };
+        // What was spent before is known to no other budget: that of the node that ended is gone.
+        self.budget.charge_tokens(spent, completion.price);
+        if !completion.text.is_empty() {
             sink.out.chunk(sink.artifact, completion.text.clone(), sink.before, false).await?;
         }
         Ok(completion)
@@ -306,6 +314,7 @@ impl Model {
             match self.request(endpoint, request, sink).await {
                 Ok(mut completion) => {
                     completion.model.get_or_insert_with(|| endpoint.client.model().to_owned());
+                    completion.price = endpoint.cost;
                     return Ok(completion);
                 }
                 Err(RequestFailed { error: EndpointError::Cancelled, .. }) => return Err(AgentError::Cancelled),

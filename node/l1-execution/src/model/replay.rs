@@ -14,21 +14,21 @@ pub(super) fn repeatable<'a>(kind: CallKind, name: &'a str, arguments: &'a Value
     Step { kind, name, arguments, effect: Effect::Repeatable, callee: None }
 }
 
-/// What the journal has of a step, or what comes of making it now, of which `tokens` tells the tokens; and whether the journal had
-/// it. What fails is not noted: it ends the turn.
+/// What the journal has of a step, with the tokens that it took then; or what comes of making it now, of which `tokens` tells the
+/// tokens. What fails is not noted: it ends the turn.
 pub(super) async fn make<T: Serialize + DeserializeOwned>(
     journal: &dyn Journal,
     step: Step<'_>,
     making: impl Future<Output = Result<T, AgentError>>,
     tokens: impl Fn(&T) -> u64,
-) -> Result<(T, bool), AgentError> {
+) -> Result<(T, Option<u64>), AgentError> {
     let name = step.name;
     match journal.step(step).await? {
-        NextStep::Replayed(StepOutcome { result, label, .. }) => {
+        NextStep::Replayed(StepOutcome { result, label, tokens }) => {
             context::hear(label);
             let made = result.ok().and_then(|result| serde_json::from_value(result).ok());
             let damaged = || JournalError::Damaged { what: format!("a row of {name:?} holds no result") };
-            Ok((made.ok_or_else(damaged)?, true))
+            Ok((made.ok_or_else(damaged)?, Some(tokens)))
         }
         NextStep::Go(intent) => {
             let made = making.await?;
@@ -36,7 +36,7 @@ pub(super) async fn make<T: Serialize + DeserializeOwned>(
             let result = result.map_err(|error| AgentError::internal("its journal cannot be written", error))?;
             let outcome = StepOutcome { result: Ok(result), tokens: tokens(&made), label: context::label() };
             journal.done(intent, &outcome).await?;
-            Ok((made, false))
+            Ok((made, None))
         }
     }
 }

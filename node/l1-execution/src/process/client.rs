@@ -42,8 +42,11 @@ const EXTENSION_BYTES_MAX: usize = 4_096;
 const MODE_BYTES_MAX: usize = 128;
 /// The prefix of this project's extensions.
 const OURS: &str = "https://althing.dev/";
-/// How long a server elsewhere may say nothing while it answers.
-const SILENT_MAX: Duration = Duration::from_secs(300);
+/// How long a server elsewhere may say nothing while it answers, if its turn has no end of its own: as long as its task may change
+/// nothing. Whether it is there at all is asked of its system, for which an agent that thinks is none that is gone.
+const SILENT_MAX: Duration = Duration::from_secs(3_600);
+/// After how long without a byte its system is asked, and how often until it counts as gone.
+const ALIVE: (Duration, u32) = (Duration::from_secs(15), 4);
 /// A program of this machine does not listen any more where its card was.
 pub(super) const PROGRAM_ENDED: &str = "the agent's program ended";
 /// What a caller is told where a server sends elsewhere: only its operator may see the address.
@@ -185,7 +188,9 @@ impl Client {
             builder = builder.unix_socket(path.as_path());
         }
         if let ProgramAddress::Url(_) = address {
-            builder = builder.read_timeout(SILENT_MAX);
+            let (pause, times) = ALIVE;
+            builder = builder.read_timeout(SILENT_MAX).tcp_keepalive(pause);
+            builder = builder.tcp_keepalive_interval(pause).tcp_keepalive_retries(times);
         }
         if let Some(secret) = secret {
             let bearer = bearer(&address.base(), secret)?;

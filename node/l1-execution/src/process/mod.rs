@@ -174,6 +174,8 @@ struct Shared {
     /// KiB of memory that each of its processes may write to; 0 for any.
     memory_kib: u64,
     delay_tolerant: bool,
+    /// Whether it may be given a message again whose turn its node cut off, by its file.
+    repeats: bool,
     port: Option<ProgramPort>,
     /// Where its socket is.
     folder: Folder,
@@ -209,6 +211,14 @@ impl Agent for ProcessAgent {
 
     fn may_reply(&self) -> bool {
         true
+    }
+
+    fn is_resumable(&self) -> bool {
+        self.shared.repeats
+    }
+
+    fn calls_in_order(&self) -> bool {
+        false
     }
 
     fn own_card(&self) -> Option<OwnCard> {
@@ -275,6 +285,7 @@ impl ProcessAgent {
             },
             memory_kib: memory_kib(contract),
             delay_tolerant: matches!(contract.class, Class::Dt(_)),
+            repeats: file.session.repeats(),
             port: *port,
             folder: folder_for_socket,
             calls,

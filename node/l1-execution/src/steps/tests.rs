@@ -221,3 +221,49 @@ async fn an_error_of_the_journal_ends_the_turn_whatever_the_agent_makes_of_it() 
     let (rights, guard) = guarded(&TurnRights::default());
     assert!(rights == TurnRights::default() && guard.is_none());
 }
+
+/// Agents of which one only has messages passed on to it.
+struct Agents;
+
+impl ToolServer for Agents {
+    fn is_own(&self) -> bool {
+        true
+    }
+
+    fn effect(&self, _: &str) -> Option<Effect> {
+        Some(Effect::Keyed)
+    }
+
+    fn callee_effect<'a>(&'a self, tool: &'a str) -> Option<BoxFuture<'a, Effect>> {
+        let effect = if tool == "far" { Effect::Final } else { Effect::Keyed };
+        Some(Box::pin(std::future::ready(effect)))
+    }
+
+    fn tools(&self) -> BoxFuture<'_, Result<Vec<Definition>, Fault>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+
+    fn call<'a>(&'a self, _: &'a str, _: Value) -> BoxFuture<'a, Result<Value, Fault>> {
+        Box::pin(std::future::ready(Ok(Value::Null)))
+    }
+
+    fn stop(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {})
+    }
+}
+
+#[tokio::test]
+async fn a_call_of_an_agent_elsewhere_is_final_unless_the_owner_knows_better() {
+    let tools = |node: &[(&str, Effect)]| {
+        let servers = BTreeMap::from([("agents".to_owned(), Arc::new(Agents) as Arc<dyn ToolServer>)]);
+        let agent = Ports::none().agent_ref("agent", "1.0.0").expect("a name");
+        let node = node.iter().map(|(name, effect)| ((*name).to_owned(), *effect)).collect();
+        let tools = Tools::new(agent, servers, Arc::new(ContractGate::new(vec!["agents/*".to_owned()])));
+        tools.with_effects(Effects { node, file: BTreeMap::new() })
+    };
+    let unsaid = tools(&[]);
+    assert_eq!(unsaid.effect_now("agents/near").await, Effect::Keyed);
+    assert_eq!(unsaid.effect_now("agents/far").await, Effect::Final);
+    assert_eq!(tools(&[("agents/far", Effect::Keyed)]).effect_now("agents/far").await, Effect::Keyed);
+    assert_eq!(unsaid.effect_now("shop/order").await, Effect::Final, "nothing is known of it");
+}

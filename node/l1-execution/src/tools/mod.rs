@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use althing_protocol::{AgentRef, binding};
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::time::{Instant, timeout};
 use tracing::Instrument as _;
@@ -25,6 +26,7 @@ use crate::known::{Known, model_name, real_name};
 use crate::lease::Superseded;
 use crate::patience;
 use crate::relayed::Relayed;
+use crate::steps::change;
 
 pub use crate::definition::Definition;
 pub use crate::fault::Fault;
@@ -345,11 +347,12 @@ impl Tools {
         Err(fault(Fault::Stale))
     }
 
-    /// Runs `work` as a system call without a server, if the gate allows it with these arguments.
+    /// Runs `work` as a system call without a server, if the gate allows it with these arguments: in a turn that is resumed it
+    /// is answered from the journal of the turn.
     ///
     /// # Errors
     /// Why it is denied, or what `work` says.
-    pub async fn permitted<T>(
+    pub async fn permitted<T: Serialize + DeserializeOwned>(
         &self,
         name: &str,
         arguments: &Value,
@@ -358,7 +361,7 @@ impl Tools {
         // Boxed, or the future of each call that awaits this would have room for it more than once.
         let leased = Box::pin(async {
             context::check_lease().map_err(|superseded| superseded.to_string())?;
-            work.await
+            change::make(name, arguments, work).await
         });
         let outcome = self.gated(CallKind::Tool, name, arguments, leased).await;
         outcome.map_err(|denied| denied.to_string())?

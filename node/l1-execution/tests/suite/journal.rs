@@ -18,24 +18,24 @@ use crate::model::{Behaves, Files, Stub, stub, turn};
 
 /// A step as it is on disk.
 #[derive(Clone)]
-struct Row {
+pub(super) struct Row {
     name: String,
     arguments: Value,
     effect: Effect,
     outcome: Option<StepOutcome>,
 }
 
-type Rows = Arc<Mutex<Vec<Row>>>;
+pub(super) type Rows = Arc<Mutex<Vec<Row>>>;
 
 /// The journal of a turn whose node ends when so many rows were written.
-struct Disk {
+pub(super) struct Disk {
     rows: Rows,
     next: AtomicUsize,
     left: Mutex<usize>,
 }
 
 impl Disk {
-    fn of(rows: &Rows, left: usize) -> TurnRights {
+    pub(super) fn of(rows: &Rows, left: usize) -> TurnRights {
         let disk = Disk { rows: rows.clone(), next: AtomicUsize::new(0), left: Mutex::new(left) };
         TurnRights { lease: None, journal: Some(Arc::new(disk)) }
     }
@@ -173,4 +173,37 @@ async fn a_turn_that_makes_another_step_than_before_is_stopped() {
         Some(StepOutcome { result: Ok(json!(7)), tokens: 0, label: None });
     let (_, _, ended) = run(&host, Disk::of(&rows, usize::MAX)).await;
     assert!(matches!(&ended, Err(AgentError::Journal(JournalError::Damaged { .. }))), "{ended:?}");
+}
+
+/// What was spent before the node ended counts once: the budget allows as many requests as without that, and no more.
+#[tokio::test]
+async fn what_a_turn_spent_before_it_was_cut_off_is_charged_once() {
+    let stub = stub(Behaves::Well).await;
+    // Each answer takes 14 tokens, as the endpoint tells: after two of them the rest is less than a prompt needs.
+    let node = || {
+        let host = Host::new(Builtins::new(), ProcessConfig::default());
+        let file = json!({
+            "name": "clerk",
+            "description": "Spends",
+            "runtime": { "model": { "prompt": "Be brief.", "endpoints": [{ "url": stub.url, "model": "small" }] } },
+            "contract": {
+                "class": { "latency": "dt", "cost": { "tokens": 35, "per_s": 86_400 } },
+                "model": { "models": ["small"] },
+            },
+        });
+        host.start(&AgentFile::parse(&file.to_string()).expect("an agent file"), Path::new("/")).expect("it starts");
+        host
+    };
+    let rows = Rows::default();
+    // The answer is on disk, and the node ends.
+    run(&node(), Disk::of(&rows, usize::MAX)).await.2.expect("it answers");
+    let asked = || stub.seen.requests.load(Ordering::SeqCst);
+    let host = node();
+    let before = asked();
+    run(&host, Disk::of(&rows, usize::MAX)).await.2.expect("it answers from its rows");
+    assert_eq!(asked(), before);
+    run(&host, TurnRights::default()).await.2.expect("it has enough for one more");
+    let refused = run(&host, TurnRights::default()).await.2;
+    assert!(matches!(&refused, Err(AgentError::Rejected(why)) if why.contains("class.cost")), "{refused:?}");
+    assert_eq!(asked(), before + 1);
 }

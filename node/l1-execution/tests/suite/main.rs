@@ -6,6 +6,7 @@ mod journal;
 mod memory;
 mod memory_index;
 mod model;
+mod notes;
 mod output_gates;
 mod pins;
 mod process;

@@ -51,7 +51,7 @@ pub(super) enum Behaves {
 pub(super) struct Seen {
     pub(super) requests: AtomicUsize,
     hung_up: AtomicUsize,
-    last: Mutex<(String, Value)>,
+    pub(super) last: Mutex<(String, Value)>,
 }
 
 pub(super) struct Stub {

@@ -20,6 +20,7 @@ use serde_json::{Value, json};
 
 mod endings;
 mod refused;
+mod repeats;
 mod said;
 
 /// How the program behaves.

@@ -1,9 +1,11 @@
-//! The journals of turns that have not ended, on disk: what an agent hears is a row here before the agent hears it.
+//! The journals of turns that have not ended, on disk: what an agent hears is a row here before the agent hears it. Beside them
+//! are the notes of their sessions.
 //!
 //! Rows are written with [`Durability::Buffered`] where the call may be made again: they survive the process. The intent of a
 //! call that must not be made twice, or that is made by a key, is on disk for good before it is made. The batch that ends a
 //! task deletes its rows.
 
+mod notes;
 mod turn;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,6 +17,7 @@ use althing_store::{Batch, Durability, Family, Range, ReadError, Store};
 
 use crate::machine::session::{Begin, Damage, Head, ROWS_MAX, SessionId, TURN_BYTES_MAX, TurnId, TurnRows, Usage};
 
+pub(crate) use notes::NoteStore;
 pub(crate) use turn::TurnJournal;
 
 /// The turns that have a journal.
@@ -51,7 +54,8 @@ impl Journals {
             let range = Range::all(PAGE);
             let range = after.take().map_or(range.clone(), |after| range.after(after));
             let heads = self.store.scan(SESSION_HEADS, range)?;
-            for (key, value) in &heads {
+            // Those of notes are no journals.
+            for (key, value) in heads.iter().filter(|(key, _)| SessionId::of_notes(key).is_none()) {
                 match head(value) {
                     Some(head) if unfinished(&head.task) => {}
                     Some(_) => self.delete(key).await?,

@@ -1,16 +1,18 @@
 //! The journal of one turn, as its agent writes it.
 
+mod replay;
+
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex as StdMutex, MutexGuard};
 
 use althing_communication::WallClock;
-use althing_execution::journal::{Intent, Journal, JournalError, NextStep, Step, StepOutcome};
+use althing_execution::journal::{Checkpoint, Intent, Journal, JournalError, NextStep, Replay, Step, StepOutcome};
 use althing_store::{Batch, Durability, Store};
 use futures::future::BoxFuture;
 use tokio::sync::{Mutex, watch};
 
 use super::{Journals, SESSION_HEADS, SESSION_ROWS};
-use crate::machine::session::{Call, Choice, Doubt, Head, Next, TurnId, TurnRows};
+use crate::machine::session::{Call, Choice, Doubt, Head, Next, Tape, TurnId, TurnRows};
 
 /// What others see of a journal.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -31,6 +33,12 @@ pub(crate) struct TurnJournal {
     /// Held while rows are written, so that they are written in their order.
     writing: Mutex<State>,
     ledger: watch::Sender<Ledger>,
+    /// What randomness of the turn is made of.
+    seed: [u8; 32],
+    /// What clocks say to it.
+    tape: StdMutex<Tape>,
+    /// From where it goes on.
+    checkpoint: Option<Checkpoint>,
 }
 
 struct State {
@@ -45,13 +53,15 @@ struct State {
 
 impl TurnJournal {
     /// The journal of a turn with these rows, if any.
-    pub fn new(journals: Arc<Journals>, clock: WallClock, rows: TurnRows) -> TurnJournal {
+    pub fn new(journals: Arc<Journals>, clock: WallClock, mut rows: TurnRows) -> TurnJournal {
         let (turn, counted) = (*rows.turn(), rows.size().1);
         let is_own = journals.open().insert(turn.prefix());
         journals.usage().count(turn.session, counted);
         let ledger = watch::Sender::new(ledger(&rows));
+        let (seed, checkpoint) = (rows.begin().seed, rows.take_checkpoint());
+        let tape = StdMutex::new(Tape::of(rows.take_tape(), rows.next_step()));
         let writing = Mutex::new(State { rows, counted, is_own, is_closed: false });
-        TurnJournal { journals, clock, turn, writing, ledger }
+        TurnJournal { journals, clock, turn, writing, ledger, seed, tape, checkpoint }
     }
 
     /// Its session, as people read it.
@@ -107,21 +117,42 @@ impl TurnJournal {
             return;
         }
         batch.delete(SESSION_HEADS, self.turn.prefix());
-        for seq in 0..rows {
-            batch.delete(SESSION_ROWS, self.turn.row_key(seq));
+        for key in writing.rows.keys() {
+            batch.delete(SESSION_ROWS, key);
         }
+    }
+
+    fn tape(&self) -> MutexGuard<'_, Tape> {
+        self.tape.lock().expect("no holder of the tape panics")
+    }
+
+    /// Adds what clocks said to the rows that are written next.
+    fn note_readings(&self, writing: &mut State) {
+        writing.rows.note_readings(self.tape().take());
     }
 
     /// Writes all rows that are not known to be written.
     async fn write(&self, writing: &mut State, durability: Durability) -> Result<(), JournalError> {
+        self.write_with(writing, Batch::new(), durability).await
+    }
+
+    /// Writes them with those changes, and deletes the rows that were dropped.
+    async fn write_with(
+        &self,
+        writing: &mut State,
+        changes: Batch,
+        durability: Durability,
+    ) -> Result<(), JournalError> {
         if writing.is_closed || !writing.is_own {
             tracing::error!(task = writing.rows.begin().task, "a turn goes on that has no journal any more");
             return Err(JournalError::Write);
         }
         let (_, bytes) = writing.rows.size();
-        self.journals.reserve(self.turn.session, bytes.saturating_sub(writing.counted))?;
-        writing.counted = bytes;
+        let (more, fewer) = (bytes.saturating_sub(writing.counted), writing.counted.saturating_sub(bytes));
+        self.journals.reserve(self.turn.session, more)?;
+        writing.counted = bytes.max(writing.counted);
         let mut batch = Batch::large();
+        batch.append(changes);
         if writing.rows.is_unwritten() {
             let head = Head { task: writing.rows.begin().task.clone() };
             let head = minicbor::to_vec(&head).expect("writing to a vector cannot fail");
@@ -130,27 +161,39 @@ impl TurnJournal {
         for (key, row) in writing.rows.pending() {
             batch.put(SESSION_ROWS, key, row);
         }
+        for key in writing.rows.dropped() {
+            batch.delete(SESSION_ROWS, key);
+        }
         if let Err(error) = self.journals.store.write(batch, durability).await {
             tracing::error!(task = writing.rows.begin().task, %error, "a row of a journal cannot be written");
             return Err(JournalError::Write);
         }
         writing.rows.settle();
+        writing.counted = bytes;
+        self.journals.usage().remove(self.turn.session, fewer);
         self.ledger.send_replace(ledger(&writing.rows));
         Ok(())
     }
 
     async fn reach(&self, step: Step<'_>) -> Result<NextStep, JournalError> {
         let call = Call::of(step.kind, step.name, step.arguments, step.effect);
-        let mut writing = self.writing.lock().await;
-        let seq = match writing.rows.reach(call)? {
-            Next::Replayed(outcome) => return Ok(NextStep::Replayed(outcome)),
-            Next::Go(intent) => return Ok(NextStep::Go(intent)),
-            Next::Intend(seq) => seq,
+        let (seq, is_new) = {
+            let mut writing = self.writing.lock().await;
+            let next = writing.rows.reach(call)?;
+            self.tape().reach(writing.rows.next_step());
+            match next {
+                Next::Replayed(outcome) => return Ok(NextStep::Replayed(outcome)),
+                Next::Go(intent) => return Ok(NextStep::Go(intent)),
+                Next::Intend(seq) => (seq, writing.rows.is_new(seq)),
+            }
         };
-        let callee = match step.callee.filter(|_| writing.rows.is_new(seq)) {
+        // No other step waits for that: it may be asked for in the mesh.
+        let callee = match step.callee.filter(|_| is_new) {
             Some(callee) => callee.await,
             None => None,
         };
+        let mut writing = self.writing.lock().await;
+        self.note_readings(&mut writing);
         let intent = writing.rows.intend(seq, callee, self.clock.now_ms())?;
         self.write(&mut writing, Durability::Synced).await?;
         Ok(NextStep::Go(intent))
@@ -158,6 +201,7 @@ impl TurnJournal {
 
     async fn finish(&self, intent: Intent, outcome: &StepOutcome) -> Result<(), JournalError> {
         let mut writing = self.writing.lock().await;
+        self.note_readings(&mut writing);
         let is_final = writing.rows.finish(intent.seq, outcome, self.clock.now_ms())?;
         self.write(&mut writing, Durability::Buffered).await?;
         if is_final {
@@ -174,6 +218,10 @@ impl Journal for TurnJournal {
 
     fn done<'a>(&'a self, intent: Intent, outcome: &'a StepOutcome) -> BoxFuture<'a, Result<(), JournalError>> {
         Box::pin(self.finish(intent, outcome))
+    }
+
+    fn replay(&self) -> Option<&dyn Replay> {
+        Some(self)
     }
 }
 

@@ -322,6 +322,13 @@ impl Listing {
         room.gone.into_iter().collect()
     }
 
+    /// Whether a context of that agent and scope has a task.
+    pub fn has_context(&self, agent: &str, scope: Scope, context: &str) -> bool {
+        let order = self.orders.get(&(agent.to_owned(), scope));
+        let mut tasks = order.into_iter().flatten().filter_map(|(_, id)| self.metas.get(id));
+        tasks.any(|meta| *meta.context_id == *context)
+    }
+
     /// Removes a task.
     pub fn forget(&mut self, id: &str) {
         let Some((id, meta)) = self.metas.remove_entry(id) else { return };

@@ -1,5 +1,7 @@
 //! The deciding code of tasks: plain data in, plain data out.
 
+pub(crate) mod answers;
+pub mod handoff;
 pub(crate) mod listing;
 pub(crate) mod moves;
 pub(crate) mod record;

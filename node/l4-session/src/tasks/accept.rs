@@ -8,6 +8,7 @@ use althing_execution::agent::OwnCard;
 use althing_protocol::AgentRef;
 use althing_store::Durability;
 
+use crate::machine::answers;
 use crate::machine::record::{Record, Scope, WORKING_BYTES_MAX};
 use crate::machine::shares::{Claim, ShareOwner};
 use crate::machine::size::stored_bytes;
@@ -40,6 +41,8 @@ pub(crate) struct Start {
     pub waits: bool,
     /// What somebody must consent to first: no turn starts until then.
     pub consent: Option<Consent>,
+    /// The id of the task that the message begins, if that was said to somebody before.
+    pub id: Option<String>,
 }
 
 /// Refuses a message to a node that is being stopped.
@@ -96,6 +99,28 @@ impl TaskRunner {
         Ok(None)
     }
 
+    /// Refuses a message under a key that was answered, where no task of it is kept.
+    fn check_unanswered(
+        &self,
+        agent: &HostedAgent,
+        scope: Scope,
+        message: &a2a::Message,
+        metadata: &CallMetadata,
+    ) -> Result<(), OperationError> {
+        let id = &message.message_id;
+        if agent.is_told_again || !answers::is_key(id) {
+            return Ok(());
+        }
+        let name = answers::name_of(agent.name(), &String::from(scope), id);
+        let known = self.store().answers().get(&name, self.now_ms()).map_err(|error| internal(error.into()))?;
+        let Some(known) = known else { return Ok(()) };
+        if !known.is_of(message) {
+            return Err(OperationError::message_id_reused(id, "that is not kept any more"));
+        }
+        metadata.answer.add_label(known.label);
+        Err(OperationError::already_done(id, known.answer))
+    }
+
     /// Accepts a message into a new task, or into the one that it names. The task is on disk when this returns, unless it
     /// waits for that. One that needs somebody's consent interrupts no turn.
     async fn accept(
@@ -113,7 +138,7 @@ impl TaskRunner {
         let message = request.message;
         check_modes(agent, &message, || self.own_card(&agent.agent))?;
         let continues = message.task_id.clone();
-        let new_id = continues.clone().unwrap_or_else(|| self.new_id());
+        let new_id = continues.clone().or(start.id).unwrap_or_else(|| self.new_id());
         // Before any lock: the name in it has to be resolved.
         let push = self.push_config(request.configuration, &new_id).await?;
         let _lock = match &continues {
@@ -126,6 +151,7 @@ impl TaskRunner {
         if let Some(taken) = self.find_duplicate(agent, scope, &message)? {
             return Ok(taken);
         }
+        self.check_unanswered(agent, scope, &message, metadata)?;
         (asked.waits, asked.consent) = (start.waits, start.consent);
         let mut record = match continues {
             None => {
@@ -139,7 +165,7 @@ impl TaskRunner {
         };
         let begin = begin::begin(self, &agent.agent, &record, &asked);
         record = record.begun_with(begin.as_ref());
-        asked.journal = begin.and_then(|begin| begin::journal(self, &record, begin));
+        asked.journal = begin.and_then(|begin| begin::journal(self, &agent.agent, &record, begin));
         let encoded = if asked.waits { None } else { Some(Encoded::of(&record).map_err(internal)?) };
         let bytes = encoded.as_ref().map_or_else(|| stored_bytes(&record), Encoded::len);
         if bytes > WORKING_BYTES_MAX {
@@ -278,7 +304,7 @@ async fn continued(
     asked: &mut TurnRequest,
 ) -> Result<Record, OperationError> {
     let mut record = runner.read(agent, scope, id)?;
-    check_context(&message, &record)?;
+    check_context(&message, &record).and_then(|()| check_own(runner, &record))?;
     if let Some(running) = runner.live().running(id) {
         if !agent.barge_in || asked.consent.is_some() {
             let message = format!("task {id} is being worked on; wait for it, or cancel it");
@@ -294,6 +320,16 @@ async fn continued(
     let over = |_| OperationError::unsupported(format!("task {id} is over; send a message without taskId"));
     task::continue_with(&mut record.task, message, runner.now()).map_err(over)?;
     Ok(record)
+}
+
+/// Refuses a message for a task whose work was given to another agent.
+fn check_own(runner: &TaskRunner, record: &Record) -> Result<(), OperationError> {
+    let id = &record.task.id;
+    if !runner.store().handoffs().is_given(id) {
+        return Ok(());
+    }
+    let message = format!("the work of task {id} was handed over, and goes on elsewhere; wait for it, or cancel it");
+    Err(OperationError::unsupported(message))
 }
 
 /// Refuses a message for a task whose turn is about to be resumed.

@@ -16,6 +16,12 @@ pub(super) fn is_resumable(runner: &TaskRunner, agent: &AgentRef) -> bool {
     runner.host().agent(agent).is_some_and(|agent| agent.is_resumable())
 }
 
+/// The rows of a turn of an agent that runs here, by the order in which that makes its calls.
+pub(super) fn arranged(runner: &TaskRunner, agent: &AgentRef, rows: TurnRows) -> TurnRows {
+    let is_ordered = runner.host().agent(agent).is_none_or(|agent| agent.calls_in_order());
+    if is_ordered { rows } else { rows.in_any_order() }
+}
+
 /// With what the turn of a task that was accepted begins; none if it cannot begin again: its agent cannot, or its task is a
 /// group's, which is given to a member anew.
 pub(super) fn begin(runner: &TaskRunner, agent: &AgentRef, record: &Record, asked: &TurnRequest) -> Option<Begin> {
@@ -48,10 +54,15 @@ pub(super) fn begin(runner: &TaskRunner, agent: &AgentRef, record: &Record, aske
 }
 
 /// The journal of a turn that begins.
-pub(super) fn journal(runner: &TaskRunner, record: &Record, begin: Begin) -> Option<Arc<TurnJournal>> {
-    let turn = turn(record, &begin)?;
+pub(super) fn journal(
+    runner: &TaskRunner,
+    agent: &AgentRef,
+    record: &Record,
+    begin: Begin,
+) -> Option<Arc<TurnJournal>> {
+    let rows = arranged(runner, agent, TurnRows::new(turn(record, &begin)?, begin));
     let journals = runner.store().journals().clone();
-    Some(Arc::new(TurnJournal::new(journals, runner.ports().0.clone(), TurnRows::new(turn, begin))))
+    Some(Arc::new(TurnJournal::new(journals, runner.ports().0.clone(), rows)))
 }
 
 /// The name of a turn that began so; none if that names no agent.

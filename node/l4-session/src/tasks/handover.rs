@@ -33,6 +33,12 @@ pub enum HandoverError {
         /// The agent that works on the task.
         agent: AgentId,
     },
+    /// Another agent has its work.
+    #[error("the work of task {task:?} was handed over to another agent: wait for it, or cancel it")]
+    Given {
+        /// The task that was to move.
+        task: String,
+    },
     /// The task is to go where it is.
     #[error("the task is on this node already")]
     ToItself,
@@ -71,6 +77,9 @@ pub async fn freeze(tasks: &TaskService, agent: &AgentId, id: &str, to: PublicKe
     let _lock = runner.live().write_lock(id).await;
     if !tasks.is_of(id, agent) {
         return Err(not_here());
+    }
+    if runner.store().handoffs().is_given(id) {
+        return Err(HandoverError::Given { task: id.to_owned() });
     }
     if let Some(running) = runner.live().running(id) {
         running.interrupt(BY_HANDOVER).await;

@@ -14,6 +14,7 @@ use crate::journal::TurnJournal;
 use crate::machine::record::Record;
 use crate::machine::task;
 use crate::tasks::first_response::{Answer, FirstResponse, FirstResponseReceiver, Outcome};
+use crate::tasks::handoffs::Relays;
 use crate::tasks::in_flight::MessageKey;
 use crate::tasks::keeping::Kept;
 
@@ -91,6 +92,8 @@ pub(crate) struct LiveTask {
     pub cancel: CancellationToken,
     /// Why it was stopped, if its task goes on: with a new message, or on another node.
     pub(super) interrupted: OnceLock<&'static str>,
+    /// What follows the work, once that is given away.
+    pub relays: Relays,
     /// The state that was written last; watched to wait for the end of the turn.
     pub state: watch::Sender<TaskState>,
 }
@@ -302,6 +305,7 @@ impl LiveTask {
             answer: Answer::default(),
             cancel: CancellationToken::new(),
             interrupted: OnceLock::new(),
+            relays: Relays::default(),
             state,
         }
     }

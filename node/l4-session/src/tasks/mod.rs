@@ -1,17 +1,20 @@
 //! The lifecycle of tasks on the hosting node. [`TaskService`] is what others do with them.
 
 mod accept;
+mod answers;
 mod begin;
 mod cancelling;
 mod doubt;
 mod figures;
 mod first_response;
+mod handoffs;
 mod handover;
 mod in_flight;
 mod keeping;
 mod listing;
 mod live;
 mod live_tasks;
+mod notes;
 mod push_configs;
 mod reads;
 mod replies;
@@ -25,7 +28,12 @@ mod store;
 mod subscribing;
 mod turn;
 
+pub use answers::ANSWERS;
 pub use figures::{AgentFigures, DURATION_BOUNDS_S};
+pub use handoffs::{
+    DraftWords, HANDOFF_EXTENSION, HANDOFFS_IN, HANDOFFS_OUT, HandoffCall, HandoffError, HandoffProgress,
+    HandoffService, HandoffState, HandoffWay, is_handoff,
+};
 pub use handover::{HandoverError, freeze, thaw};
 pub use live_tasks::TurnEnd;
 pub use runner::HostedAgent;

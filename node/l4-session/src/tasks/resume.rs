@@ -207,7 +207,7 @@ fn begin_again(
         Ok(rows) => {
             journalled = usize::try_from(rows.size().1).unwrap_or(usize::MAX);
             asked = request(rows.begin(), &record, runner.now_ms());
-            let journals = runner.store().journals().clone();
+            let (rows, journals) = (begin::arranged(runner, agent, rows), runner.store().journals().clone());
             asked.journal = Some(Arc::new(TurnJournal::new(journals, runner.ports().0.clone(), rows)));
         }
         // It is told that it failed, and nothing runs. Its rows go when the node starts again.

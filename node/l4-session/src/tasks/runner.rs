@@ -150,6 +150,11 @@ impl TaskRunner {
         &self.context.in_flight
     }
 
+    /// The scope of this node's own owner.
+    pub(crate) fn owner(&self) -> Scope {
+        self.context.owner
+    }
+
     /// Whether that is the scope of this node's own owner.
     pub(crate) fn is_own(&self, scope: Scope) -> bool {
         scope.payer() == self.context.owner

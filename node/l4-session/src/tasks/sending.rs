@@ -38,7 +38,7 @@ impl TaskService {
             live.keep_alive();
             (at_once && live.disclose(), live.state.subscribe())
         };
-        let start = Start { waits: !at_once, consent };
+        let start = Start { waits: !at_once, consent, id: None };
         let begun = self.runner.begin(agent, scope, request, metadata, start, before).await?;
         let (live, (named, mut state)) = match begun {
             Accepted::New(live, prepared) => (live, prepared),
@@ -86,7 +86,7 @@ impl TaskService {
         consent: Option<Consent>,
     ) -> Result<Reply, OperationError> {
         let history_length = request.configuration.as_ref().and_then(|c| c.history_length);
-        let start = Start { waits: self.runner.may_reply(agent), consent };
+        let start = Start { waits: self.runner.may_reply(agent), consent, id: None };
         let answer = metadata.answer.clone();
         let open = move |live: &Arc<LiveTask>| live.open(&answer);
         let begun = self.runner.begin(agent, scope, request, metadata, start, open).await?;

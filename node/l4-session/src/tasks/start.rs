@@ -8,6 +8,7 @@ use futures::FutureExt as _;
 use tokio::time::Instant;
 
 use crate::tasks::doubt;
+use crate::tasks::handoffs;
 use crate::tasks::live::LiveTask;
 use crate::tasks::runner::TaskRunner;
 use crate::tasks::turn;
@@ -27,7 +28,12 @@ pub(super) fn start(runner: &TaskRunner, live: &Arc<LiveTask>) {
         let begun = Instant::now();
         let turn = async {
             match doubt::wait(&runner, &live).await {
-                Ok(()) => turn::run(&runner, &live).await,
+                Ok(()) => {
+                    if let Some(relay) = turn::run(&runner, &live).await {
+                        // Rarely needed, and large.
+                        Box::pin(handoffs::run(&runner, &live, relay)).await;
+                    }
+                }
                 Err(ended) => turn::end(&runner, &live, Err(ended)).await,
             }
         };

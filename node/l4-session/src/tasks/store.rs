@@ -6,14 +6,19 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use a2a::{Message, Part, Role, StreamResponse, Task, TaskState};
+use althing_protocol::Digest;
 use althing_store::{Batch, Durability, Family, Range, ReadError, Store, WriteError};
 use chrono::DateTime;
 
-use crate::journal::Journals;
+use crate::journal::{Journals, NoteStore};
+use crate::machine::answers::{self, AnswerRow};
 use crate::machine::listing::{Filter, Listing, NotedFailure, Page, Summary};
 use crate::machine::record::{Record, Scope};
+use crate::machine::session::context_of;
 use crate::machine::task;
 use crate::push::{Notes, Push};
+use crate::tasks::answers::Answers;
+use crate::tasks::handoffs::Handoffs;
 
 /// Tasks of the agents that this node hosts, by task id.
 pub const TASKS: Family = Family("calls.tasks");
@@ -77,6 +82,9 @@ pub(crate) struct TaskStore {
     listing: Mutex<Listing>,
     push: Push,
     journals: Arc<Journals>,
+    handoffs: Arc<Handoffs>,
+    notes: NoteStore,
+    answers: Answers,
 }
 
 impl TaskStore {
@@ -85,9 +93,11 @@ impl TaskStore {
     pub async fn open(store: Arc<dyn Store>, own: Scope, now_ms: i64) -> Result<TaskStore, TaskStoreError> {
         let (mut listing, mut interrupted) = (Listing::new(own), Vec::new());
         let journals = Arc::new(Journals::new(store.clone()));
+        let mut handoffs = Handoffs::open(store.clone())?;
         let mut add = |id: String, summary: Summary| {
             listing.note(&id, &summary);
-            if task::is_idle(&summary.state) || summary.departed {
+            // The work of a task that was given away goes on elsewhere.
+            if task::is_idle(&summary.state) || summary.departed || handoffs.is_given(&id) {
                 return;
             }
             match summary.resumes {
@@ -102,9 +112,13 @@ impl TaskStore {
         }
         let over = |id: &str| listing.summary(id).map(|summary| summary.state.is_terminal() || summary.departed);
         let push = Push::open(store.clone(), own, over).await?;
+        handoffs.recall(|task| listing.summary(task).is_some())?;
         let goes_on = |summary: Summary| summary.resumes && !task::is_idle(&summary.state) && !summary.departed;
-        journals.sweep(|id| listing.summary(id).is_some_and(goes_on)).await?;
-        let tasks = TaskStore { store, listing: Mutex::new(listing), push, journals };
+        journals.sweep(|id| !handoffs.is_given(id) && listing.summary(id).is_some_and(goes_on)).await?;
+        let handoffs = Arc::new(handoffs);
+        let notes = NoteStore::open(store.clone(), u64::try_from(now_ms).unwrap_or(0)).await?;
+        let answers = Answers::open(store.clone())?;
+        let tasks = TaskStore { store, listing: Mutex::new(listing), push, journals, handoffs, notes, answers };
         for ids in interrupted.chunks(NOTED_AT_ONCE) {
             tasks.note_failures(ids, NotedFailure::NodeEnded, now_ms).await;
             for id in ids {
@@ -147,6 +161,21 @@ impl TaskStore {
         &self.journals
     }
 
+    /// Work that goes from one agent to another.
+    pub fn handoffs(&self) -> &Arc<Handoffs> {
+        &self.handoffs
+    }
+
+    /// What is remembered of messages of which no task is kept.
+    pub fn answers(&self) -> &Answers {
+        &self.answers
+    }
+
+    /// The notes of sessions.
+    pub fn notes(&self) -> &NoteStore {
+        &self.notes
+    }
+
     /// Who is told about tasks.
     pub fn push(&self) -> &Push {
         &self.push
@@ -163,20 +192,37 @@ impl TaskStore {
         let mut batch = Batch::large();
         batch.append(std::mem::take(&mut notes.rows));
         batch.put(TASKS, id.as_bytes(), bytes).put(TASK_SUMMARIES, id.as_bytes(), encode(&summary));
-        let old = self.lock().surplus(&id, &summary);
+        let (old, evicted) = {
+            let listing = self.lock();
+            let old = listing.surplus(&id, &summary);
+            let evicted: Vec<Summary> = old.iter().filter_map(|id| listing.summary(id)).collect();
+            (old, evicted)
+        };
+        self.answers.write(answered(&evicted), u64::try_from(summary.changed_ms).unwrap_or(0)).await;
         for id in &old {
             batch.delete(TASKS, id.as_bytes()).delete(TASK_SUMMARIES, id.as_bytes());
         }
         self.store.write(batch, Durability::Synced).await?;
-        {
+        let ended = {
             // Only now: a task that is not on disk is not listed.
             let mut listing = self.lock();
             old.iter().for_each(|id| listing.forget(id));
             listing.note(&id, &summary);
-        }
+            self.ended(&listing, &evicted)
+        };
+        self.notes.forget(&ended).await;
         self.push.commit(notes);
         self.push.forget(&old).await;
         Ok(())
+    }
+
+    /// The contexts of evicted tasks that have notes, and no task any more.
+    fn ended(&self, listing: &Listing, evicted: &[Summary]) -> Vec<Digest> {
+        let context = |task: &Summary| context_of(&task.agent, &String::from(task.scope), &task.context_id);
+        let noted = self.notes.among(evicted.iter().map(context));
+        let mut ended: Vec<&Summary> = evicted.iter().filter(|task| noted.contains(&context(task))).collect();
+        ended.retain(|task| !listing.has_context(&task.agent, task.scope, &task.context_id));
+        ended.into_iter().map(context).collect()
     }
 
     /// Marks tasks as failed in their summaries, without writing the records: the disk may be full. If not even this can be
@@ -218,6 +264,16 @@ impl TaskStore {
     fn lock(&self) -> MutexGuard<'_, Listing> {
         self.listing.lock().expect("no holder of the listing panics")
     }
+}
+
+/// What is remembered of the messages that began these tasks, as far as their ids are keys.
+fn answered(evicted: &[Summary]) -> Vec<(Digest, AnswerRow)> {
+    let keyed = evicted.iter().filter(|task| answers::is_key(&task.message_id));
+    let row = |task: &Summary| {
+        let name = answers::name_of(&task.agent, &String::from(task.scope), &task.message_id);
+        (name, AnswerRow::of_deleted(u64::try_from(task.changed_ms).unwrap_or(0)))
+    };
+    keyed.map(row).collect()
 }
 
 /// Reads all summaries, a page at a time.

@@ -6,25 +6,36 @@ use a2a::{Message, Part, Role, StreamResponse, TaskState};
 use althing_call::{Consent, OperationError, Trace, chain, traced};
 use althing_execution::agent::{Made, Parameters};
 use althing_execution::journal::{Journal, TurnRights};
+use althing_execution::notes::SessionNotes;
 use althing_execution::tools::RESULT_TOO_LONG;
 use althing_execution::{AgentError, Output, Turn};
+use althing_protocol::{Digest, Label};
 use althing_store::Batch;
 
+use crate::machine::answers::{self, AnswerRow};
 use crate::machine::listing::NotedFailure;
 use crate::machine::record::{Record, WORKING_BYTES_MAX};
 use crate::machine::task;
 use crate::push::Notes;
 use crate::tasks::first_response::Outcome;
+use crate::tasks::handoffs::Relay;
 use crate::tasks::keeping::{KEPT_AFTER, Kept};
 use crate::tasks::live::{Ending, LiveState, LiveTask, TurnRequest};
+use crate::tasks::notes;
 use crate::tasks::runner::{GOES_ON, STOPPING, TaskRunner, internal};
 use crate::tasks::store::{self, Encoded, TaskStoreError};
 
-/// Runs one turn to its end; the task is then idle and on disk.
-pub(crate) async fn run(runner: &TaskRunner, live: &LiveTask) {
+/// Runs one turn to its end; the task is then idle and on disk. If its work is given away, its agent has stopped, and the task
+/// follows what this gives.
+pub(super) async fn run(runner: &TaskRunner, live: &LiveTask) -> Option<Relay> {
+    if let Some(relay) = live.relays.take() {
+        return Some(relay);
+    }
     let record = live.record();
     let id = record.task.id.clone();
-    let turn = turn_of(record, &live.request);
+    // A task that waits to be written is that of an agent without system calls.
+    let notes = (!live.request.waits).then(|| notes::of(runner, &live.agent, &record));
+    let turn = turn_of(record, &live.request, notes);
     let event = live.change(|now| {
         let event = task::set_status(&mut now.record.task, TaskState::Working, None, runner.now());
         // An agent that creates tasks itself sends that event itself.
@@ -37,13 +48,19 @@ pub(crate) async fn run(runner: &TaskRunner, live: &LiveTask) {
     let (late, long) = (late(&live.request), tokio::time::sleep(KEPT_AFTER));
     tokio::pin!(late);
     tokio::pin!(long);
-    let (mut outcome, mut waits) = (None, live.request.waits);
+    let given = live.relays.given();
+    tokio::pin!(given);
+    let (mut outcome, mut waits, mut relay) = (None, live.request.waits, None);
     let ended = loop {
         tokio::select! {
             biased;
             () = live.cancel.cancelled() => break Err(AgentError::Cancelled),
             () = runner.ending().cancelled() => break Err(AgentError::Busy(STOPPING.to_owned())),
             reason = &mut late => break Err(AgentError::Failed(reason)),
+            given = &mut given => {
+                relay = Some(given);
+                break Ok(());
+            }
             made = outputs.recv() => match made {
                 Some(made) => if let Err(error) = apply(runner, live, made).await { break Err(error) },
                 // All outputs were applied; how the turn ended comes from `working`.
@@ -64,7 +81,11 @@ pub(crate) async fn run(runner: &TaskRunner, live: &LiveTask) {
     };
     // Before its journal is closed: it may be writing.
     drop(working);
-    end(runner, live, ended).await;
+    // What the agent of work that is given away said last is not heard: the work is not its own any more.
+    if relay.is_none() {
+        end(runner, live, ended).await;
+    }
+    relay
 }
 
 /// Ends a turn; its task is then idle and on disk, but where the turn goes on when its node is up again.
@@ -106,7 +127,7 @@ fn goes_on(runner: &TaskRunner, live: &LiveTask, ended: &Result<(), AgentError>)
 }
 
 /// Leaves a task on disk as it is: its turn goes on when the node is up again. Whoever waits is told so.
-async fn leave(runner: &TaskRunner, live: &LiveTask) {
+pub(super) async fn leave(runner: &TaskRunner, live: &LiveTask) {
     if let Some(journal) = &live.request.journal {
         journal.leave().await;
     }
@@ -134,7 +155,7 @@ pub(super) async fn late(asked: &TurnRequest) -> String {
     }
 }
 
-fn turn_of(record: Record, asked: &TurnRequest) -> Turn {
+fn turn_of(record: Record, asked: &TurnRequest, notes: Option<SessionNotes>) -> Turn {
     let mut history = record.task.history.unwrap_or_default();
     let message = history.pop().unwrap_or_else(|| Message::new(Role::User, Vec::new()));
     let artifacts = record.task.artifacts.unwrap_or_default();
@@ -152,6 +173,7 @@ fn turn_of(record: Record, asked: &TurnRequest) -> Turn {
         accepted_output_modes: asked.accepted_output_modes.clone(),
         history_length: asked.history_length,
         rights: rights(asked),
+        notes,
         within: asked.within,
     };
     Turn { task_id, context_id, message, history, artifacts, remembered: record.remembered, parameters }
@@ -171,7 +193,7 @@ pub(super) async fn push(runner: &TaskRunner, live: &LiveTask, event: Option<Str
 }
 
 /// Applies one output; an error ends the turn.
-async fn apply(runner: &TaskRunner, live: &LiveTask, made: Made) -> Result<(), AgentError> {
+pub(super) async fn apply(runner: &TaskRunner, live: &LiveTask, made: Made) -> Result<(), AgentError> {
     let size = task::size(&made);
     if task::exceeds_message_limit(&made, &size) {
         let reason =
@@ -296,6 +318,7 @@ async fn finish(runner: &TaskRunner, live: &LiveTask, state: Option<TaskState>, 
     let event = task::with_metadata(task::set_status(&mut record.task, state, message, runner.now()), metadata);
     let mut notes = runner.store().push().plan(&live.id, Some(&event), runner.now_ms());
     close(live, &mut notes.rows).await;
+    runner.store().handoffs().close(&live.id, &mut notes.rows);
     record.begin = None;
     let mut kept = live.kept.lock().await;
     if let Err(error) = write(runner, &record, notes).await {
@@ -312,6 +335,7 @@ async fn finish(runner: &TaskRunner, live: &LiveTask, state: Option<TaskState>, 
     }
     *kept = Kept::Yes;
     drop(kept);
+    runner.store().handoffs().forget(&live.id);
     let over = record.task.status.state.clone();
     live.change(|now| {
         now.record = record;
@@ -357,11 +381,19 @@ async fn finish_without_task(runner: &TaskRunner, live: &LiveTask, outcome: Outc
     record.begin = None;
     let mut notes = Notes::default();
     close(live, &mut notes.rows).await;
+    let answered = answered(live, &record, &outcome, runner.now_ms());
     let mut on_disk = live.kept.lock().await;
     let kept = match live.request.before.clone() {
-        None if *on_disk == Kept::NotYet => Ok(()),
-        None => runner.store().forget(&live.id, notes.rows).await,
+        None if *on_disk == Kept::NotYet => {
+            runner.store().answers().write(answered.into_iter().collect(), runner.now_ms()).await;
+            Ok(())
+        }
+        None => {
+            runner.store().answers().put(answered.into_iter(), runner.now_ms(), &mut notes.rows);
+            runner.store().forget(&live.id, notes.rows).await
+        }
         Some(before) => {
+            runner.store().answers().put(answered.into_iter(), runner.now_ms(), &mut notes.rows);
             task::undo_continue(&mut record.task, before);
             write(runner, &record, notes).await
         }
@@ -388,6 +420,17 @@ async fn finish_without_task(runner: &TaskRunner, live: &LiveTask, outcome: Outc
     })
     .await;
     end_turn(runner, live, if task::is_idle(&state) { state } else { TaskState::Completed });
+}
+
+/// What is remembered of the turn's message, if its id is a key and a message answers it.
+fn answered(live: &LiveTask, record: &Record, outcome: &Outcome, now_ms: u64) -> Option<(Digest, AnswerRow)> {
+    let Outcome::Reply(answer) = outcome else { return None };
+    let id = &live.request.message_id;
+    let message = record.task.history.iter().flatten().rfind(|message| message.message_id == *id);
+    let message = message.filter(|_| answers::is_key(id))?;
+    let label = Label::of_both(record.label, live.said().label());
+    let name = answers::name_of(&record.agent, &String::from(record.scope), id);
+    Some((name, AnswerRow::of(message, answer, label, now_ms)))
 }
 
 /// Ends the turn: wakes whoever waits; the task is read from disk from now on. Listeners are dropped, except for

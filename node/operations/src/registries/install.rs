@@ -141,6 +141,8 @@ fn settle(file: &mut AgentFile, name: &str, callers: &Callers) {
     file.exposure = callers.exposure();
     // Whoever is called by it sees who asked.
     file.asks_as = AsksAs::Caller;
+    // Who may sign work off here, whoever published it does not say.
+    file.handoff_signers.clear();
     // Which of its tools others may call is for whoever runs it to say.
     file.expose.clear();
 }

@@ -9,7 +9,7 @@ use althing_node::{NodeError, run_blocking};
 use althing_protocol::Contract;
 use althing_protocol::contract::{Class, ModelPolicy, Srt};
 use althing_routing::{Answer, Candidate, Question};
-use althing_td::{AgentFile, AsksAs, Callers, Exposure, MODE_DEFAULT, RuntimeSpec, VERSION_DEFAULT};
+use althing_td::{AgentFile, AsksAs, Callers, Exposure, MODE_DEFAULT, RuntimeSpec, SessionSpec, VERSION_DEFAULT};
 
 use crate::routing::{NodeRouter, RoutingError};
 
@@ -46,6 +46,8 @@ fn file() -> Result<AgentFile, NodeError> {
         callers: Callers::default(),
         exposure: Exposure::Hidden,
         asks_as: AsksAs::default(),
+        handoff_signers: Vec::new(),
+        session: SessionSpec::default(),
         input_modes: vec![MODE_DEFAULT.to_owned()],
         output_modes: vec![MODE_DEFAULT.to_owned()],
     };

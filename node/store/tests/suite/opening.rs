@@ -62,7 +62,10 @@ async fn a_holder_that_ends_is_waited_for_and_one_that_runs_is_not() {
     fs::write(&path, child.id().to_string()).expect("writable");
     child.wait().expect("it ends");
     let refused = RocksStore::open_after(dir.path(), &FAMILIES, StoreConfig::default()).await;
-    assert!(matches!(refused, Err(OpenError::Locked { .. })) && begun.elapsed() >= WAITED, "it is not waited for for ever");
+    assert!(
+        matches!(refused, Err(OpenError::Locked { .. })) && begun.elapsed() >= WAITED,
+        "it is not waited for for ever"
+    );
     let (opened, ()) = tokio::join!(RocksStore::open_after(dir.path(), &FAMILIES, StoreConfig::default()), async {
         tokio::time::sleep(WAITED / 2).await;
         drop(held);

@@ -26,6 +26,7 @@ mod group_flows;
 mod group_owners;
 mod group_work;
 mod groups;
+mod handoffs;
 mod heartbeats;
 mod held_results;
 mod hostile_http2;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use althing_calls::{HostedAgent, Operation};
+use althing_calls::{HostedAgent, Operation, Refusal};
 use althing_communication::{CallerRule, Priority};
 use althing_conformance::disk::Disk;
 use althing_conformance::mesh::{Node, file, message};
@@ -213,6 +213,34 @@ async fn all_who_send_a_message_again_get_the_message_that_answers_it_and_no_lat
     assert_eq!(total(&node, &agent).await, 0);
     assert!(ask().await.expect("an answer")["message"].is_object());
     assert_eq!(heard_beside("late answer to all").len(), 2, "nothing of the first was kept");
+}
+
+/// P-77: where the id of a message is a key, it is remembered that a message answered it.
+#[tokio::test(start_paused = true)]
+async fn a_message_with_a_key_that_was_answered_with_a_message_is_done_once() {
+    let (node, _) = node(&net(), Arc::new(Disk::default())).await;
+    let agent = program(&node).await;
+    let text = "message under a key";
+    let mut params = message(text);
+    params["message"]["messageId"] = json!("5e".repeat(32));
+    let first = node.one(&agent, Operation::SendMessage, params.clone()).await.expect("an answer");
+    assert_eq!(first["message"]["parts"][0]["text"], "under a key");
+    for operation in [Operation::SendMessage, Operation::SendStreamingMessage] {
+        let refused = node.ask(&agent, operation, params.clone()).await.err().expect("a refusal");
+        assert_eq!((refused.code(), refused.reason()), (-32_000, "ALREADY_DONE"));
+        let Refusal::AlreadyDone { answer: Some(answer) } = &refused.refusal else { panic!("{refused:?}") };
+        let answer: Value = serde_json::from_str(answer).expect("JSON");
+        assert_eq!(answer, first["message"]);
+    }
+    assert_eq!((heard_beside(text).len(), total(&node, &agent).await), (1, json!(0)), "it was done once");
+
+    let mut other = params.clone();
+    other["message"]["parts"][0]["text"] = json!("message of another content");
+    let refused = node.one(&agent, Operation::SendMessage, other).await.expect_err("a refusal");
+    assert_eq!(refused.reason(), "MESSAGE_ID_REUSED");
+    // To another agent it is another message.
+    let second = node.host(&file("second", "does as it is told", "acting.do", "do", "play")).await;
+    assert!(node.one(&second, Operation::SendMessage, params).await.is_ok());
 }
 
 /// P-77: who sent a message again is not left without an answer because the first one to send it hung up.

@@ -48,6 +48,9 @@ fn is_the_counter(module: &Path) {
     assert!(failed.code == 1 && failed.stderr.contains("as it was told"), "{failed:?}");
     let denied = machine.run(&["call", "guest", "call", "files/delete", "{}"]);
     assert!(denied.stderr.contains("denied") || denied.stdout.contains("denied"), "{denied:?}");
+    // It may call nothing, so nothing is journalled, and what it saves is refused; it goes on without that.
+    let each = machine.run(&["call", "guest", "each", "files/delete", "one", "two"]);
+    assert_eq!((each.code, each.stdout.as_str()), (0, "2 called\n"), "{each:?}");
     // It waits for an answer, and counts on from its checkpoint, on another instance and after a crash.
     let asked = machine.run(&["--json", "call", "guest", "ask"]);
     let task: Value = serde_json::from_str(asked.stdout.lines().next().expect("a task")).expect("JSON");

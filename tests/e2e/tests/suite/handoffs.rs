@@ -1,13 +1,17 @@
-//! `althing handoff`: documents by which one agent gives work to another, checked without a node.
+//! `althing handoff`: documents by which one agent gives work to another, checked without a node; and work that is handed over
+//! between the nodes of two owners.
 #![expect(clippy::disallowed_methods, reason = "a handoff is valid for some hours of the real time of day")]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use althing_e2e::{COMMAND_MAX, Machine, Outcome, Running};
+use althing_e2e::{COMMAND_MAX, Machine, Outcome, Running, cast, until};
 use serde_json::{Value, json};
 
+/// Says a word every 50 ms for a minute.
+const SLOW: &str = include_str!("../../python/slow.py");
+const SOON: Duration = Duration::from_secs(60);
 const HOUR_MS: u64 = 3_600_000;
 const PUBLISHER: &str = "urn:althing:zQmY8AwLhikXv1eG4pSSeFts6oZGeDvasQgedDH3gvhJ2Pz";
 
@@ -221,4 +225,48 @@ fn what_ssh_keygen_signs_counts_as_a_sign_off() {
         assert!([2, 5].contains(&refused.code), "{name}: {refused:?}");
         assert!(!machine.folder().join("out.json").exists(), "{name}");
     }
+}
+
+/// P-208: whoever called the agent hears the other one's answer, in the same task.
+#[test]
+fn the_work_of_a_task_is_handed_to_the_agent_of_another_owner() {
+    if Command::new("python3").arg("--version").output().is_err() {
+        return althing_testing::skip("there is no python3", althing_testing::remedy::PYTHON);
+    }
+    let (here, there) = (Machine::new(), Machine::new());
+    let serving = there.up_alone(&[]);
+    let _asking = here.up_alone(&["--peer", &serving.address("/ip4/127.0.0.1")]);
+    there.add("far", &cast::echo("far", "anyone"));
+    until(SOON, "it is found", || here.finds("far"));
+    assert_eq!(here.run(&["trust", &serving.owner()]).code, 0);
+    here.write("slow.py", SLOW);
+    here.add("slow", &cast::program("slow", &["python3", "slow.py"], "own"));
+    let mut calling = Running::start(&mut here.althing(&["--json", "call", "slow", "Count the pages."]));
+    let first = calling.line(SOON).expect("its task");
+    let task: Value = serde_json::from_str(&first).expect("JSON");
+    let task = task["task"]["id"].as_str().expect("an id").to_owned();
+
+    let none = handoff(&here, &["nothing", "far"]);
+    assert_eq!(none.code, 4, "{none:?}");
+    let drafted = handoff(&here, &[&task, "far", "--remaining", "Pages 8 to 12.", "--draft", "work.json"]);
+    assert_eq!(drafted.code, 0, "{drafted:?}");
+    let (code, told) = verified(&here, &["work.json"]);
+    assert_eq!((code, reasons(&told, 0)), (1, vec!["bad_signature"]), "it is complete, and not signed: {told}");
+    // Tools that nobody there has: the agent goes on.
+    let text = std::fs::read_to_string(here.folder().join("work.json")).expect("it was written");
+    let mut needing: Value = serde_json::from_str(&text).expect("JSON");
+    needing["context"]["tools_required"] = json!(["calc/add"]);
+    here.write("needing.json", &needing.to_string());
+    let rejected = handoff(&here, &[&task, "far", "--sign-off", "needing.json"]);
+    assert_eq!(rejected.code, 5, "{rejected:?}");
+    assert!(rejected.stdout.contains("[missing_tools]"), "{rejected:?}");
+
+    let given = here.json(&["handoff", &task, "far", "--sign-off", "work.json"]);
+    assert_eq!((&given["state"], &given["task"]), (&json!("given"), &json!(task)), "{given}");
+    assert_ne!(given["becomes"], json!(task));
+    let ended = calling.end(SOON);
+    assert_eq!(ended.code, 0, "{ended:?}");
+    assert!(ended.stdout.contains("Pages 8 to 12."), "the other one's answer: {ended:?}");
+    let over = handoff(&here, &[&task, "far"]);
+    assert_eq!(over.code, 5, "{over:?}");
 }

@@ -2,6 +2,7 @@
 //! knows what became is told.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use althing_e2e::disk::Disk;
 use althing_e2e::python::python;
@@ -9,6 +10,7 @@ use althing_e2e::sessions::{End, SOON, STEPS, Station, Teller, words};
 use althing_e2e::{Node, Running, free_port, until};
 use serde_json::{Value, json};
 
+const AT_ONCE: &str = include_str!("../../python/at_once.py");
 const FOLLOWING: &str = include_str!("../../python/following.py");
 /// What the agent says when both of its calls were made.
 const BOTH: &str = "heard [step 1] [step 2]";
@@ -246,6 +248,26 @@ fn a_full_disk_ends_a_turn_before_its_call_or_leaves_the_call_in_doubt() {
         };
         assert_eq!((station.counts(run), words(&done).as_str()), ([1; STEPS], BOTH), "{run}");
     }
+}
+
+#[test]
+fn a_program_that_is_given_its_message_again_makes_no_keyed_call_twice() {
+    let Some(python) = python() else { return };
+    let station = Station::new();
+    station.hold("hold-tool");
+    let teller = Teller::of("repeated");
+    teller.machine.write("at_once.py", AT_ONCE);
+    let node = teller.begin_with(&station.program(&[python, Path::new("at_once.py")]));
+    let task = teller.is_told(&node);
+    until(SOON, "both calls are made", || station.counts("repeated") == [1; STEPS]);
+    node.running.kill();
+    station.release("hold-tool");
+    let node = teller.machine.up_alone(&[]);
+    assert_eq!(teller.is_told(&node), task, "it goes on");
+    let End::Completed(task) = teller.end(&node, &task) else { panic!("it is in doubt") };
+    assert_eq!(task["status"]["message"]["parts"][0]["text"], BOTH);
+    let calls = station.calls("repeated");
+    assert_eq!((effects(&calls), calls.len()), ([1; STEPS], 2 * STEPS), "{calls:?}");
 }
 
 #[test]

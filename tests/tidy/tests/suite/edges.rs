@@ -63,6 +63,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "althing-failure",
             "althing-protocol",
             "althing-store",
+            "althing-td",
         ],
     ),
     (
@@ -214,11 +215,10 @@ const TEST_EDGES: &[(&str, &[&str])] = &[
     ("althing-node", &["althing-simnet"]),
     ("althing-operations", &["althing-simnet"]),
     ("althing-registry", &["althing-registry-client", "althing-testing"]),
-    ("althing-session", &["althing-td"]),
     ("althing-store", &["althing-testing"]),
     ("althing-keeper", &["althing-testing"]),
     ("althing-td", &["althing-testing"]),
-    ("althing-wasm", &["althing-store"]),
+    ("althing-wasm", &["althing-store", "althing-td"]),
     ("althing-simulations", &["althing-testing"]),
 ];
 

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use althing_td::{
-    AgentFile, AsksAs, Callers, Demand, Egress, Exposure, OwnFolder, ProgramPort, RuntimeSpec, Sandbox, Skill,
+    AgentFile, AsksAs, Callers, Demand, Egress, Exposure, OwnFolder, ProgramPort, RuntimeSpec, Sandbox, SessionSpec,
+    Skill,
 };
 use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option;
@@ -127,6 +128,8 @@ pub fn agent_file() -> impl Strategy<Value = AgentFile> {
                 callers,
                 exposure,
                 asks_as: AsksAs::default(),
+                handoff_signers: Vec::new(),
+                session: SessionSpec::default(),
                 input_modes,
                 output_modes,
             }

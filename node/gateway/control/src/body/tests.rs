@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use althing_api::{
     AcceptRequest, AddRegistry, AddRequest, AdoptRequest, AmendGroup, AppRequest, ApproveRequest, AttestRequest,
-    CallRequest, CreateGroup, DoctorRequest, FindQuery, GroupRequest, InstallRequest, JoinGroup, MarkRequest,
-    MeasureRequest, MemberRequest, MemoryRequest, OrganiseRequest, Problem, ProveRequest, PublishRequest, PurgeRequest,
-    RejectRequest, ReserveRequest, ResumeRequest, RouteChannel, RouteEvaluation, RouteFile, RouteRequest,
+    CallRequest, CreateGroup, DoctorRequest, FindQuery, GroupRequest, HandoffRequest, InstallRequest, JoinGroup,
+    MarkRequest, MeasureRequest, MemberRequest, MemoryRequest, OrganiseRequest, Problem, ProveRequest, PublishRequest,
+    PurgeRequest, RejectRequest, ReserveRequest, ResumeRequest, RouteChannel, RouteEvaluation, RouteFile, RouteRequest,
     ScheduleRequest, ServeGroup, SubmitTask, TaskRequest, TrustRequest, UpdateRequest, WorkflowRequest,
 };
 use axum::http::Request;
@@ -59,6 +59,7 @@ const POSTS: &[(&str, Reader, &str)] = &[
     ("/route/eval", read_as::<RouteEvaluation>, r#"{"file":false}"#),
     ("/route/learn", read_as::<RouteFile>, r#"{"file":["a"]}"#),
     ("/sessions/{task}", read_as::<ResumeRequest>, r#"{"step":"one","outcome":"again"}"#),
+    ("/tasks/{task}/handoff", read_as::<HandoffRequest>, r#"{"agent":7}"#),
     ("/run", read_as::<AddRequest>, r#"{"agreed":7}"#),
     ("/trust", read_as::<TrustRequest>, r#"{"id":"a","trusted":"yes"}"#),
     ("/update", read_as::<UpdateRequest>, r#"{"young":"yes"}"#),

@@ -1,6 +1,10 @@
 //! The memory imports of a guest.
 
 use althing_execution::memory::{Memory, MemoryError, Recalled};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use super::Data;
 use super::bindings::althing::agent::memory;
@@ -14,7 +18,10 @@ impl memory::Host for Data {
     }
 
     async fn get(&mut self, key: String) -> wasmtime::Result<Result<Option<Vec<u8>>, String>> {
-        Ok(self.keep(MemoryCall::Get { key: &key }, async |memory| memory.get(&key).await).await)
+        let call = MemoryCall::Get { key: &key };
+        let kept = self.keep(call, async |memory| memory.get(&key).await.map(|value| value.map(encode))).await;
+        let decode = |text: String| STANDARD.decode(text).map_err(|error| error.to_string());
+        Ok(kept.and_then(|value| value.map(decode).transpose()))
     }
 
     async fn delete(&mut self, key: String) -> wasmtime::Result<Result<bool, String>> {
@@ -52,25 +59,25 @@ impl memory::Host for Data {
 }
 
 impl Data {
-    /// Runs a memory operation. Each one passes the gate with its arguments, like calls of models, and counts as a call of
-    /// the turn.
-    async fn keep<T>(
+    /// Runs a memory operation. Each one passes the gate with its arguments, like calls of models, counts as a call of the
+    /// turn, and is a step of its journal.
+    async fn keep<T: Serialize + DeserializeOwned>(
         &mut self,
         call: MemoryCall<'_>,
         work: impl AsyncFnOnce(Memory) -> Result<T, MemoryError>,
     ) -> Result<T, String> {
         let memory = self.calls.memory.clone();
         let memory = memory.ok_or("the contract has no `memory`: the agent keeps nothing")?;
-        let (tools, calls_left) = (self.calls.tools.clone(), &mut self.calls_left);
-        let counted = async {
-            if *calls_left == 0 {
-                return Err("the turn has made all the calls that its contract allows".to_owned());
-            }
-            *calls_left -= 1;
-            work(memory).await.map_err(|error| error.to_string())
-        };
-        tools.permitted(call.name(), &call.arguments(), counted).await
+        self.count_call()?;
+        let tools = self.calls.tools.clone();
+        let worked = async { work(memory).await.map_err(|error| error.to_string()) };
+        tools.permitted(call.name(), &call.arguments(), worked).await
     }
+}
+
+/// A value, as it stands in a journal.
+fn encode(value: Vec<u8>) -> String {
+    STANDARD.encode(value)
 }
 
 fn count(passages: usize) -> u32 {

@@ -1,27 +1,30 @@
 //! Component agents: an instance for each turn, and a state that the task keeps between its turns.
 //!
 //! WASI is linked, since ordinary compilers need it, and grants nothing: no files, no network, no environment, no arguments;
-//! printed output is dropped. Clocks and randomness work.
+//! printed output is dropped. Clocks and randomness work; in a turn that has a journal they are the same when it is resumed.
 
 mod budget;
 mod kept;
+mod limits;
 mod memory_call;
+mod replay;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use althing_execution::agent::Made;
+use althing_execution::journal::JournalError;
 use althing_execution::tools::CallRecord;
-use althing_execution::{Agent, AgentError, Output, SystemCalls, Turn, agents};
+use althing_execution::{Agent, AgentError, Output, SystemCalls, Turn, agents, steps};
 use althing_protocol::Contract;
 use althing_protocol::contract::CALLS_PER_TURN_DEFAULT;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use futures::future::BoxFuture;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use wasmtime::component::{HasSelf, Linker, ResourceTable};
-use wasmtime::{Engine, PoolingAllocationConfig, ResourceLimiter, Store, UpdateDeadline};
+use wasmtime::{Engine, PoolingAllocationConfig, Store, UpdateDeadline};
 use wasmtime_wasi::p2::pipe::SinkOutputStream;
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 
@@ -34,6 +37,7 @@ use bindings::althing::agent::kernel::Said;
 use bindings::althing::agent::turns::Reply;
 use bindings::althing::agent::{kernel, memory};
 use budget::Spent;
+use replay::{Progress, Surroundings};
 
 mod bindings {
     wasmtime::component::bindgen!({
@@ -50,17 +54,13 @@ const STATE_BYTES_MAX: usize = 45 * 1024;
 const LOG_BYTES_MAX: usize = 16 * 1024;
 /// The processor time of one turn if the contract sets none.
 const BUDGET_DEFAULT: Duration = Duration::from_secs(60);
-/// Elements of a guest's tables.
-const TABLE_MAX: usize = 1_000_000;
-/// The size of a table element, bytes.
-const ELEMENT_BYTES: usize = 16;
 /// The longest turn, including waiting time.
 const TURN_MAX: Duration = Duration::from_secs(600);
+/// Core instances, memories and tables of one component.
+const PARTS_MAX: usize = 256;
 /// Concurrent turns of all components, and of one component, so that none uses the whole pool.
 const TURNS_MAX: u32 = 256;
 const TURNS_OF_ONE_MAX: usize = 128;
-/// Core instances, memories and tables of one component.
-const PARTS_MAX: usize = 256;
 
 /// The instance pool for concurrent turns.
 fn pool() -> PoolingAllocationConfig {
@@ -124,6 +124,8 @@ impl Components {
             budget: contract.compute.cpu_ms_per_turn.map_or(BUDGET_DEFAULT, Duration::from_millis),
             calls_max: contract.compute.calls_per_turn.unwrap_or(CALLS_PER_TURN_DEFAULT),
             calls: calls.clone(),
+            // One that is confined does nothing that must not be done twice: its turns write no journal.
+            is_resumable: !contract.capabilities.is_empty() || contract.memory.is_some(),
         }))
     }
 }
@@ -141,6 +143,7 @@ struct Guests {
     budget: Duration,
     calls_max: u64,
     calls: SystemCalls,
+    is_resumable: bool,
 }
 
 /// The state of a guest's host functions.
@@ -151,8 +154,12 @@ struct Data {
     artifact: String,
     said: bool,
     logged: usize,
+    calls_max: u64,
     calls_left: u64,
     records: Vec<CallRecord>,
+    /// Up to the checkpoint from which it goes on, and what it said since, if it may make one.
+    progress: Progress,
+    surroundings: Option<Surroundings>,
     calls: SystemCalls,
     memory_left: u64,
     /// Whether the last growth exceeded the limit.
@@ -165,38 +172,13 @@ impl WasiView for Data {
     }
 }
 
-impl ResourceLimiter for Data {
-    fn memory_growing(&mut self, current: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
-        let more = (desired - current) as u64;
-        self.over = more > self.memory_left;
-        if !self.over {
-            self.memory_left -= more;
-        }
-        Ok(!self.over)
-    }
-
-    fn table_growing(&mut self, current: usize, desired: usize, most: Option<usize>) -> wasmtime::Result<bool> {
-        let bytes = |elements: usize| elements.saturating_mul(ELEMENT_BYTES);
-        Ok(desired <= TABLE_MAX && self.memory_growing(bytes(current), bytes(desired), most)?)
-    }
-
-    fn instances(&self) -> usize {
-        PARTS_MAX
-    }
-
-    fn memories(&self) -> usize {
-        PARTS_MAX
-    }
-
-    fn tables(&self) -> usize {
-        PARTS_MAX
-    }
-}
-
 impl kernel::Host for Data {
     async fn say(&mut self, text: String) -> wasmtime::Result<()> {
         if text.is_empty() {
             return Ok(());
+        }
+        if self.surroundings.is_some() {
+            self.progress.said.push_str(&text);
         }
         let put = self.out.chunk(&self.artifact, text, self.said, false).await;
         self.said = true;
@@ -231,10 +213,16 @@ impl kernel::Host for Data {
         let tool = format!("{}/{agent}", agents::SERVER);
         Ok(self.invoke(&tool, &arguments.to_string()).await.and_then(|result| said(&result)))
     }
+
+    async fn checkpoint(&mut self, state: Vec<u8>) -> wasmtime::Result<Result<(), String>> {
+        let progress = serde_json::to_vec(&self.progress_now());
+        let progress = progress.map_err(|error| wasmtime::Error::msg(error.to_string()))?;
+        Ok(steps::save(state, progress).await.map_err(|error| error.to_string()))
+    }
 }
 
 /// The reply of another agent, or an error if its task failed.
-fn said(result: &serde_json::Value) -> Result<Said, String> {
+fn said(result: &Value) -> Result<Said, String> {
     let text = result["content"][0]["text"].as_str().unwrap_or_default().to_owned();
     let of = &result["structuredContent"];
     let state = of["state"].as_str().unwrap_or_default();
@@ -246,11 +234,29 @@ fn said(result: &serde_json::Value) -> Result<Said, String> {
 }
 
 impl Data {
-    async fn invoke(&mut self, tool: &str, arguments: &str) -> Result<serde_json::Value, String> {
-        if self.calls_left == 0 {
-            return Err("the turn has made all the calls that its contract allows".to_owned());
-        }
-        self.calls_left -= 1;
+    /// Counts a system call, if the turn may make one more.
+    fn count_call(&mut self) -> Result<(), String> {
+        let left = self.calls_left.checked_sub(1);
+        self.calls_left = left.ok_or("the turn has made all the calls that its contract allows")?;
+        Ok(())
+    }
+
+    /// The records of all calls of the turn.
+    fn all_records(&self) -> Vec<Value> {
+        self.progress.records.iter().cloned().chain(self.records.iter().map(|record| json!(record))).collect()
+    }
+
+    /// How far the turn came, where it may make a checkpoint.
+    fn progress_now(&self) -> Progress {
+        let Some(surroundings) = &self.surroundings else { return Progress::default() };
+        let calls = self.calls_max.saturating_sub(self.calls_left);
+        let mut progress = Progress { records: self.all_records(), calls, ..self.progress.clone() };
+        surroundings.note(&mut progress);
+        progress
+    }
+
+    async fn invoke(&mut self, tool: &str, arguments: &str) -> Result<Value, String> {
+        self.count_call()?;
         if self.records.is_empty() {
             // The tools are listed once a turn.
             self.calls.tools.listed().await;
@@ -262,23 +268,26 @@ impl Data {
 }
 
 impl Guests {
-    fn store(&self, artifact: String, out: Output, spent: Arc<Spent>) -> Store<Data> {
-        let wasi = WasiCtx::builder()
-            .stdout(SinkOutputStream)
-            .stderr(SinkOutputStream)
-            .allow_tcp(false)
-            .allow_udp(false)
-            .allow_ip_name_lookup(false)
-            .build();
+    fn store(&self, artifact: String, out: Output, spent: Arc<Spent>, progress: Progress) -> Store<Data> {
+        let mut wasi = WasiCtx::builder();
+        wasi.stdout(SinkOutputStream).stderr(SinkOutputStream);
+        wasi.allow_tcp(false).allow_udp(false).allow_ip_name_lookup(false);
+        let surroundings = Surroundings::current(&progress);
+        if let Some(surroundings) = &surroundings {
+            surroundings.provide(&mut wasi);
+        }
         let data = Data {
-            wasi,
+            wasi: wasi.build(),
             table: ResourceTable::new(),
             out,
             artifact,
-            said: false,
+            said: !progress.said.is_empty(),
             logged: 0,
-            calls_left: self.calls_max,
+            calls_max: self.calls_max,
+            calls_left: self.calls_max.saturating_sub(progress.calls),
             records: Vec::new(),
+            progress,
+            surroundings,
             calls: self.calls.clone(),
             memory_left: self.memory_bytes,
             over: false,
@@ -304,8 +313,12 @@ impl Guests {
         };
         let artifact = format!("answer-{}", turn.history.len() + 1);
         let spent = Arc::<Spent>::default();
-        let mut store = self.store(artifact, out, spent.clone());
-        let working = spent.on(&self.epochs, self.work(&mut store, &turn));
+        let (state, progress) = start(&turn)?;
+        if !progress.said.is_empty() {
+            out.chunk(&artifact, progress.said.clone(), false, false).await?;
+        }
+        let mut store = self.store(artifact, out, spent.clone(), progress);
+        let working = spent.on(&self.epochs, self.work(&mut store, &turn, state));
         let Ok(outcome) = tokio::time::timeout(TURN_MAX, working).await else {
             return Err(AgentError::Failed(format!("it was stopped: a turn takes {} s at most", TURN_MAX.as_secs())));
         };
@@ -341,14 +354,15 @@ impl Guests {
         }
     }
 
-    /// Runs the turn; gives its answer and its state, or the error of the guest.
+    /// Runs the turn from that state, if there is one; gives its answer and its state, or the error of the guest.
     async fn work(
         &self,
         store: &mut Store<Data>,
         turn: &Turn,
+        state: Option<Vec<u8>>,
     ) -> wasmtime::Result<Result<(Reply, Option<Vec<u8>>), String>> {
         let instance = self.linked.instantiate_async(&mut *store).await?;
-        if let Some(state) = turn.remembered.as_deref().and_then(|kept| STANDARD.decode(kept).ok()) {
+        if let Some(state) = state {
             instance.call_restore(&mut *store, &state).await?;
         }
         let reply = match instance.call_on_message(&mut *store, &turn.text()).await? {
@@ -363,9 +377,21 @@ impl Guests {
     }
 }
 
+/// From what a turn begins: from its last checkpoint if it is resumed and made one, or else from what an earlier turn kept.
+fn start(turn: &Turn) -> Result<(Option<Vec<u8>>, Progress), AgentError> {
+    let Some(checkpoint) = steps::checkpoint() else {
+        let kept = turn.remembered.as_deref().and_then(|kept| STANDARD.decode(kept).ok());
+        return Ok((kept, Progress::default()));
+    };
+    let damaged = |_| JournalError::Damaged { what: "its checkpoint says not how far the turn came".to_owned() };
+    let progress = serde_json::from_slice(&checkpoint.progress).map_err(damaged)?;
+    Ok((Some(checkpoint.state), progress))
+}
+
 /// Emits the last text and the records of the tool calls.
 async fn close(data: Data, last: String) -> Result<(), AgentError> {
-    let Data { out, artifact, said, records, .. } = data;
+    let records = data.all_records();
+    let Data { out, artifact, said, .. } = data;
     let mut parts = Vec::new();
     if !last.is_empty() {
         parts.push(a2a::Part::text(last));
@@ -392,5 +418,9 @@ impl Agent for Guests {
 
     fn is_enclosed(&self) -> bool {
         true
+    }
+
+    fn is_resumable(&self) -> bool {
+        self.is_resumable
     }
 }

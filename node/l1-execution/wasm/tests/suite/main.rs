@@ -4,4 +4,5 @@ mod compile;
 mod hostile;
 mod hrt;
 mod kept;
+mod resumed;
 mod turns;

@@ -1,3 +1,5 @@
+mod replay;
+
 use std::sync::Mutex as StdMutex;
 
 use althing_execution::journal::Effect;
@@ -212,6 +214,26 @@ async fn whom_a_name_stood_for_is_asked_again_and_nobody_else() {
     assert_eq!(first.callee.as_deref(), Some("one"));
     let again = ask(&open(&journals, "m"), "another").await;
     assert_eq!(again, NextStep::Go(first), "by the same key, too");
+}
+
+#[tokio::test]
+async fn a_step_that_looks_for_whom_it_calls_keeps_no_other_from_being_made() {
+    let store = Recorder::new();
+    let journals = Arc::new(Journals::new(store.clone()));
+    let (turn, begin) = turn("m");
+    let rows = TurnRows::new(turn, begin).in_any_order();
+    let journal = TurnJournal::new(journals, WallClock::new(|| 7), rows);
+    let arguments = json!({});
+    let (found, finding) = tokio::sync::oneshot::channel::<String>();
+    let callee: BoxFuture<'_, Option<String>> = Box::pin(async { finding.await.ok() });
+    let asks = journal.step(Step { callee: Some(callee), ..step("agents/clerk", &arguments, Effect::Keyed) });
+    tokio::pin!(asks);
+    assert!(futures::poll!(&mut asks).is_pending());
+    let other = go(&journal, "mail/send", Effect::Final).await;
+    journal.done(other, &heard(json!(1))).await.expect("written");
+    found.send("one".to_owned()).expect("it waits");
+    let Ok(NextStep::Go(intent)) = asks.await else { panic!("it is new") };
+    assert_eq!((intent.seq, intent.callee.as_deref(), store.rows()), (0, Some("one"), 4));
 }
 
 #[tokio::test]

@@ -263,3 +263,17 @@ fn a_task_that_was_handed_over_is_not_listed_and_makes_room_before_those_that_wa
     assert_eq!(keep(&mut listing, 12, &waits(12)), ["2"]);
     assert_eq!(keep(&mut listing, 13, &waits(13)), ["3"], "and then the oldest of the others");
 }
+
+#[test]
+fn a_context_has_tasks_until_the_last_one_is_gone() {
+    let mut listing = small(1_000);
+    for number in 1..=2 {
+        listing.note(&number.to_string(), &summary(number, 1, 10));
+    }
+    let has = |listing: &Listing, owner: u8, context: &str| listing.has_context("echo", scope(owner), context);
+    assert_eq!([has(&listing, 1, "c"), has(&listing, 2, "c"), has(&listing, 1, "d")], [true, false, false]);
+    listing.forget("1");
+    assert!(has(&listing, 1, "c"));
+    listing.forget("2");
+    assert!(!has(&listing, 1, "c"));
+}

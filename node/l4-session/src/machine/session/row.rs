@@ -2,10 +2,13 @@
 //! before it.
 
 use althing_execution::journal::Effect;
+use althing_execution::notes::NoteKind;
 use althing_execution::tools::CallKind;
 use althing_protocol::{Digest, Label, PublicKey, cbor, digest};
 use minicbor::bytes::ByteVec;
 use minicbor::{Decode, Encode};
+
+use super::replay_row::{CheckpointRow, ReadsRow};
 
 /// Bytes of one row: the first holds the metadata of a request, which have up to 1 MiB.
 const ROW_BYTES_MAX: usize = 2 << 20;
@@ -43,6 +46,15 @@ pub enum RowBody {
     /// Somebody said what came of a call that was in doubt.
     #[n(3)]
     Resolved(#[n(0)] ResolvedRow),
+    /// From where the turn goes on, or a part of it: its first part follows the beginning, and what was between is deleted.
+    #[n(4)]
+    Checkpoint(#[n(0)] CheckpointRow),
+    /// What clocks said since the row before it.
+    #[n(5)]
+    Reads(#[n(0)] ReadsRow),
+    /// A note of the session: a row of none of its turns.
+    #[n(6)]
+    Note(#[n(0)] NoteRow),
 }
 
 /// With what a turn began: what it needs to begin again.
@@ -183,6 +195,69 @@ pub struct ResolvedRow {
     pub by: String,
 }
 
+/// A note of the session.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct NoteRow {
+    /// What it says.
+    #[n(0)]
+    pub kind: NoteWord,
+    /// In words.
+    #[n(1)]
+    pub text: String,
+    /// The key of the call that added it, if its turn has a journal.
+    #[n(2)]
+    pub key: Option<ByteVec>,
+    /// The label of all that the turn had been given that added it.
+    #[n(3)]
+    pub label: Option<Label>,
+}
+
+/// What a note says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+#[cbor(index_only)]
+pub enum NoteWord {
+    /// This is done.
+    #[n(0)]
+    Done,
+    /// This remains to be done.
+    #[n(1)]
+    Remaining,
+    /// This was decided.
+    #[n(2)]
+    Decision,
+    /// This is assumed.
+    #[n(3)]
+    Assumption,
+    /// This went wrong, or would.
+    #[n(4)]
+    Pitfall,
+}
+
+impl From<NoteKind> for NoteWord {
+    fn from(kind: NoteKind) -> NoteWord {
+        match kind {
+            NoteKind::Done => NoteWord::Done,
+            NoteKind::Remaining => NoteWord::Remaining,
+            NoteKind::Decision => NoteWord::Decision,
+            NoteKind::Assumption => NoteWord::Assumption,
+            NoteKind::Pitfall => NoteWord::Pitfall,
+        }
+    }
+}
+
+impl From<NoteWord> for NoteKind {
+    fn from(word: NoteWord) -> NoteKind {
+        match word {
+            NoteWord::Done => NoteKind::Done,
+            NoteWord::Remaining => NoteKind::Remaining,
+            NoteWord::Decision => NoteKind::Decision,
+            NoteWord::Assumption => NoteKind::Assumption,
+            NoteWord::Pitfall => NoteKind::Pitfall,
+        }
+    }
+}
+
 /// What is said of a call in doubt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 #[cbor(index_only)]
@@ -267,6 +342,21 @@ pub struct Head {
     /// The task's id.
     #[n(0)]
     pub task: String,
+}
+
+/// The row that says that a session has notes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct NotesHead {
+    /// What all tasks of its context have in common.
+    #[cbor(n(0), with = "minicbor::bytes")]
+    pub context: Digest,
+    /// When the last one was added, Unix milliseconds.
+    #[n(1)]
+    pub last_ms: u64,
+    /// Bytes of their rows, with their keys.
+    #[n(2)]
+    pub bytes: u64,
 }
 
 /// Why bytes are not the next row of a turn.

@@ -1,17 +1,21 @@
 //! The rows of one turn: what they say of its steps, and the rows that follow.
 
-use std::collections::BTreeMap;
+mod checkpoint;
 
-use althing_execution::journal::{Effect, Intent, JournalError, StepOutcome};
+use std::collections::{BTreeMap, VecDeque};
+
+use althing_execution::journal::{Checkpoint, Effect, Intent, JournalError, READINGS_MAX, Reading, StepOutcome};
 use althing_execution::tools::CallKind;
 use althing_protocol::{Digest, digest};
 use serde_json::Value;
 
+use super::replay_row::ReadsRow;
 use super::row::{Begin, Choice, IntentRow, ResolvedRow, ResultRow, Row, RowBody, StepEffect, StepKind};
 use super::{PART_BYTES_MAX, ROWS_MAX, TURN_BYTES_MAX, TurnId};
 
 /// Bytes of a row's key.
-const KEY_BYTES: u64 = 24;
+pub(super) const KEY_BYTES: u64 = 24;
+const CUT_OFF: &str = "the rest of a result is missing";
 /// What an agent hears of a call that was in doubt and is given up.
 const GIVEN_UP: &str = "its node ended during this call, and the owner of the node says that it failed";
 
@@ -29,7 +33,15 @@ impl Call {
     /// A step with these arguments.
     #[must_use]
     pub fn of(kind: CallKind, name: &str, arguments: &Value, effect: Effect) -> Call {
-        let text = arguments.to_string();
+        let text = match kind {
+            // The order of members says nothing, and not every program has one.
+            CallKind::Tool => {
+                let mut arguments = arguments.clone();
+                arguments.sort_all_objects();
+                arguments.to_string()
+            }
+            CallKind::Recall | CallKind::Model => arguments.to_string(),
+        };
         let bytes = [&(name.len() as u64).to_be_bytes(), name.as_bytes(), text.as_bytes()].concat();
         Call { kind: kind.into(), name: name.to_owned(), digest: digest(&bytes), effect: effect.into() }
     }
@@ -110,14 +122,64 @@ pub struct TurnRows {
     seq: u32,
     last: Digest,
     bytes: u64,
+    /// The digest and the bytes of the first row, and the number of the second one: rows between are deleted.
+    begun: Option<(Digest, u64)>,
+    second: u32,
+    /// From where it goes on, as far as it was not taken.
+    checkpoint: Option<Checkpoint>,
+    /// The step that followed the last checkpoint, or the beginning.
+    since: u32,
+    /// What clocks said, as rows have it, as far as it was not taken.
+    readings: Vec<Reading>,
+    /// What clocks said since the last row.
+    unwritten: Vec<Reading>,
     /// Those that have rows, or are under way; what was told again is dropped.
     steps: BTreeMap<u32, StepRows>,
     /// The next step that the turn reaches.
     next: u32,
     /// How often each call was reached.
     calls: BTreeMap<Digest, u32>,
+    /// The steps that are to be reached again by what each calls, in their order; of a turn whose steps have no order.
+    unordered: Option<BTreeMap<Digest, VecDeque<u32>>>,
     /// Rows that are not known to be written.
     pending: Vec<(u32, Vec<u8>)>,
+    /// The numbers of rows that are not known to be deleted.
+    dropped: Vec<u32>,
+}
+
+impl Progress {
+    fn of_intent(effect: StepEffect, at_ms: u64) -> Progress {
+        match effect {
+            StepEffect::Final => Progress::InDoubt { since_ms: at_ms },
+            _ => Progress::UnderWay,
+        }
+    }
+
+    fn choose(&mut self, choice: Choice) {
+        match choice {
+            // Its result follows, in the same batch.
+            Choice::Done => {}
+            Choice::Again => *self = Progress::Free,
+            Choice::Failed => *self = Progress::Over(given_up()),
+        }
+    }
+}
+
+fn result_of(is_result: bool, whole: Vec<u8>) -> Result<Result<serde_json::Value, String>, &'static str> {
+    const UNREADABLE: &str = "its result cannot be read";
+    Ok(match is_result {
+        true => Ok(serde_json::from_slice(&whole).map_err(|_| UNREADABLE)?),
+        false => Err(String::from_utf8(whole).map_err(|_| UNREADABLE)?),
+    })
+}
+
+/// The steps by what each calls, those that are alike in their order.
+fn by_call(steps: &BTreeMap<u32, StepRows>) -> BTreeMap<Digest, VecDeque<u32>> {
+    let mut found: BTreeMap<Digest, VecDeque<u32>> = BTreeMap::new();
+    for (seq, known) in steps {
+        found.entry(known.call.digest).or_default().push_back(*seq);
+    }
+    found
 }
 
 impl TurnRows {
@@ -130,11 +192,28 @@ impl TurnRows {
             begin,
             seq: 0,
             bytes: 0,
+            begun: None,
+            second: 1,
+            checkpoint: None,
+            since: 0,
+            readings: Vec::new(),
+            unwritten: Vec::new(),
             steps: BTreeMap::new(),
             next: 0,
             calls: BTreeMap::new(),
+            unordered: None,
             pending: Vec::new(),
+            dropped: Vec::new(),
         }
+    }
+
+    /// The same, of a turn that makes several steps at once, and in another order when it begins again: each is found by what it
+    /// calls with which arguments, and of those that are alike the first one first.
+    #[must_use]
+    pub fn in_any_order(mut self) -> TurnRows {
+        self.next = self.steps.last_key_value().map_or(self.next, |(last, _)| last.saturating_add(1));
+        self.unordered = Some(by_call(&self.steps));
+        self
     }
 
     /// Reads the rows of a turn in the order of their keys, with the number in each key. All steps are to be reached again.
@@ -146,91 +225,84 @@ impl TurnRows {
         let mut parts: Option<Parts> = None;
         for (key, bytes) in rows {
             let step = read.steps.last_key_value().map_or(0, |(step, _)| *step);
+            read.skip_to(*key, bytes);
             let wrong = |what: String| Damage { step, what: format!("row {}: {what}", read.seq) };
             let decoded = Row::decode(bytes, *key, read.seq, &read.last);
             let (row, digest) = decoded.map_err(|error| wrong(error.to_string()))?;
-            if read.seq >= ROWS_MAX || read.bytes + bytes.len() as u64 + KEY_BYTES > TURN_BYTES_MAX {
+            if read.size().0 >= ROWS_MAX || read.bytes + bytes.len() as u64 + KEY_BYTES > TURN_BYTES_MAX {
                 return Err(wrong("the turn has more rows than a turn has".to_owned()));
             }
             let is_first = read.seq == 0;
-            let goes_on = parts.is_some() && !matches!(row.body, RowBody::Result(_));
+            let is_part = matches!(row.body, RowBody::Result(_) | RowBody::Checkpoint(_));
+            let goes_on = parts.is_some() && !is_part;
             let taken = match row.body {
-                _ if goes_on => Err("the rest of a result is missing"),
+                _ if goes_on => Err(CUT_OFF),
                 RowBody::Begin(begin) if is_first && *begin == read.begin => Ok(()),
                 RowBody::Begin(_) => Err("it is the beginning of another turn"),
                 _ if is_first => Err("the turn has no beginning"),
                 RowBody::Intent(intent) => read.take_intent(intent, row.at_ms),
                 RowBody::Result(result) => read.take_part(result, &mut parts),
                 RowBody::Resolved(resolved) => read.take_choice(&resolved),
+                RowBody::Checkpoint(part) => read.take_checkpoint_part(&part, &mut parts),
+                RowBody::Reads(reads) => read.take_readings(&reads),
+                RowBody::Note(_) => Err("it is a note, and no row of a turn"),
             };
             let at = read.seq;
             taken.map_err(|what| Damage { step, what: format!("row {at}: {what}") })?;
-            (read.last, read.seq) = (digest, at + 1);
+            (read.last, read.seq) = (digest, at.saturating_add(1));
             read.bytes += bytes.len() as u64 + KEY_BYTES;
+            read.begun.get_or_insert((digest, read.bytes));
         }
         match parts {
             None => Ok(read),
-            Some(Parts { step, .. }) => Err(Damage { step, what: "the rest of a result is missing".to_owned() }),
+            Some(Parts { step, .. }) => Err(Damage { step, what: CUT_OFF.to_owned() }),
         }
     }
 
     fn take_intent(&mut self, row: IntentRow, at_ms: u64) -> Result<(), &'static str> {
         let call = Call { kind: row.kind, name: row.name, digest: row.call, effect: row.effect };
         let is_again = match self.steps.get(&row.step) {
-            None => row.step >= self.steps.last_key_value().map_or(0, |(last, _)| last + 1),
+            // Of steps that are made at once, a later one may be written first.
+            None => row.step >= self.since,
             Some(known) => known.progress == Progress::Free && known.call == call && known.key == Some(row.key),
         };
         if !is_again || !row.effect.has_intent() {
             return Err("it says that a call is about to be made which was made");
         }
-        let progress = match row.effect {
-            StepEffect::Final => Progress::InDoubt { since_ms: at_ms },
-            _ => Progress::UnderWay,
-        };
+        let progress = Progress::of_intent(row.effect, at_ms);
         self.steps.insert(row.step, StepRows { call, key: Some(row.key), callee: row.callee, progress });
         Ok(())
     }
 
     /// Takes a part of a result; the last one makes it whole.
     fn take_part(&mut self, part: ResultRow, parts: &mut Option<Parts>) -> Result<(), &'static str> {
-        let mut whole = match parts.take() {
-            None => Vec::new(),
-            Some(before) if (before.step, before.more) == (part.step, part.more.saturating_add(1)) => before.bytes,
-            Some(_) => return Err("a part of a result is missing"),
-        };
-        whole.extend_from_slice(&part.bytes);
-        if part.more > 0 {
-            *parts = Some(Parts { step: part.step, more: part.more, bytes: whole });
-            return Ok(());
-        }
+        let Some(whole) = joined(parts, (part.step, part.more), &part.bytes)? else { return Ok(()) };
         let call = Call { kind: part.kind, name: part.name, digest: part.call, effect: part.effect };
-        let result = match part.is_result {
-            true => Ok(serde_json::from_slice(&whole).map_err(|_| "its result cannot be read")?),
-            false => Err(String::from_utf8(whole).map_err(|_| "its result cannot be read")?),
-        };
-        let outcome = StepOutcome { result, tokens: part.tokens, label: part.label };
+        let outcome = StepOutcome { result: result_of(part.is_result, whole)?, tokens: part.tokens, label: part.label };
         let known = match self.steps.remove(&part.step) {
             Some(known) if known.call != call || matches!(known.progress, Progress::Over(_) | Progress::Free) => {
                 return Err("it is the result of another call");
             }
             Some(known) => known,
-            None if call.effect.has_intent() => return Err("it is the result of a call that was not made"),
+            None if call.effect.has_intent() || part.step < self.since => {
+                return Err("it is the result of a call that was not made");
+            }
             None => StepRows { call, key: None, callee: None, progress: Progress::UnderWay },
         };
         self.steps.insert(part.step, StepRows { progress: Progress::Over(outcome), ..known });
         Ok(())
     }
 
+    fn take_readings(&mut self, row: &ReadsRow) -> Result<(), &'static str> {
+        self.readings.extend(row.readings().ok_or("what clocks said cannot be read")?);
+        if self.readings.len() > READINGS_MAX { Err("it has more readings of clocks than a turn has") } else { Ok(()) }
+    }
+
     fn take_choice(&mut self, row: &ResolvedRow) -> Result<(), &'static str> {
         let known = self.steps.get_mut(&row.step);
         let known = known.filter(|known| matches!(known.progress, Progress::InDoubt { .. }));
         let known = known.ok_or("it is about a call that was not in doubt")?;
-        match row.choice {
-            // Its result follows, in the same batch.
-            Choice::Done => {}
-            Choice::Again => known.progress = Progress::Free,
-            Choice::Failed => known.progress = Progress::Over(given_up()),
-        }
+        known.progress.choose(row.choice);
         Ok(())
     }
 
@@ -249,7 +321,31 @@ impl TurnRows {
     /// How many rows it has, and their bytes, also of those that are not written yet.
     #[must_use]
     pub fn size(&self) -> (u32, u64) {
-        (self.seq, self.bytes)
+        let after_the_first = self.seq.saturating_sub(self.second);
+        (after_the_first + u32::from(self.seq > 0), self.bytes)
+    }
+
+    /// The keys of all its rows, also of those that are not written or not deleted yet.
+    pub fn keys(&self) -> impl Iterator<Item = Vec<u8>> {
+        let first = if self.seq > 0 { 0..1 } else { 0..0 };
+        let all = first.chain(self.second..self.seq.max(self.second)).chain(self.dropped.iter().copied());
+        all.map(|seq| self.turn.row_key(seq))
+    }
+
+    /// Takes what clocks said before the node ended, to be told again.
+    pub fn take_tape(&mut self) -> Vec<Reading> {
+        std::mem::take(&mut self.readings)
+    }
+
+    /// Adds what clocks said; it is written with the next row.
+    pub fn note_readings(&mut self, readings: Vec<Reading>) {
+        self.unwritten.extend(readings);
+    }
+
+    /// The number of the next step.
+    #[must_use]
+    pub fn next_step(&self) -> u32 {
+        self.next
     }
 
     /// The calls of which nobody knows whether they took place.
@@ -262,14 +358,15 @@ impl TurnRows {
         self.steps.iter().filter_map(in_doubt).collect()
     }
 
-    /// The turn reaches its next step.
+    /// The turn reaches a step: the next one, or of a turn whose steps have no order any that it did not reach yet.
     ///
     /// # Errors
     /// [`JournalError::Diverged`], [`JournalError::InDoubt`], and [`JournalError::TooLong`] of a new step.
     pub fn reach(&mut self, call: Call) -> Result<Next, JournalError> {
-        let seq = self.next;
+        let known = self.unordered.as_mut().and_then(|steps| steps.get_mut(&call.digest)?.pop_front());
+        let seq = known.unwrap_or(self.next);
         let occurrence = self.calls.get(&call.digest).copied().unwrap_or_default();
-        let key = self.turn.call_key(&call.digest, occurrence);
+        let key = self.turn.call_key(&call.digest, occurrence, self.since);
         let next = match self.steps.get(&seq) {
             None => {
                 self.check_room()?;
@@ -304,7 +401,7 @@ impl TurnRows {
                 }
             },
         };
-        self.next = seq + 1;
+        self.next = self.next.max(seq.saturating_add(1));
         self.calls.insert(call.digest, occurrence + 1);
         Ok(next)
     }
@@ -377,22 +474,29 @@ impl TurnRows {
         self.pending.iter().map(|(seq, bytes)| (self.turn.row_key(*seq), &bytes[..]))
     }
 
+    /// The keys of rows that are not known to be deleted, in the batch in which the others are written.
+    pub fn dropped(&self) -> impl Iterator<Item = Vec<u8>> {
+        self.dropped.iter().map(|seq| self.turn.row_key(*seq))
+    }
+
     /// Whether none of its rows is known to be written.
     #[must_use]
     pub fn is_unwritten(&self) -> bool {
         self.pending.first().is_some_and(|(seq, _)| *seq == 0)
     }
 
-    /// The pending rows are written.
+    /// The pending rows are written, and those that were dropped are deleted.
     pub fn settle(&mut self) {
         self.pending.clear();
+        self.dropped.clear();
     }
 
     /// Refuses a new step that has no room for its intent and a result.
     fn check_room(&self) -> Result<(), JournalError> {
-        // With the beginning, where there is none yet.
-        if self.seq + 3 > ROWS_MAX {
-            return Err(JournalError::TooLong { what: format!("{} rows", self.seq), most: u64::from(ROWS_MAX) });
+        let (rows, _) = self.size();
+        // With the beginning, where there is none yet, and with what clocks say before each of both.
+        if rows + 5 > ROWS_MAX {
+            return Err(JournalError::TooLong { what: format!("{rows} rows"), most: u64::from(ROWS_MAX) });
         }
         if self.bytes >= TURN_BYTES_MAX {
             return Err(JournalError::TooLong { what: format!("{} bytes", self.bytes), most: TURN_BYTES_MAX });
@@ -400,27 +504,86 @@ impl TurnRows {
         Ok(())
     }
 
-    /// Adds rows, all or none; before the first ones, the beginning.
+    /// Adds rows, all or none; before the first ones the beginning, and before each what clocks said until then.
     fn append(&mut self, bodies: Vec<RowBody>, at_ms: u64) -> Result<(), JournalError> {
         let begin = (self.seq == 0).then(|| RowBody::Begin(Box::new(self.begin.clone())));
-        let (mut seq, mut last, mut bytes, mut rows) = (self.seq, self.last, self.bytes, Vec::new());
-        for body in begin.into_iter().chain(bodies) {
-            let row = Row { seq, previous: last, at_ms, body }.encode();
-            last = digest(&row);
-            bytes += row.len() as u64 + KEY_BYTES;
-            rows.push((seq, row));
-            seq += 1;
+        let readings = (!self.unwritten.is_empty()).then(|| RowBody::Reads(ReadsRow::of(&self.unwritten)));
+        let bodies = begin.into_iter().chain(readings).chain(bodies);
+        let new = RowsAfter { seq: self.seq, last: self.last, bytes: self.bytes }.make(bodies, at_ms);
+        check_size(self.size().0 + new.count(), new.end.bytes)?;
+        if self.begun.is_none() {
+            self.begun = new.begun;
         }
-        if seq > ROWS_MAX {
-            return Err(JournalError::TooLong { what: format!("{seq} rows"), most: u64::from(ROWS_MAX) });
-        }
-        if bytes > TURN_BYTES_MAX {
-            return Err(JournalError::TooLong { what: format!("{bytes} bytes"), most: TURN_BYTES_MAX });
-        }
-        (self.seq, self.last, self.bytes) = (seq, last, bytes);
-        self.pending.extend(rows);
+        (self.seq, self.last, self.bytes) = (new.end.seq, new.end.last, new.end.bytes);
+        self.pending.extend(new.rows);
+        self.unwritten.clear();
         Ok(())
     }
+}
+
+/// Refuses what would be more rows, or more bytes, than a turn has.
+fn check_size(rows: u32, bytes: u64) -> Result<(), JournalError> {
+    if rows > ROWS_MAX {
+        return Err(JournalError::TooLong { what: format!("{rows} rows"), most: u64::from(ROWS_MAX) });
+    }
+    if bytes > TURN_BYTES_MAX {
+        return Err(JournalError::TooLong { what: format!("{bytes} bytes"), most: TURN_BYTES_MAX });
+    }
+    Ok(())
+}
+
+/// A place in the rows of a turn: the number of the next row, the digest of the one before it, and the bytes until there.
+#[derive(Debug, Clone, Copy)]
+struct RowsAfter {
+    seq: u32,
+    last: Digest,
+    bytes: u64,
+}
+
+/// Rows that follow one another.
+struct NewRows {
+    rows: Vec<(u32, Vec<u8>)>,
+    /// The digest of the first of them, and the bytes until after it.
+    begun: Option<(Digest, u64)>,
+    /// The place after them.
+    end: RowsAfter,
+}
+
+impl NewRows {
+    fn count(&self) -> u32 {
+        u32::try_from(self.rows.len()).unwrap_or(u32::MAX)
+    }
+}
+
+impl RowsAfter {
+    /// The rows that say that, here.
+    fn make(mut self, bodies: impl Iterator<Item = RowBody>, at_ms: u64) -> NewRows {
+        let (mut rows, mut begun) = (Vec::new(), None);
+        for body in bodies {
+            let row = Row { seq: self.seq, previous: self.last, at_ms, body }.encode();
+            self.last = digest(&row);
+            self.bytes += row.len() as u64 + KEY_BYTES;
+            begun.get_or_insert((self.last, self.bytes));
+            rows.push((self.seq, row));
+            self.seq = self.seq.saturating_add(1);
+        }
+        NewRows { rows, begun, end: self }
+    }
+}
+
+/// The bytes of a result or a checkpoint once its last part is there; none before that.
+fn joined(parts: &mut Option<Parts>, (step, more): (u32, u32), bytes: &[u8]) -> Result<Option<Vec<u8>>, &'static str> {
+    let mut whole = match parts.take() {
+        None => Vec::new(),
+        Some(before) if (before.step, before.more) == (step, more.saturating_add(1)) => before.bytes,
+        Some(_) => return Err("a part of a result is missing"),
+    };
+    whole.extend_from_slice(bytes);
+    if more == 0 {
+        return Ok(Some(whole));
+    }
+    *parts = Some(Parts { step, more, bytes: whole });
+    Ok(None)
 }
 
 /// A step that was not reached: a fault of the caller, after which the turn cannot go on.

@@ -1,3 +1,5 @@
+mod checkpoints;
+
 use std::collections::BTreeMap;
 
 use althing_execution::journal::{Effect, Intent, JournalError, StepOutcome};
@@ -272,6 +274,124 @@ fn sessions_and_nodes_are_bounded_in_bytes() {
     assert_eq!(usage.add(session(16), 1), Ok(()));
 }
 
+/// A call that differs from others by its number.
+fn numbered(number: u32, effect: Effect) -> Call {
+    Call::of(CallKind::Tool, "a/b", &json!({ "number": number }), effect)
+}
+
+#[test]
+fn calls_that_have_no_order_are_found_by_what_they_are() {
+    let reached = |rows: &mut TurnRows, call: Call| match rows.reach(call).expect("there is room") {
+        Next::Go(intent) => intent,
+        Next::Intend(seq) => rows.intend(seq, None, 10).expect("there is room"),
+        Next::Replayed(outcome) => panic!("it was made: {outcome:?}"),
+    };
+    let mut rows = TurnRows::new(turn("one"), begin()).in_any_order();
+    let calls =
+        [(1, Effect::Keyed), (2, Effect::Repeatable), (1, Effect::Keyed), (3, Effect::Final), (4, Effect::Repeatable)];
+    let intents = calls.map(|(number, effect)| reached(&mut rows, numbered(number, effect)));
+    // The first one and the last one do not end, and the others in another order.
+    for at in [3, 2, 1] {
+        rows.finish(intents[at].seq, &heard(json!(at)), 20).expect("there is room");
+    }
+    let disk = written(&mut rows);
+
+    let mut again = TurnRows::read(turn("one"), begin(), &disk).expect("as they were written").in_any_order();
+    assert!(again.doubts().is_empty());
+    assert_eq!(reached(&mut again, numbered(4, Effect::Repeatable)).seq, 4, "no step that has rows");
+    assert_eq!(again.reach(numbered(3, Effect::Final)), Ok(Next::Replayed(heard(json!(3)))));
+    assert_eq!(reached(&mut again, numbered(1, Effect::Keyed)), intents[0], "under its key");
+    assert_eq!(again.reach(numbered(1, Effect::Keyed)), Ok(Next::Replayed(heard(json!(2)))));
+    assert_eq!(again.reach(numbered(2, Effect::Repeatable)), Ok(Next::Replayed(heard(json!(1)))));
+    let more = reached(&mut again, numbered(3, Effect::Final));
+    assert!(intents.iter().all(|intent| intent.key != more.key && intent.seq != more.seq), "it is a call more");
+    let mut in_order = TurnRows::read(turn("one"), begin(), &disk).expect("as they were written");
+    let came = in_order.reach(numbered(3, Effect::Final));
+    assert!(matches!(came, Err(JournalError::Diverged { seq: 0, .. })), "{came:?}");
+}
+
+#[test]
+fn the_order_of_arguments_makes_no_other_call() {
+    let of = |arguments: &str| {
+        let arguments: Value = serde_json::from_str(arguments).expect("JSON");
+        Call::of(CallKind::Tool, "a/b", &arguments, Effect::Final)
+    };
+    let call = of(r#"{"a": {"b": 1, "c": [{"d": 2, "e": 3}]}, "f": 4}"#);
+    assert_eq!(call, of(r#"{"f": 4, "a": {"c": [{"e": 3, "d": 2}], "b": 1}}"#));
+    assert_ne!(call, of(r#"{"f": 4, "a": {"c": [{"e": 2, "d": 3}], "b": 1}}"#));
+}
+
+#[test]
+fn steps_that_are_made_at_once_may_be_written_in_any_order() {
+    let mut rows = TurnRows::new(turn("one"), begin()).in_any_order();
+    let [first, second] = [1, 2].map(|number| match rows.reach(numbered(number, Effect::Final)) {
+        Ok(Next::Intend(seq)) => seq,
+        other => panic!("{other:?}"),
+    });
+    let names = [second, first].map(|seq| rows.intend(seq, None, 10).expect("there is room"));
+    rows.finish(names[1].seq, &heard(json!("first")), 20).expect("there is room");
+    let disk = written(&mut rows);
+    let mut again = TurnRows::read(turn("one"), begin(), &disk).expect("as they were written").in_any_order();
+    let doubts: Vec<u32> = again.doubts().iter().map(|doubt| doubt.seq).collect();
+    assert_eq!(doubts, [second]);
+    assert_eq!(again.reach(numbered(1, Effect::Final)), Ok(Next::Replayed(heard(json!("first")))));
+}
+
+/// What lies outside a turn that makes its calls at once, and a disk.
+#[derive(Default)]
+struct Crowd {
+    disk: Vec<(u32, Vec<u8>)>,
+    /// The key of each step that has an intent.
+    keys: BTreeMap<u32, [u8; 32]>,
+    /// How often each call took effect under each key.
+    effects: BTreeMap<(u32, [u8; 32]), u32>,
+    /// Steps that the process may still take until it ends.
+    left: u32,
+}
+
+impl Crowd {
+    fn tick(&mut self) -> Result<(), Crash> {
+        self.left = self.left.checked_sub(1).ok_or(Crash)?;
+        Ok(())
+    }
+
+    fn write(&mut self, rows: &mut TurnRows) -> Result<(), Crash> {
+        self.tick()?;
+        self.disk.extend(written(rows));
+        self.tick()
+    }
+
+    /// Begins all calls in that order, and ends them in the reverse one.
+    fn run(&mut self, rows: &mut TurnRows, calls: &[(u32, Effect)]) -> Result<(), Crash> {
+        let mut under_way = Vec::new();
+        for (number, effect) in calls {
+            let intent = match rows.reach(numbered(*number, *effect)).unwrap_or_else(|error| panic!("{error}")) {
+                Next::Replayed(outcome) => {
+                    assert_eq!(outcome, heard(json!(number)));
+                    continue;
+                }
+                Next::Go(intent) => intent,
+                Next::Intend(seq) => {
+                    let intent = rows.intend(seq, None, 0).unwrap_or_else(|error| panic!("{error}"));
+                    self.keys.insert(seq, intent.key);
+                    self.write(rows)?;
+                    intent
+                }
+            };
+            under_way.push((*number, *effect, intent));
+        }
+        for (number, effect, intent) in under_way.into_iter().rev() {
+            let times = self.effects.entry((number, intent.key)).or_default();
+            // Whoever is called by a key does it once.
+            *times = if effect == Effect::Keyed { 1 } else { *times + 1 };
+            self.tick()?;
+            rows.finish(intent.seq, &heard(json!(number)), 0).unwrap_or_else(|error| panic!("{error}"));
+            self.write(rows)?;
+        }
+        Ok(())
+    }
+}
+
 /// What lies outside the turn, and a disk.
 #[derive(Default)]
 struct World {
@@ -380,5 +500,44 @@ proptest! {
             }
         }
         prop_assert_eq!(world.heard.len(), steps.len());
+    }
+
+    /// The same of calls that are made at once, and in another order each time.
+    #[test]
+    fn wherever_the_node_ends_no_call_without_an_order_takes_place_twice(
+        calls in prop::collection::vec(0u32..3, 1..7),
+        lives in prop::collection::vec((0u32..24, any::<usize>()), 0..8),
+    ) {
+        // Alike are those with the same number.
+        let effects = [Effect::Repeatable, Effect::Keyed, Effect::Final];
+        let calls: Vec<(u32, Effect)> =
+            calls.into_iter().map(|number| (number, effects[number as usize])).collect();
+        let mut crowd = Crowd::default();
+        let mut lives = lives.into_iter().chain([(1_000, 0)]);
+        let mut is_over = false;
+        while !is_over {
+            let (left, turned) = lives.next().expect("the last one is long enough");
+            crowd.left = left;
+            let rows = TurnRows::read(turn("one"), begin(), &crowd.disk).expect("whole rows");
+            let mut rows = rows.in_any_order();
+            for doubt in rows.doubts() {
+                // An owner who looks whether it took place.
+                let key = crowd.keys[&doubt.seq];
+                let made = crowd.effects.iter().find(|((_, of), _)| *of == key).map(|((number, _), _)| *number);
+                let choice = if made.is_some() { Choice::Done } else { Choice::Again };
+                let result = made.map(|number| heard(json!(number)));
+                prop_assert_eq!(rows.clear_doubt(doubt.seq, choice, result, ("local", 0)), Ok(true));
+                crowd.disk.extend(written(&mut rows));
+            }
+            let mut order = calls.clone();
+            order.rotate_left(turned % calls.len());
+            is_over = crowd.run(&mut rows, &order).is_ok();
+            for number in [1, 2] {
+                let alike = calls.iter().filter(|(of, _)| *of == number).count();
+                let made: Vec<u32> =
+                    crowd.effects.iter().filter(|((of, _), _)| *of == number).map(|(_, times)| *times).collect();
+                prop_assert!(made.len() <= alike && made.iter().all(|times| *times == 1), "{}: {:?}", number, made);
+            }
+        }
     }
 }

@@ -17,10 +17,13 @@ use crate::machine::moves::Signer;
 use crate::machine::record::Scope;
 use crate::machine::task;
 use crate::push::{PUSH_CONFIGS, PUSH_OUTBOX};
+use crate::tasks::answers::ANSWERS;
 use crate::tasks::runner::HostedAgent;
 use crate::tasks::store::{TASK_SUMMARIES, TASKS};
+use crate::tasks::{HANDOFFS_IN, HANDOFFS_OUT};
 
-const FAMILIES: [Family; 6] = [TASKS, TASK_SUMMARIES, PUSH_CONFIGS, PUSH_OUTBOX, SESSION_HEADS, SESSION_ROWS];
+const FAMILIES: [Family; 9] =
+    [TASKS, TASK_SUMMARIES, ANSWERS, PUSH_CONFIGS, PUSH_OUTBOX, SESSION_HEADS, SESSION_ROWS, HANDOFFS_IN, HANDOFFS_OUT];
 const TASK: &str = "018bcfe5-6800-7000-8000-000000000001";
 
 fn key(seed: u8) -> SecretKey {

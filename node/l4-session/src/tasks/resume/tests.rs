@@ -24,11 +24,14 @@ use crate::journal::{SESSION_HEADS, SESSION_ROWS};
 use crate::machine::moves::Signer;
 use crate::machine::record::Scope;
 use crate::push::{PUSH_CONFIGS, PUSH_OUTBOX};
+use crate::tasks::answers::ANSWERS;
 use crate::tasks::service::TaskService;
 use crate::tasks::sessions::{Resolution, ResolutionError, SessionState, Sessions};
 use crate::tasks::store::{TASK_SUMMARIES, TASKS};
+use crate::tasks::{HANDOFFS_IN, HANDOFFS_OUT};
 
-const FAMILIES: [Family; 6] = [TASKS, TASK_SUMMARIES, PUSH_CONFIGS, PUSH_OUTBOX, SESSION_HEADS, SESSION_ROWS];
+const FAMILIES: [Family; 9] =
+    [TASKS, TASK_SUMMARIES, ANSWERS, PUSH_CONFIGS, PUSH_OUTBOX, SESSION_HEADS, SESSION_ROWS, HANDOFFS_IN, HANDOFFS_OUT];
 const NOW_MS: u64 = 1_700_000_000_000;
 /// What the agent of these tests does.
 const STEPS: [Effect; 6] =

@@ -18,8 +18,10 @@ use crate::journal::{SESSION_HEADS, SESSION_ROWS};
 use crate::machine::record::Record;
 use crate::machine::task;
 use crate::push::{PUSH_CONFIGS, PUSH_OUTBOX};
+use crate::tasks::answers::ANSWERS;
 use crate::tasks::live::LISTENERS_MAX;
 use crate::tasks::store::{Encoded, TASK_SUMMARIES, TASKS};
+use crate::tasks::{HANDOFFS_IN, HANDOFFS_OUT};
 
 /// A store that notes on which threads tasks are read.
 struct Recorder {
@@ -63,7 +65,8 @@ impl Setup {
     async fn new() -> Setup {
         let owner = |seed: u8| PublisherId::from_digest([seed; 32]);
         let [own, other] = [1, 2].map(|seed| Scope::of(CallerId::Publisher(owner(seed))));
-        let inner = MemoryStore::new(&[TASKS, TASK_SUMMARIES, PUSH_CONFIGS, PUSH_OUTBOX, SESSION_HEADS, SESSION_ROWS]);
+        let families = [TASKS, TASK_SUMMARIES, ANSWERS, PUSH_CONFIGS, PUSH_OUTBOX, SESSION_HEADS, SESSION_ROWS];
+        let inner = MemoryStore::new(&[&families[..], &[HANDOFFS_IN, HANDOFFS_OUT]].concat());
         let store = Arc::new(Recorder { inner, readers: Mutex::default() });
         let host = Arc::new(Host::new(Builtins::new(), ProcessConfig::default()));
         let clock = WallClock::new(|| 1_700_000_000_000);

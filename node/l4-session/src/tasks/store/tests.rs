@@ -1,4 +1,5 @@
 use a2a::{Artifact, Message, Part, Role, TaskState};
+use althing_execution::notes::{Note, NoteKind};
 use althing_protocol::{CallerId, SecretKey};
 use althing_store::{LARGE_BATCH_BYTES_MAX, MemoryStore};
 use proptest::prelude::*;
@@ -7,8 +8,11 @@ use serde_json::{Value, json};
 use super::*;
 use crate::journal::{SESSION_HEADS, SESSION_ROWS};
 use crate::machine::record::{RECORD_BYTES_MAX, WORKING_BYTES_MAX};
+use crate::machine::session::SessionId;
 use crate::machine::size::stored_bytes;
 use crate::push::{PUSH_CONFIGS, PUSH_OUTBOX};
+use crate::tasks::answers::ANSWERS;
+use crate::tasks::{HANDOFFS_IN, HANDOFFS_OUT};
 
 const NOW_MS: i64 = 1_700_000_000_000;
 
@@ -17,7 +21,8 @@ fn scope() -> Scope {
 }
 
 fn store() -> Arc<MemoryStore> {
-    Arc::new(MemoryStore::new(&[TASKS, TASK_SUMMARIES, PUSH_CONFIGS, PUSH_OUTBOX, SESSION_HEADS, SESSION_ROWS]))
+    let families = [TASKS, TASK_SUMMARIES, ANSWERS, PUSH_CONFIGS, PUSH_OUTBOX, SESSION_HEADS, SESSION_ROWS];
+    Arc::new(MemoryStore::new(&[&families[..], &[HANDOFFS_IN, HANDOFFS_OUT]].concat()))
 }
 
 fn record(id: &str, parts: Vec<Part>) -> Record {
@@ -164,6 +169,44 @@ async fn a_start_reads_no_more_at_once_than_the_largest_task_takes() {
         assert!(read <= most, "start {start}: {read} bytes at once");
         assert!((0..24).all(|number| tasks.is_of(&format!("{number:02}"), "echo")));
     }
+}
+
+#[test]
+fn of_the_messages_whose_tasks_are_evicted_those_with_keys_are_remembered() {
+    let of = |message_id: String| {
+        let mut record = record("t", vec![Part::text("hi")]);
+        record.task.history.as_mut().expect("it has one")[0].message_id = message_id;
+        Summary::of(&record, 10)
+    };
+    let key = "5e".repeat(32);
+    let remembered = answered(&[of("m-1".to_owned()), of(key.clone())]);
+    let name = answers::name_of("echo", &String::from(scope()), &key);
+    let at_ms = u64::try_from(NOW_MS).expect("a time");
+    assert_eq!(remembered, [(name, AnswerRow::of_deleted(at_ms))]);
+}
+
+#[tokio::test]
+async fn the_notes_of_a_context_go_with_its_last_task() {
+    let tasks = open(&store()).await;
+    for id in ["a", "b"] {
+        tasks
+            .write(Encoded::of(&record(id, vec![Part::text("hi")])).expect("it can be stored"))
+            .await
+            .expect("written");
+    }
+    let context = context_of("echo", &String::from(scope()), "c");
+    let session = SessionId([1; 16]);
+    let note = Note { kind: NoteKind::Done, text: "half".to_owned(), label: None };
+    tasks.notes().add((session, context), note.clone(), None, 1).await.expect("written");
+    let [first, last] = ["a", "b"].map(|id| tasks.summary(id).expect("it is there"));
+    tasks.lock().forget("a");
+    assert!(tasks.ended(&tasks.lock(), &[first]).is_empty(), "another task of the context is there");
+    tasks.lock().forget("b");
+    let ended = tasks.ended(&tasks.lock(), &[last]);
+    assert_eq!(ended, [context]);
+    assert_eq!(tasks.notes().all(session, 1), Ok(vec![note]));
+    tasks.notes().forget(&ended).await;
+    assert_eq!(tasks.notes().all(session, 1), Ok(Vec::new()));
 }
 
 /// JSON that takes more as CBOR than as JSON, and JSON that takes less.

@@ -1,0 +1,143 @@
+//! The notes of a session as tools of the agent whose session it is, behind the same gate as all others. A model is given the last
+//! ones with each message.
+
+use althing_protocol::{Contract, Label, is_hidden};
+use futures::future::BoxFuture;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::context;
+use crate::journal::Effect;
+use crate::notes::{NOTE_BYTES_MAX, Note, NoteError, NoteKind, SessionNotes};
+use crate::steps;
+use crate::tools::{Definition, Fault, ToolServer, Tools};
+
+/// The name of the server in `capabilities`.
+pub const SERVER: &str = "session";
+/// The tool that adds a note.
+const NOTE: &str = "note";
+/// The tool that gives all of them.
+const NOTES: &str = "notes";
+/// What reading them for a model is called before its gate.
+pub(crate) const READ: &str = "session/notes";
+/// All words of kinds.
+const KINDS: [&str; 5] = ["done", "remaining", "decision", "assumption", "pitfall"];
+
+/// Whether the contract of an agent permits one of the tools.
+pub(crate) fn is_open(tools: &Tools) -> bool {
+    tools.servers.contains_key(SERVER) && [NOTE, NOTES].iter().any(|tool| tools.may(&format!("{SERVER}/{tool}")))
+}
+
+/// Has the turn that runs here hear the label of notes that it is given.
+pub(crate) fn hear(notes: &[Note]) {
+    context::hear(notes.iter().fold(None, |all, note| Label::of_both(all, note.label)));
+}
+
+/// The notes of the session of the turn that calls it, as a tool server.
+pub(crate) struct NoteServer;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewNote {
+    kind: NoteKind,
+    text: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Nothing {}
+
+impl NoteServer {
+    /// The server; none if the contract names none of its tools.
+    pub fn of(contract: &Contract) -> Option<NoteServer> {
+        let of_it = |name: &String| name.split_once('/').is_some_and(|(server, _)| server == SERVER);
+        contract.capabilities.iter().any(of_it).then_some(NoteServer)
+    }
+}
+
+fn definitions() -> Vec<Definition> {
+    let note = "Keeps a note for the later turns of this conversation, 1 KiB at most: what is done, what remains, a decision, an \
+                assumption, or a pitfall. It cannot be changed; add another one.";
+    let notes = "All notes of this conversation, the oldest first.";
+    let given = json!({
+        "type": "object",
+        "properties": { "kind": { "enum": KINDS }, "text": { "type": "string" } },
+        "required": ["kind", "text"],
+        "additionalProperties": false,
+    });
+    let nothing = json!({ "type": "object", "properties": {}, "additionalProperties": false });
+    vec![Definition::new(NOTE, note, given), Definition::new(NOTES, notes, nothing)]
+}
+
+fn check(text: &str) -> Result<(), NoteError> {
+    if text.trim().is_empty() {
+        return Err(NoteError::Empty);
+    }
+    if text.len() > NOTE_BYTES_MAX {
+        return Err(NoteError::TooLong { bytes: text.len() });
+    }
+    let is_invisible = |c: &char| is_hidden(*c) || c.is_control() && !matches!(*c, '\n' | '\t');
+    match text.chars().find(is_invisible) {
+        None => Ok(()),
+        Some(c) => Err(NoteError::Invisible { code: c.into() }),
+    }
+}
+
+fn arguments<T: for<'de> Deserialize<'de>>(value: Value) -> Result<T, Fault> {
+    T::deserialize(value).map_err(|error| Fault::Failed(error.to_string()))
+}
+
+async fn dispatch(tool: &str, given: Value) -> Result<Value, Fault> {
+    let failed = |error: NoteError| Fault::Failed(error.to_string());
+    let turn = context::now();
+    let SessionNotes(kept) = turn.notes.ok_or(NoteError::NoSession).map_err(failed)?;
+    match tool {
+        NOTE => {
+            let NewNote { kind, text } = arguments(given)?;
+            check(&text).map_err(failed)?;
+            let note = Note { kind, text, label: turn.attributes.sent().label };
+            kept.add(note, steps::current_key()).await.map_err(failed)?;
+            Ok(json!({ "noted": kind }))
+        }
+        NOTES => {
+            let Nothing {} = arguments(given)?;
+            let all = kept.all().map_err(failed)?;
+            hear(&all);
+            Ok(json!({ "notes": all }))
+        }
+        other => Err(Fault::Failed(format!("there is no tool {other:?} here; there are {NOTE} and {NOTES}"))),
+    }
+}
+
+impl ToolServer for NoteServer {
+    fn is_own(&self) -> bool {
+        true
+    }
+
+    fn effect(&self, tool: &str) -> Option<Effect> {
+        // A note that comes again under its key is not added again.
+        Some(if tool == NOTES { Effect::None } else { Effect::Repeatable })
+    }
+
+    fn tools(&self) -> BoxFuture<'_, Result<Vec<Definition>, Fault>> {
+        Box::pin(std::future::ready(Ok(definitions())))
+    }
+
+    fn call<'a>(&'a self, tool: &'a str, arguments: Value) -> BoxFuture<'a, Result<Value, Fault>> {
+        Box::pin(async move {
+            let made = dispatch(tool, arguments).await?;
+            Ok(json!({
+                "content": [{ "type": "text", "text": made.to_string() }],
+                "structuredContent": made,
+                "isError": false,
+            }))
+        })
+    }
+
+    fn stop(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {})
+    }
+}
+
+#[cfg(test)]
+mod tests;

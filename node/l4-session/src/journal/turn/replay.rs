@@ -1,0 +1,44 @@
+//! What a journal has for an agent that is code, and runs again when its turn is resumed.
+
+use althing_execution::journal::{Checkpoint, Intent, JournalError, Reading, Replay, StepOutcome};
+use althing_store::{Batch, Durability};
+use futures::future::BoxFuture;
+
+use super::TurnJournal;
+
+impl Replay for TurnJournal {
+    fn seed(&self) -> [u8; 32] {
+        self.seed
+    }
+
+    fn read_clock(&self, now: Reading) -> Result<Reading, JournalError> {
+        self.tape().read(now)
+    }
+
+    fn checkpoint(&self) -> Option<Checkpoint> {
+        self.checkpoint.clone()
+    }
+
+    fn save<'a>(&'a self, checkpoint: &'a Checkpoint) -> BoxFuture<'a, Result<(), JournalError>> {
+        Box::pin(async move {
+            let mut writing = self.writing.lock().await;
+            self.tape().clear()?;
+            writing.rows.save(checkpoint, self.clock.now_ms())?;
+            self.write(&mut writing, Durability::Buffered).await
+        })
+    }
+
+    fn done_with<'a>(
+        &'a self,
+        intent: Intent,
+        outcome: &'a StepOutcome,
+        changes: Batch,
+    ) -> BoxFuture<'a, Result<(), JournalError>> {
+        Box::pin(async move {
+            let mut writing = self.writing.lock().await;
+            self.note_readings(&mut writing);
+            writing.rows.finish(intent.seq, outcome, self.clock.now_ms())?;
+            self.write_with(&mut writing, changes, Durability::Synced).await
+        })
+    }
+}
