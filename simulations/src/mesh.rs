@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 
 use althing_calls::{
-    AgentCaller, CallRequest, HostedAgent, Operation, OperationError, OperationRequest, Principal, Reply,
+    AgentCaller, Asker, CallRequest, Callee, Calls, HostedAgent, Operation, OperationError, OperationRequest,
+    Principal, Purpose, Reply,
 };
 use althing_communication::{CallerRule, CommunicationConfig, Inbound, Network, Priority, WallClock};
 use althing_discovery::{DiscoveryConfig, LocalAgent, Net};
@@ -324,7 +325,7 @@ impl Node {
 
     /// Makes a call through all layers.
     pub async fn ask(&self, agent: &AgentId, operation: Operation, params: Value) -> Result<Reply, OperationError> {
-        self.calls.ask(ask(agent, operation, &params)?).await
+        self.calls.ask(ask(&self.calls, agent, operation, &params).await?).await
     }
 
     /// Makes a call with one answer.
@@ -394,23 +395,29 @@ fn execution(
 /// A call on behalf of the local user.
 ///
 /// # Errors
-/// Parameters that break a rule.
-pub fn ask(agent: &AgentId, operation: Operation, params: &Value) -> Result<CallRequest, OperationError> {
-    ask_as(agent, operation, params, vec![Principal::Local])
+/// Parameters that break a rule, and why the owner may not call the agent.
+pub async fn ask(
+    calls: &Calls,
+    agent: &AgentId,
+    operation: Operation,
+    params: &Value,
+) -> Result<CallRequest, OperationError> {
+    ask_as(calls, agent, (operation, params), vec![Principal::Local]).await
 }
 
 /// A call on behalf of other principals.
 ///
 /// # Errors
-/// Parameters that break a rule.
-pub fn ask_as(
+/// Parameters that break a rule, and why the owner may not call the agent.
+pub async fn ask_as(
+    calls: &Calls,
     agent: &AgentId,
-    operation: Operation,
-    params: &Value,
+    (operation, params): (Operation, &Value),
     principals: Vec<Principal>,
 ) -> Result<CallRequest, OperationError> {
     let request = OperationRequest::parse(operation, params.to_string().into_bytes())?;
-    Ok(CallRequest::new(agent.clone(), request, principals))
+    let target = calls.target(&Asker::Owner, &Callee::Id(agent.clone()), Purpose::Call).await?;
+    Ok(CallRequest::new(target, request, principals))
 }
 
 /// The parameters that send a text, in a message of its own.

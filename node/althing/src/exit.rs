@@ -3,13 +3,13 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use althing_api::{Doubt, Problem};
+use althing_api::{Doubt, Kind, Problem};
 use althing_client::{ClientError, InputError, NodeProcessError, plain};
 use althing_contract_bench::BenchError;
 use althing_demo::DemoError;
 use althing_node::{NodeError, OwnerError};
-use althing_operations::SecretError;
 use althing_operations::network_key::NetworkKeyFileError;
+use althing_operations::{SecretError, TokenError};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -128,6 +128,14 @@ impl From<SecretError> for Failure {
     }
 }
 
+impl From<TokenError> for Failure {
+    /// What the command line says is wrong with it, also what is missing or in the way: scripts know these by one code.
+    fn from(error: TokenError) -> Failure {
+        let code = if error.kind() == Kind::Failed { code::FAILED } else { code::USAGE };
+        Failure { code, ..Problem::new(error.kind(), error.to_string()).with_remedy(error.remedy()).into() }
+    }
+}
+
 impl From<NetworkKeyFileError> for Failure {
     fn from(error: NetworkKeyFileError) -> Failure {
         Problem::new(error.kind(), error.to_string()).with_remedy(error.remedy()).into()
@@ -210,9 +218,17 @@ pub fn misread(error: &clap::Error, as_json: bool) -> ExitCode {
 
 #[cfg(test)]
 mod tests {
-    use althing_api::Kind;
-
     use super::*;
+
+    #[test]
+    fn tokens_fail_with_the_codes_that_they_always_had() {
+        let taken = Failure::from(TokenError::Exists("maria".to_owned()));
+        let words = "there is a token of maria already; remove it first: `althing token remove maria`";
+        assert_eq!((taken.code, taken.message.as_str()), (code::USAGE, words));
+        let none = TokenError::None { name: "maria".to_owned(), there: Vec::new() };
+        assert_eq!(Failure::from(none).code, code::USAGE);
+        assert_eq!(Failure::from(TokenError::NoFolder).code, code::FAILED);
+    }
 
     #[test]
     fn exit_codes_are_those_that_they_always_were() {
@@ -221,7 +237,9 @@ mod tests {
             (Kind::Invalid, code::USAGE, 2),
             (Kind::NotFound, code::NOT_FOUND, 4),
             (Kind::Refused, code::REFUSED, 5),
+            (Kind::Conflict, code::FAILED, 1),
             (Kind::Unreachable, code::UNREACHABLE, 6),
+            (Kind::Busy, code::UNREACHABLE, 6),
             (Kind::NotYet, 7, 7),
         ];
         for (kind, named, wanted) in table {

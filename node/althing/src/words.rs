@@ -150,6 +150,8 @@ fn keys(step: &KeyStep) -> String {
             format!(": remove it (`althing secret remove {name}`), or choose another name")
         }
         KeyStep::SetSecret(name) => format!("; `althing secret set {name}` keeps one"),
+        KeyStep::RemoveToken(name) => format!("; remove it first: `althing token remove {name}`"),
+        KeyStep::RemoveTokens => "; remove them first: `althing token remove NAME`".to_owned(),
     }
 }
 

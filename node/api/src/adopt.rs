@@ -1,11 +1,11 @@
 //! Agents that are made of what exists already.
 
-use std::path::PathBuf;
-
 use althing_td::{Callers, Environment, Sandbox, ToolServerSpec};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+
+use crate::Folder;
 
 /// Adopts what exists already.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
@@ -15,7 +15,7 @@ pub struct AdoptRequest {
     #[schemars(with = "Map<String, Value>")]
     pub at: ToolServerSpec,
     /// Where its program starts, and relative paths in its command.
-    pub folder: PathBuf,
+    pub folder: Folder,
     /// The agent's name here; by default its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,

@@ -1,32 +1,50 @@
 //! Agents of a node.
 
-use std::path::PathBuf;
-
 use althing_td::{AgentFile, Callers, Exposure};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 
-use crate::{AgentInstance, Problem};
+use crate::{AgentInstance, Folder, LocalPath, Problem};
 
 /// Adds or runs an agent.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AddRequest {
-    /// Its file, as read.
-    #[schemars(with = "Map<String, Value>")]
+    /// Its file: as read, or its text (YAML), with its contract in it.
+    #[serde(deserialize_with = "agent_file")]
+    #[schemars(with = "Value")]
     pub file: AgentFile,
     /// Where relative paths in it start.
-    pub folder: PathBuf,
-    /// The files that were read for it, its own first and without links; absolute. No program writes them while it is added.
+    pub folder: Folder,
+    /// The files that were read for it, its own first and without links; only where `folder` is of the node's machine. No program
+    /// writes them while it is added.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub sources: Vec<PathBuf>,
+    pub sources: Vec<LocalPath>,
     /// The id of its reservation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reservation: Option<String>,
     /// The digest of what `POST /adding` showed, where somebody agreed to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agreed: Option<String>,
+}
+
+/// An agent file as it was read, or its text.
+fn agent_file<'de, D: Deserializer<'de>>(deserializer: D) -> Result<AgentFile, D::Error> {
+    let text = match Value::deserialize(deserializer)? {
+        Value::String(text) => text,
+        read => return serde_json::from_value(read).map_err(D::Error::custom),
+    };
+    let file = AgentFile::parse(&text).map_err(D::Error::custom)?;
+    match &file.contract_file {
+        // Whoever reads a file of its own machine puts the contract in.
+        Some(path) => Err(D::Error::custom(format!(
+            "its contract is in {}: write it into the agent file, whose text is all that is read",
+            path.display()
+        ))),
+        None => Ok(file),
+    }
 }
 
 /// One line about an agent that runs for `althing run`.
@@ -134,6 +152,25 @@ mod tests {
         r#""containment":[],"turns":0,"turnsTotal":3,"firstOutputUs":{"p50":1.5,"p99":2.0,"late":0},"hrt":null,"#,
         r#""toolsRefused":[]}"#,
     );
+
+    #[test]
+    fn an_agent_file_is_sent_as_read_or_as_its_text() {
+        let base = "name: echo\ndescription: Repeats\nruntime: { native: { builtin: echo } }\n";
+        let text = format!("{base}contract: {{ class: {{ latency: srt }} }}\n");
+        let file = AgentFile::parse(&text).expect("an agent file");
+        for sent in [serde_json::json!(file), serde_json::json!(text)] {
+            let json = serde_json::json!({ "file": sent, "folder": { "upload": { "map.txt": "" } } });
+            let request: AddRequest = serde_json::from_value(json).expect("a request");
+            assert_eq!(request.file, file);
+            assert!(matches!(&request.folder, Folder::Upload(files) if files.has("map.txt")));
+        }
+        let apart = format!("{base}contract: contract.yaml\n");
+        for (sent, why) in [(apart.as_str(), "contract.yaml"), ("[", "")] {
+            let json = serde_json::json!({ "file": sent, "folder": { "upload": {} } });
+            let error = serde_json::from_value::<AddRequest>(json).expect_err("refused").to_string();
+            assert!(error.contains(why), "{error}");
+        }
+    }
 
     #[test]
     fn an_addition_is_told_with_what_it_does_not_have() {

@@ -1,10 +1,11 @@
 //! What is asked of the applications of groups, and what is answered.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::LocalPath;
 
 /// An operation on the applications of groups.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
@@ -17,8 +18,10 @@ pub enum AppRequest {
         file: String,
         /// The files that it names, as read, by their paths in it.
         files: BTreeMap<String, String>,
-        /// Where these paths begin.
-        folder: PathBuf,
+        /// Where these paths begin, on each member; only who asks on the node's machine says it. Without it, the agents have no
+        /// files of their own.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        folder: Option<LocalPath>,
         /// Only say what would change.
         dry_run: bool,
         /// Form the group if there is none of that name: a name may be mistyped.

@@ -17,6 +17,7 @@ mod attesting;
 mod bind;
 mod blueprint_replies;
 mod call;
+mod credentials;
 mod doctor;
 mod events;
 mod find;
@@ -49,9 +50,10 @@ mod task_replies;
 mod tasks;
 mod traces;
 mod trust;
+mod upload;
 mod waits;
 
-/// The longest body of a request, in bytes.
+/// The longest body of a request that hands over no files, in bytes.
 pub const BODY_BYTES_MAX: usize = 2 << 20;
 
 pub use adopt::{AcceptRequest, AdoptRequest, Offers};
@@ -70,6 +72,10 @@ pub use blueprint_replies::{
     BlueprintFigures, BlueprintList, BlueprintMachine, BlueprintMeasurement, BlueprintSuggestion,
 };
 pub use call::{CallCancellation, CallExplanation, CallHosts, CallLine, CallRequest};
+pub use credentials::{
+    AddToken, GatewayOpening, KeyEvent, MakeNetworkKey, NetworkKeyAddition, NodeWithdrawal, OpenGateway, OwnerKeys,
+    RevokeRequest, RotateRequest, TokenAddition, TokenList, TokenRemoval, TokenScope, TokenSummary, WithdrawRequest,
+};
 pub use doctor::{
     DialBack, DialBackOutcome, DialResult, DoctorFinding, DoctorReport, DoctorRequest, LayerOverhead, OverheadReport,
     OverheadTimes,
@@ -146,4 +152,8 @@ pub use task_replies::{
 pub use tasks::{SubmitTask, TaskRequest};
 pub use traces::{TraceDetails, TraceGap, TraceList, TraceSpan, TraceSummary};
 pub use trust::{TrustChange, TrustList, TrustRequest};
+pub use upload::{
+    Folder, Listener, LocalPath, UPLOAD_BODY_BYTES_MAX, UPLOAD_BYTES_MAX, UPLOAD_FILE_BYTES_MAX, UPLOAD_FILES_MAX,
+    Upload, UploadFault,
+};
 pub use waits::WaitReply;

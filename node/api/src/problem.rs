@@ -70,8 +70,17 @@ pub(crate) fn known_step<'de, D: Deserializer<'de>>(deserializer: D) -> Result<O
 
 /// The words of the kinds.
 fn kinds(_: &mut SchemaGenerator) -> Schema {
-    let kinds =
-        [Kind::Invalid, Kind::TooLarge, Kind::NotFound, Kind::Refused, Kind::Unreachable, Kind::NotYet, Kind::Failed];
+    let kinds = [
+        Kind::Invalid,
+        Kind::TooLarge,
+        Kind::NotFound,
+        Kind::Refused,
+        Kind::Conflict,
+        Kind::Unreachable,
+        Kind::Busy,
+        Kind::NotYet,
+        Kind::Failed,
+    ];
     schemars::json_schema!({ "type": "string", "enum": kinds })
 }
 

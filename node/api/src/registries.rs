@@ -1,11 +1,11 @@
 //! Requests about registries.
 
-use std::path::PathBuf;
-
 use althing_td::Callers;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+use crate::Folder;
 
 /// Follows a registry.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
@@ -27,11 +27,13 @@ pub struct AddRegistry {
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PublishRequest {
-    /// The agent file, as an absolute path.
-    pub file: PathBuf,
-    /// Further files below its folder that the agent needs, as paths relative to it.
-    #[serde(default)]
-    pub with: Vec<PathBuf>,
+    /// The folder of its file.
+    pub folder: Folder,
+    /// The name of the agent file, the workflow file, or the description of a Thing, in that folder.
+    pub file: String,
+    /// Further files below the folder that the agent needs, as paths relative to it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub with: Vec<String>,
     /// For whom it is: `public`, `organisation`, or ids of publishers separated by commas; by default public.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub audience: Option<String>,

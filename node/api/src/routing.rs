@@ -1,7 +1,5 @@
 //! Requests about routing.
 
-use std::path::PathBuf;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -62,16 +60,20 @@ pub struct RouteChannel {
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RouteFile {
-    /// The file, as an absolute path.
-    pub file: PathBuf,
+    /// What the file is called, for whoever reads why it is refused.
+    pub name: String,
+    /// Its text: CSV.
+    pub text: String,
 }
 
 /// Routes labelled sentences, and counts.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RouteEvaluation {
-    /// The file, as an absolute path.
-    pub file: PathBuf,
+    /// What the file is called, for whoever reads why it is refused.
+    pub name: String,
+    /// Its text: CSV.
+    pub text: String,
     /// The mode; each that needs no model if none is named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<RouteMode>,

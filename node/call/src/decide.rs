@@ -9,8 +9,7 @@ use futures::future::BoxFuture;
 use crate::chain::Principal;
 use crate::error::OperationError;
 use crate::operation::Operation;
-use crate::request::Callee;
-use crate::target::{Asker, Purpose, Target};
+use crate::target::{Asker, Callee, Purpose, Target};
 
 /// Decides who may reach whom. What is not allowed is denied, and so is what cannot be decided.
 pub trait Decide: Send + Sync {
@@ -140,9 +139,7 @@ impl Decision {
         match self {
             Decision::Allow => Ok(()),
             Decision::Deny(why) => Err(why),
-            Decision::Ask(Consent { to }) => Err(OperationError::caller_not_allowed(format!(
-                "somebody must consent to this first, and nobody can be asked at this point: {to}"
-            ))),
+            Decision::Ask(Consent { to }) => Err(OperationError::consent_required(to)),
         }
     }
 }
@@ -177,6 +174,33 @@ impl Judgement {
     }
 }
 
+impl Target {
+    /// An agent that was found, if it is decided that `asker` may have it for that purpose. `callee` is what was written, which a
+    /// refusal repeats.
+    ///
+    /// # Errors
+    /// Why it may not: `CALLER_NOT_ALLOWED` where contracts decide, or whatever else who decides says.
+    pub async fn decided(
+        decide: &dyn Decide,
+        agent: AgentId,
+        (asker, callee): (&Asker, &Callee),
+        purpose: Purpose,
+    ) -> Result<Target, OperationError> {
+        let target = Target { relation: decide.relation(agent.publisher()), agent };
+        let judgement = decide.decide(&OutgoingRequest::Target { asker, callee, target: &target, purpose });
+        judgement.decision().await.allowed()?;
+        Ok(target)
+    }
+
+    /// Whether it is decided at once that `asker` may have an agent for that purpose.
+    #[must_use]
+    pub fn is_allowed(decide: &dyn Decide, agent: &AgentId, asker: &Asker, purpose: Purpose) -> bool {
+        let target = Target { relation: decide.relation(agent.publisher()), agent: agent.clone() };
+        let callee = Callee::Id(agent.clone());
+        decide.decide(&OutgoingRequest::Target { asker, callee: &callee, target: &target, purpose }).allows_at_once()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use futures::FutureExt as _;
@@ -197,7 +221,7 @@ mod tests {
         assert_eq!(Decision::Allow.allowed(), Ok(()));
         assert_eq!(Decision::Deny(denied()).allowed(), Err(denied()));
         let asked = consent().allowed().expect_err("nobody consents");
-        assert_eq!(asked.refusal, Refusal::CallerNotAllowed);
+        assert_eq!(asked.refusal, Refusal::ConsentRequired { to: "a word to the bank".to_owned() });
         assert!(asked.message.ends_with(": a word to the bank"), "{asked}");
         assert_eq!(Decision::from(Ok::<(), OperationError>(())), Decision::Allow);
         assert_eq!(Decision::from(Err::<(), OperationError>(denied())), Decision::Deny(denied()));

@@ -46,6 +46,12 @@ pub enum Refusal {
     },
     /// The agent does not answer this caller.
     CallerNotAllowed,
+    /// Somebody must consent first, and nobody can be asked where this is said. Other nodes are told that the caller is not
+    /// allowed: only where it was decided it is known to be this.
+    ConsentRequired {
+        /// To what, in words for whoever is to consent.
+        to: String,
+    },
     /// Its publisher revoked the version that is hosted.
     AgentRevoked,
     /// No such agent.
@@ -136,6 +142,7 @@ impl Refusal {
             Refusal::Internal => error_code::INTERNAL_ERROR,
             Refusal::OfAgent(code) => *code,
             Refusal::CallerNotAllowed
+            | Refusal::ConsentRequired { .. }
             | Refusal::AgentRevoked
             | Refusal::AgentUnknown
             | Refusal::AgentNotHere
@@ -157,7 +164,7 @@ impl Refusal {
         match self {
             Refusal::MessageIdReused => "MESSAGE_ID_REUSED",
             Refusal::AlreadyDone { .. } => ALREADY_DONE,
-            Refusal::CallerNotAllowed => "CALLER_NOT_ALLOWED",
+            Refusal::CallerNotAllowed | Refusal::ConsentRequired { .. } => "CALLER_NOT_ALLOWED",
             Refusal::AgentRevoked => "AGENT_REVOKED",
             Refusal::AgentUnknown => "AGENT_UNKNOWN",
             Refusal::AgentNotHere => "AGENT_NOT_HERE",
@@ -180,11 +187,11 @@ impl Refusal {
             Refusal::AgentUnknown | Refusal::AgentNotHere | Refusal::TaskNotFound | Refusal::MethodNotFound => {
                 Kind::NotFound
             }
-            Refusal::CallerNotAllowed | Refusal::AgentRevoked => Kind::Refused,
+            Refusal::CallerNotAllowed | Refusal::ConsentRequired { .. } | Refusal::AgentRevoked => Kind::Refused,
+            Refusal::TaskNotCancelable | Refusal::MessageIdReused | Refusal::AlreadyDone { .. } => Kind::Conflict,
             // Whoever has too much to do, is being stopped, or lacks a majority may answer in a moment.
-            Refusal::AgentUnreachable | Refusal::DeadlineExceeded | Refusal::Overloaded | Refusal::OfNewerNode(_) => {
-                Kind::Unreachable
-            }
+            Refusal::Overloaded => Kind::Busy,
+            Refusal::AgentUnreachable | Refusal::DeadlineExceeded | Refusal::OfNewerNode(_) => Kind::Unreachable,
             _ => Kind::Failed,
         }
     }
@@ -194,7 +201,11 @@ impl Refusal {
     pub fn is_of_host(&self) -> bool {
         matches!(
             self,
-            Refusal::CallerNotAllowed | Refusal::AgentRevoked | Refusal::AgentUnknown | Refusal::AgentNotHere
+            Refusal::CallerNotAllowed
+                | Refusal::ConsentRequired { .. }
+                | Refusal::AgentRevoked
+                | Refusal::AgentUnknown
+                | Refusal::AgentNotHere
         )
     }
 
@@ -204,6 +215,7 @@ impl Refusal {
             Refusal::MessageIdReused
             | Refusal::AlreadyDone { .. }
             | Refusal::CallerNotAllowed
+            | Refusal::ConsentRequired { .. }
             | Refusal::AgentRevoked
             | Refusal::AgentUnknown
             | Refusal::AgentNotHere
@@ -421,6 +433,14 @@ impl OperationError {
         OperationError::new(Refusal::CallerNotAllowed, message)
     }
 
+    /// Somebody must consent to that first, and nobody can be asked at this point.
+    #[must_use]
+    pub fn consent_required(to: impl Into<String>) -> OperationError {
+        let to = to.into();
+        let message = format!("somebody must consent to this first, and nobody can be asked at this point: {to}");
+        OperationError::new(Refusal::ConsentRequired { to }, message)
+    }
+
     /// Its publisher revoked the version that is hosted.
     #[must_use]
     pub fn revoked(message: impl Into<String>) -> OperationError {
@@ -593,19 +613,22 @@ mod tests {
     }
 
     #[test]
-    fn owners_are_told_refusals_by_the_kinds_that_they_always_had() {
+    fn owners_are_told_refusals_by_their_kinds() {
         let redirected = Refusal::Redirected { member: member(), fence: 1 };
         let table = [
             (Kind::NotFound, vec![Refusal::TaskNotFound, Refusal::MethodNotFound]),
             (Kind::NotFound, vec![Refusal::AgentUnknown, Refusal::AgentNotHere]),
             (Kind::Refused, vec![Refusal::CallerNotAllowed, Refusal::AgentRevoked]),
-            (Kind::Unreachable, vec![Refusal::AgentUnreachable, Refusal::DeadlineExceeded, Refusal::Overloaded]),
+            (Kind::Refused, vec![Refusal::ConsentRequired { to: "a word to the bank".to_owned() }]),
+            (Kind::Unreachable, vec![Refusal::AgentUnreachable, Refusal::DeadlineExceeded]),
+            (Kind::Busy, vec![Refusal::Overloaded]),
             (Kind::Unreachable, vec![Refusal::OfNewerNode("NEW".to_owned())]),
-            (Kind::Failed, vec![Refusal::TaskNotCancelable, Refusal::PushNotSupported, Refusal::Unsupported]),
+            (Kind::Conflict, vec![Refusal::TaskNotCancelable, Refusal::MessageIdReused]),
+            (Kind::Failed, vec![Refusal::PushNotSupported, Refusal::Unsupported]),
             (Kind::Failed, vec![Refusal::ContentType, Refusal::InvalidAgentResponse, Refusal::VersionNotSupported]),
             (Kind::Failed, vec![Refusal::Parse, Refusal::InvalidRequest, Refusal::InvalidParams, Refusal::Internal]),
-            (Kind::Failed, vec![Refusal::MessageIdReused, Refusal::DiskFull, Refusal::StoreStopped]),
-            (Kind::Failed, vec![Refusal::AlreadyDone { answer: None }]),
+            (Kind::Failed, vec![Refusal::DiskFull, Refusal::StoreStopped]),
+            (Kind::Conflict, vec![Refusal::AlreadyDone { answer: None }]),
             (Kind::Failed, vec![redirected, Refusal::TaskMoved { proof: "hA".to_owned() }, Refusal::OfAgent(-32_050)]),
         ];
         for (kind, refusals) in table {
@@ -619,6 +642,7 @@ mod tests {
     fn what_one_host_refuses_by_rules_of_its_own_another_one_may_do() {
         let own = [Refusal::CallerNotAllowed, Refusal::AgentRevoked, Refusal::AgentUnknown, Refusal::AgentNotHere];
         assert!(own.iter().all(Refusal::is_of_host));
+        assert!(Refusal::ConsentRequired { to: "a word to the bank".to_owned() }.is_of_host());
         for refusal in [Refusal::TaskNotFound, Refusal::InvalidParams, Refusal::Overloaded, Refusal::AgentUnreachable] {
             assert!(!refusal.is_of_host(), "{refusal:?}");
         }

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use althing_communication::{Holder, Priority};
-use althing_discovery::Among;
 use althing_execution::TurnRights;
-use althing_protocol::{Activated, AgentId, AnswerAttributes, Attributes};
+use althing_protocol::{Activated, AnswerAttributes, Attributes};
 use futures::stream::BoxStream;
 use serde::Serialize;
 
@@ -13,6 +12,7 @@ use crate::chain::Principal;
 use crate::error::OperationError;
 use crate::operation::Operation;
 use crate::params::Params;
+use crate::target::Target;
 use crate::trace::Trace;
 
 /// An operation with its parameters, parsed and checked once. The bytes are passed on unchanged.
@@ -47,34 +47,11 @@ impl OperationRequest {
     }
 }
 
-/// Which agent is called.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Callee {
-    /// The agent of that identifier.
-    Id(AgentId),
-    /// The agent with that identifier or name, among those that are allowed.
-    Named(String, Among),
-}
-
-impl Callee {
-    /// The agent with that identifier, or that name among the agents of the owner and of whom it trusts.
-    #[must_use]
-    pub fn near(text: impl Into<String>) -> Callee {
-        Callee::Named(text.into(), Among::Near)
-    }
-}
-
-impl From<AgentId> for Callee {
-    fn from(id: AgentId) -> Callee {
-        Callee::Id(id)
-    }
-}
-
 /// A call of one operation of one agent.
 #[derive(Debug, Clone)]
 pub struct CallRequest {
-    /// The agent that it calls.
-    pub callee: Callee,
+    /// The agent that it calls, which whoever asks may have.
+    pub target: Target,
     /// The operation with its parameters.
     pub request: OperationRequest,
     /// What travels beside the parameters.
@@ -90,9 +67,9 @@ pub struct CallRequest {
 impl CallRequest {
     /// A call on behalf of `principals`, the origin first.
     #[must_use]
-    pub fn new(callee: impl Into<Callee>, request: OperationRequest, principals: Vec<Principal>) -> CallRequest {
+    pub fn new(target: Target, request: OperationRequest, principals: Vec<Principal>) -> CallRequest {
         CallRequest {
-            callee: callee.into(),
+            target,
             request,
             metadata: CallMetadata { principals, ..CallMetadata::default() },
             trace: Trace::default(),
@@ -105,12 +82,6 @@ impl CallRequest {
     #[must_use]
     pub fn operation(&self) -> Operation {
         self.request.operation
-    }
-
-    /// The agent that it calls.
-    #[must_use]
-    pub fn callee(&self) -> &Callee {
-        &self.callee
     }
 
     /// Makes it part of that trace.

@@ -81,7 +81,9 @@ impl Refusal {
             | Refusal::InvalidParams
             | Refusal::MessageIdReused => RpcCode::InvalidArgument,
             Refusal::MethodNotFound => RpcCode::Unimplemented,
-            Refusal::CallerNotAllowed | Refusal::AgentRevoked => RpcCode::PermissionDenied,
+            Refusal::CallerNotAllowed | Refusal::ConsentRequired { .. } | Refusal::AgentRevoked => {
+                RpcCode::PermissionDenied
+            }
             Refusal::AgentUnreachable | Refusal::StoreStopped => RpcCode::Unavailable,
             Refusal::DeadlineExceeded => RpcCode::DeadlineExceeded,
             Refusal::Overloaded | Refusal::DiskFull | Refusal::Redirected { .. } | Refusal::TaskMoved { .. } => {

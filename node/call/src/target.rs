@@ -2,12 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use althing_discovery::TrustRelation;
+use althing_discovery::{Among, TrustRelation};
 use althing_failure::CallStep;
 use althing_protocol::AgentId;
 
 use crate::error::OperationError;
-use crate::request::Callee;
 
 /// Who asks for an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,6 +17,23 @@ pub enum Asker {
     User(AllowedAgents),
     /// An agent of this node: it calls no stranger's agents, and is told nothing of them.
     Agent,
+}
+
+/// What was written of an agent that somebody asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Callee {
+    /// The agent of that identifier.
+    Id(AgentId),
+    /// The agent with that identifier or name, among those that are allowed.
+    Named(String, Among),
+}
+
+impl Callee {
+    /// The agent with that identifier, or that name among the agents of the owner and of whom it trusts.
+    #[must_use]
+    pub fn near(text: impl Into<String>) -> Callee {
+        Callee::Named(text.into(), Among::Near)
+    }
 }
 
 /// What an agent is asked for.
@@ -31,8 +47,10 @@ pub enum Purpose {
     Wait,
 }
 
-/// An agent that whoever asked may have, for the purpose that it named.
+/// An agent that whoever asked may have, for the purpose that it named. It is made by [`Target::decided`] alone, so that nothing
+/// is called that nobody decided on.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Target {
     /// Its id, also where it was asked for by its name.
     pub agent: AgentId,

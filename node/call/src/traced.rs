@@ -3,6 +3,7 @@
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use althing_protocol::PublicKey;
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt as _};
 use serde::Deserialize;
@@ -28,6 +29,20 @@ pub fn client(operation: Operation) -> Span {
         "error.type" = tracing::field::Empty,
         otel.status_description = tracing::field::Empty,
     )
+}
+
+/// The span of a redirect by a node, in a turn with that manifest.
+#[must_use]
+pub fn redirect(from: &PublicKey, fence: u64, binding_hash: &str) -> Span {
+    let span = tracing::info_span!(
+        "a2a.redirect",
+        otel.kind = "internal",
+        peer = %from,
+        fence,
+        althing.binding.hash = tracing::field::Empty,
+    );
+    bound(&span, binding_hash);
+    span
 }
 
 /// Records the manifest of the turn that a span is part of; nothing outside turns, where there is none.

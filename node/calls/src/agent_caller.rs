@@ -8,6 +8,7 @@ use althing_call::{
 };
 use althing_communication::Priority;
 use althing_discovery::TrustRelation;
+use althing_execution::TurnRights;
 use althing_execution::agents::{AgentCalls, AgentReply, Question};
 use althing_execution::lease::Lease;
 use althing_protocol::AgentId;
@@ -69,7 +70,7 @@ impl AgentCalls for AgentCaller {
         Box::pin(async move {
             let Some(calls) = self.calls() else { return false };
             let found = calls.target(&Asker::Agent, &Callee::near(name), Purpose::Call).await;
-            found.is_ok_and(|found| calls.compares_ids(&found.agent))
+            found.is_ok_and(|found| compares_ids(&calls, &found.agent))
         })
     }
 
@@ -96,11 +97,33 @@ impl AgentCalls for AgentCaller {
     }
 }
 
+/// Whether all nodes of an agent do once what they are told twice under one message id, by what they show of it: not where one only
+/// passes messages on, nor where nothing is known.
+fn compares_ids(calls: &Calls, agent: &AgentId) -> bool {
+    if let Some(is_told_again) = calls.hosting().is_told_again(agent) {
+        return !is_told_again;
+    }
+    let discovery = calls.discovery();
+    let hosts = discovery.hosts(agent).into_iter();
+    let shown: Vec<bool> = hosts
+        .filter_map(|host| discovery.described_by(host, agent))
+        .map(|candidate| candidate.description.passes_on())
+        .collect();
+    !shown.is_empty() && !shown.contains(&true)
+}
+
 async fn ask(calls: &Calls, question: Question) -> Result<AgentReply, String> {
     // A call that is made once more asks whom it asked before, whatever the name leads to by now.
-    let callee = Callee::near(question.callee.as_deref().unwrap_or(&question.to));
-    let to = calls.target(&Asker::Agent, &callee, Purpose::Call).await;
-    let to = to.map_err(|error| error.message)?.agent;
+    let asked = question.callee.as_deref().unwrap_or(&question.to);
+    let target = match calls.target(&Asker::Agent, &Callee::near(asked), Purpose::Call).await {
+        Ok(target) => target,
+        Err(OperationError { refusal: Refusal::ConsentRequired { to }, .. }) => {
+            let (task, state) = (question.task.unwrap_or_default(), state_name(&TaskState::AuthRequired));
+            return Ok(AgentReply { agent: asked.to_owned(), task, state, text: to });
+        }
+        Err(error) => return Err(error.message),
+    };
+    let to = target.agent.clone();
     let from =
         calls.own_agent(&question.from).ok_or_else(|| format!("{:?} is no agent of this node", question.from))?;
     let extend = if question.as_itself { chain::asked_as_itself } else { chain::asked_by };
@@ -112,7 +135,7 @@ async fn ask(calls: &Calls, question: Question) -> Result<AgentReply, String> {
     let params = serde_json::to_vec(&request).map_err(|error| error.to_string())?;
     let operation = OperationRequest::parse(Operation::SendStreamingMessage, params);
     let priority = if question.delay_tolerant { Priority::Bulk } else { Priority::Interactive };
-    let request = CallRequest::new(to.clone(), operation.map_err(|error| error.message)?, principals)
+    let request = CallRequest::new(target, operation.map_err(|error| error.message)?, principals)
         .in_trace(Trace::of(&tracing::Span::current()))
         .in_turn_bound_by(question.binding_hash)
         .with_attributes(question.attributes)
@@ -120,14 +143,15 @@ async fn ask(calls: &Calls, question: Question) -> Result<AgentReply, String> {
         .with_priority(priority)
         .under(question.rights.of_callee());
     // In a task of its own: the caller may be dropped before the task's id is known, and the task must be cancelled then.
-    let abandoned = CancellationToken::new();
-    let _abandon_on_drop = abandoned.clone().drop_guard();
+    let (abandoned, paused) = (CancellationToken::new(), CancellationToken::new());
+    let _hang_up_on_drop =
+        HangUp { rights: question.rights.clone(), abandoned: abandoned.clone(), paused: paused.clone() };
     let conversation = Conversation {
         calls: calls.clone(),
-        to: to.clone(),
         request,
         lease: question.rights.lease,
         abandoned,
+        paused,
         task: None,
         received: Received::default(),
     };
@@ -136,14 +160,30 @@ async fn ask(calls: &Calls, question: Question) -> Result<AgentReply, String> {
     Ok(AgentReply { agent: to.to_string(), task, state: state_name(&state), text })
 }
 
+/// Ends a conversation to which nobody listens any more.
+struct HangUp {
+    /// By what right the turn acts that asked.
+    rights: TurnRights,
+    abandoned: CancellationToken,
+    paused: CancellationToken,
+}
+
+impl Drop for HangUp {
+    fn drop(&mut self) {
+        if self.rights.is_paused() { self.paused.cancel() } else { self.abandoned.cancel() }
+    }
+}
+
 /// One call to another agent, until its task is idle.
 struct Conversation {
     calls: Calls,
-    to: AgentId,
     request: CallRequest,
     /// The lease of the task of a group that it is for.
     lease: Option<Lease>,
+    /// Cancelled when nobody wants the answer any more.
     abandoned: CancellationToken,
+    /// Cancelled when the turn that asked goes on after this node was down, and sends the message again then.
+    paused: CancellationToken,
     task: Option<String>,
     received: Received,
 }
@@ -152,14 +192,20 @@ impl Conversation {
     /// Gives the state in which the task became idle, the task's id and the text. A task that nobody waits for any more, or
     /// whose events cannot be read, is cancelled.
     async fn run(mut self) -> Result<(TaskState, String, String), String> {
-        let ended = self.listen().await;
+        let paused = self.paused.clone();
+        let ended = tokio::select! {
+            biased;
+            // The other agent goes on: what it answers is there when it is asked again.
+            () = paused.cancelled() => return Err("the caller goes on when its node is up again".to_owned()),
+            ended = self.listen() => ended,
+        };
         let task = self.task.take();
         match (ended, task) {
             (Ok(state), task) => Ok((state, task.unwrap_or_default(), self.received.into_text())),
             (Err(reason), Some(task)) => {
                 let params = serde_json::json!({ "id": task }).to_string().into_bytes();
                 if let Ok(cancel) = OperationRequest::parse(Operation::CancelTask, params) {
-                    let cancel = CallRequest { callee: self.to.into(), request: cancel, ..self.request };
+                    let cancel = CallRequest { request: cancel, ..self.request };
                     // Its node may have gone, and the task with it.
                     let _ = self.calls.ask(cancel).await;
                 }
@@ -182,7 +228,7 @@ impl Conversation {
         tokio::pin!(superseded);
         let reply = match self.calls.ask(self.request.clone()).await {
             Ok(reply) => reply,
-            Err(error) => return self.received.already(error),
+            Err(error) => return self.received.refused(error),
         };
         let Reply::Events(mut events) = reply else { return Err("it answered with no stream".to_owned()) };
         loop {
@@ -228,11 +274,17 @@ impl Received {
         if self.text.trim().is_empty() { self.data } else { self.text }
     }
 
-    /// Adds the answer that the other agent gave before, where the message was sent again that it answered.
-    fn already(&mut self, error: OperationError) -> Result<TaskState, String> {
-        let Refusal::AlreadyDone { answer: Some(answer) } = &error.refusal else { return Err(error.message) };
-        let answer: Message = serde_json::from_str(answer).map_err(|error| error.to_string())?;
-        self.push_message(Some(answer)).map(|()| TaskState::Completed)
+    /// Adds what a refusal says instead of an answer: the one that the other agent gave before, where the message was sent again
+    /// that it answered; or what somebody must consent to, before the message is sent.
+    fn refused(&mut self, error: OperationError) -> Result<TaskState, String> {
+        match error.refusal {
+            Refusal::AlreadyDone { answer: Some(answer) } => {
+                let answer: Message = serde_json::from_str(&answer).map_err(|error| error.to_string())?;
+                self.push_message(Some(answer)).map(|()| TaskState::Completed)
+            }
+            Refusal::ConsentRequired { to } => self.push_text(&to).map(|()| TaskState::AuthRequired),
+            _ => Err(error.message),
+        }
     }
 
     /// Adds one event; gives the state if the task is idle.

@@ -57,7 +57,9 @@ impl HandoffWay for Way {
             let principals = chain::asked_by(&[Principal::Local], &from, &to);
             let principals = principals.map_err(|error| OperationError::invalid_request(error.to_string()))?;
             let request = OperationRequest::parse(operation, params)?;
-            let call = CallRequest::new(to, request, principals)
+            // As where the order was taken: the owner gives the work away.
+            let target = calls.target(&Asker::Owner, &Callee::Id(to), Purpose::Call).await?;
+            let call = CallRequest::new(target, request, principals)
                 .with_extensions(vec![HANDOFF_EXTENSION.to_owned()])
                 .with_attributes(Attributes { label, ..Attributes::default() })
                 .adding_to(answer);

@@ -69,11 +69,12 @@ impl Hosting {
     /// Adds a version of an agent, or replaces it. The version that was added first is the stable one: it is given new messages,
     /// until it is removed and the next one is. A task goes on with the version that works on it, as long as that is here.
     ///
-    /// Its turns that had not ended when the node did go on now, if their callers may still call it.
+    /// Its turns that had not ended when the node did go on now, if their callers may still call it; where somebody must consent to
+    /// that, they wait until then.
     pub fn add(&self, agent: HostedAgent) {
         self.agents().add(agent.clone());
         let hosting = self.clone();
-        let recheck = move |standing: Standing| -> BoxFuture<'static, Result<(), OperationError>> {
+        let recheck = move |standing: Standing| -> BoxFuture<'static, Decision> {
             let hosting = hosting.clone();
             Box::pin(async move { hosting.recheck(&standing).await })
         };
@@ -81,15 +82,16 @@ impl Hosting {
     }
 
     /// Decides again on the message that began a turn.
-    async fn recheck(&self, standing: &Standing) -> Result<(), OperationError> {
+    async fn recheck(&self, standing: &Standing) -> Decision {
         let Standing { agent, caller, principals, label } = standing;
         let hosted = self.agents().version(&agent.id, &agent.version).or_else(|| self.agents().stable(&agent.id));
-        let gone = || OperationError::agent_not_here(format!("{} is not hosted here", agent.id));
-        let hosted = hosted.ok_or_else(gone)?;
+        let Some(hosted) = hosted else {
+            return Decision::Deny(OperationError::agent_not_here(format!("{} is not hosted here", agent.id)));
+        };
         let operation = Operation::SendMessage;
         let service = Service::Call { agent: hosted.id(), callers: &hosted.callers, operation };
         let asked = IncomingRequest { service, caller, principals, label: *label };
-        self.shared.decide.decide_incoming(&asked).decision().await.allowed()
+        self.shared.decide.decide_incoming(&asked).decision().await
     }
 
     /// The unfinished turns that have a journal, and those that wait for their agent, the oldest first.
@@ -98,13 +100,19 @@ impl Hosting {
         Sessions::of(self.tasks()).list()
     }
 
-    /// Says for the owner of this node what came of a call in doubt: step `seq` of a task's turn, which goes on when none is in
-    /// doubt any more.
+    /// Says what came of a call in doubt: step `seq` of a task's turn, which goes on when none is in doubt any more. That `by` said
+    /// it is written beside it: the owner of this node, or whoever may speak for it.
     ///
     /// # Errors
     /// [`ResolutionError`]; then nothing was said.
-    pub async fn end_doubt(&self, task: &str, seq: u32, how: Resolution) -> Result<(), ResolutionError> {
-        Sessions::of(self.tasks()).settle(task, seq, how, &Principal::Local).await
+    pub async fn end_doubt(
+        &self,
+        task: &str,
+        seq: u32,
+        how: Resolution,
+        by: &Principal,
+    ) -> Result<(), ResolutionError> {
+        Sessions::of(self.tasks()).settle(task, seq, how, by).await
     }
 
     /// Removes a version of an agent. Its tasks stay, and go on with the stable one; its running turns are cancelled.
@@ -140,9 +148,9 @@ impl Hosting {
         &self.shared.decide
     }
 
-    /// Whether this node has that task of the agent.
+    /// Whether this node has that task of the agent, or knows where it handed it over to.
     pub(crate) fn has_task(&self, agent: &AgentId, id: &str) -> bool {
-        self.hosts(agent) && self.tasks().is_of(id, agent)
+        self.tasks().is_of(id, agent) && (self.hosts(agent) || self.tasks().has_departed(id))
     }
 
     /// Hands a task over to the node `to`, which hosts its agent, and which takes what this gives by [`Hosting::thaw`]. Every
@@ -208,8 +216,9 @@ impl Hosting {
         metadata: &CallMetadata,
     ) -> Result<Reply, OperationError> {
         let (scope, streams) = (Scope::of_call(caller.id(), &metadata.principals), request.operation().streams());
-        let hosted = self.version_for(agent, scope, &request.params).await;
-        let hosted = hosted.ok_or_else(|| OperationError::agent_not_here(format!("{agent} is not hosted here")))?;
+        let Some(hosted) = self.version_for(agent, scope, &request.params).await else {
+            return Err(self.not_here(agent, scope, &request.params).await);
+        };
         let consent = self.decide_call(&hosted, caller, &request, metadata).await?;
         let may_redirect = metadata.extensions.iter().all(|extension| extension != NO_REDIRECT);
         if may_redirect && let Some(redirect) = self.redirect(&hosted, scope, &request.params) {
@@ -237,6 +246,12 @@ impl Hosting {
                 tasks.push(&hosted, scope, request.params).await
             }
         }
+    }
+
+    /// Why nothing is done of an agent that is not hosted here: it never was, or the task that is asked for is elsewhere by now.
+    async fn not_here(&self, agent: &AgentId, scope: Scope, params: &Params) -> OperationError {
+        let moved = self.tasks().departed(agent, scope, params).await;
+        moved.unwrap_or_else(|| OperationError::agent_not_here(format!("{agent} is not hosted here")))
     }
 
     /// The version of the agent that is asked: of a task of this caller the one that works on it, if it is here; else the stable

@@ -2,6 +2,7 @@
 //! nodes; L2 sends one signed frame, unless the agent is hosted here.
 
 mod asking;
+mod resting;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, Weak};
@@ -11,23 +12,23 @@ use althing_call::{
     Asker, CallRequest, Callee, Operation, OperationError, Params, Purpose, Reply, Target, Trace, chain, traced,
 };
 use althing_communication::{CallError, Caller, Communication, OpenError, Request, WallClock};
-use althing_discovery::{Discovery, TrustRelation};
+use althing_discovery::{Among, Discovery, TrustRelation};
 use althing_execution::agent::OwnCard;
 use althing_protocol::contract::Latency;
 use althing_protocol::{AgentId, CallerId, PublicKey, PublisherId};
 use althing_session::{AgentFigures, Follower, Remote};
 use althing_store::Store;
-use futures::StreamExt as _;
+use futures::{StreamExt as _, TryFutureExt as _};
 use tracing::Instrument as _;
 
-use asking::{Asking, Unanswered};
+use asking::{Asking, Unanswered, lost, unproven};
+use resting::resting;
 
 use crate::CALL;
 use crate::elsewhere::Elsewhere;
 use crate::hosting::Hosting;
-use crate::machine::redirects::Redirects;
-
-use crate::pages;
+use crate::lists;
+use crate::machine::redirects::{Astray, Redirects};
 use crate::target::Finder;
 
 /// Timeout of the answer to a message: agents may work for a while. A node that has gone is noticed within seconds by its
@@ -92,7 +93,7 @@ impl Calls {
     ///
     /// # Errors
     /// `AGENT_UNKNOWN`, also if the name is ambiguous; `AGENT_REVOKED` if it is one of this node's that was stopped for
-    /// that; after these `CALLER_NOT_ALLOWED`.
+    /// that; after these `CALLER_NOT_ALLOWED`, also where somebody must consent first.
     pub async fn target(&self, asker: &Asker, callee: &Callee, purpose: Purpose) -> Result<Target, OperationError> {
         self.shared.finder.target(asker, callee, purpose).await
     }
@@ -101,6 +102,14 @@ impl Calls {
     #[must_use]
     pub fn allows(&self, asker: &Asker, agent: &AgentId, purpose: Purpose) -> bool {
         self.shared.finder.allows(asker, agent, purpose)
+    }
+
+    /// Whether an agent that is known already is among those that are meant, and `asker` may have it for that purpose: for what is
+    /// offered in place of a name.
+    #[must_use]
+    pub fn offers(&self, asker: &Asker, agent: &AgentId, among: Among, purpose: Purpose) -> bool {
+        let is_meant = among == Among::Anyone || self.relation(agent.publisher()) != TrustRelation::Stranger;
+        is_meant && self.allows(asker, agent, purpose)
     }
 
     /// Whether an agent that is hosted here does a task of a group that this node gives it on behalf of `asker`. `elsewhere`
@@ -124,21 +133,6 @@ impl Calls {
     /// Whether an agent is hosted on that node, which is this one.
     pub(crate) fn is_here(&self, agent: &AgentId, node: PublicKey) -> bool {
         node == self.shared.me.node && self.shared.hosting.hosts(agent)
-    }
-
-    /// Whether all nodes of an agent do once what they are told twice under one message id, by what they show of it: not where one
-    /// only passes messages on, nor where nothing is known.
-    pub(crate) fn compares_ids(&self, agent: &AgentId) -> bool {
-        if let Some(is_told_again) = self.shared.hosting.is_told_again(agent) {
-            return !is_told_again;
-        }
-        let discovery = &self.shared.discovery;
-        let hosts = discovery.hosts(agent).into_iter();
-        let shown: Vec<bool> = hosts
-            .filter_map(|host| discovery.described_by(host, agent))
-            .map(|candidate| candidate.description.passes_on())
-            .collect();
-        !shown.is_empty() && !shown.contains(&true)
     }
 
     /// A weak handle.
@@ -166,8 +160,7 @@ impl Calls {
     /// The time of day as A2A writes it (RFC 3339, in UTC).
     #[must_use]
     pub fn now(&self) -> String {
-        let now = i64::try_from(self.shared.clock.now_ms()).ok().and_then(chrono::DateTime::from_timestamp_millis);
-        now.unwrap_or_default().to_rfc3339_opts(chrono::SecondsFormat::Millis, true)
+        rfc3339(self.shared.clock.now_ms())
     }
 
     /// The agent card that an agent hosted here serves itself, if any.
@@ -193,13 +186,7 @@ impl Calls {
     /// What is counted below the faces.
     #[must_use]
     pub fn figures(&self) -> Figures {
-        let (communication, hosting) = (&self.shared.communication, &self.shared.hosting);
-        Figures {
-            peers: communication.network().peers().len(),
-            streams_refused: communication.refused(),
-            live_tasks: hosting.live_tasks(),
-            agents: hosting.figures(),
-        }
+        Figures::of(&self.shared.communication, &self.shared.hosting)
     }
 
     /// L3, for faces that describe and find.
@@ -224,7 +211,7 @@ impl Calls {
     async fn walk(&self, request: CallRequest) -> Result<Reply, OperationError> {
         let carried = request.metadata.attributes.check();
         carried.map_err(|error| OperationError::invalid_params(error.to_string()))?;
-        let agent = self.shared.finder.agent(&request.callee).await?;
+        let agent = request.target.agent.clone();
         tracing::Span::current().record("agent", tracing::field::display(&agent));
         let call = Call { agent, request };
         let (shared, operation) = (&self.shared, call.request.operation());
@@ -233,14 +220,19 @@ impl Calls {
         }
         let mut hosts = self.hosts(&call).await;
         if operation.is_message() {
-            hosts = shared.finder.permitted(&call.agent, hosts, &call.request.metadata).await?;
+            hosts = match shared.finder.permitted(&call.agent, hosts, &call.request.metadata).await {
+                Ok(permitted) => permitted,
+                Err(refused) => return self.resting(&call, refused),
+            };
         }
         if operation == Operation::ListTasks && hosts.len() > 1 {
-            return self.list(&call, hosts).await;
+            let call = &call;
+            let new_home = |from, proof: String| async move { self.new_home(from, &proof, call).await };
+            return lists::all(hosts, |node| self.ask_host(node, call).map_err(OperationError::from), new_home).await;
         }
         let failed = match Box::pin(Asking::new(self, &call).ask(hosts)).await {
             Ok(reply) => return Ok(reply),
-            Err(Unanswered::Refused(error)) => return Err(error),
+            Err(Unanswered::Refused(error)) => return self.resting(&call, error),
             Err(Unanswered::Unreached(failed)) => failed,
         };
         if let Params::Get(request) = &call.request.request.params
@@ -259,19 +251,34 @@ impl Calls {
         })
     }
 
-    /// Lists the caller's tasks with an agent that several nodes host. All must answer: a partial list would look complete.
-    async fn list(&self, call: &Call, hosts: Vec<PublicKey>) -> Result<Reply, OperationError> {
-        let pages = hosts.into_iter().map(|node| async move { pages::read(node, self.page(node, call).await) });
-        pages::merge(futures::future::try_join_all(pages).await?)
+    /// The answer to a call that is refused: a task that rests, where somebody can consent.
+    fn resting(&self, call: &Call, refused: OperationError) -> Result<Reply, OperationError> {
+        let shared = &self.shared;
+        resting(&call.request, &shared.remote, || (self.new_id(), shared.clock.now_ms()), refused)
     }
 
-    async fn page(&self, node: PublicKey, call: &Call) -> Result<Reply, OperationError> {
+    /// Has one host answer, which may be this node.
+    async fn ask_host(&self, node: PublicKey, call: &Call) -> Result<Reply, SendError> {
         let shared = &self.shared;
         if node == shared.me.node {
             let CallRequest { request, metadata, .. } = &call.request;
-            return shared.hosting.handle(&shared.me, &call.agent, request.clone(), metadata).await;
+            let handled = shared.hosting.handle(&shared.me, &call.agent, request.clone(), metadata).await;
+            return handled.map_err(SendError::Answer);
         }
-        Ok(self.send(node, call).await?)
+        let reply = self.send(node, call).await?;
+        shared.discovery.note_use(node);
+        Ok(reply)
+    }
+
+    /// Where the tasks are that a host proved to have handed over.
+    async fn new_home(&self, from: PublicKey, proof: &str, call: &Call) -> Result<PublicKey, OperationError> {
+        let (shared, agent) = (&self.shared, &call.agent);
+        let home = shared.remote.moved(agent, None, from, proof).map_err(|why| unproven(from, &why))?;
+        if !shared.discovery.search_host(agent, home.node).await {
+            return Err(lost(from, home.node, Astray::NoHost));
+        }
+        shared.remote.follow(agent, &home).await;
+        Ok(home.node)
     }
 
     /// The nodes to call: the node of the task if the operation names one, or else every node that hosts the agent.
@@ -478,4 +485,20 @@ impl Calls {
         });
         known.collect()
     }
+}
+
+impl Figures {
+    fn of(communication: &Communication, hosting: &Hosting) -> Figures {
+        Figures {
+            peers: communication.network().peers().len(),
+            streams_refused: communication.refused(),
+            live_tasks: hosting.live_tasks(),
+            agents: hosting.figures(),
+        }
+    }
+}
+
+fn rfc3339(ms: u64) -> String {
+    let time = i64::try_from(ms).ok().and_then(chrono::DateTime::from_timestamp_millis);
+    time.unwrap_or_default().to_rfc3339_opts(chrono::SecondsFormat::Millis, true)
 }

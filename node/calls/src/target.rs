@@ -39,41 +39,23 @@ impl Finder {
     /// found: of a name that none has, everybody is told the same.
     ///
     /// # Errors
-    /// Those of [`Finder::agent`], and then `CALLER_NOT_ALLOWED`.
+    /// `AGENT_UNKNOWN`, also if the name is ambiguous; `AGENT_REVOKED` if it is one of this node's that was stopped for
+    /// that; and then those of [`Target::decided`].
     pub async fn target(&self, asker: &Asker, callee: &Callee, purpose: Purpose) -> Result<Target, OperationError> {
         let agent = match (callee, purpose) {
             (Callee::Named(text, among), Purpose::Wait) => {
                 let known = self.discovery.resolve(text, *among, |publisher| self.relation(publisher));
                 known.map_err(|error| remedied(OperationError::agent_unknown(error.to_string()), step(&error)))?
             }
-            _ => self.agent(callee).await?,
+            (Callee::Named(text, among), _) => self.named(text, *among).await?,
+            (Callee::Id(agent), _) => agent.clone(),
         };
-        let target = Target { relation: self.relation(agent.publisher()), agent };
-        let judgement = self.decide.decide(&OutgoingRequest::Target { asker, callee, target: &target, purpose });
-        judgement.decision().await.allowed()?;
-        Ok(target)
+        Target::decided(self.decide.as_ref(), agent, (asker, callee), purpose).await
     }
 
     /// Whether `asker` may have an agent that is known already, as far as that is decided at once: for lists.
     pub fn allows(&self, asker: &Asker, agent: &AgentId, purpose: Purpose) -> bool {
-        let target = Target { relation: self.relation(agent.publisher()), agent: agent.clone() };
-        let callee = Callee::Id(agent.clone());
-        self.decide
-            .decide(&OutgoingRequest::Target { asker, callee: &callee, target: &target, purpose })
-            .allows_at_once()
-    }
-
-    /// The agent that is meant, whoever asks: for the walk, whose callers went by [`Finder::target`] or are bound by
-    /// nothing.
-    ///
-    /// # Errors
-    /// `AGENT_UNKNOWN`, also if the name is ambiguous; `AGENT_REVOKED` if it is one of this node's that was stopped for
-    /// that.
-    pub async fn agent(&self, callee: &Callee) -> Result<AgentId, OperationError> {
-        match callee {
-            Callee::Id(agent) => Ok(agent.clone()),
-            Callee::Named(text, among) => self.named(text, *among).await,
-        }
+        Target::is_allowed(self.decide.as_ref(), agent, asker, purpose)
     }
 
     /// Resolves an identifier or a name to an agent. A name that no known agent of a trusted publisher has is looked up in
@@ -129,7 +111,8 @@ impl Finder {
         for host in hosts {
             match self.judge_host(agent, host, metadata).decision().await.allowed() {
                 Ok(()) => permitted.push(host),
-                Err(why) => denied = Some(why),
+                // What somebody can consent to says more than what stays denied.
+                Err(why) => denied = denied.filter(needs_consent).or(Some(why)),
             }
         }
         match denied {
@@ -145,6 +128,11 @@ impl Finder {
         let (principals, label) = (&metadata.principals, metadata.attributes.label);
         self.decide.decide(&OutgoingRequest::Message { agent, version, principals, label })
     }
+}
+
+/// Whether somebody can consent to what is refused.
+fn needs_consent(refused: &OperationError) -> bool {
+    matches!(refused.refusal, Refusal::ConsentRequired { .. })
 }
 
 /// What the owner can do next where a name leads to no agent.

@@ -184,15 +184,13 @@ impl NodeError {
             | NodeError::NoRoles
             | NodeError::Policy { .. }
             | NodeError::Contract(_) => Kind::Invalid,
+            NodeError::AgentExists(_) | NodeError::AgentRuns(_) | NodeError::TooManyAgents(_) => Kind::Conflict,
             NodeError::NoAgent(_) | NodeError::NoBinding(_) | NodeError::Lease(LeaseError::Unknown) => Kind::NotFound,
             NodeError::Read(_)
             | NodeError::Write(_)
             | NodeError::Tasks(_)
             | NodeError::Accept(_)
             | NodeError::Object(_)
-            | NodeError::AgentExists(_)
-            | NodeError::AgentRuns(_)
-            | NodeError::TooManyAgents(_)
             | NodeError::StoredAgent { .. }
             | NodeError::Deployment { .. }
             | NodeError::Broken(_)
@@ -226,6 +224,14 @@ impl NodeError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_there_already_is_a_conflict() {
+        let name = || "echo".to_owned();
+        for error in [NodeError::AgentExists(name()), NodeError::AgentRuns(name()), NodeError::TooManyAgents(256)] {
+            assert_eq!(error.kind(), Kind::Conflict, "{error}");
+        }
+    }
 
     #[test]
     fn a_failure_names_its_next_step_and_its_text_no_command() {

@@ -344,7 +344,7 @@ impl Node {
 mod tests {
     use std::collections::BTreeMap;
 
-    use althing_calls::{CallRequest, Operation, OperationRequest, Principal, Refusal};
+    use althing_calls::{Asker, CallRequest, Callee, Operation, OperationRequest, Principal, Purpose, Refusal};
     use serde_json::json;
 
     use super::*;
@@ -358,7 +358,8 @@ mod tests {
         let (node, parts) = (Arc::new(node), json!([{ "text": "What is the weather?" }]));
         let params = json!({ "message": { "messageId": "one", "role": "ROLE_USER", "parts": parts } });
         let request = OperationRequest::parse(Operation::SendMessage, params.to_string().into_bytes());
-        let request = CallRequest::new(id, request.expect("a message"), vec![Principal::Local]);
+        let target = node.calls.target(&Asker::Owner, &Callee::Id(id), Purpose::Call).await.expect("its owner's");
+        let request = CallRequest::new(target, request.expect("a message"), vec![Principal::Local]);
         let calling = node.clone();
         let asking = tokio::spawn(async move { calling.calls.ask(request).await.err() });
         while node.hosting.running_turns().is_empty() {

@@ -25,8 +25,12 @@ pub enum Kind {
     NotFound,
     /// It is not allowed.
     Refused,
+    /// What is there already, or its state, is in the way.
+    Conflict,
     /// Another node cannot be reached, or did not answer in time.
     Unreachable,
+    /// Whoever would do it has too much to do now.
+    Busy,
     /// It is not known yet; the node tries again.
     NotYet,
     /// It failed.
@@ -37,16 +41,18 @@ impl Kind {
     /// What the faces answer: the status in the owner's API, and the exit code of a command. Scripts go by both, so neither
     /// changes.
     const fn answers(self) -> (u16, u8) {
-        // The owner's API has one status for all kinds, since its body names the kind; but for what HTTP has a status of its
-        // own for, which clients know without the body.
+        // As RFC 9110 has them: 403 is also for what no credential would change, 504 for another node that does not answer in
+        // time, and 503 for what may be asked again in a moment.
         match self {
             Kind::Invalid => (422, 2),
             Kind::TooLarge => (413, 2),
-            Kind::NotFound => (422, 4),
-            Kind::Refused => (422, 5),
-            Kind::Unreachable => (422, 6),
-            Kind::NotYet => (422, 7),
-            Kind::Failed => (422, 1),
+            Kind::NotFound => (404, 4),
+            Kind::Refused => (403, 5),
+            Kind::Conflict => (409, 1),
+            Kind::Unreachable => (504, 6),
+            Kind::Busy => (503, 6),
+            Kind::NotYet => (503, 7),
+            Kind::Failed => (500, 1),
         }
     }
 
@@ -68,15 +74,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_kind_is_told_as_it_always_was() {
+    fn each_kind_is_told_by_its_word_its_status_and_its_exit_code() {
         let table = [
-            (Kind::Failed, "failed", 422, 1),
+            (Kind::Failed, "failed", 500, 1),
             (Kind::Invalid, "invalid", 422, 2),
             (Kind::TooLarge, "tooLarge", 413, 2),
-            (Kind::NotFound, "notFound", 422, 4),
-            (Kind::Refused, "refused", 422, 5),
-            (Kind::Unreachable, "unreachable", 422, 6),
-            (Kind::NotYet, "notYet", 422, 7),
+            (Kind::NotFound, "notFound", 404, 4),
+            (Kind::Refused, "refused", 403, 5),
+            (Kind::Conflict, "conflict", 409, 1),
+            (Kind::Unreachable, "unreachable", 504, 6),
+            (Kind::Busy, "busy", 503, 6),
+            (Kind::NotYet, "notYet", 503, 7),
         ];
         for (kind, name, status, exit_code) in table {
             assert_eq!((kind.status(), kind.exit_code()), (status, exit_code), "{name}");

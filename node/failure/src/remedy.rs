@@ -180,6 +180,10 @@ pub enum KeyStep {
     RemoveSecret(String),
     /// Store a secret under that name.
     SetSecret(String),
+    /// Take back the token of that holder first.
+    RemoveToken(String),
+    /// Take back all tokens first.
+    RemoveTokens,
 }
 
 /// A step with the node itself, how it is reached, or what it routes by.

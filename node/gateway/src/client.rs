@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use althing_calls::{AllowedAgents, Asker, Callee, Calls, OperationError, Principal, Purpose};
+use althing_calls::{AllowedAgents, Asker, Callee, Calls, OperationError, Principal, Purpose, Target};
 use althing_edge::{Identity, Peer, Standing, User};
 use althing_protocol::AgentId;
 use axum::extract::FromRequestParts;
@@ -26,14 +26,6 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// The agent of that id or name.
-    ///
-    /// # Errors
-    /// When the client may not call it.
-    pub async fn callee(&self, calls: &Calls, agent: String) -> Result<Callee, OperationError> {
-        callee(&self.identity, calls, agent).await
-    }
-
     /// A local one that is charged under that name.
     #[cfg(test)]
     pub fn of(name: &str, kept: &Arc<crate::kept::Kept>) -> Client {
@@ -44,8 +36,8 @@ impl Client {
     ///
     /// # Errors
     /// `AGENT_UNKNOWN` or `AGENT_REVOKED`, and then `CALLER_NOT_ALLOWED`.
-    pub async fn agent(&self, calls: &Calls, callee: &Callee) -> Result<AgentId, OperationError> {
-        Ok(calls.target(&asker(&self.identity), callee, Purpose::Call).await?.agent)
+    pub async fn target(&self, calls: &Calls, callee: &Callee) -> Result<Target, OperationError> {
+        target(&self.identity, calls, callee).await
     }
 }
 
@@ -81,14 +73,12 @@ pub(crate) fn asker(identity: &Identity) -> Asker {
     }
 }
 
-/// The agent of that id or name, if that is one that may be called.
-pub(crate) async fn callee(identity: &Identity, calls: &Calls, agent: String) -> Result<Callee, OperationError> {
-    let callee = Callee::near(agent);
-    match asker(identity) {
-        // The walk finds it.
-        Asker::Owner => Ok(callee),
-        bound => Ok(Callee::Id(calls.target(&bound, &callee, Purpose::Call).await?.agent)),
-    }
+/// The agent that whoever has that identity calls.
+///
+/// # Errors
+/// `AGENT_UNKNOWN` or `AGENT_REVOKED`, and then `CALLER_NOT_ALLOWED`.
+pub(crate) async fn target(identity: &Identity, calls: &Calls, callee: &Callee) -> Result<Target, OperationError> {
+    calls.target(&asker(identity), callee, Purpose::Call).await
 }
 
 /// The agent of that id or name, to read what it says of itself: whoever passed the guard may.

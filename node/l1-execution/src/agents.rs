@@ -36,7 +36,7 @@ pub trait AgentCalls: Send + Sync + 'static {
         Box::pin(std::future::ready(true))
     }
 
-    /// Sends a message to one. Dropping the future abandons the task.
+    /// Sends a message to one. Dropping the future abandons the task, unless the turn that asks was paused.
     fn ask(&self, question: Question) -> BoxFuture<'_, Result<AgentReply, String>>;
 
     /// The agents that match a filter ([`crate::mesh::filter_schema`]), of this node's owner and of those it trusts.

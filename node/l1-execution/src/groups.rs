@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::agent::ServedGroup;
 use crate::context;
-use crate::journal::Effect;
+use crate::journal::{Effect, TurnRights};
 use crate::steps;
 use crate::syscalls::SystemCalls;
 use crate::tools::{Definition, Fault, ToolError, ToolServer, Tools};
@@ -24,7 +24,7 @@ pub const SERVER: &str = "groups";
 
 /// Gives groups tasks.
 pub trait GroupTasks: Send + Sync + 'static {
-    /// Submits a task, and waits for its result. Dropping the future cancels the task.
+    /// Submits a task, and waits for its result. Dropping the future cancels the task, unless the turn that orders it was paused.
     fn run(&self, order: Order) -> BoxFuture<'_, Result<String, OrderError>>;
 }
 
@@ -67,6 +67,8 @@ pub struct Order {
     pub as_itself: bool,
     /// The key of the call, where the turn has a journal: the group is given one task, however often it is ordered with it.
     pub key: Option<[u8; 32]>,
+    /// The lease under which the agent's turn runs, and its journal.
+    pub rights: TurnRights,
 }
 
 /// The groups that one agent may give tasks, as a tool server.
@@ -146,15 +148,17 @@ impl ToolServer for GroupServer {
             if capability.is_some() == agent.is_some() {
                 return Err(Fault::Failed("name either a capability or an agent".to_owned()));
             }
+            let turn = context::current();
             let order = Order {
                 from: self.from.clone(),
                 group: tool.to_owned(),
                 capability,
                 agent,
                 message,
-                principals: context::current().principals.to_vec(),
+                principals: turn.principals.to_vec(),
                 as_itself: self.as_itself,
                 key: steps::current_key(),
+                rights: turn.rights,
             };
             let text = self.tasks.run(order).await?;
             Ok(json!({ "content": [{ "type": "text", "text": text }], "isError": false }))

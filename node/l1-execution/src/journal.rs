@@ -84,6 +84,12 @@ pub trait Journal: Send + Sync + 'static {
     fn replay(&self) -> Option<&dyn Replay> {
         None
     }
+
+    /// Whether its turn was paused, since the node is being stopped: it goes on when the node is up again, and asks then for what
+    /// it waits for now. What others do for it is not cancelled.
+    fn is_paused(&self) -> bool {
+        false
+    }
 }
 
 /// Bytes of the state that an agent gives with a checkpoint.
@@ -261,6 +267,12 @@ impl TurnRights {
     #[must_use]
     pub fn of_callee(&self) -> TurnRights {
         TurnRights { lease: self.lease.clone(), journal: None }
+    }
+
+    /// Whether the turn was paused ([`Journal::is_paused`]); never one that has no journal.
+    #[must_use]
+    pub fn is_paused(&self) -> bool {
+        self.journal.as_ref().is_some_and(|journal| journal.is_paused())
     }
 }
 

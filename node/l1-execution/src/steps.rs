@@ -190,6 +190,10 @@ impl Journal for JournalGuard {
     fn replay(&self) -> Option<&dyn Replay> {
         self.journal.replay().map(|_| self as &dyn Replay)
     }
+
+    fn is_paused(&self) -> bool {
+        self.journal.is_paused()
+    }
 }
 
 impl JournalGuard {

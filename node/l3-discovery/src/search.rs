@@ -48,6 +48,21 @@ impl Searcher<'_> {
         self.0.lock().catalogue.hosts(agent)
     }
 
+    /// Nodes that host an agent, but for one that said that it does not any more; the network is searched where no other is known.
+    pub async fn other_hosts(&self, agent: &AgentId, gone: PublicKey) -> Vec<PublicKey> {
+        let others = || {
+            let mut hosts = self.0.lock().catalogue.hosts(agent);
+            hosts.retain(|host| *host != gone);
+            hosts
+        };
+        let known = others();
+        if !known.is_empty() || !self.may_have_unknown_nodes() {
+            return known;
+        }
+        self.search_agent(agent).await;
+        others()
+    }
+
     /// Whether a node hosts an agent; the network is searched where that is not known.
     pub async fn host(&self, agent: &AgentId, node: PublicKey) -> bool {
         let is_known = || self.0.lock().catalogue.candidate(node, agent).is_some();

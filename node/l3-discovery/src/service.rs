@@ -322,6 +322,12 @@ impl Discovery {
         Searcher(&self.shared).hosts(agent).await
     }
 
+    /// The nodes that host an agent, but for `gone`, which said that it does not any more; the network is searched when no other is
+    /// known.
+    pub async fn search_other_hosts(&self, agent: &AgentId, gone: PublicKey) -> Vec<PublicKey> {
+        Searcher(&self.shared).other_hosts(agent, gone).await
+    }
+
     /// Whether `node` hosts an agent, by evidence that was verified; the network is searched when none is known.
     pub async fn search_host(&self, agent: &AgentId, node: PublicKey) -> bool {
         Searcher(&self.shared).host(agent, node).await

@@ -7,6 +7,7 @@ use althing_communication::{Entropy, WallClock};
 use althing_coordination::machine::outcome::Refusal;
 use althing_coordination::machine::work::State;
 use althing_coordination::{GroupError, Groups, content, promptly};
+use althing_execution::TurnRights;
 use althing_execution::groups::{GroupTasks, Order, OrderError};
 use althing_node::Identity;
 use althing_protocol::group::{Command, Content, GroupId, Needs, Priority, Submit, Target, WorkId};
@@ -33,16 +34,18 @@ struct Connected {
     entropy: Entropy,
 }
 
-/// Cancels a task that nobody waits for any more.
+/// Cancels a task that nobody waits for any more. That of a turn that was paused goes on: the turn orders it again by its key, and
+/// is given its result.
 struct Abandon {
     groups: Groups,
     group: GroupId,
     task: Option<WorkId>,
+    rights: TurnRights,
 }
 
 impl Drop for Abandon {
     fn drop(&mut self) {
-        if let Some(task) = self.task {
+        if let Some(task) = self.task.filter(|_| !self.rights.is_paused()) {
             let (groups, group) = (self.groups.clone(), self.group);
             tokio::spawn(async move {
                 if let Err(error) = groups.command(group, Command::Cancel(task)).await {
@@ -111,7 +114,8 @@ impl Connected {
             dependencies: Vec::new(),
             resources: Vec::new(),
         };
-        let mut abandon = Abandon { groups: self.groups.clone(), group, task: Some(task) };
+        let rights = order.rights.clone();
+        let mut abandon = Abandon { groups: self.groups.clone(), group, task: Some(task), rights };
         let submitting = self.groups.command(group, Command::Submit(Box::new(submit)));
         match promptly(&self.groups, group, submitting).await {
             // A duplicate is this very task: its id is random, or of the same call that was cut off.

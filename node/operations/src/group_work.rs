@@ -7,7 +7,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use a2a::{Part, Role};
-use althing_calls::{CallRequest, Calls, Operation, OperationError, OperationRequest, Principal, Refusal, Reply};
+use althing_calls::{
+    Asker, CallRequest, Callee, Calls, Operation, OperationError, OperationRequest, Principal, Purpose, Refusal, Reply,
+};
 use althing_communication::{Network, WallClock};
 use althing_coordination::{Again, Answering, Assigned, Report, WorkFailure, Worker};
 use althing_discovery::{Found, Query};
@@ -190,10 +192,12 @@ impl Worker for GroupWorker {
             let is_step = task.is_step;
             let request = OperationRequest::parse(Operation::SendMessage, params(&task))
                 .map_err(|error| failed(error.to_string(), Again::Nobody))?;
+            let refused = |error: OperationError| failed(error.to_string(), again(&error));
+            let target = calls.target(&Asker::Owner, &Callee::Id(agent), Purpose::Call).await.map_err(refused)?;
             // The agent answers whom it would answer if they called it themselves.
             let principals = vec![Principal::Caller(task.on_behalf_of)];
-            let reply = calls.ask(CallRequest::new(agent, request, principals).under(TurnRights::under(lease))).await;
-            match reply.map_err(|error| failed(error.to_string(), again(&error)))? {
+            let reply = calls.ask(CallRequest::new(target, request, principals).under(TurnRights::under(lease))).await;
+            match reply.map_err(refused)? {
                 Reply::One(body) => {
                     let body = outcome(body)?;
                     let answer = || serde_json::from_slice(&body).unwrap_or_default();

@@ -20,9 +20,12 @@ mod group_work;
 pub mod groups;
 pub mod network_key;
 mod operations;
+mod owner_files;
 pub mod registries;
 mod routing;
 mod secrets;
+mod tokens;
+mod uploads;
 
 pub use adopt::{
     AdoptError, Adoption, Change, Draft, Offer, adopted, changes, drop_environment, keep_environment, kept_environment,
@@ -32,11 +35,14 @@ pub use config::{Embeddings, OperationsConfig};
 pub use group_orders::GroupOrders;
 pub use group_work::words;
 pub use operations::{FAMILIES, Operations};
+pub use owner_files::OwnerFiles;
 pub use routing::{
     ChannelNeed, Choice, Embedded, EmbeddingsError, EvalReport, NodeRouter, Resolved, RouteMode, Routed, RouterAgent,
     Routing, RoutingError,
 };
 pub use secrets::{SECRET_BYTES_MAX, SecretError, Secrets};
+pub use tokens::{TokenEntries, TokenEntry, TokenError, TokenFile, token_digest};
+pub use uploads::{UploadError, UploadFolder, forget as forget_upload};
 
 #[cfg(test)]
 mod tests;

@@ -18,8 +18,10 @@ use crate::doctor::Finding;
 use crate::group_agents::{GroupHosting, Placements, placements};
 use crate::group_orders::GroupOrders;
 use crate::group_work::GroupWorker;
+use crate::owner_files::OwnerFiles;
 use crate::registries::{ORGANISATIONS, RECEIPTS, REGISTRIES, Registries, followed};
 use crate::routing::{ROUTES, Routing, VECTORS};
+use crate::uploads;
 
 /// All that the store of a node with its operations keeps.
 pub const FAMILIES: [Family; 30] = {
@@ -96,6 +98,8 @@ pub struct Operations {
     pub collector: OnceLock<Arc<Collector>>,
     /// What `doctor` says of how its faces are configured, which this crate does not know.
     pub faces: OnceLock<Vec<Finding>>,
+    /// The files of its owner's keys, where the node runs by them.
+    pub owner_files: OnceLock<Arc<OwnerFiles>>,
     /// The agents that groups place here.
     placements: watch::Receiver<Placements>,
 }
@@ -128,7 +132,9 @@ impl Operations {
         let node = Box::pin(Node::assemble(key, config.node, ports, Some(make))).await?;
         let registries = Arc::new(Registries::open(followed, &node, config.requirements));
         node.discovery.take_hints(registries.clone());
-        Ok(Operations { node, registries, routing, collector: OnceLock::new(), faces: OnceLock::new(), placements })
+        uploads::sweep(&node);
+        let (collector, faces, owner_files) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
+        Ok(Operations { node, registries, routing, collector, faces, owner_files, placements })
     }
 
     /// Runs the node, hosts what groups place here, hears of registries and tells them of this node, for as long as it runs.

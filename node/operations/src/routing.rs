@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use althing_calls::Among;
+use althing_calls::{Among, Asker, Purpose};
 use althing_discovery::{Found, Query, TrustRelation};
 use althing_node::{NodeError, run_blocking};
 use althing_protocol::object::Health;
@@ -261,6 +261,7 @@ impl NodeRouter<'_> {
             if agent::routes(&found.candidate.description)
                 || found.health == Health::Leaving
                 || !seen.insert(agent.clone())
+                || !self.0.calls.allows(&Asker::Owner, &agent, Purpose::Call)
             {
                 continue;
             }

@@ -69,15 +69,16 @@ impl BundleFiles {
         if self.files.len() > FILES_MAX {
             return Err(BundleError::TooMany);
         }
-        match self.files.keys().find(|path| !is_plain(path)) {
+        match self.files.keys().find(|path| !is_plain_path(path)) {
             Some(path) => Err(BundleError::Path(path.clone())),
             None => Ok(()),
         }
     }
 }
 
-/// Whether a path is relative, spelled plainly, and stays below its folder.
-fn is_plain(path: &str) -> bool {
+/// Whether a path is relative, spelled plainly, and stays below its folder; it has at most 256 bytes.
+#[must_use]
+pub fn is_plain_path(path: &str) -> bool {
     let of_part = |part: &str| {
         !matches!(part, "" | "." | "..") && part.chars().all(|one| !one.is_control() && !matches!(one, '\\' | ':'))
     };

@@ -27,7 +27,7 @@ pub use attested::{AttestationEvidence, Attestations, VerifiedAttestation};
 pub use domain::{Domain, DomainError, DomainFinding, Means};
 pub use entry::{Entry, EntryKind, Salt, SaltedStatement};
 pub use evidence::{ReleaseEvidence, VerifiedRelease};
-pub use files::{BundleError, BundleFiles};
+pub use files::{BundleError, BundleFiles, is_plain_path};
 pub use logged::{Logged, ReleaseError};
 pub use mark::{Mark, Standing};
 pub use name::{NameEvidence, NameEvidenceError, VerifiedName};

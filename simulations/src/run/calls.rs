@@ -6,9 +6,10 @@ use althing_protocol::PublisherId;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
+use super::interruptions::answer;
 use super::{Ended, Slot, Step, World};
 use crate::invariant::Called;
-use crate::mesh::{ask, message};
+use crate::mesh::message;
 
 /// The task in an answer: its id, and whether it is completed.
 fn task(answer: Result<Reply, OperationError>) -> Result<(String, bool), String> {
@@ -39,8 +40,7 @@ impl World<'_> {
                 return;
             };
             let agent = found.candidate.verified.agent.clone();
-            let answer =
-                calls.ask(ask(&agent, Operation::SendMessage, &message("work")).expect("good parameters")).await;
+            let answer = answer(&calls, &agent, Operation::SendMessage, message("work")).await;
             let called = Called {
                 began_ms: now_ms,
                 ended_ms: u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX),
@@ -95,9 +95,9 @@ impl World<'_> {
         let (calls, begun) = (caller.calls.clone(), self.begun);
         let Ok((id, _)) = &called.task else { return };
         let number = self.judge.call_begins(now_ms);
-        let question = ask(&called.agent, Operation::GetTask, &json!({ "id": id })).expect("good parameters");
+        let by_id = json!({ "id": id });
         tokio::spawn(async move {
-            called.recalled = Some(task(calls.ask(question).await));
+            called.recalled = Some(task(answer(&calls, &called.agent, Operation::GetTask, by_id).await));
             called.began_ms = now_ms;
             called.ended_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
             // The run may be over.

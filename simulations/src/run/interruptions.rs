@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use althing_calls::Operation;
+use althing_calls::{Calls, Operation, OperationError, Reply};
+use althing_protocol::AgentId;
 use rand::Rng as _;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
@@ -19,6 +20,16 @@ const AFTER_MS: std::ops::Range<u64> = 0..350;
 const AGAIN_AFTER: Duration = Duration::from_secs(2);
 /// The second message.
 const SECOND: &str = "something else";
+
+/// What the agent answers.
+pub(super) async fn answer(
+    calls: &Calls,
+    agent: &AgentId,
+    operation: Operation,
+    params: Value,
+) -> Result<Reply, OperationError> {
+    calls.ask(ask(calls, agent, operation, &params).await?).await
+}
 
 /// A node gives an agent of another one a task, and interrupts its turn. Every other agent waits for a third one meanwhile, if
 /// agents may ask.
@@ -42,18 +53,18 @@ pub(super) fn start(world: &mut World<'_>, caller: u32, ended: mpsc::Sender<Ende
     let number = world.judge.call_begins(now_ms);
     tokio::spawn(async move {
         let said = [first, SECOND.to_owned()];
-        let asking = |operation, params| calls.ask(ask(&agent, operation, params).expect("good parameters"));
+        let asking = |operation, params| answer(&calls, &agent, operation, params);
         let mut params = message(&said[0]);
         params["configuration"] = json!({ "returnImmediately": true });
-        let (answer, later) = match seen(asking(Operation::SendMessage, &params).await) {
+        let (answer, later) = match seen(asking(Operation::SendMessage, params).await) {
             Err(why) => (Err(why.clone()), Err(why)),
             Ok((_, task, _)) => {
                 sleep(after).await;
                 let mut params = message(SECOND);
                 params["message"]["taskId"] = json!(task);
-                let answer = seen(asking(Operation::SendMessage, &params).await).map(|(seen, ..)| seen);
+                let answer = seen(asking(Operation::SendMessage, params).await).map(|(seen, ..)| seen);
                 sleep(AGAIN_AFTER).await;
-                let read = asking(Operation::GetTask, &json!({ "id": task })).await;
+                let read = asking(Operation::GetTask, json!({ "id": task })).await;
                 (answer, seen(read).map(|(seen, ..)| seen))
             }
         };

@@ -47,10 +47,11 @@ pub(super) fn start(world: &mut World<'_>, asker: u32, ended: mpsc::Sender<Ended
     let Some(node) = &world.nodes.slot(asker).node else { return };
     let agents: Vec<_> = nodes.iter().map(|number| world.nodes.agent(*number)).collect();
     let said = agents[1..].iter().map(|agent| format!("forward {} ", agent.name())).collect::<String>() + "who";
-    let told = ask(&agents[0], Operation::SendMessage, &message(&said)).expect("good parameters");
+    let said = message(&said);
     let (calls, begun) = (node.calls.clone(), world.begun);
     let number = world.judge.call_begins(now_ms);
     tokio::spawn(async move {
+        let told = ask(&calls, &agents[0], Operation::SendMessage, &said).await.expect("good parameters");
         let answer = match seen(calls.ask(told).await) {
             Ok((seen, _, _)) if seen.done => Ok(seen.artifacts.concat()),
             Ok((_, _, status)) => Err(status),

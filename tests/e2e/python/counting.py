@@ -1,7 +1,7 @@
 """A model and a server of one tool, on one port, that outlive the nodes which ask them; without any library.
 
-The model (`/v1/chat/completions`), told "RUN STEPS", wants the tool `add` called STEPS times, then says what it heard. It goes
-by the conversation alone, and appends the run to the file `asked`.
+The model (`/v1/chat/completions`), told "RUN STEPS", wants the tool `add` called STEPS times, then says what it heard. Told
+"AGENT RUN STEPS", it wants that agent told "RUN STEPS". It goes by the conversation alone, and appends the run to the file `asked`.
 
 The tool (`/mcp`, MCP over HTTP) appends each call that reaches it to the file `calls`: its run, its step and the key that came
 with it. A key that it has seen before does nothing a second time (`effect` is false), as a server does that is declared `keyed`.
@@ -66,16 +66,18 @@ def mcp(method, params):
 def said(messages):
     """What the model says to a conversation, in pieces."""
     asked = max(at for at, one in enumerate(messages) if one["role"] == "user")
-    run, steps = messages[asked]["content"].split()
+    *agent, run, steps = messages[asked]["content"].split()
     noted(ASKED, {"run": run})
     held("hold-model")
     heard = [one["content"] for one in messages[asked:] if one["role"] == "tool"]
-    if len(heard) == int(steps):
+    if len(heard) == (1 if agent else int(steps)):
         pieces = ["heard", *(f" [{one}]" for one in heard)]
         return [*({"delta": {"content": piece}} for piece in pieces), {"delta": {}, "finish_reason": "stop"}]
-    arguments = json.dumps({"run": run, "step": len(heard) + 1})
-    call = {"index": 0, "id": f"c{len(heard)}", "type": "function",
-            "function": {"name": "count__add", "arguments": arguments}}
+    if agent:
+        name, arguments = f"agents__{agent[0]}", json.dumps({"message": f"{run} {steps}"})
+    else:
+        name, arguments = "count__add", json.dumps({"run": run, "step": len(heard) + 1})
+    call = {"index": 0, "id": f"c{len(heard)}", "type": "function", "function": {"name": name, "arguments": arguments}}
     return [{"delta": {"tool_calls": [call]}}, {"delta": {}, "finish_reason": "tool_calls"}]
 
 

@@ -101,6 +101,18 @@ impl Station {
         file.to_string()
     }
 
+    /// An agent `asker`, whose model asks the agent that its message names first.
+    pub fn asker(&self, asked: &str) -> String {
+        let endpoint = json!({ "url": format!("http://127.0.0.1:{}/v1", self.port), "model": "stub" });
+        let file = json!({
+            "name": "asker",
+            "description": "Asks another agent",
+            "runtime": { "model": { "prompt": "Ask.", "endpoints": [endpoint] } },
+            "contract": { "class": { "latency": "srt" }, "capabilities": [format!("agents/{asked}")] },
+        });
+        file.to_string()
+    }
+
     /// Lines of JSON; the last one may not be whole yet.
     fn lines(&self, name: &str) -> Vec<Value> {
         let text = std::fs::read_to_string(self.machine.folder().join(name)).unwrap_or_default();

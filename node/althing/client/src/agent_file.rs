@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use althing_api::AddRequest;
+use althing_api::{AddRequest, Folder, LocalPath};
 use althing_protocol::Contract;
 use althing_store::file::read_text;
 use althing_td::{AgentFile, parse_contract, parse_partial_contract};
@@ -67,7 +67,7 @@ pub fn read(path: &Path) -> Result<AddRequest, InputError> {
     let mut file = AgentFile::parse(&content(path)?).map_err(at(path))?;
     let whole = path.canonicalize().map_err(at(path))?;
     let folder = whole.parent().unwrap_or(Path::new("/")).to_owned();
-    let mut sources = vec![whole.clone()];
+    let mut sources = vec![LocalPath::new(&whole)];
     if let Some(contract) = &file.contract_file {
         let path = folder.join(contract);
         // With a role it need not be whole.
@@ -76,7 +76,7 @@ pub fn read(path: &Path) -> Result<AddRequest, InputError> {
         }
         file.requested = Some(read_partial_contract(&path)?);
         check(&file, &whole)?;
-        sources.push(path);
+        sources.push(LocalPath::new(path));
     }
-    Ok(AddRequest { file, folder, sources, reservation: None, agreed: None })
+    Ok(AddRequest { file, folder: Folder::here(folder), sources, reservation: None, agreed: None })
 }

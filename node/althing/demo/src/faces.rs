@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use althing_api::AdoptRequest;
+use althing_api::{AdoptRequest, Folder};
 use althing_client::{NodeProcess, agent_file, rows, text};
 use althing_td::{Callers, Demand, Sandbox, ToolServerSpec};
 use serde_json::{Value, json};
@@ -78,7 +78,7 @@ async fn scenes(
 async fn adopt(node: &NodeProcess, name: &str, at: ToolServerSpec, folder: &Path) -> Result<((), String), DemoError> {
     let request = AdoptRequest {
         at,
-        folder: folder.to_owned(),
+        folder: Folder::here(folder),
         name: Some(name.to_owned()),
         callers: Callers::Trusted,
         allow: Vec::new(),

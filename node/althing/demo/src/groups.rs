@@ -2,7 +2,7 @@
 //! that waits for a person outlives both.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use althing_api::{AppRequest, CreateGroup, GroupRequest, JoinGroup, SubmitTask, TaskRequest, WorkflowRequest};
@@ -92,7 +92,7 @@ async fn apply(node: &NodeProcess) -> Result<((), String), DemoError> {
     let files = [("echo.yaml", AGENT), ("letter.yaml", WORKFLOW)];
     let files: BTreeMap<String, String> =
         files.into_iter().map(|(name, text)| (name.to_owned(), text.to_owned())).collect();
-    let (file, folder) = (APP.to_owned(), PathBuf::from("/"));
+    let (file, folder) = (APP.to_owned(), None);
     let request = AppRequest::Apply { file, files, folder, dry_run: false, form: false };
     let done = node.client().await?.post("/apps", &request).await?;
     if !rows(&done, "waiting").is_empty() {

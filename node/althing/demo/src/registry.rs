@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use althing_api::{AddRegistry, CallLine, CallRequest, InstallRequest, InstallTerms, MarkRequest, PublishRequest};
+use althing_api::{
+    AddRegistry, CallLine, CallRequest, Folder, InstallRequest, InstallTerms, MarkRequest, PublishRequest,
+};
 use althing_client::{NodeProcess, agent_file, rows, text};
 use althing_td::Callers;
 use serde_json::{Value, json};
@@ -170,8 +172,9 @@ fn echo_file(folder: &Path, version: &str) -> Result<PathBuf, DemoError> {
 }
 
 async fn publish(node: &NodeProcess, folder: &Path, version: &str) -> Result<((), String), DemoError> {
-    let request =
-        PublishRequest { file: echo_file(folder, version)?, with: Vec::new(), audience: None, registry: None };
+    echo_file(folder, version)?;
+    let (folder, file) = (Folder::here(folder), "echo.yaml".to_owned());
+    let request = PublishRequest { folder, file, with: Vec::new(), audience: None, registry: None };
     let published = node.client().await?.post("/publish", &request).await?;
     let entries = &published["entries"];
     Ok(((), format!("echo {version} is in the registry's log, which has {entries} entries and proves it")))

@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 
 use althing_api::{
     AcceptReply, AcceptRequest, AdoptReply, AdoptRequest, AgentAcceptance, AgentAddition, AgentAdoption, AgentDraft,
-    DraftChange, DraftOmission, Offers, ThingAdoption, ThingDirectory,
+    DraftChange, DraftOmission, Folder, Offers, ThingAdoption, ThingDirectory,
 };
 use althing_td::{AgentFile, Callers, Demand, Environment, OwnFolder, RuntimeSpec, Sandbox, Skill, ToolServerSpec};
 use serde_json::json;
@@ -29,7 +29,7 @@ pub async fn run(at: &Paths, adopt: &Adopt, out: &Out) -> Result<(), Failure> {
     let mut rounds = Rounds::new(adopt, out);
     let mut request = AdoptRequest {
         at: source(adopt, &folder)?,
-        folder,
+        folder: Folder::here(folder),
         name: adopt.agent.clone(),
         callers: callers(&adopt.callers),
         allow: adopt.allow.clone(),

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use althing_api::{
-    AddRequest, AgentAddition, AgentCondition, AgentInstance, AgentList, AgentRemoval, AgentSummary, RightsChange,
-    RightsChanges, RunLine,
+    AddRequest, AgentAddition, AgentCondition, AgentInstance, AgentList, AgentRemoval, AgentSummary, Folder,
+    RightsChange, RightsChanges, RunLine,
 };
 use althing_client::{Client, agent_file};
 use althing_td::{AgentFile, Exposure};
@@ -204,7 +204,7 @@ fn module(run: &Run) -> Result<AddRequest, Failure> {
     file.contract = run.contract.as_deref().map(agent_file::read_contract).transpose()?;
     file.requested = run.contract.as_deref().map(agent_file::read_partial_contract).transpose()?;
     agent_file::check(&file, &path)?;
-    let folder = path.parent().unwrap_or(Path::new("/")).to_owned();
+    let folder = Folder::here(path.parent().unwrap_or(Path::new("/")));
     Ok(AddRequest { file, folder, sources: Vec::new(), reservation: None, agreed: None })
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use althing_api::{AppAgentStatus, AppChanges, AppList, AppRequest, AppStatus};
+use althing_api::{AppAgentStatus, AppChanges, AppList, AppRequest, AppStatus, LocalPath};
 use althing_client::{Client, ClientError};
 use althing_store::file::read_text;
 use althing_td::{
@@ -148,6 +148,7 @@ fn read(file: &Path, dry_run: bool) -> Result<(AppRequest, Vec<AppAgent>), Failu
         Ok(text)
     });
     let agents = resolved.map_err(|error| wrong(error.to_string()))?.agents;
+    let folder = Some(LocalPath::new(folder));
     Ok((AppRequest::Apply { file: text, files, folder, dry_run, form: false }, agents))
 }
 

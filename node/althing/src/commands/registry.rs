@@ -1,7 +1,9 @@
 //! `althing registry`, `publish`, `release`, `install`, `outdated`, `update` and `uninstall`.
 
+use std::path::Path;
+
 use althing_api::{
-    AddRegistry, InstallAddition, InstallCompletion, InstallList, InstallOffer, InstallRemoval, InstallRequest,
+    AddRegistry, Folder, InstallAddition, InstallCompletion, InstallList, InstallOffer, InstallRemoval, InstallRequest,
     InstallStatus, InstallTerms, MarkRequest, NameProof, PublishRequest, RegistryList, RegistryRemoval, RegistryStatus,
     ReleaseContents, ReleaseList, ReleaseMark, ReleaseOffer, ReleasePublication, ReleaseVersions, UpdateCompletion,
     UpdateLook, UpdateRequest,
@@ -78,8 +80,11 @@ fn followed(row: &RegistryStatus) -> String {
 pub async fn publish(at: &Paths, publish: &Publish, out: &Out) -> Result<(), Failure> {
     let cannot = |error: std::io::Error| Failure::usage(format!("{}: {error}", publish.file.display()));
     let file = publish.file.canonicalize().map_err(cannot)?;
-    let (with, audience, registry) = (publish.with.clone(), Some(publish.audience.clone()), publish.registry.clone());
-    let request = PublishRequest { file, with, audience, registry };
+    let folder = Folder::here(file.parent().unwrap_or(Path::new("/")));
+    let (file, with) =
+        (word(file.file_name().map_or(file.as_path(), Path::new))?, publish.with.iter().map(|path| word(path)));
+    let (audience, registry) = (Some(publish.audience.clone()), publish.registry.clone());
+    let request = PublishRequest { folder, file, with: with.collect::<Result<_, _>>()?, audience, registry };
     let published: ReleasePublication = at.connect().await?.ask("/publish", &request).await?;
     out.show(&published, |ReleasePublication { agent, version, registry, entries, bytes }| {
         let size = match bytes {
@@ -89,6 +94,12 @@ pub async fn publish(at: &Paths, publish: &Publish, out: &Out) -> Result<(), Fai
         format!("{agent} {version} is released, {size}\nthe log of {registry} proves it, {entries} entries")
     });
     Ok(())
+}
+
+/// A path as text, which releases have.
+fn word(path: &Path) -> Result<String, Failure> {
+    let text = path.to_str().map(str::to_owned);
+    text.ok_or_else(|| Failure::usage(format!("{}: the path is no text in UTF-8: rename it", path.display())))
 }
 
 /// Lists releases, or changes their standing.

@@ -1,12 +1,13 @@
 //! `althing route`.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use althing_api::{
     ChannelAgent, ChannelReply, RouteChannel, RouteChoice, RouteEmbeddings, RouteEvaluation, RouteFile, RouteLesson,
-    RouteRemoval, RouteReply, RouteReport, RouteRequest, RouteScore,
+    RouteRemoval, RouteReply, RouteReport, RouteRequest, RouteScore, UPLOAD_FILE_BYTES_MAX,
 };
+use althing_store::file::read_text;
 use serde::Serialize;
 use serde_json::json;
 
@@ -35,12 +36,18 @@ pub async fn run(at: &Paths, route: &Route, out: &Out) -> Result<(), Failure> {
     }
 }
 
-fn absolute(file: &Path) -> Result<PathBuf, Failure> {
-    std::path::absolute(file).map_err(|error| Failure::usage(format!("{}: {error}", file.display())))
+/// A file of labelled sentences: what it is called, and its text.
+fn read(file: &Path) -> Result<(String, String), Failure> {
+    let name = file.display().to_string();
+    match read_text(file, UPLOAD_FILE_BYTES_MAX as u64) {
+        Ok(text) => Ok((name, text)),
+        Err(error) => Err(Failure::usage(format!("{name}: {error}"))),
+    }
 }
 
 async fn learn(at: &Paths, file: &Path, out: &Out) -> Result<(), Failure> {
-    let request = RouteFile { file: absolute(file)? };
+    let (name, text) = read(file)?;
+    let request = RouteFile { name, text };
     let lesson: RouteLesson = at.connect().await?.ask("/route/learn", &request).await?;
     out.show(&lesson, |RouteLesson { learned, known }| {
         format!("learned {learned} sentences; this node knows {known} now")
@@ -49,7 +56,8 @@ async fn learn(at: &Paths, file: &Path, out: &Out) -> Result<(), Failure> {
 }
 
 async fn evaluate(at: &Paths, file: &Path, route: &Route, out: &Out) -> Result<(), Failure> {
-    let request = RouteEvaluation { file: absolute(file)?, mode: route.mode.map(Into::into) };
+    let (name, text) = read(file)?;
+    let request = RouteEvaluation { name, text, mode: route.mode.map(Into::into) };
     let report: RouteReport = at.connect().await?.ask("/route/eval", &request).await?;
     out.show(&report, evaluation);
     Ok(())

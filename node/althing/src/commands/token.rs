@@ -1,8 +1,9 @@
 //! `althing token`; needs no running node. One that runs reads the file again by itself.
 
-use althing_api::Kind;
+use althing_api::{Kind, TokenList, TokenRemoval, TokenSummary};
 use althing_client::ClientError;
-use serde::Serialize;
+use althing_gateway::Scope;
+use althing_operations::TokenFile;
 use serde_json::json;
 
 use crate::args::Token;
@@ -11,28 +12,14 @@ use crate::commands::{Out, text};
 use crate::exit::Failure;
 use crate::paths::Paths;
 use crate::ports::entropy;
-use crate::tokens::Tokens;
-
-/// The tokens of a node, without the secrets.
-#[derive(Serialize)]
-struct TokenList {
-    tokens: Vec<TokenSummary>,
-}
-
-#[derive(Serialize)]
-struct TokenSummary {
-    /// Who holds it.
-    name: String,
-    scopes: Vec<String>,
-    agents: Vec<String>,
-}
 
 /// Makes, lists or removes tokens of the gateway.
 pub async fn run(at: &Paths, token: &Token, out: &Out) -> Result<(), Failure> {
-    let tokens = Tokens::of(&at.data);
+    let tokens = TokenFile::of(&at.data);
     match token {
         Token::Add { holder, scope, agent } => {
-            let made = tokens.add(holder, scope, agent, entropy().bytes())?;
+            let scopes = scope.iter().map(Scope::to_string).collect();
+            let made = tokens.add(holder, scopes, agent, entropy().bytes())?;
             let unknown = unknown(at, agent).await;
             out.show(&json!({ "name": holder, "token": made, "unknownAgents": unknown }), |made| {
                 let warned = match unknown.as_slice() {
@@ -50,7 +37,7 @@ pub async fn run(at: &Paths, token: &Token, out: &Out) -> Result<(), Failure> {
         }
         Token::List => {
             let all = tokens.all()?.into_iter();
-            let all = all.map(|(name, kept)| TokenSummary { name, scopes: kept.scopes, agents: kept.agents });
+            let all = all.map(|(name, entry)| TokenSummary { name, scopes: entry.scopes, agents: entry.agents });
             out.show(&TokenList { tokens: all.collect() }, |all| {
                 let line = |TokenSummary { name, scopes, agents }: &TokenSummary| {
                     let agents =
@@ -63,8 +50,7 @@ pub async fn run(at: &Paths, token: &Token, out: &Out) -> Result<(), Failure> {
         }
         Token::Remove { holder } => {
             let left = tokens.remove(holder)?;
-            out.show(&json!({ "removed": holder, "left": left }), |removed| {
-                let holder = text(removed, "removed");
+            out.show(&TokenRemoval { removed: holder.clone(), left }, |TokenRemoval { removed: holder, .. }| {
                 let last = if left == 0 {
                     "\nIt was the last one. Nobody else is let in for that: to open the gateway to everybody on this machine, \
                      run: althing token open"

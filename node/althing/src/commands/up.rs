@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use althing_node::owner;
-use althing_operations::Operations;
+use althing_operations::{Operations, OwnerFiles};
 use althing_registry::serve::Running;
 use serde_json::json;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -33,6 +33,8 @@ pub async fn run(at: &Paths, up: &Up, out: &Out) -> Result<(), Failure> {
     let origin = telemetry::Origin { node, name: &at.name, network: &config.network };
     let (exporting, spans) = telemetry::start(&config.telemetry, &origin)?;
     let Opened { node, owner_changes, faces } = ports::open(at, &config, spans).await?;
+    // A node has one owner, from its start on.
+    let _ = node.owner_files.set(Arc::new(OwnerFiles::new(at.owner.clone(), owner_changes.clone())));
     let node = Arc::new(node);
     exporting.observe(&node);
     faces.serve(&node, &config, &at.data);

@@ -3,6 +3,7 @@ use std::collections::BTreeSet;
 use althing_call::{Asker, Callee, Operation, Principal, Purpose, Refusal, Target};
 use althing_communication::Caller;
 use althing_protocol::{CallerId, PublicKey, SecretKey};
+use futures::FutureExt as _;
 
 use super::*;
 
@@ -123,10 +124,11 @@ fn nobody_gets_through_an_agent_what_it_may_not_have_itself() {
 fn who_asks_for_an_agent_is_decided_by_what_binds_them() {
     let contracts = contracts(None);
     let had = |asker: &Asker, seed: u8, purpose: Purpose| {
-        let target = Target { agent: agent(seed, "echo"), relation: contracts.relation(publisher(seed)) };
-        let callee = Callee::near("echo");
-        let asked = OutgoingRequest::Target { asker, callee: &callee, target: &target, purpose };
-        refusal(decided(contracts.decide(&asked))).is_none()
+        let (agent, callee) = (agent(seed, "echo"), Callee::near("echo"));
+        let target = Target::decided(&contracts, agent.clone(), (asker, &callee), purpose).now_or_never();
+        let had = target.expect("contracts ask nobody").is_ok();
+        assert_eq!(Target::is_allowed(&contracts, &agent, asker, purpose), had, "lists say the same");
+        had
     };
     for (seed, relation) in
         [(OWNER, TrustRelation::Own), (FRIEND, TrustRelation::Trusted), (STRANGER, TrustRelation::Stranger)]

@@ -12,6 +12,9 @@ use althing_protocol::{AgentId, PublicKey};
 pub(crate) const NO_REDIRECT: &str = "https://althing.dev/ext/no-redirect/v1";
 /// Redirects that one call follows.
 const FOLLOWED_MAX: usize = 2;
+/// Moves of a task that one call follows. Each is proven, and newer than the one before; a caller that was away for long may have
+/// several to catch up with.
+pub(crate) const MOVES_MAX: usize = 16;
 /// Agents of which the last redirect is remembered.
 const AGENTS_MAX: usize = 1_024;
 
@@ -27,6 +30,9 @@ pub(crate) enum Astray {
     /// The call was redirected too often.
     #[error("after {FOLLOWED_MAX} other redirects, which is as many as one call follows")]
     TooMany,
+    /// The task moved too often.
+    #[error("after {MOVES_MAX} other moves of the task, which is as many as one call follows")]
+    TooManyMoves,
     /// The node is not known to host the agent.
     #[error("which is not known to host the agent")]
     NoHost,
@@ -37,12 +43,15 @@ pub(crate) enum Astray {
 pub(crate) struct Journey {
     /// Who redirected it.
     redirected: Vec<PublicKey>,
-    /// Who could not be reached.
+    /// Who could not be reached, or does not host the agent.
     unreached: Vec<PublicKey>,
+    /// How often it was redirected, and how often the task had moved.
+    redirects: usize,
+    moves: usize,
 }
 
 impl Journey {
-    /// A node could not be reached.
+    /// A node could not be reached, or does not host the agent.
     pub fn lose(&mut self, node: PublicKey) {
         self.unreached.push(node);
     }
@@ -54,6 +63,25 @@ impl Journey {
 
     /// Whether the call goes on to `to` after `from` redirected it; `is_host` says whether `to` hosts the agent.
     pub fn turn(&mut self, from: PublicKey, to: PublicKey, is_host: bool) -> Result<(), Astray> {
+        self.redirects += 1;
+        let is_too_long = (self.redirects > FOLLOWED_MAX).then_some(Astray::TooMany);
+        self.step(from, to, is_host, is_too_long)
+    }
+
+    /// The same after `from` proved that the task moved to `to`.
+    pub fn move_on(&mut self, from: PublicKey, to: PublicKey, is_host: bool) -> Result<(), Astray> {
+        self.moves += 1;
+        let is_too_long = (self.moves > MOVES_MAX).then_some(Astray::TooManyMoves);
+        self.step(from, to, is_host, is_too_long)
+    }
+
+    fn step(
+        &mut self,
+        from: PublicKey,
+        to: PublicKey,
+        is_host: bool,
+        is_too_long: Option<Astray>,
+    ) -> Result<(), Astray> {
         self.redirected.push(from);
         if self.redirected.contains(&to) {
             return Err(Astray::Back);
@@ -61,14 +89,15 @@ impl Journey {
         if self.unreached.contains(&to) {
             return Err(Astray::Unreached);
         }
-        if self.redirected.len() > FOLLOWED_MAX {
-            return Err(Astray::TooMany);
+        match is_too_long {
+            Some(astray) => Err(astray),
+            None if is_host => Ok(()),
+            None => Err(Astray::NoHost),
         }
-        if is_host { Ok(()) } else { Err(Astray::NoHost) }
     }
 
     /// Whether a node did not do the call.
-    fn failed(&self, node: &PublicKey) -> bool {
+    pub fn failed(&self, node: &PublicKey) -> bool {
         self.redirected.contains(node) || self.unreached.contains(node)
     }
 }
@@ -162,6 +191,21 @@ mod tests {
         assert_eq!(journey.turn(node(3), node(4), true), Err(Astray::TooMany));
         assert!(journey.first().is_some());
         assert_eq!(Journey::default().turn(node(1), node(2), false), Err(Astray::NoHost));
+    }
+
+    /// P-205
+    #[test]
+    fn a_task_is_followed_further_than_a_redirect_and_not_for_ever() {
+        let mut journey = Journey::default();
+        assert_eq!(journey.turn(node(100), node(0), true), Ok(()), "the group redirected the message that began it");
+        for moved in 0..16 {
+            assert_eq!(journey.move_on(node(moved), node(moved + 1), true), Ok(()), "{moved}");
+        }
+        assert_eq!(journey.move_on(node(16), node(17), true), Err(Astray::TooManyMoves));
+        assert_eq!(Journey::default().move_on(node(1), node(2), false), Err(Astray::NoHost));
+        let mut journey = Journey::default();
+        assert_eq!(journey.move_on(node(1), node(2), true), Ok(()));
+        assert_eq!(journey.move_on(node(2), node(1), true), Err(Astray::Back));
     }
 
     /// P-195

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::sync::MutexGuard;
 
-use althing_call::{CallRequest, OperationError, Redirect, Refusal, Reply, traced};
+use althing_call::{OperationError, Redirect, Refusal, Reply, traced};
 use althing_communication::CallError;
 use althing_protocol::PublicKey;
 use althing_session::MoveError;
@@ -28,13 +28,15 @@ pub(super) struct Asking<'a> {
     begins: bool,
     /// Whether it follows a task that moved: no other host can take it.
     is_bound: bool,
+    /// What the node said that was asked for a task first and does not host the agent: the other hosts are asked then.
+    absent: Option<OperationError>,
     journey: Journey,
 }
 
 impl<'a> Asking<'a> {
     pub(super) fn new(calls: &'a Calls, call: &'a Call) -> Asking<'a> {
         let begins = call.request.operation().is_message() && call.request.request.params.task_id().is_none();
-        Asking { calls, call, begins, is_bound: false, journey: Journey::default() }
+        Asking { calls, call, begins, is_bound: false, absent: None, journey: Journey::default() }
     }
 
     /// Asks `hosts` in their order, the one to which the agent's calls were redirected last before the others. The next one is
@@ -46,7 +48,7 @@ impl<'a> Asking<'a> {
         let mut hosts = VecDeque::from(hosts);
         let mut failed = None;
         while let Some(node) = hosts.pop_front() {
-            let refused = match self.ask_one(node, self.call).await {
+            let refused = match self.calls.ask_host(node, self.call).await {
                 Ok(reply) => return Ok(reply),
                 // Nothing was sent: another host can be tried.
                 Err(SendError::Call(error @ CallError::Unreachable { .. })) => {
@@ -64,6 +66,12 @@ impl<'a> Asking<'a> {
                     hosts = VecDeque::from([home]);
                     continue;
                 }
+                Refusal::AgentNotHere if self.call.request.request.params.task_id().is_some() => {
+                    Box::pin(self.search_on(node, refused, &mut hosts)).await;
+                    continue;
+                }
+                // Another one may have it.
+                Refusal::TaskNotFound if self.absent.is_some() => continue,
                 // Whoever redirected the call has other rules than this one, and another version of the agent.
                 _ if refused.refusal.is_of_host() => return Box::pin(self.insist(refused)).await,
                 _ => return Err(Unanswered::Refused(refused)),
@@ -77,6 +85,9 @@ impl<'a> Asking<'a> {
                 Err(lost) => return Box::pin(self.insist(lost)).await,
             }
         }
+        if let Some(absent) = self.absent.take() {
+            return Err(Unanswered::Refused(absent));
+        }
         match failed {
             Some(error) if self.journey.first().is_some() && !self.is_bound => {
                 let lost = OperationError::busy(format!(
@@ -89,13 +100,30 @@ impl<'a> Asking<'a> {
         }
     }
 
+    /// The task is asked for where the agent is not hosted any more: the other hosts are searched for, and asked next. Whoever handed
+    /// the task over says where it is; whoever lost it does not.
+    async fn search_on(&mut self, node: PublicKey, refused: OperationError, hosts: &mut VecDeque<PublicKey>) {
+        self.journey.lose(node);
+        if self.absent.is_some() {
+            return;
+        }
+        self.absent = Some(refused);
+        let (shared, agent, request) = (&self.calls.shared, &self.call.agent, &self.call.request);
+        let mut others = shared.discovery.search_other_hosts(agent, node).await;
+        if request.operation().is_message() {
+            others = shared.finder.permitted(agent, others, &request.metadata).await.unwrap_or_default();
+        }
+        others.retain(|host| !hosts.contains(host) && !self.journey.failed(host));
+        hosts.extend(others);
+    }
+
     /// Asks the host that redirected the call first to take it itself, since the way that it showed leads nowhere; `lost` says
     /// why. The caller may reach other hosts than that one does, and each host has rules of its own.
     async fn insist(&self, lost: OperationError) -> Result<Reply, Unanswered> {
         let Some(first) = self.journey.first() else { return Err(Unanswered::Refused(lost)) };
         let mut call = Call { agent: self.call.agent.clone(), request: self.call.request.clone() };
         call.request.metadata.extensions.push(NO_REDIRECT.to_owned());
-        match self.ask_one(first, &call).await {
+        match self.calls.ask_host(first, &call).await {
             Ok(reply) => Ok(reply),
             Err(SendError::Call(CallError::Unreachable { .. })) => Err(Unanswered::Refused(lost)),
             Err(error) => {
@@ -104,18 +132,6 @@ impl<'a> Asking<'a> {
                 Err(Unanswered::Refused(if is_again { lost } else { refused }))
             }
         }
-    }
-
-    async fn ask_one(&self, node: PublicKey, call: &Call) -> Result<Reply, SendError> {
-        let shared = &self.calls.shared;
-        if node == shared.me.node {
-            let CallRequest { request, metadata, .. } = &call.request;
-            let handled = shared.hosting.handle(&shared.me, &call.agent, request.clone(), metadata).await;
-            return handled.map_err(SendError::Answer);
-        }
-        let reply = self.calls.send(node, call).await?;
-        shared.discovery.note_use(node);
-        Ok(reply)
     }
 
     /// The host that is asked next, since `from` redirected the call. A new frame is signed for it.
@@ -127,14 +143,7 @@ impl<'a> Asking<'a> {
         shared.finder.permitted(agent, vec![next], &self.call.request.metadata).await?;
         self.redirects().note(agent, redirect);
         // The span of the call names the node that served it; this one, who redirected it.
-        let span = tracing::info_span!(
-            "a2a.redirect",
-            otel.kind = "internal",
-            peer = %from,
-            fence = redirect.fence,
-            althing.binding.hash = tracing::field::Empty,
-        );
-        traced::bound(&span, &self.call.request.binding_hash);
+        let span = traced::redirect(&from, redirect.fence, &self.call.request.binding_hash);
         span.in_scope(|| tracing::debug!(%agent, %from, to = %next, "a call is redirected"));
         Ok(next)
     }
@@ -146,7 +155,7 @@ impl<'a> Asking<'a> {
         let home = shared.remote.moved(agent, request.request.params.task_id(), from, proof);
         let home = home.map_err(|why| unproven(from, &why))?;
         let is_host = shared.discovery.search_host(agent, home.node).await;
-        self.journey.turn(from, home.node, is_host).map_err(|astray| lost(from, home.node, astray))?;
+        self.journey.move_on(from, home.node, is_host).map_err(|astray| lost(from, home.node, astray))?;
         if request.operation().is_message() {
             shared.finder.permitted(agent, vec![home.node], &request.metadata).await?;
         }
@@ -161,13 +170,13 @@ impl<'a> Asking<'a> {
 }
 
 /// A call that was redirected and goes no further.
-fn lost(from: PublicKey, to: PublicKey, astray: Astray) -> OperationError {
+pub(super) fn lost(from: PublicKey, to: PublicKey, astray: Astray) -> OperationError {
     OperationError::busy(format!(
         "{from} redirected the call to {to}, {astray}; nothing was taken: try again in a moment"
     ))
 }
 
 /// A node said that it handed a task over, and is not believed.
-fn unproven(from: PublicKey, why: &MoveError) -> OperationError {
+pub(super) fn unproven(from: PublicKey, why: &MoveError) -> OperationError {
     OperationError::invalid_agent_response(format!("{from} says that the task moved, which is not believed: {why}"))
 }

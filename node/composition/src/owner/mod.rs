@@ -120,7 +120,10 @@ pub async fn follow(folder: &Path, known: Stamp, told: &watch::Sender<Owner>) {
     let mut followed = known;
     while !told.is_closed() {
         tokio::time::sleep(LOOK).await;
-        if stamp(folder) == followed {
+        let now = stamp(folder);
+        // Whoever changes them by the node itself has told it.
+        if now == followed || now == told.borrow().stamp {
+            followed = now;
             continue;
         }
         // A failure is tried again at the next check.

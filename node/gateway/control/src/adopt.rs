@@ -22,17 +22,25 @@ use crate::agents::added;
 use crate::body::{Body, detached};
 use crate::error::{Answer, ApiError};
 use crate::near::agent_problem;
+use crate::place::Place;
+use crate::requester::Requester;
 
 /// The most Things of a directory that are adopted at once.
 const THINGS_MAX: usize = 64;
 
 /// `POST /adopt`: shows what is at an address or behind a command, and adds it as an agent.
-pub async fn adopt(State(node): State<Arc<Operations>>, Body(request): Body<AdoptRequest>) -> Answer<AdoptReply> {
+pub async fn adopt(
+    State(node): State<Arc<Operations>>,
+    requester: Requester,
+    Body(request): Body<AdoptRequest>,
+) -> Answer<AdoptReply> {
     detached(async move {
         let AdoptRequest { at, folder, name, callers, allow, things, all, env, offers, dry_run } = request;
         if let Some(name) = name.as_ref().filter(|_| !dry_run) {
             node.agents.names.check_free(name)?;
         }
+        let mut place = Place::of(&node, &requester, &folder)?;
+        let folder = place.path().to_owned();
         let adoption = Adoption { at, name, callers, allow, environment: env };
         let offer = match adoption.look(&node.host, &folder).await {
             Ok(offer) => offer,
@@ -48,6 +56,9 @@ pub async fn adopt(State(node): State<Arc<Operations>>, Body(request): Body<Adop
                 let (needs, lacks) = (offered(&adoption, &draft.lacks), draft.lacks.clone());
                 let is_only_shown = dry_run || (offers == Offers::Always && needs.is_some());
                 let mut told = one(&node, *draft, &adoption.environment, &folder, is_only_shown).await?;
+                if told.added.is_some() {
+                    place.keep();
+                }
                 (told.refused, told.more_refused) = unoffered(needs.as_ref(), &lacks);
                 told.needs = needs;
                 Ok(Json(AdoptReply::Agent(told)))
@@ -55,11 +66,18 @@ pub async fn adopt(State(node): State<Arc<Operations>>, Body(request): Body<Adop
             Offer::Directory(entries, unlisted) => {
                 let chosen = chosen(&entries, &things, all)?;
                 let adopted = each(&node, &adoption, &chosen, &folder, dry_run).await?;
+                if adopted.iter().any(is_added) {
+                    place.keep();
+                }
                 Ok(Json(AdoptReply::Directory(directory(entries, unlisted, adopted))))
             }
         }
     })
     .await
+}
+
+fn is_added(adoption: &ThingAdoption) -> bool {
+    matches!(adoption, ThingAdoption::Agent(agent) if agent.added.is_some())
 }
 
 fn directory(entries: Vec<Entry>, unlisted: Omissions, adopted: Vec<ThingAdoption>) -> ThingDirectory {

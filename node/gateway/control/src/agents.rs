@@ -25,6 +25,8 @@ use crate::body::{Body, detached};
 use crate::error::ApiError;
 use crate::lines::ndjson;
 use crate::logs;
+use crate::place::Place;
+use crate::requester::Requester;
 
 /// Between two status lines of `althing run`.
 const STATUS_INTERVAL: Duration = Duration::from_secs(1);
@@ -221,29 +223,36 @@ fn note(agent: &mut AgentEntry, words: String) {
 struct EndOnDrop {
     node: Arc<Operations>,
     name: String,
+    /// Where its files are, which it has to its end.
+    place: Option<Place>,
 }
 
 impl Drop for EndOnDrop {
     fn drop(&mut self) {
-        let (node, name) = (self.node.clone(), std::mem::take(&mut self.name));
+        let (node, name, place) = (self.node.clone(), std::mem::take(&mut self.name), self.place.take());
         tokio::spawn(async move {
             if let Err(error) = node.agents.end(&name).await {
                 tracing::error!(name, %error, "an agent could not be ended");
             }
+            drop(place);
         });
     }
 }
 
 /// `POST /run`: runs an agent for as long as the answer is read.
-pub async fn run(State(node): State<Arc<Operations>>, Body(request): Body<AddRequest>) -> Response {
+pub async fn run(
+    State(node): State<Arc<Operations>>,
+    requester: Requester,
+    Body(request): Body<AddRequest>,
+) -> Response {
     // If the client hangs up meanwhile, the agent is ended on drop.
     let adding = detached(async move {
         let AddRequest { file, folder, sources, reservation, agreed } = request;
+        let (sources, place) = (requester.paths(&sources)?, Place::of(&node, &requester, &folder)?);
         let how = (Stay::WhileConnected, agreed.as_deref());
-        let id =
-            node.agents.add_read(file, (folder.as_path(), sources.as_slice()), reservation.as_deref(), how).await?;
+        let id = node.agents.add_read(file, (place.path(), sources.as_slice()), reservation.as_deref(), how).await?;
         let name = id.name().to_owned();
-        let held = EndOnDrop { node: node.clone(), name: name.clone() };
+        let held = EndOnDrop { node: node.clone(), name: name.clone(), place: Some(place) };
         let first = RunLine::Runs(Box::new(added(&node, &id).await));
         match ended(&node, &name) {
             Some(ended) => Err(ended),

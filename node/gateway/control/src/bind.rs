@@ -14,10 +14,17 @@ use serde_json::Value;
 use crate::body::Body;
 use crate::error::Answer;
 use crate::near::agent_problem;
+use crate::place::Place;
+use crate::requester::Requester;
 
 /// `POST /bind`: binds an agent file without running it.
-pub async fn bind(State(node): State<Arc<Operations>>, Body(request): Body<AddRequest>) -> Answer<BindingReply> {
-    Ok(Json(reply(node.bindings.bind(request.file, &request.folder).await?)))
+pub async fn bind(
+    State(node): State<Arc<Operations>>,
+    requester: Requester,
+    Body(request): Body<AddRequest>,
+) -> Answer<BindingReply> {
+    let place = Place::of(&node, &requester, &request.folder)?;
+    Ok(Json(reply(node.bindings.bind(request.file, place.path()).await?)))
 }
 
 /// `GET /bind/{name}`: what a running agent was bound to, or the manifest of that hash.

@@ -12,7 +12,7 @@ use axum::Json;
 use axum::extract::State;
 use serde::Deserialize;
 
-use crate::body::{Body, Parameters};
+use crate::body::{Body, Parameters, detached};
 use crate::error::{Answer, ApiError};
 
 impl From<BlueprintError> for ApiError {
@@ -28,9 +28,12 @@ pub async fn measure(
 ) -> Answer<BlueprintMeasurement> {
     let MeasureRequest { model, tokens, publish_days, registry } = request;
     let wanted = Measuring { model, tokens, publish_days, registry };
-    let Measured { model, machine, figures, attestation, registry } = node.blueprints().measure(&wanted).await?;
-    let (figures, attestation) = (measured(figures), hex(&attestation));
-    Ok(Json(BlueprintMeasurement { model, machine, figures, attestation, registry }))
+    detached(async move {
+        let Measured { model, machine, figures, attestation, registry } = node.blueprints().measure(&wanted).await?;
+        let (figures, attestation) = (measured(figures), hex(&attestation));
+        Ok(Json(BlueprintMeasurement { model, machine, figures, attestation, registry }))
+    })
+    .await
 }
 
 fn measured(figures: Figures) -> BlueprintFigures {

@@ -7,6 +7,7 @@ use axum::extract::{FromRequest, FromRequestParts, Query, Request};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
+use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use axum::{Json, body};
 use futures::StreamExt as _;
@@ -16,6 +17,13 @@ use crate::error::ApiError;
 
 /// What axum says before what is wrong with parameters.
 const OF_PARAMETERS: &str = "Failed to deserialize query string: ";
+
+/// Characters of the name of a parameter that are said again.
+const NAME_CHARS_MAX: usize = 100;
+
+/// The longest body of a request that is read, in bytes: in the extensions of the request, from the table.
+#[derive(Debug, Clone, Copy)]
+pub struct BodyLimit(pub usize);
 
 /// The body of a request.
 pub struct Body<T>(pub T);
@@ -29,7 +37,8 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
                 "the body of a request is JSON: send it as `content-type: application/json`",
             ));
         }
-        let bytes = read(request.into_body()).await?;
+        let limit = request.extensions().get::<BodyLimit>().map_or(BODY_BYTES_MAX, |limit| limit.0);
+        let bytes = read(request.into_body(), limit).await?;
         parse(&bytes).map(Body)
     }
 }
@@ -46,19 +55,30 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Parameters<T> 
     }
 }
 
+/// Refuses parameters after the `?` of a path that has none.
+pub async fn without_parameters(request: Request, next: Next) -> Response {
+    let query = request.uri().query().unwrap_or_default();
+    if query.is_empty() {
+        return next.run(request).await;
+    }
+    let first: String = query.split(['&', '=']).next().unwrap_or_default().chars().take(NAME_CHARS_MAX).collect();
+    let path = request.uri().path();
+    let message = format!("the parameters of the request: nobody knows `{first}`, as {path} has none");
+    ApiError::invalid(message).into_response()
+}
+
 fn is_json(headers: &HeaderMap) -> bool {
     let given = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     given.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json")
 }
 
 /// Reads a body as it comes, also where no length was announced, and no further than its limit.
-async fn read(body: body::Body) -> Result<Vec<u8>, ApiError> {
+async fn read(body: body::Body, most: usize) -> Result<Vec<u8>, ApiError> {
     let (mut parts, mut bytes) = (body.into_data_stream(), Vec::new());
     while let Some(part) = parts.next().await {
         let part = part.map_err(|_| ApiError::invalid("the body of the request broke off"))?;
-        if part.len() > BODY_BYTES_MAX - bytes.len() {
-            let message =
-                format!("the body of a request has at most {} MiB: send less of it at once", BODY_BYTES_MAX >> 20);
+        if part.len() > most - bytes.len() {
+            let message = format!("the body of this request has at most {} MiB: send less of it at once", most >> 20);
             return Err(ApiError::new(Kind::TooLarge, message));
         }
         bytes.extend_from_slice(&part);

@@ -89,18 +89,21 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_problem_has_the_status_and_the_json_that_it_always_had() {
+    async fn a_problem_has_the_status_of_its_kind_and_says_it_in_json() {
         let table = [
-            (Kind::Invalid, "invalid"),
-            (Kind::NotFound, "notFound"),
-            (Kind::Refused, "refused"),
-            (Kind::Unreachable, "unreachable"),
-            (Kind::NotYet, "notYet"),
-            (Kind::Failed, "failed"),
+            (Kind::Invalid, "invalid", StatusCode::UNPROCESSABLE_ENTITY),
+            (Kind::TooLarge, "tooLarge", StatusCode::PAYLOAD_TOO_LARGE),
+            (Kind::NotFound, "notFound", StatusCode::NOT_FOUND),
+            (Kind::Refused, "refused", StatusCode::FORBIDDEN),
+            (Kind::Conflict, "conflict", StatusCode::CONFLICT),
+            (Kind::Unreachable, "unreachable", StatusCode::GATEWAY_TIMEOUT),
+            (Kind::Busy, "busy", StatusCode::SERVICE_UNAVAILABLE),
+            (Kind::NotYet, "notYet", StatusCode::SERVICE_UNAVAILABLE),
+            (Kind::Failed, "failed", StatusCode::INTERNAL_SERVER_ERROR),
         ];
-        for (kind, name) in table {
+        for (kind, name, status) in table {
             let response = ApiError::new(kind, "no").into_response();
-            assert_eq!(response.status(), StatusCode::UNPROCESSABLE_ENTITY, "{name}");
+            assert_eq!(response.status(), status, "{name}");
             let body = axum::body::to_bytes(response.into_body(), 1_024).await.expect("a short body");
             assert_eq!(String::from_utf8_lossy(&body), json!({ "kind": name, "message": "no" }).to_string());
         }

@@ -2,6 +2,7 @@
 //! together; and groups as agents.
 
 use std::collections::BTreeMap;
+use std::path::Path as FilePath;
 use std::sync::Arc;
 
 use althing_api::{
@@ -21,6 +22,7 @@ use axum::extract::{Path, State};
 use crate::body::{Body, detached};
 use crate::error::{Answer, ApiError};
 use crate::near;
+use crate::requester::Requester;
 
 impl From<AppError> for ApiError {
     fn from(error: AppError) -> ApiError {
@@ -39,8 +41,12 @@ fn told(changes: &[PartChange]) -> Vec<AppChange> {
 }
 
 /// `POST /apps`
-pub async fn apps(State(node): State<Arc<Operations>>, Body(request): Body<AppRequest>) -> Answer<AppChanges> {
-    detached(async move { operate(&node, request).await.map(Json) }).await
+pub async fn apps(
+    State(node): State<Arc<Operations>>,
+    requester: Requester,
+    Body(request): Body<AppRequest>,
+) -> Answer<AppChanges> {
+    detached(async move { operate(&node, &requester, request).await.map(Json) }).await
 }
 
 /// `GET /groups/{group}/apps`
@@ -66,16 +72,17 @@ pub async fn show(
     }))
 }
 
-async fn operate(node: &Operations, request: AppRequest) -> Result<AppChanges, ApiError> {
+async fn operate(node: &Operations, requester: &Requester, request: AppRequest) -> Result<AppChanges, ApiError> {
     match request {
         AppRequest::Apply { file, files, folder, dry_run, form } => {
+            let folder = folder.as_ref().map_or(Ok(FilePath::new("/")), |folder| requester.path(folder))?;
             let app = read(&file, &files)?;
             let order = match (dry_run, form) {
                 (true, _) => AppOrder::Look,
                 (false, true) => AppOrder::Form,
                 (false, false) => AppOrder::Apply,
             };
-            let outcome = groups::apply(node, &app, &folder, order).await?;
+            let outcome = groups::apply(node, &app, folder, order).await?;
             Ok(outcome_of(app, outcome))
         }
         AppRequest::Remove { group, app } => {

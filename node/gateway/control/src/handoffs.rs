@@ -9,7 +9,7 @@ use althing_td::{HandoffFile, handoff_json, parse_handoff};
 use axum::Json;
 use axum::extract::{Path, State};
 
-use crate::body::Body;
+use crate::body::{Body, detached};
 use crate::error::{Answer, ApiError};
 
 /// Makes the handoff of a task, and offers it; only makes it, if a draft is asked for.
@@ -28,7 +28,8 @@ pub async fn hand_over(
     if draft {
         return Ok(Json(HandoffReply::Draft(HandoffDraft { document: handoff_json(&file) })));
     }
-    Ok(Json(HandoffReply::Outcome(outcome(node.calls.hand_over(&task, &agent, file).await?))))
+    detached(async move { Ok(Json(HandoffReply::Outcome(outcome(node.calls.hand_over(&task, &agent, file).await?)))) })
+        .await
 }
 
 impl From<HandoffOrderError> for ApiError {

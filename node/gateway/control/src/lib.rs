@@ -5,17 +5,20 @@
 //!
 //! **Invariants**
 //! - A body is bounded before it is parsed; what nobody knows in it is refused, and every refusal is a problem as JSON.
-//! - On whose behalf a request is carried out is said by the listener that took it.
+//! - On whose behalf a request is carried out is said by the listener that took it. Files of the node's machine are named only on
+//!   that of the machine itself, its control socket; others hand over what is needed.
 //! - What is served is described by `/openapi.json`: both are made from one table.
 //!
 //! **Never knows**: access control (whoever serves it decides), exit codes, terminals.
 
+mod adding;
 mod adopt;
 mod agents;
 mod attesting;
 mod bind;
 mod blueprints;
 mod body;
+mod credentials;
 mod diagnosis;
 mod error;
 mod events;
@@ -33,6 +36,7 @@ mod memory;
 mod near;
 mod openapi;
 mod org;
+mod place;
 mod receipts;
 mod registries;
 mod requester;
@@ -53,15 +57,15 @@ use std::sync::Arc;
 
 use althing_api::{
     AddRequest, AgentAddition, AgentList, AgentRemoval, AgentSummary, CallCancellation, CallExplanation, CallHosts,
-    CallLine, CallRequest, CallStep, DoctorReport, DoctorRequest, Kind, OverheadReport, RightsChange, RightsChanges,
-    TrustChange, TrustList, TrustRequest,
+    CallLine, CallRequest, CallStep, DoctorReport, DoctorRequest, Kind, OverheadReport, RightsChanges, TrustChange,
+    TrustList, TrustRequest,
 };
 use althing_calls::{Among, Asker, Callee, Operation, OperationError, OperationRequest, Purpose, Refusal, Reply};
 use althing_node::publish;
-use althing_operations::{Operations, doctor, kept_environment};
+use althing_operations::{Operations, doctor};
 use althing_protocol::{AgentId, CallerId, IdentityError, PublicKey};
 use axum::extract::{Path as UrlPath, State};
-use axum::middleware::{from_extractor, map_response};
+use axum::middleware::{from_extractor, from_fn, map_response};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use axum::{Json, Router};
@@ -83,7 +87,8 @@ use routes::{Route, Routes};
 pub fn router(node: Arc<Operations>) -> Router {
     let document = document();
     let show = move || async move { Json(document) };
-    let router = all_routes().router.route(openapi::PATH, get(show));
+    let show = get(show).route_layer(from_fn(body::without_parameters));
+    let router = all_routes().router.route(openapi::PATH, show);
     let router = router.route_layer(from_extractor::<Requester>());
     router.layer(map_response(body::as_problem)).with_state(node)
 }
@@ -92,12 +97,13 @@ pub fn router(node: Arc<Operations>) -> Router {
 fn all_routes() -> Routes {
     table::routes()
         .route(Route::get("/agents", "Lists the agents that were added").reply::<AgentList>(), listed)
-        .route(Route::post::<AddRequest>("/agents", "Adds an agent").reply::<AgentAddition>(), add)
-        .route(Route::delete("/agents/{name}", "Removes an agent").reply::<AgentRemoval>(), remove)
+        .route(Route::post::<AddRequest>("/agents", "Adds an agent").files().reply::<AgentAddition>(), adding::add)
+        .route(Route::delete("/agents/{name}", "Removes an agent").reply::<AgentRemoval>(), adding::remove)
         .route(
             Route::post::<AddRequest>("/adding", "Shows what an agent file changes of what was agreed to")
+                .files()
                 .reply::<RightsChanges>(),
-            adding,
+            adding::adding,
         )
         .route(
             Route::get("/describe/{agent}", "Shows the description of an agent, of a tool of one, or of a Thing")
@@ -182,7 +188,7 @@ async fn describe(
                         .with_remedy(Some(CallStep::Describe(thing.id).into())),
                     None => unknown(error.message)
                         .with_remedy(error.remedy.map(|step| *step))
-                        .or_meant(name, &near::agents(&node, query.anyone)),
+                        .or_meant(name, &near::agents(&node, among(query.anyone))),
                 });
             };
             return Ok(td(thing.description.bytes().to_vec()));
@@ -209,46 +215,6 @@ async fn listed(State(node): State<Arc<Operations>>) -> Answer<AgentList> {
         skills: added.file.skills.iter().map(|skill| skill.id.clone()).collect(),
     };
     Ok(Json(AgentList { agents: stored.iter().map(summary).collect() }))
-}
-
-/// `POST /adding`: what an agent file changes of what was agreed to for its name, and for that file; adds nothing.
-async fn adding(State(node): State<Arc<Operations>>, Body(request): Body<AddRequest>) -> Answer<RightsChanges> {
-    let althing_td::RightsChanges { changes, wider, digest } = node.agents.changes(&request.file, &request.sources)?;
-    let change = |change: althing_td::RightsChange| {
-        let althing_td::RightsChange { what, old, new, wider } = change;
-        RightsChange { what, old, new, wider }
-    };
-    Ok(Json(RightsChanges { changes: changes.into_iter().map(change).collect(), wider, digest }))
-}
-
-async fn add(State(node): State<Arc<Operations>>, Body(request): Body<AddRequest>) -> Answer<AgentAddition> {
-    let AddRequest { file, folder, sources, reservation, agreed } = request;
-    let host = node.clone();
-    let adding = detached(async move {
-        let how = (publish::Stay::UntilRemoved, agreed.as_deref());
-        let read = (folder.as_path(), sources.as_slice());
-        Ok(host.agents.add_read(file, read, reservation.as_deref(), how).await?)
-    });
-    let id = adding.await?;
-    // Whoever hangs up meanwhile does not wait for its answer, and it stays.
-    let added = agents::added(&node, &id).await;
-    if let Some(ended) = agents::ended(&node, id.name()) {
-        // Whoever mends it adds it again.
-        node.agents.remove(id.name()).await?;
-        return Err(ended);
-    }
-    Ok(Json(added))
-}
-
-async fn remove(State(node): State<Arc<Operations>>, UrlPath(name): UrlPath<String>) -> Answer<AgentRemoval> {
-    detached(async move {
-        let unknown = |error| near::agent_problem(&node, &name, error);
-        let (file, _) = node.agents.file(&name).map_err(unknown)?;
-        node.agents.remove(&name).await.map_err(unknown)?;
-        // Whoever adds it again needs them, and another agent may use them.
-        Ok(Json(AgentRemoval { removed: name, secrets_kept: kept_environment(&file) }))
-    })
-    .await
 }
 
 async fn trusted(State(node): State<Arc<Operations>>) -> Json<TrustList> {
@@ -302,8 +268,11 @@ async fn ask<P: Serialize>(
     let callee = Callee::Named(request.agent.clone(), among(request.anyone));
     let params = serde_json::to_vec(params).map_err(|error| ApiError::failed(error.to_string()))?;
     let asked = OperationRequest::parse(operation, params).map_err(ApiError::from)?;
-    let asked = althing_calls::CallRequest::new(callee, asked, vec![principal]);
-    let error = match node.calls.ask(asked).await {
+    let answered = async {
+        let target = node.calls.target(&Asker::Owner, &callee, Purpose::Call).await?;
+        node.calls.ask(althing_calls::CallRequest::new(target, asked, vec![principal])).await
+    };
+    let error = match answered.await {
         Err(error) if error.refusal == Refusal::AgentUnknown => error,
         answered => return answered.map_err(ApiError::from),
     };
@@ -315,8 +284,8 @@ async fn ask<P: Serialize>(
         let none = ApiError::new(Kind::NotFound, message);
         return Err(none.with_remedy(Some(CallStep::Describe(thing.id).into())));
     }
-    let unknown =
-        |name: &str, error: OperationError| ApiError::from(error).or_meant(name, &near::agents(node, request.anyone));
+    let known = || near::agents(node, among(request.anyone));
+    let unknown = |name: &str, error: OperationError| ApiError::from(error).or_meant(name, &known());
     let Some((name, tool)) = request.agent.split_once('/') else { return Err(unknown(&request.agent, error)) };
     if meant(node, name, request.anyone).await.is_err() {
         return Err(unknown(name, error));

@@ -12,7 +12,7 @@ use althing_operations::Operations;
 use axum::Json;
 use axum::extract::{Path, State};
 
-use crate::body::{Body, Parameters};
+use crate::body::{Body, Parameters, detached};
 use crate::error::{Answer, ApiError};
 
 fn failed(error: &MemoryError) -> ApiError {
@@ -32,8 +32,11 @@ fn row(known: Overview) -> MemoryNamespace {
 
 /// Removes a namespace.
 pub async fn remove(State(node): State<Arc<Operations>>, Path(namespace): Path<String>) -> Answer<MemoryRemoval> {
-    node.memories.remove(&namespace).await.map_err(|error| failed(&error))?;
-    Ok(Json(MemoryRemoval { removed: namespace }))
+    detached(async move {
+        node.memories.remove(&namespace).await.map_err(|error| failed(&error))?;
+        Ok(Json(MemoryRemoval { removed: namespace }))
+    })
+    .await
 }
 
 /// Changes what a namespace has.
@@ -42,9 +45,12 @@ pub async fn work(
     Path(namespace): Path<String>,
     Body(request): Body<MemoryRequest>,
 ) -> Answer<MemoryReply> {
-    let memory = opened(&node, &namespace).await?;
-    let done = answer(&memory, request).await.map_err(|error| failed(&error))?;
-    done.map(Json).ok_or_else(|| nothing(&namespace))
+    detached(async move {
+        let memory = opened(&node, &namespace).await?;
+        let done = answer(&memory, request).await.map_err(|error| failed(&error))?;
+        done.map(Json).ok_or_else(|| nothing(&namespace))
+    })
+    .await
 }
 
 /// `GET /memory/{namespace}`

@@ -1,11 +1,12 @@
 //! Names that somebody wrote and that nothing has: the answer names one that differs little. Whoever uses this API owns the
 //! node, and may see all that it knows; faces for others say nothing of what they did not ask for.
 
+use althing_calls::{Among, Asker, Purpose};
 use althing_coordination::machine::group::Group;
 use althing_coordination::machine::outcome::Refusal;
 use althing_coordination::machine::sight::Sight;
 use althing_coordination::{GroupError, Reader};
-use althing_discovery::{Found, Query, TrustRelation};
+use althing_discovery::{Found, Query};
 use althing_node::{NodeError, publish};
 use althing_operations::Operations;
 use althing_protocol::group::{Command, GroupId};
@@ -31,11 +32,12 @@ pub fn own_agents(node: &Operations) -> Vec<String> {
 }
 
 /// The names of the agents that may be called by name: this node's, and those that others whom its owner trusts publish; of
-/// strangers too if `anyone`.
-pub fn agents(node: &Operations, anyone: bool) -> Vec<String> {
+/// strangers too if `among` allows it.
+pub fn agents(node: &Operations, among: Among) -> Vec<String> {
     let (found, _) = node.discovery.find(&Query { limit: Some(AGENTS_MAX), ..Query::default() });
     let may = |found: &&Found| {
-        anyone || node.calls.relation(found.candidate.verified.agent.publisher()) != TrustRelation::Stranger
+        let agent = &found.candidate.verified.agent;
+        node.calls.offers(&Asker::Owner, agent, among, Purpose::Call)
     };
     let mut names = own_agents(node);
     names.extend(found.iter().filter(may).map(|found| found.candidate.verified.agent.name().to_owned()));

@@ -80,6 +80,10 @@ struct Parameter {
 #[derive(Clone, Serialize)]
 struct RequestBody {
     required: bool,
+    description: String,
+    /// The longest that is read, in bytes; no word of OpenAPI's says it.
+    #[serde(rename = "x-bytes-max")]
+    bytes_max: usize,
     content: BTreeMap<&'static str, Content>,
 }
 
@@ -114,7 +118,7 @@ pub fn document(table: &[Route]) -> Document {
             summary: "What a node's owner asks of it",
             description: "Served on the control socket of the node (0600, in its data directory) and nowhere else: the \
                 gateway has other paths. Every refusal is a Problem. A member of a request that is not \
-                listed is refused, and so is a parameter of a path that has some.",
+                listed is refused, and so is a parameter.",
             version: env!("CARGO_PKG_VERSION"),
             license: License { name: env!("CARGO_PKG_LICENSE"), identifier: env!("CARGO_PKG_LICENSE") },
         },
@@ -128,7 +132,12 @@ fn operation(route: &Route, generator: &mut SchemaGenerator) -> Operation {
     let in_query = route.query.map(|query| parameters(&query(generator))).unwrap_or_default();
     let request_body = route.request.map(|request| {
         let schema = Some(request(generator));
-        RequestBody { required: true, content: BTreeMap::from([("application/json", Content { schema })]) }
+        RequestBody {
+            required: true,
+            description: format!("At most {} MiB", route.body_bytes_max >> 20),
+            bytes_max: route.body_bytes_max,
+            content: BTreeMap::from([("application/json", Content { schema })]),
+        }
     });
     let schema = route.reply.map(|reply| reply(generator));
     let done = Response { description: "What was asked", content: BTreeMap::from([(route.media, Content { schema })]) };

@@ -57,8 +57,11 @@ pub async fn organise(
     Body(request): Body<OrganiseRequest>,
 ) -> Answer<OrganisationStatus> {
     let OrganiseRequest { domain, approvals, registry } = request;
-    let row = node.registries.organising().organise(&domain, approvals, registry.as_deref()).await?;
-    Ok(Json(shown(&node, row)))
+    detached(async move {
+        let row = node.registries.organising().organise(&domain, approvals, registry.as_deref()).await?;
+        Ok(Json(shown(&node, row)))
+    })
+    .await
 }
 
 /// `POST /org/members`
@@ -67,22 +70,28 @@ pub async fn member(
     Body(request): Body<MemberRequest>,
 ) -> Answer<OrganisationStatus> {
     let MemberRequest { publisher, roles, names, registry } = request;
-    let row =
-        node.registries.organising().set_member(MemberRow { publisher, roles, names }, registry.as_deref()).await?;
-    Ok(Json(shown(&node, row)))
+    detached(async move {
+        let member = MemberRow { publisher, roles, names };
+        let row = node.registries.organising().set_member(member, registry.as_deref()).await?;
+        Ok(Json(shown(&node, row)))
+    })
+    .await
 }
 
 /// `POST /org/prove`
 pub async fn prove(State(node): State<Arc<Operations>>, Body(request): Body<ProveRequest>) -> Answer<DomainProof> {
-    let proof = node.registries.organising().prove(request.registry.as_deref()).await?;
-    Ok(Json(DomainProof {
-        organisation: node.owner().id().to_string(),
-        domain: proof.found.domain,
-        proven: proof.found.proven,
-        by: proof.found.by,
-        why: proof.found.why,
-        held: proof.shown.map(holder),
-    }))
+    detached(async move {
+        let proof = node.registries.organising().prove(request.registry.as_deref()).await?;
+        Ok(Json(DomainProof {
+            organisation: node.owner().id().to_string(),
+            domain: proof.found.domain,
+            proven: proof.found.proven,
+            by: proof.found.by,
+            why: proof.found.why,
+            held: proof.shown.map(holder),
+        }))
+    })
+    .await
 }
 
 fn holder(shown: ShownDomain) -> DomainHolder {
@@ -186,13 +195,20 @@ fn offered(node: &Operations, Approvable { agent, version, registry, digest, fil
 /// `POST /releases/reject`
 pub async fn reject(State(node): State<Arc<Operations>>, Body(request): Body<RejectRequest>) -> Answer<StageRejection> {
     let RejectRequest { id: rejected, registry } = request;
-    let registry = node.registries.publishing().reject(&rejected, registry.as_deref()).await?;
-    Ok(Json(StageRejection { rejected, registry }))
+    detached(async move {
+        let registry = node.registries.publishing().reject(&rejected, registry.as_deref()).await?;
+        Ok(Json(StageRejection { rejected, registry }))
+    })
+    .await
 }
 
 /// `POST /releases/purge`
 pub async fn purge(State(node): State<Arc<Operations>>, Body(request): Body<PurgeRequest>) -> Answer<ReleasePurge> {
     let PurgeRequest { agent, version, registry } = request;
-    let (agent, version, registry) = node.registries.publishing().purge(&agent, &version, registry.as_deref()).await?;
-    Ok(Json(ReleasePurge { agent: agent.to_string(), version: version.to_string(), registry }))
+    detached(async move {
+        let publishing = node.registries.publishing();
+        let (agent, version, registry) = publishing.purge(&agent, &version, registry.as_deref()).await?;
+        Ok(Json(ReleasePurge { agent: agent.to_string(), version: version.to_string(), registry }))
+    })
+    .await
 }

@@ -1,9 +1,10 @@
 //! The control API's registries: following them, publishing in them, installing from them.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use althing_api::{
-    AddRegistry, InstallAddition, InstallCompletion, InstallList, InstallOffer, InstallRemoval, InstallReply,
+    AddRegistry, Folder, InstallAddition, InstallCompletion, InstallList, InstallOffer, InstallRemoval, InstallReply,
     InstallRequest, InstallStatus, InstallTerms, MarkRequest, NameProof, PublishRequest, RegistryFork, RegistryList,
     RegistryRemoval, RegistryStatus, RegistryWitnesses, ReleaseList, ReleaseMark, ReleaseOffer, ReleasePublication,
     ReleaseVersion, ReleaseVersions, UpdateAbsence, UpdateCompletion, UpdateLook, UpdateOffer, UpdateReply,
@@ -23,6 +24,8 @@ use serde::Deserialize;
 use crate::attesting::{self, ids};
 use crate::body::{Body, Parameters, detached};
 use crate::error::{Answer, ApiError};
+use crate::place::{Place, check_names};
+use crate::requester::Requester;
 use crate::{agents, shared};
 
 impl From<RegistriesError> for ApiError {
@@ -54,8 +57,11 @@ pub async fn list(State(node): State<Arc<Operations>>) -> Json<RegistryList> {
 /// `POST /registries`
 pub async fn add(State(node): State<Arc<Operations>>, Body(request): Body<AddRegistry>) -> Answer<RegistryStatus> {
     let AddRegistry { url, key, witnesses, wanted } = request;
-    let (at, known) = node.registries.add(&url, &key, &Witnesses { keys: witnesses, wanted }).await?;
-    Ok(Json(row(&at, &known)))
+    detached(async move {
+        let (at, known) = node.registries.add(&url, &key, &Witnesses { keys: witnesses, wanted }).await?;
+        Ok(Json(row(&at, &known)))
+    })
+    .await
 }
 
 /// Which registry.
@@ -70,18 +76,27 @@ pub async fn remove(
     State(node): State<Arc<Operations>>,
     Parameters(RegistryName { registry }): Parameters<RegistryName>,
 ) -> Answer<RegistryRemoval> {
-    let removed = node.registries.remove(&registry).await?;
-    Ok(Json(RegistryRemoval { removed }))
+    detached(async move {
+        let removed = node.registries.remove(&registry).await?;
+        Ok(Json(RegistryRemoval { removed }))
+    })
+    .await
 }
 
 /// `POST /publish`
 pub async fn publish(
     State(node): State<Arc<Operations>>,
+    requester: Requester,
     Body(request): Body<PublishRequest>,
 ) -> Answer<ReleasePublication> {
-    let PublishRequest { file, with, audience, registry } = request;
+    let PublishRequest { folder, file, with, audience, registry } = request;
     let audience = read_audience(audience.as_deref().unwrap_or("public"))?;
+    if let Folder::Upload(files) = &folder {
+        check_names(files, with.iter().chain([&file]).map(String::as_str))?;
+    }
     detached(async move {
+        let place = Place::of(&node, &requester, &folder)?;
+        let (file, with) = (place.path().join(file), with.into_iter().map(PathBuf::from).collect());
         let published = node.registries.publishing().publish(&Publication { file, with, audience, registry }).await?;
         Ok(Json(publication(&published)))
     })

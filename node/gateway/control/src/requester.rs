@@ -1,6 +1,8 @@
 //! Who asks: whoever the listener that took the connection says. No request says it of itself, and no handler assumes it.
 
-use althing_api::Kind;
+use std::path::{Path, PathBuf};
+
+use althing_api::{Kind, Listener, LocalPath};
 use althing_calls::Principal;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -10,6 +12,38 @@ use crate::error::ApiError;
 /// On whose behalf a request is carried out, from the extensions of the request, where its listener puts it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Requester(pub Principal);
+
+impl Requester {
+    /// The path of a file of the node's machine.
+    ///
+    /// # Errors
+    /// A refusal, where whoever asks may be anywhere.
+    pub fn path<'a>(&self, path: &'a LocalPath) -> Result<&'a Path, ApiError> {
+        let listener = if self.0 == Principal::Local { Listener::Local } else { Listener::Other };
+        path.on(listener).ok_or_else(|| {
+            let why =
+                "only who asks on the node's machine, over its control socket, names files there: hand the files over";
+            ApiError::new(Kind::Refused, why)
+        })
+    }
+
+    /// The same, of several.
+    pub fn paths(&self, paths: &[LocalPath]) -> Result<Vec<PathBuf>, ApiError> {
+        paths.iter().map(|path| self.path(path).map(Path::to_owned)).collect()
+    }
+
+    /// Whether whoever asks may be shown a secret.
+    ///
+    /// # Errors
+    /// A refusal, where whoever asks may be anywhere.
+    pub fn check_secrets(&self) -> Result<(), ApiError> {
+        if self.0 == Principal::Local {
+            return Ok(());
+        }
+        let why = "what shows a secret is asked on the node's machine, over its control socket";
+        Err(ApiError::new(Kind::Refused, why))
+    }
+}
 
 impl<S: Send + Sync> FromRequestParts<S> for Requester {
     type Rejection = ApiError;
@@ -39,6 +73,19 @@ mod tests {
         }
         let (mut parts, ()) = request.into_parts();
         Requester::from_request_parts(&mut parts, &()).await
+    }
+
+    #[test]
+    fn files_of_the_machine_are_named_by_who_asks_there() {
+        let path = LocalPath::new("/srv/agent.yaml");
+        assert_eq!(Requester(Principal::Local).path(&path), Ok(Path::new("/srv/agent.yaml")));
+        for other in [Principal::Token, Principal::User("maria".to_owned())] {
+            let refused = Requester(other).paths(std::slice::from_ref(&path)).expect_err("it may be anywhere");
+            assert_eq!(Problem::from(refused).kind, Kind::Refused);
+        }
+        assert_eq!(Requester(Principal::Local).check_secrets(), Ok(()));
+        let hidden = Requester(Principal::Token).check_secrets().expect_err("it may be anywhere");
+        assert_eq!(Problem::from(hidden).kind, Kind::Refused);
     }
 
     #[tokio::test]

@@ -10,7 +10,7 @@ use althing_protocol::PublicKey;
 use axum::Json;
 use axum::extract::State;
 
-use crate::body::Body;
+use crate::body::{Body, detached};
 use crate::error::{Answer, ApiError};
 
 /// Lease of the first phase.
@@ -22,11 +22,16 @@ fn failed(error: &ReservationError) -> ApiError {
 
 /// Reserves what an agent file's contract needs on another node, or releases it.
 pub async fn reserve(State(node): State<Arc<Operations>>, Body(request): Body<ReserveRequest>) -> Answer<ReserveReply> {
+    // What is prepared there is confirmed or released.
+    detached(async move { carried_out(&node, request).await.map(Json) }).await
+}
+
+async fn carried_out(node: &Operations, request: ReserveRequest) -> Result<ReserveReply, ApiError> {
     let peer = PublicKey::from_did(&request.node).map_err(|error| ApiError::invalid(error.to_string()))?;
     let communication = &node.communication;
     if let Some(id) = request.cancel {
         reserve::cancel(communication, peer, &id).await.map_err(|error| failed(&error))?;
-        return Ok(Json(ReserveReply::Cancellation(ReservationCancellation { cancelled: id })));
+        return Ok(ReserveReply::Cancellation(ReservationCancellation { cancelled: id }));
     }
     let file = request
         .file
@@ -43,11 +48,11 @@ pub async fn reserve(State(node): State<Arc<Operations>>, Body(request): Body<Re
             return Err(failed(&error));
         }
     };
-    Ok(Json(ReserveReply::Reservation(NodeReservation {
+    Ok(ReserveReply::Reservation(NodeReservation {
         id: confirmed.id,
         node: request.node,
         lease_ms: confirmed.lease_ms,
         response_bound_us: prepared.response_bound_us,
         core: prepared.core,
-    })))
+    }))
 }

@@ -2,12 +2,16 @@
 
 use std::sync::Arc;
 
+use althing_api::{BODY_BYTES_MAX, UPLOAD_BODY_BYTES_MAX};
 use althing_operations::Operations;
-use axum::Router;
 use axum::handler::Handler;
 use axum::http::Method;
+use axum::middleware::from_fn;
 use axum::routing::{MethodFilter, on};
+use axum::{Extension, Router};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
+
+use crate::body::{self, BodyLimit};
 
 /// The media type of most answers.
 const JSON: &str = "application/json";
@@ -26,6 +30,8 @@ pub struct Route {
     pub query: Option<Shape>,
     /// The body, if it has one.
     pub request: Option<Shape>,
+    /// The longest body that is read, in bytes.
+    pub body_bytes_max: usize,
     /// The media type of the answer.
     pub media: &'static str,
     /// The answer, or a line or an event of it; none where its media type says what it is.
@@ -34,7 +40,16 @@ pub struct Route {
 
 impl Route {
     fn new(method: Method, path: &'static str, summary: &'static str) -> Route {
-        Route { method, path, summary, query: None, request: None, media: JSON, reply: None }
+        Route {
+            method,
+            path,
+            summary,
+            query: None,
+            request: None,
+            body_bytes_max: BODY_BYTES_MAX,
+            media: JSON,
+            reply: None,
+        }
     }
 
     /// A route that reads.
@@ -45,6 +60,11 @@ impl Route {
     /// A route that is sent a body of that type.
     pub fn post<T: JsonSchema>(path: &'static str, summary: &'static str) -> Route {
         Route { request: Some(shape::<T>), ..Route::new(Method::POST, path, summary) }
+    }
+
+    /// With a body that hands over files.
+    pub fn files(self) -> Route {
+        Route { body_bytes_max: UPLOAD_BODY_BYTES_MAX, ..self }
     }
 
     /// A route that removes.
@@ -85,14 +105,17 @@ pub struct Routes {
 }
 
 impl Routes {
-    /// Adds a route.
+    /// Adds a route. Where it has no parameters, a request with some is refused.
     pub fn route<H, T>(mut self, route: Route, handler: H) -> Routes
     where
         H: Handler<T, Arc<Operations>>,
         T: 'static,
     {
         let filter = MethodFilter::try_from(route.method.clone()).expect("a method of the constructors above");
-        self.router = self.router.route(route.path, on(filter, handler));
+        let limit = Extension(BodyLimit(route.body_bytes_max));
+        let served = on(filter, handler).layer(limit);
+        let served = if route.query.is_some() { served } else { served.route_layer(from_fn(body::without_parameters)) };
+        self.router = self.router.route(route.path, served);
         self.table.push(route);
         self
     }

@@ -69,14 +69,14 @@ fn embeddings(used: Embedded) -> RouteEmbeddings {
 
 /// `POST /route/learn`
 pub async fn learn(State(node): State<Arc<Operations>>, Body(request): Body<RouteFile>) -> Answer<RouteLesson> {
-    let learning = detached(async move { Ok(node.routing.learn(&request.file).await?) });
+    let learning = detached(async move { Ok(node.routing.learn(&request.name, &request.text).await?) });
     let (learned, known) = learning.await?;
     Ok(Json(RouteLesson { learned, known }))
 }
 
 /// `DELETE /route/learn`
 pub async fn forget(State(node): State<Arc<Operations>>) -> Answer<RouteRemoval> {
-    Ok(Json(RouteRemoval { forgotten: node.routing.forget().await? }))
+    detached(async move { Ok(Json(RouteRemoval { forgotten: node.routing.forget().await? })) }).await
 }
 
 /// `POST /route/channel`
@@ -94,7 +94,8 @@ pub async fn evaluate(
     State(node): State<Arc<Operations>>,
     Body(request): Body<RouteEvaluation>,
 ) -> Answer<RouteReport> {
-    let report = NodeRouter(&node).evaluate(&request.file, request.mode.map(mode)).await?;
+    let report =
+        NodeRouter(&node).evaluate((request.name.as_str(), request.text.as_str()), request.mode.map(mode)).await?;
     let modes = report.modes.iter().map(|found| RouteScore {
         mode: if found.by_model { RouteMode::Model } else { told_mode(found.mode.into()) },
         dense: found.dense,

@@ -15,6 +15,7 @@ use serde_json::Value;
 
 use crate::body::{Body, detached};
 use crate::error::{Answer, ApiError};
+use crate::requester::Requester;
 
 /// A text, as the result of a tool.
 #[derive(Serialize)]
@@ -59,6 +60,7 @@ fn entry(known: SessionSummary) -> SessionEntry {
 pub async fn resume(
     State(node): State<Arc<Operations>>,
     Path(task): Path<String>,
+    Requester(principal): Requester,
     Body(request): Body<ResumeRequest>,
 ) -> Answer<SessionResumption> {
     let ResumeRequest { step, outcome } = request;
@@ -68,7 +70,7 @@ pub async fn resume(
         CallOutcome::Failed => Resolution::Failed,
     };
     detached(async move {
-        let resumed = node.hosting.end_doubt(&task, step, how).await;
+        let resumed = node.hosting.end_doubt(&task, step, how, &principal).await;
         resumed.map_err(|error| ApiError::new(error.kind(), error.to_string()).with_remedy(error.remedy()))?;
         Ok(Json(SessionResumption { resumed: task, step }))
     })

@@ -1,31 +1,34 @@
 //! The table of routes: each is served, and described in `/openapi.json`. A path that only reads is asked by GET.
 
 use althing_api::{
-    AcceptReply, AcceptRequest, AddRegistry, AddRequest, AdoptReply, AdoptRequest, AgentEntries, AppChanges, AppList,
-    AppRequest, AppStatus, ApprovalList, ApprovalReply, ApproveRequest, AttestRequest, AttestationStatement,
+    AcceptReply, AcceptRequest, AddRegistry, AddRequest, AddToken, AdoptReply, AdoptRequest, AgentEntries, AppChanges,
+    AppList, AppRequest, AppStatus, ApprovalList, ApprovalReply, ApproveRequest, AttestRequest, AttestationStatement,
     BindingReply, BlueprintList, BlueprintMeasurement, ChannelReply, CreateGroup, DomainProof, EntryQuery, EventLine,
-    FindQuery, GroupKeys, GroupList, GroupName, GroupProposals, GroupReply, GroupRequest, GroupStatus, GroupValue,
-    HandoffReply, HandoffRequest, InstallList, InstallRemoval, InstallReply, InstallRequest, JoinGroup, KeysQuery,
-    ListQuery, LogEntry, LogWatch, LogsRequest, MarkRequest, MeasureRequest, MemberRequest, MemoryContent, MemoryEntry,
-    MemoryNamespaces, MemoryPassages, MemoryRemoval, MemoryReply, MemoryRequest, NodeStatus, OrganisationStatus,
-    OrganiseRequest, PassagesQuery, PeerList, ProveRequest, PublishRequest, PurgeRequest, ReceiptList, RegistryList,
-    RegistryRemoval, RegistryStatus, RejectRequest, ReleaseDetails, ReleaseList, ReleaseMark, ReleasePublication,
-    ReleasePurge, ReserveReply, ReserveRequest, ResourceList, ResumeRequest, RouteChannel, RouteEvaluation, RouteFile,
-    RouteLesson, RouteRemoval, RouteReply, RouteReport, RouteRequest, RunDetails, RunLine, RunList, ScheduleList,
-    ScheduleReply, ScheduleRequest, SearchReply, ServeGroup, ServeReply, SessionList, SessionResumption,
+    FindQuery, GatewayOpening, GroupKeys, GroupList, GroupName, GroupProposals, GroupReply, GroupRequest, GroupStatus,
+    GroupValue, HandoffReply, HandoffRequest, InstallList, InstallRemoval, InstallReply, InstallRequest, JoinGroup,
+    KeysQuery, ListQuery, LogEntry, LogWatch, LogsRequest, MakeNetworkKey, MarkRequest, MeasureRequest, MemberRequest,
+    MemoryContent, MemoryEntry, MemoryNamespaces, MemoryPassages, MemoryRemoval, MemoryReply, MemoryRequest,
+    NetworkKeyAddition, NodeStatus, OpenGateway, OrganisationStatus, OrganiseRequest, OwnerKeys, PassagesQuery,
+    PeerList, ProveRequest, PublishRequest, PurgeRequest, ReceiptList, RegistryList, RegistryRemoval, RegistryStatus,
+    RejectRequest, ReleaseDetails, ReleaseList, ReleaseMark, ReleasePublication, ReleasePurge, ReserveReply,
+    ReserveRequest, ResourceList, ResumeRequest, RevokeRequest, RotateRequest, RouteChannel, RouteEvaluation,
+    RouteFile, RouteLesson, RouteRemoval, RouteReply, RouteReport, RouteRequest, RunDetails, RunLine, RunList,
+    ScheduleList, ScheduleReply, ScheduleRequest, SearchReply, ServeGroup, ServeReply, SessionList, SessionResumption,
     StageRejection, TapLine, TapRequest, TaskDependencies, TaskDetails, TaskList, TaskQuery, TaskReply, TaskRequest,
-    TraceDetails, TraceList, UpdateReply, UpdateRequest, ValueQuery, WaitReply, WorkflowReply, WorkflowRequest,
+    TokenAddition, TokenList, TokenRemoval, TraceDetails, TraceList, UpdateReply, UpdateRequest, ValueQuery, WaitReply,
+    WithdrawRequest, WorkflowReply, WorkflowRequest,
 };
 
 use crate::routes::{Route, Routes};
 use crate::{
-    adopt, agents, attesting, bind, blueprints, events, finding, group_apps, group_flows, group_tasks, groups,
-    handoffs, logs, memory, org, receipts, registries, reserve, routing, sessions, status, tap, traces, waits,
+    adopt, agents, attesting, bind, blueprints, credentials, events, finding, group_apps, group_flows, group_tasks,
+    groups, handoffs, logs, memory, org, receipts, registries, reserve, routing, sessions, status, tap, traces, waits,
 };
 
 /// All routes but those whose handlers are in the root of this crate.
 pub fn routes() -> Routes {
     let routes = of_node(Routes::default());
+    let routes = of_credentials(routes);
     let routes = of_agents(routes);
     let routes = of_sentences(routes);
     let routes = of_groups(routes);
@@ -76,6 +79,43 @@ fn of_node(routes: Routes) -> Routes {
         )
 }
 
+fn of_credentials(routes: Routes) -> Routes {
+    routes
+        .route(Route::get("/keys", "Shows the owner's keys").reply::<OwnerKeys>(), credentials::keys)
+        .route(
+            Route::post::<RotateRequest>("/keys/rotate", "Lets the owner's next key take over").reply::<OwnerKeys>(),
+            credentials::rotate,
+        )
+        .route(
+            Route::post::<RevokeRequest>("/keys/revoke", "Ends the owner's identity for ever").reply::<OwnerKeys>(),
+            credentials::revoke,
+        )
+        .route(
+            Route::post::<WithdrawRequest>("/keys/withdraw", "Takes back what a node was let do").reply::<OwnerKeys>(),
+            credentials::withdraw,
+        )
+        .route(Route::get("/tokens", "Lists the tokens of the gateway").reply::<TokenList>(), credentials::tokens)
+        .route(
+            Route::post::<AddToken>("/tokens", "Makes a token of the gateway, and shows it this once")
+                .reply::<TokenAddition>(),
+            credentials::add_token,
+        )
+        .route(
+            Route::delete("/tokens/{name}", "Takes a token of the gateway back").reply::<TokenRemoval>(),
+            credentials::remove_token,
+        )
+        .route(
+            Route::post::<OpenGateway>("/gateway/open", "Opens a gateway that has no token any more to this machine")
+                .reply::<GatewayOpening>(),
+            credentials::open,
+        )
+        .route(
+            Route::post::<MakeNetworkKey>("/network-key", "Makes a key of a private network, and shows it this once")
+                .reply::<NetworkKeyAddition>(),
+            credentials::make_network_key,
+        )
+}
+
 fn of_agents(routes: Routes) -> Routes {
     routes
         .route(
@@ -84,6 +124,7 @@ fn of_agents(routes: Routes) -> Routes {
         )
         .route(
             Route::post::<AdoptRequest>("/adopt", "Shows what is there already, and adds it as an agent")
+                .files()
                 .reply::<AdoptReply>(),
             adopt::adopt,
         )
@@ -93,11 +134,15 @@ fn of_agents(routes: Routes) -> Routes {
             adopt::accept,
         )
         .route(
-            Route::post::<AddRequest>("/run", "Runs an agent for as long as the answer is read").lines::<RunLine>(),
+            Route::post::<AddRequest>("/run", "Runs an agent for as long as the answer is read")
+                .files()
+                .lines::<RunLine>(),
             agents::run,
         )
         .route(
-            Route::post::<AddRequest>("/bind", "Binds an agent's contract without running it").reply::<BindingReply>(),
+            Route::post::<AddRequest>("/bind", "Binds an agent's contract without running it")
+                .files()
+                .reply::<BindingReply>(),
             bind::bind,
         )
         .route(
@@ -119,12 +164,13 @@ fn of_sentences(routes: Routes) -> Routes {
             routing::route,
         )
         .route(
-            Route::post::<RouteFile>("/route/learn", "Learns labelled sentences").reply::<RouteLesson>(),
+            Route::post::<RouteFile>("/route/learn", "Learns labelled sentences").files().reply::<RouteLesson>(),
             routing::learn,
         )
         .route(Route::delete("/route/learn", "Forgets what was learned").reply::<RouteRemoval>(), routing::forget)
         .route(
             Route::post::<RouteEvaluation>("/route/eval", "Routes labelled sentences, and counts")
+                .files()
                 .reply::<RouteReport>(),
             routing::evaluate,
         )
@@ -317,7 +363,9 @@ fn of_registries(routes: Routes) -> Routes {
 fn of_releases(routes: Routes) -> Routes {
     routes
         .route(
-            Route::post::<PublishRequest>("/publish", "Releases an agent or a workflow").reply::<ReleasePublication>(),
+            Route::post::<PublishRequest>("/publish", "Releases an agent or a workflow")
+                .files()
+                .reply::<ReleasePublication>(),
             registries::publish,
         )
         .route(

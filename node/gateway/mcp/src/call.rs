@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use a2a::{Message, Part, PartContent, Role, SendMessageRequest, StreamResponse, Task};
 use althing_calls::{
-    CallRequest, Calls, Operation, OperationError, OperationRequest, Principal, Refusal, Reply, Trace,
+    CallRequest, Calls, Operation, OperationError, OperationRequest, Principal, Refusal, Reply, Target, Trace,
 };
-use althing_protocol::AgentId;
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
 use rmcp::model::{CallToolResult, ProgressNotificationParam, ProgressToken};
@@ -109,13 +108,13 @@ pub(crate) struct Caller<'a> {
     pub calls: &'a Calls,
     pub principal: Principal,
     pub context: &'a RequestContext<RoleServer>,
-    pub agent: AgentId,
+    pub target: Target,
 }
 
 impl Caller<'_> {
     /// Calls the agent and waits for its answer.
     pub async fn call(&self, arguments: Arguments) -> Result<CallToolResult, Failed> {
-        Ok(self.answer(arguments).await?.into_result(&self.agent.to_string()))
+        Ok(self.answer(arguments).await?.into_result(&self.target.agent.to_string()))
     }
 
     /// Relays a request of MCP to the agent; gives the result as its server wrote it.
@@ -272,7 +271,7 @@ impl Caller<'_> {
 
     async fn ask(&self, operation: Operation, params: &Value) -> Result<Reply, OperationError> {
         let request = OperationRequest::parse(operation, params.to_string().into_bytes())?;
-        let request = CallRequest::new(self.agent.clone(), request, vec![self.principal.clone()]);
+        let request = CallRequest::new(self.target.clone(), request, vec![self.principal.clone()]);
         self.calls.ask(request.in_trace(trace(self.context))).await
     }
 }

@@ -33,7 +33,7 @@ pub(crate) async fn list(caller: &Caller<'_>) -> Result<ListToolsResult, ErrorDa
     }
     let listed = caller.relay(json!({ "method": "tools/list" })).await.map_err(|failed| error(&failed))?;
     let Listed { tools } = serde_json::from_value(listed).map_err(|why| unreadable(&why))?;
-    let by_stranger = caller.calls.relation(caller.agent.publisher()) == TrustRelation::Stranger;
+    let by_stranger = caller.target.relation == TrustRelation::Stranger;
     Ok(ListToolsResult::with_all_items(if by_stranger { of_stranger(tools) } else { tools }))
 }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use althing_calls::finding::{self, Filter};
-use althing_calls::{Asker, Callee, Calls, Principal, Purpose, Target};
+use althing_calls::{Asker, Callee, Calls, Principal, Purpose};
 use althing_discovery::TrustRelation;
 use althing_edge::{Identity, Scope};
 use althing_protocol::{AgentId, Digest, digest};
@@ -117,9 +117,9 @@ impl Server {
         callee: &Callee,
         context: &'a RequestContext<RoleServer>,
     ) -> Result<Caller<'a>, Failed> {
-        let Target { agent, .. } = self.calls().target(&self.asker(context), callee, Purpose::Call).await?;
+        let target = self.calls().target(&self.asker(context), callee, Purpose::Call).await?;
         let principal = (self.shared.principal)(&identity(&context.extensions));
-        Ok(Caller { calls: self.calls(), principal, context, agent })
+        Ok(Caller { calls: self.calls(), principal, context, target })
     }
 
     /// A caller of the server of tools that a view shows, if it shows one.

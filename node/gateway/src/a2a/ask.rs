@@ -30,7 +30,7 @@ pub(crate) async fn answered(
 ) -> Result<Reply, OperationError> {
     let request = request?;
     if request.operation() == Operation::ExtendedCard {
-        return card::extended(gateway, request.callee(), host(headers).unwrap_or_default()).await;
+        return card::extended(gateway, &request.target.agent, host(headers).unwrap_or_default()).await;
     }
     ask(gateway.calls.clone(), request).await
 }
@@ -77,7 +77,7 @@ mod tests {
         let mut program = mesh::file("program", "does as it is told", "acting.do", "do", "play");
         program.runtime = althing_td::RuntimeSpec::Native { builtin: "program".to_owned(), config: json!({}) };
         let id = node.host(&program).await;
-        let ask = mesh::ask(&id, Operation::SendStreamingMessage, &mesh::message("late hello"));
+        let ask = mesh::ask(&node.calls, &id, Operation::SendStreamingMessage, &mesh::message("late hello")).await;
         (node, ask.expect("good parameters"))
     }
 

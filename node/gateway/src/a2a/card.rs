@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
-use althing_calls::{BINDING, Callee, LATENCY, OperationError, OwnCard, Reply};
+use althing_calls::{BINDING, LATENCY, OperationError, OwnCard, Reply};
 use althing_edge::{Base, host, problem};
-use althing_protocol::{PublicKey, SecretKey, VerifiedAgent, digest};
+use althing_protocol::{AgentId, PublicKey, SecretKey, VerifiedAgent, digest};
 use althing_td::{CardContext, ContainmentClaim, Description, Interface, card, kid, sign_card};
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
@@ -38,7 +38,8 @@ pub(crate) async fn show(
     headers: HeaderMap,
 ) -> Response {
     let host = host(&headers).unwrap_or_default();
-    match make(&gateway, &agent, host, false).await {
+    let made = async { make(&gateway, &to_read(&gateway.calls, &agent).await?, host, false).await };
+    match made.await {
         Ok((body, issued_at_ms)) => {
             let etag = format!("\"{}\"", URL_SAFE_NO_PAD.encode(digest(body.as_bytes())));
             let modified = httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_millis(issued_at_ms.min(LATEST_MS)));
@@ -60,19 +61,14 @@ pub(crate) async fn show(
 
 /// The answer to GetExtendedAgentCard: the card with what only those are told who may call the agent. The request passed the
 /// guard.
-pub(crate) async fn extended(gateway: &Gateway, callee: &Callee, host: &str) -> Result<Reply, OperationError> {
-    let agent = match callee {
-        Callee::Named(name, _) => name.clone(),
-        Callee::Id(id) => id.to_string(),
-    };
-    let (body, _) = make(gateway, &agent, host, true).await?;
+pub(crate) async fn extended(gateway: &Gateway, agent: &AgentId, host: &str) -> Result<Reply, OperationError> {
+    let (body, _) = make(gateway, agent, host, true).await?;
     Ok(Reply::One(body.into_bytes()))
 }
 
-async fn make(gateway: &Gateway, agent: &str, host: &str, extended: bool) -> Result<(String, u64), OperationError> {
-    let id = to_read(&gateway.calls, agent).await?;
-    gateway.calls.find_hosts(&id).await;
-    let known = gateway.calls.discovery().describe(&id);
+async fn make(gateway: &Gateway, id: &AgentId, host: &str, extended: bool) -> Result<(String, u64), OperationError> {
+    gateway.calls.find_hosts(id).await;
+    let known = gateway.calls.discovery().describe(id);
     let known = known.ok_or_else(|| OperationError::agent_unknown(format!("no node that hosts {id} is known")))?;
     let shown = Shown {
         verified: &known.verified,
@@ -81,9 +77,9 @@ async fn make(gateway: &Gateway, agent: &str, host: &str, extended: bool) -> Res
         token_required: gateway.access.is_guarded(),
         push_notifications: gateway.calls.notifies(),
         extended: true,
-        hosts: extended.then(|| gateway.calls.discovery().hosts(&id)),
-        own: gateway.calls.own_card(&id).unwrap_or_default(),
-        class: gateway.calls.latency_class(&id),
+        hosts: extended.then(|| gateway.calls.discovery().hosts(id)),
+        own: gateway.calls.own_card(id).unwrap_or_default(),
+        class: gateway.calls.latency_class(id),
     };
     Ok((signed(&shown, &gateway.key)?, known.verified.description.body.issued_at_ms))
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use althing_calls::{Operation, OperationError, OperationRequest, Reply};
+use althing_calls::{Callee, Operation, OperationError, OperationRequest, Reply};
 use althing_edge::Identity;
 use althing_grpc::Answers;
 use axum::http::HeaderMap;
@@ -11,7 +11,7 @@ use futures::future::BoxFuture;
 
 use super::ask::answered;
 use super::parameters::{call_request, check_version};
-use crate::client::{callee, principal};
+use crate::client::{principal, target};
 use crate::{BODY_BYTES_MAX, Gateway};
 
 /// Answers gRPC.
@@ -38,8 +38,8 @@ impl Answers for Grpc {
         let (request, headers) = (request(), headers.clone());
         async move {
             let request = request?;
-            let callee = callee(&identity, &gateway.calls, agent).await?;
-            let request = call_request(callee, request, &headers, principal(&identity));
+            let target = target(&identity, &gateway.calls, &Callee::near(agent)).await?;
+            let request = call_request(target, request, &headers, principal(&identity));
             answered(&gateway, &headers, request).await
         }
         .boxed()

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use althing_calls::{Operation, OperationError, OperationRequest, Reply};
+use althing_calls::{Callee, Operation, OperationError, OperationRequest, Reply};
 use althing_edge::read_body;
 use axum::extract::{Path, Query, Request, State};
 use axum::http::{HeaderMap, header};
@@ -54,8 +54,8 @@ pub(crate) async fn call(
         check_version(&headers, parameters.version.as_deref())?;
         let (operation, params) = read?;
         let request = OperationRequest::parse(operation, params)?;
-        let callee = client.callee(&gateway.calls, agent).await?;
-        answered(&gateway, &headers, call_request(callee, request, &headers, client.principal)).await
+        let target = client.target(&gateway.calls, &Callee::near(agent)).await?;
+        answered(&gateway, &headers, call_request(target, request, &headers, client.principal)).await
     };
     match asked.await {
         Ok(Reply::One(result)) => answer(&id, &result),

@@ -1,6 +1,6 @@
 //! What every HTTP binding of A2A reads beside an operation's own parameters: content type, version, extensions and trace.
 
-use althing_calls::{CallRequest, Callee, LATENCY, OperationError, OperationRequest, Principal, Trace};
+use althing_calls::{CallRequest, LATENCY, OperationError, OperationRequest, Principal, Target, Trace};
 use althing_edge::is_json;
 use althing_protocol::Activated;
 use althing_protocol::limits::{EXTENSIONS_MAX, PRINCIPAL_BYTES_MAX};
@@ -23,12 +23,12 @@ pub(crate) struct Parameters {
 
 /// The call of an operation of an agent.
 pub(crate) fn call_request(
-    callee: Callee,
+    target: Target,
     request: OperationRequest,
     headers: &HeaderMap,
     principal: Principal,
 ) -> Result<CallRequest, OperationError> {
-    let request = CallRequest::new(callee, request, vec![principal]);
+    let request = CallRequest::new(target, request, vec![principal]);
     let activated = OF_AGENT.try_with(Activated::clone).unwrap_or_default();
     Ok(request.in_trace(trace(headers)).with_extensions(extensions(headers)?).naming_in(activated))
 }

@@ -74,7 +74,7 @@ async fn answered(
     client: &Client,
     headers: &HeaderMap,
 ) -> Result<Response, Failed> {
-    let id = client.agent(&gateway.calls, &Callee::near(agent)).await?;
+    let id = client.target(&gateway.calls, &Callee::near(agent)).await?.agent;
     let patience = patience(headers);
     let mut invocation = Invocation::begin(gateway, &id, message, client, trace(headers)).await?;
     if !patience.is_zero()
@@ -127,7 +127,7 @@ pub(super) async fn query(
     client: Client,
 ) -> Response {
     let asked = async {
-        let id = client.agent(&gateway.calls, &Callee::near(agent)).await?;
+        let id = client.target(&gateway.calls, &Callee::near(agent)).await?.agent;
         let status = read(&gateway, &id, &task, &client).await?;
         Ok(kept::json(&client.account, &status)?)
     };
@@ -141,7 +141,7 @@ pub(super) async fn cancel(
     client: Client,
 ) -> Response {
     let asked = async {
-        let id = client.agent(&gateway.calls, &Callee::near(agent)).await?;
+        let id = client.target(&gateway.calls, &Callee::near(agent)).await?.agent;
         properties::one(&gateway, &id, Operation::CancelTask, &json!({ "id": task }), &client).await
     };
     match asked.await {

@@ -28,7 +28,7 @@ pub(super) async fn agent_event(
 ) -> Response {
     let observing = async {
         let (id, _) = thing::find(&gateway, &agent).await?;
-        let id = client.agent(&gateway.calls, &Callee::Id(id)).await?;
+        let id = client.target(&gateway.calls, &Callee::Id(id)).await?.agent;
         Ok(gateway.wot.bus.observe(&id, &client)?)
     };
     match observing.await {
@@ -81,10 +81,10 @@ async fn subscribe(
     client: Client,
 ) -> Result<Reply, OperationError> {
     let task = task.ok_or_else(|| OperationError::invalid_params("`task` is missing: the id of the task"))?;
-    let id = client.agent(&gateway.calls, &Callee::near(agent)).await?;
+    let target = client.target(&gateway.calls, &Callee::near(agent)).await?;
     let params = json!({ "id": task }).to_string().into_bytes();
     let request = OperationRequest::parse(Operation::SubscribeToTask, params)?;
-    gateway.calls.ask(CallRequest::new(id, request, vec![client.principal])).await
+    gateway.calls.ask(CallRequest::new(target, request, vec![client.principal])).await
 }
 
 fn sse(events: impl Stream<Item = Arc<str>> + Send + 'static) -> Response {

@@ -99,14 +99,14 @@ impl Invocation {
         client: &Client,
         trace: Trace,
     ) -> Result<Invocation, OperationError> {
-        let callee = client.agent(&gateway.calls, &Callee::Id(agent.clone())).await?;
+        let target = client.target(&gateway.calls, &Callee::Id(agent.clone())).await?;
         let places = gateway.wot.invocations.0.clone();
         let busy = |_| OperationError::busy(format!("{INVOCATIONS_MAX} invocations are running; try again"));
         let place = places.try_acquire_owned().map_err(busy)?;
         let begun = Instant::now();
         let Message { params, turn, mut share } = message;
         let request = OperationRequest::parse(Operation::SendStreamingMessage, params)?;
-        let request = CallRequest::new(callee, request, vec![client.principal.clone()]).in_trace(trace);
+        let request = CallRequest::new(target, request, vec![client.principal.clone()]).in_trace(trace);
         let events = match gateway.calls.ask(request).await? {
             Reply::Events(events) => events,
             Reply::One(event) => futures::stream::iter([Ok(event)]).boxed(),

@@ -106,9 +106,9 @@ pub(super) async fn bytes(
     params: &Value,
     client: &Client,
 ) -> Result<Vec<u8>, OperationError> {
-    let id = client.agent(&gateway.calls, &Callee::Id(id.clone())).await?;
+    let target = client.target(&gateway.calls, &Callee::Id(id.clone())).await?;
     let request = OperationRequest::parse(operation, params.to_string().into_bytes())?;
-    let request = CallRequest::new(id, request, vec![client.principal.clone()]);
+    let request = CallRequest::new(target, request, vec![client.principal.clone()]);
     match gateway.calls.ask(request).await? {
         Reply::One(body) => Ok(body),
         Reply::Events(_) => Err(OperationError::internal("one answer was asked for, and a stream came")),

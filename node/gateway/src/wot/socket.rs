@@ -84,8 +84,8 @@ pub(super) async fn open(
         Ok(found) => found,
         Err(error) => return problem::of(&error),
     };
-    let id = match client.agent(&gateway.calls, &Callee::Id(id)).await {
-        Ok(id) => id,
+    let id = match client.target(&gateway.calls, &Callee::Id(id)).await {
+        Ok(target) => target.agent,
         Err(error) => return problem::of(&error),
     };
     let upgrade = match upgrade {

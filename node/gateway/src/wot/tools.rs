@@ -296,7 +296,7 @@ pub(super) async fn cancel(
     client: Client,
 ) -> Response {
     let asked = async {
-        let id = client.agent(&gateway.calls, &Callee::near(agent)).await?;
+        let id = client.target(&gateway.calls, &Callee::near(agent)).await?.agent;
         properties::one(&gateway, &id, Operation::CancelTask, &json!({ "id": task }), &client).await
     };
     match asked.await {

@@ -37,13 +37,15 @@ pub(crate) struct Journals {
     open: Mutex<BTreeSet<Vec<u8>>>,
     /// Unfinished tasks whose agent has not been added yet, by the agent's name.
     waiting: Mutex<BTreeMap<String, BTreeSet<String>>>,
+    /// Those of them with which somebody tries to go on.
+    attempts: Mutex<BTreeSet<String>>,
 }
 
 impl Journals {
     /// Those in a store.
     pub fn new(store: Arc<dyn Store>) -> Journals {
-        let (usage, open, waiting) = (Mutex::default(), Mutex::default(), Mutex::default());
-        Journals { store, usage, open, waiting }
+        let (usage, open) = (Mutex::default(), Mutex::default());
+        Journals { store, usage, open, waiting: Mutex::default(), attempts: Mutex::default() }
     }
 
     /// Deletes the journals of tasks that are not `unfinished`: a task may have ended without them. A full disk does not keep
@@ -121,9 +123,30 @@ impl Journals {
         self.waiting().entry(agent).or_default().insert(task);
     }
 
-    /// Takes the unfinished tasks of an agent.
-    pub fn take(&self, agent: &str) -> BTreeSet<String> {
-        self.waiting().remove(agent).unwrap_or_default()
+    /// The unfinished tasks of an agent; empty when there are none any more.
+    pub fn unfinished(&self, agent: &str) -> BTreeSet<String> {
+        self.waiting().get(agent).cloned().unwrap_or_default()
+    }
+
+    /// The unfinished tasks of all agents, with the names of those.
+    pub fn all_unfinished(&self) -> Vec<(String, String)> {
+        let mut all = Vec::new();
+        for (agent, tasks) in self.waiting().iter() {
+            all.extend(tasks.iter().map(|task| (agent.clone(), task.clone())));
+        }
+        all
+    }
+
+    /// Begins to go on with an unfinished task of an agent; none if somebody else does, or did. It waits until [`Attempt::made`].
+    pub fn attempt(self: &Arc<Self>, agent: &str, task: &str) -> Option<Attempt> {
+        let waiting = self.waiting();
+        let waits = waiting.get(agent).is_some_and(|tasks| tasks.contains(task));
+        let is_free = waits && self.attempts().insert(task.to_owned());
+        is_free.then(|| Attempt { journals: self.clone(), agent: agent.to_owned(), task: task.to_owned() })
+    }
+
+    fn attempts(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.attempts.lock().expect("no holder of the attempts panics")
     }
 
     /// The unfinished tasks whose agents have not been added yet, by the agent's name.
@@ -142,6 +165,32 @@ impl Journals {
 
     fn open(&self) -> MutexGuard<'_, BTreeSet<Vec<u8>>> {
         self.open.lock().expect("no holder of the turns panics")
+    }
+}
+
+/// An attempt to go on with an unfinished task, which nobody else makes meanwhile. Once it is dropped, others may.
+pub(crate) struct Attempt {
+    journals: Arc<Journals>,
+    agent: String,
+    task: String,
+}
+
+impl Attempt {
+    /// The task waits no more: it goes on, or has ended.
+    pub fn made(self) {
+        let mut waiting = self.journals.waiting();
+        if let Some(tasks) = waiting.get_mut(&self.agent) {
+            tasks.remove(&self.task);
+            if tasks.is_empty() {
+                waiting.remove(&self.agent);
+            }
+        }
+    }
+}
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        self.journals.attempts().remove(&self.task);
     }
 }
 

@@ -3,6 +3,7 @@
 mod replay;
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex as StdMutex, MutexGuard};
 
 use althing_communication::WallClock;
@@ -39,6 +40,8 @@ pub(crate) struct TurnJournal {
     tape: StdMutex<Tape>,
     /// From where it goes on.
     checkpoint: Option<Checkpoint>,
+    /// Whether its node is being stopped.
+    is_paused: AtomicBool,
 }
 
 struct State {
@@ -61,7 +64,8 @@ impl TurnJournal {
         let (seed, checkpoint) = (rows.begin().seed, rows.take_checkpoint());
         let tape = StdMutex::new(Tape::of(rows.take_tape(), rows.next_step()));
         let writing = Mutex::new(State { rows, counted, is_own, is_closed: false });
-        TurnJournal { journals, clock, turn, writing, ledger, seed, tape, checkpoint }
+        let is_paused = AtomicBool::new(false);
+        TurnJournal { journals, clock, turn, writing, ledger, seed, tape, checkpoint, is_paused }
     }
 
     /// Its session, as people read it.
@@ -101,6 +105,11 @@ impl TurnJournal {
             return Err(error);
         }
         Ok(is_known)
+    }
+
+    /// Says that its turn goes on when the node is up again, before what the turn waits for is dropped.
+    pub fn pause(&self) {
+        self.is_paused.store(true, Ordering::Release);
     }
 
     /// Writes nothing any more, and leaves its rows to whoever resumes the turn.
@@ -222,6 +231,10 @@ impl Journal for TurnJournal {
 
     fn replay(&self) -> Option<&dyn Replay> {
         Some(self)
+    }
+
+    fn is_paused(&self) -> bool {
+        self.is_paused.load(Ordering::Acquire)
     }
 }
 

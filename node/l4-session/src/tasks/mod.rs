@@ -4,6 +4,7 @@ mod accept;
 mod answers;
 mod begin;
 mod cancelling;
+mod departures;
 mod doubt;
 mod figures;
 mod first_response;

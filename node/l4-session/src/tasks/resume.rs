@@ -1,11 +1,11 @@
 //! Goes on with the turns of an agent that had not ended when the node did, once it has been added.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use a2a::Role;
-use althing_call::{CallMetadata, OperationError, Principal, chain};
+use althing_call::{CallMetadata, Consent, Decision, Principal, chain};
 use althing_communication::Caller;
 use althing_protocol::{AgentRef, Attributes, CallerId, Label};
 use futures::future::BoxFuture;
@@ -29,6 +29,8 @@ use crate::tasks::turn;
 const VERSION_PATIENCE: Duration = Duration::from_secs(30);
 /// Between two attempts, where there is no room for a turn yet, or its version is not there.
 const RETRY: Duration = Duration::from_secs(1);
+/// Between two times that is asked whether a turn may go on to which somebody must consent.
+const CONSENT_RETRY: Duration = Duration::from_secs(60);
 
 /// By what right a turn would go on.
 #[derive(Debug, Clone)]
@@ -44,14 +46,25 @@ pub struct Standing {
 }
 
 /// Decides again whether a caller may call an agent.
-pub type Recheck = Arc<dyn Fn(Standing) -> BoxFuture<'static, Result<(), OperationError>> + Send + Sync>;
+pub type Recheck = Arc<dyn Fn(Standing) -> BoxFuture<'static, Decision> + Send + Sync>;
 
 /// What became of an unfinished task.
 enum Attempt {
     /// It goes on, waits, or failed.
     Made,
-    /// There is no room for it yet, or its version is not there.
+    /// There is no room for it yet, its version is not there, or it changed meanwhile.
     Later,
+    /// Somebody must consent first.
+    Resting,
+}
+
+/// Whether the caller of a turn may call its agent, which is decided before the task is locked.
+struct Permission {
+    /// The agent, in the version that would go on.
+    agent: AgentRef,
+    /// With what the turn began, as it is in the task.
+    begin: Option<String>,
+    may: Decision,
 }
 
 /// An unfinished task, with the rows of its journal.
@@ -60,23 +73,30 @@ pub(super) type TaskRows = (Record, Result<TurnRows, Damage>);
 /// Goes on with the unfinished tasks of an agent.
 pub(super) async fn resume(runner: TaskRunner, agent: HostedAgent, recheck: Recheck) {
     let begun = Instant::now();
+    // Those to which somebody must consent, and since when that is known.
+    let mut resting: BTreeMap<String, Instant> = BTreeMap::new();
     loop {
         if runner.host().agent(&agent.agent).is_none() || runner.ending().is_cancelled() {
             // It was removed meanwhile, or the node is being stopped: they wait until it is added again.
             return;
         }
         let is_last = begun.elapsed() >= VERSION_PATIENCE;
-        let mut later = BTreeSet::new();
-        for id in runner.store().journals().take(agent.name()) {
-            if let Attempt::Later = resume_task(&runner, &agent, &id, &recheck, is_last).await {
-                later.insert(id);
+        let journals = runner.store().journals();
+        for id in journals.unfinished(agent.name()) {
+            if resting.get(&id).is_some_and(|since| since.elapsed() < CONSENT_RETRY) {
+                continue;
+            }
+            // Another version of the agent may be trying it.
+            let Some(attempt) = journals.attempt(agent.name(), &id) else { continue };
+            match resume_task(&runner, &agent, &id, &recheck, is_last).await {
+                Attempt::Made => attempt.made(),
+                Attempt::Later => {}
+                Attempt::Resting => drop(resting.insert(id, Instant::now())),
             }
         }
-        if later.is_empty() {
+        // As long as one is left: whoever tries it may be removed before it goes on.
+        if journals.unfinished(agent.name()).is_empty() {
             return;
-        }
-        for id in later {
-            runner.store().journals().await_agent(agent.name().to_owned(), id);
         }
         sleep(RETRY).await;
     }
@@ -91,9 +111,10 @@ pub(super) fn give_up_later(runner: &TaskRunner) {
     tokio::spawn(async move {
         sleep(Duration::from_millis(DOUBT_MS_MAX)).await;
         let Some(runner) = weak() else { return };
-        let left = std::mem::take(&mut *runner.store().journals().waiting());
-        for id in left.into_values().flatten() {
+        for (agent, id) in runner.store().journals().all_unfinished() {
+            let Some(attempt) = runner.store().journals().attempt(&agent, &id) else { continue };
             give_up(&runner, &id).await;
+            attempt.made();
         }
     });
 }
@@ -118,6 +139,7 @@ async fn give_up(runner: &TaskRunner, id: &str) {
 
 /// Goes on with one task.
 async fn resume_task(runner: &TaskRunner, agent: &HostedAgent, id: &str, recheck: &Recheck, is_last: bool) -> Attempt {
+    let permission = permission(runner, agent, id, recheck, is_last).await;
     let lock = runner.live().write_lock(id).await;
     let (reader, named) = (runner.clone(), id.to_owned());
     let read = match runner.apart(move || read(&reader, &named)).await {
@@ -131,17 +153,27 @@ async fn resume_task(runner: &TaskRunner, agent: &HostedAgent, id: &str, recheck
     let binding = begin::binding(runner, &agent);
     let present = Present { version: &agent.version, binding: &binding, is_resumable, now_ms: runner.now_ms() };
     let recovery = recovery::decide(&rows, present);
-    let may_go_on = match (&rows, &recovery) {
-        (Ok(rows), Recovery::Resume | Recovery::Wait(_)) => {
-            recheck(standing(runner, &agent, &record, rows.begin())).await
+    let may_go_on = match &recovery {
+        Recovery::Resume | Recovery::Wait(_) => {
+            let of_it = permission.filter(|asked| asked.agent == agent && asked.begin == record.begin);
+            let Some(permission) = of_it else { return Attempt::Later };
+            permission.may
         }
-        _ => Ok(()),
+        Recovery::Fail(_) => Decision::Allow,
     };
     let failure = match (recovery, may_go_on) {
         (Recovery::Fail(failure), _) => Some(failure),
-        (Recovery::Wait(doubts), Err(error)) => Some(Failure { reason: Reason::Caller(error.message), doubts }),
-        (Recovery::Resume, Err(error)) => Some(Failure { reason: Reason::Caller(error.message), doubts: Vec::new() }),
-        (Recovery::Resume | Recovery::Wait(_), Ok(())) => None,
+        (Recovery::Wait(doubts), Decision::Deny(error)) => {
+            Some(Failure { reason: Reason::Caller(error.message), doubts })
+        }
+        (Recovery::Resume, Decision::Deny(error)) => {
+            Some(Failure { reason: Reason::Caller(error.message), doubts: Vec::new() })
+        }
+        (Recovery::Resume | Recovery::Wait(_), Decision::Ask(Consent { to })) => {
+            tracing::info!(agent = agent.name(), task = id, to, "a turn waits until somebody consents that it goes on");
+            return Attempt::Resting;
+        }
+        (Recovery::Resume | Recovery::Wait(_), Decision::Allow) => None,
     };
     let Some(live) = begin_again(runner, &agent, record, rows) else { return Attempt::Later };
     drop(lock);
@@ -156,6 +188,23 @@ async fn resume_task(runner: &TaskRunner, agent: &HostedAgent, id: &str, recheck
         }
     }
     Attempt::Made
+}
+
+/// Decides again whether the caller of a turn may call its agent; none where there is nothing to go on with. That may take long, and
+/// many tasks share the lock of one: nobody waits for it.
+async fn permission(
+    runner: &TaskRunner,
+    agent: &HostedAgent,
+    id: &str,
+    recheck: &Recheck,
+    is_last: bool,
+) -> Option<Permission> {
+    let (reader, named) = (runner.clone(), id.to_owned());
+    let record = runner.apart(move || reader.store().read(&named)).await.ok()?.ok()??;
+    let begin = record.read_begin()?.ok()?;
+    let agent = version_for(runner, agent, &record, is_last)?;
+    let may = recheck(standing(runner, &agent, &record, &begin)).await;
+    Some(Permission { agent, begin: record.begin, may })
 }
 
 /// Reads an unfinished task with its journal; none if it is finished by now, or gone.

@@ -79,6 +79,10 @@ pub(super) async fn run(runner: &TaskRunner, live: &LiveTask) -> Option<Relay> {
             }
         }
     };
+    // Before what it waits for is dropped: others work for it while this node is away.
+    if let Some(journal) = live.request.journal.as_ref().filter(|_| relay.is_none() && goes_on(runner, live, &ended)) {
+        journal.pause();
+    }
     // Before its journal is closed: it may be writing.
     drop(working);
     // What the agent of work that is given away said last is not heard: the work is not its own any more.

@@ -67,7 +67,8 @@ async fn walk(node: &Node, name: &str, among: Among) -> CallPath {
 /// Asks for the newest of this node's tasks with the agent.
 async fn ask(node: &Node, agent: &AgentId) -> Result<(), OperationError> {
     let request = OperationRequest::parse(Operation::ListTasks, br#"{"pageSize":1}"#.to_vec())?;
-    node.calls.ask(CallRequest::new(agent.clone(), request, vec![Principal::Local])).await.map(drop)
+    let target = node.calls.target(&Asker::Owner, &Callee::Id(agent.clone()), Purpose::Call).await?;
+    node.calls.ask(CallRequest::new(target, request, vec![Principal::Local])).await.map(drop)
 }
 
 /// Why an agent of this node does not run.
@@ -143,6 +144,9 @@ fn fault(refusal: &Refusal) -> (&'static str, &'static str, Option<Remedy>) {
             "its owner decides who may call it: ask to be trusted there, or for `callers` of its agent file to admit you",
             None,
         ),
+        Refusal::ConsentRequired { .. } => {
+            ("L2", "somebody must consent to calls of it first, and nobody is asked for one that only looks", None)
+        }
         Refusal::AgentRevoked => (
             "L3",
             "its publisher revoked that version: ask for a newer one, or install one",
@@ -203,6 +207,7 @@ mod tests {
         for (refusal, layer) in [
             (Refusal::AgentUnreachable, "L2"),
             (Refusal::CallerNotAllowed, "L2"),
+            (Refusal::ConsentRequired { to: "a look".to_owned() }, "L2"),
             (Refusal::AgentNotHere, "L3"),
             (Refusal::AgentRevoked, "L3"),
             (Refusal::Overloaded, "L1"),

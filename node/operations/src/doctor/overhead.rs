@@ -238,7 +238,8 @@ async fn called(node: &Node, agent: &AgentId) -> Result<(Row, Row), String> {
 async fn ask<P: Serialize>(node: &Node, agent: &AgentId, operation: Operation, params: &P) -> Result<Value, String> {
     let params = serde_json::to_vec(params).map_err(|error| error.to_string())?;
     let request = OperationRequest::parse(operation, params).map_err(|error| error.message)?;
-    let request = CallRequest::new(agent.clone(), request, vec![Principal::Local]);
+    let target = node.calls.target(&Asker::Owner, &Callee::Id(agent.clone()), Purpose::Call).await;
+    let request = CallRequest::new(target.map_err(|error| error.message)?, request, vec![Principal::Local]);
     match node.calls.ask(request).await.map_err(|error| error.message)? {
         Reply::One(body) => serde_json::from_slice(&body).map_err(|error| error.to_string()),
         Reply::Events(_) => Err("it answered with a stream".to_owned()),

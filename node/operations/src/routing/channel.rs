@@ -3,9 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use althing_calls::Among;
+use althing_calls::{Among, Asker, Purpose};
 use althing_discovery::machine::range::Wanted;
-use althing_discovery::{Found, Query, TrustRelation};
+use althing_discovery::{Found, Query};
 use althing_protocol::object::Health;
 use althing_protocol::registry::Standing;
 use serde::Serialize;
@@ -112,9 +112,8 @@ impl NodeRouter<'_> {
         let query = Query { capability: Some(capability.to_owned()), ..Query::default() };
         let (mut found, _) = self.0.discovery.search(&query).await;
         found.retain(|found| {
-            let publisher = found.candidate.verified.agent.publisher();
-            let near = self.0.calls.relation(publisher) != TrustRelation::Stranger;
-            found.health != Health::Leaving && (near || among == Among::Anyone)
+            let agent = &found.candidate.verified.agent;
+            found.health != Health::Leaving && self.0.calls.offers(&Asker::Owner, agent, among, Purpose::Call)
         });
         found
     }

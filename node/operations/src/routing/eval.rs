@@ -1,7 +1,6 @@
 //! How well sentences whose agents are known are routed.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 use std::time::Duration;
 
 use althing_calls::Among;
@@ -66,15 +65,19 @@ impl Set {
 }
 
 impl NodeRouter<'_> {
-    /// Routes the sentences of a file whose agents are known, by one mode or by each that needs no model. A model is asked for
+    /// Routes the sentences of a file with that name and text whose agents are known, by one mode or by each that needs no model. A model is asked for
     /// each sentence. The agents need not exist: those of whom nothing is known are known by sentences only. Nothing is kept,
     /// but the dense vectors of what is learned.
     ///
     /// # Errors
     /// See [`RoutingError`].
-    pub async fn evaluate(&self, path: &Path, mode: Option<RouteMode>) -> Result<EvalReport, RoutingError> {
+    pub async fn evaluate(
+        &self,
+        (name, text): (&str, &str),
+        mode: Option<RouteMode>,
+    ) -> Result<EvalReport, RoutingError> {
         let modes = mode.map_or_else(|| Mode::ALL.to_vec(), |mode| vec![mode.scores()]);
-        let rows = learned::read(path)?;
+        let rows = learned::read((name, text))?;
         let before = self.0.routing.rows()?;
         let Callable { agents, .. } = self.callable(Among::Near);
         let known: Vec<Candidate> = agents.iter().map(candidate).collect();

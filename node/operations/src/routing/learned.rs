@@ -1,13 +1,11 @@
 //! The labelled sentences that a node learned, in its store.
 
-use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use althing_discovery::Found;
 use althing_node::NodeError;
 use althing_protocol::digest;
 use althing_routing::{Candidate, FILE_BYTES_MAX, ROWS_MAX, Router, Row, Vectors, parse};
-use althing_store::file::read_bytes;
 use althing_store::{Batch, Durability, Family, Range, Store};
 use althing_td::Description;
 
@@ -128,11 +126,13 @@ pub(super) fn candidate((near, found): &(bool, Found)) -> Candidate {
     }
 }
 
-/// Reads a file of labelled sentences.
-pub(super) fn read(path: &Path) -> Result<Vec<Row>, RoutingError> {
-    let failed = |why: String| RoutingError::File { path: path.display().to_string(), why };
-    let bytes = read_bytes(path, FILE_BYTES_MAX as u64).map_err(|error| failed(error.to_string()))?;
-    parse(&bytes).map_err(|error| failed(error.to_string()))
+/// Reads a file of labelled sentences, which has that name and text.
+pub(super) fn read((name, text): (&str, &str)) -> Result<Vec<Row>, RoutingError> {
+    let failed = |why: String| RoutingError::File { path: name.to_owned(), why };
+    if text.len() > FILE_BYTES_MAX {
+        return Err(failed(format!("it has more than {} MiB", FILE_BYTES_MAX >> 20)));
+    }
+    parse(text.as_bytes()).map_err(|error| failed(error.to_string()))
 }
 
 /// A row is known by its sentence: whoever learns it anew, for another agent, corrects it.
@@ -162,12 +162,12 @@ impl Routing {
         Ok(rows)
     }
 
-    /// Learns the rows of a file, but those that it keeps for tests; gives how many it has learned, and how many it knows now.
+    /// Learns the rows of a file with that name and text, but those that it keeps for tests; gives how many it has learned, and how many it knows now.
     ///
     /// # Errors
     /// See [`RoutingError`].
-    pub async fn learn(&self, path: &Path) -> Result<(usize, usize), RoutingError> {
-        let mut rows = read(path)?;
+    pub async fn learn(&self, name: &str, text: &str) -> Result<(usize, usize), RoutingError> {
+        let mut rows = read((name, text))?;
         rows.retain(|row| row.part != Some(althing_routing::Part::Test));
         let _changing = self.changing.lock().await;
         let before = self.rows()?;

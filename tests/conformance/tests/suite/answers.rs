@@ -93,7 +93,7 @@ async fn label_session_and_delegation_reach_the_agent_and_come_back_with_its_ans
         for operation in [Operation::SendMessage, Operation::SendStreamingMessage] {
             let text = format!("label {place} {operation:?}");
             let answer = AnswerAttributes::default();
-            let call = ask(&scene.id, operation, &message(&text)).expect("good parameters");
+            let call = ask(&node.calls, &scene.id, operation, &message(&text)).await.expect("good parameters");
             let call = call.with_attributes(sent.clone()).adding_to(answer.clone());
             match node.calls.ask(call).await.expect("an answer") {
                 Reply::One(_) => {}

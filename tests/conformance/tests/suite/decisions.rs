@@ -7,14 +7,16 @@ use std::sync::{Arc, Mutex};
 use althing_calls::reserve::{self, ReservationError};
 use althing_calls::spans::TRACE;
 use althing_calls::{
-    Consent, Decide, Decision, HostedAgent, IncomingRequest, Judgement, Operation, OperationError, OutgoingRequest,
-    Reply, Service, TrustRelation,
+    AgentCaller, Consent, Decide, Decision, HostedAgent, IncomingRequest, Judgement, Operation, OperationError,
+    OutgoingRequest, Purpose, Refusal, Reply, Service, TrustRelation,
 };
 use althing_communication::refusal::said;
 use althing_communication::{CallError, CallerRule, Priority, Request};
 use althing_conformance::mesh::{Node, Setup, file, message, promises, store};
 use althing_conformance::world::until;
-use althing_protocol::{AgentId, CallerId, PublisherId};
+use althing_execution::TurnRights;
+use althing_execution::agents::{AgentCalls as _, Question};
+use althing_protocol::{AgentId, AnswerAttributes, Attributes, CallerId, PublisherId};
 use althing_simnet::SimNet;
 use futures::{FutureExt as _, StreamExt as _};
 use serde_json::{Value, json};
@@ -36,6 +38,8 @@ enum Policy {
     CallsIn,
     /// Messages to others' agents do.
     MessagesOut,
+    /// Calls of agents do, before anything of them is known but whom they mean.
+    TargetsOut,
     /// Nobody is served.
     NobodyIn,
 }
@@ -88,6 +92,9 @@ impl Decide for Careful {
     fn decide(&self, outgoing: &OutgoingRequest<'_>) -> Judgement {
         match outgoing {
             OutgoingRequest::Message { .. } if self.orders.policy() == Policy::MessagesOut => asks(),
+            OutgoingRequest::Target { purpose: Purpose::Call, .. } if self.orders.policy() == Policy::TargetsOut => {
+                asks()
+            }
             _ => self.contracts.decide(outgoing),
         }
     }
@@ -270,6 +277,71 @@ async fn where_nobody_can_be_asked_consent_is_a_refusal() {
     assert!(refused.message.ends_with(CONSENT), "{refused}");
     let after = b.one(&other, Operation::ListTasks, json!({})).await.expect("a list")["totalSize"].clone();
     assert_eq!(after, before, "nothing was sent");
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_a_call_goes_out_a_task_that_waits_rests_until_somebody_consents() {
+    let net = calm();
+    let (a, b, orders, _) = pair(&net).await;
+    let other = a.host(&file("player", "does as it is told", "acting.do", "do", "play")).await;
+    found(&b, &other).await;
+    let asking = b.send(&other, "ask").await;
+    assert_eq!(state(&asking), "TASK_STATE_INPUT_REQUIRED");
+    let working = b.begin(&other, "stuck").await;
+    orders.set(Policy::MessagesOut);
+    let said = || continuing(&asking["id"], "this one");
+    let sent = b.one(&other, Operation::SendMessage, said()).await.expect("the task");
+    assert_rests(&sent["task"]);
+    assert_eq!(sent["task"]["id"], asking["id"]);
+    let events = b.all(&other, Operation::SendStreamingMessage, said()).await.expect("events");
+    let [event] = &events[..] else { panic!("the task and nothing more: {events:?}") };
+    assert_rests(&event["task"]);
+    // What does not wait cannot rest, and neither can what is not known here.
+    for task in [&working, &json!("none")] {
+        let refused = b.one(&other, Operation::SendMessage, continuing(task, "this one")).await;
+        let refused = refused.expect_err("a refusal");
+        assert_eq!(refused.refusal, Refusal::ConsentRequired { to: CONSENT.to_owned() }, "{task}");
+    }
+    let shown = a.one(&other, Operation::GetTask, json!({ "id": asking["id"] })).await.expect("the task");
+    assert_eq!(state(&shown), "TASK_STATE_INPUT_REQUIRED", "nothing was sent");
+
+    orders.set(Policy::Contracts);
+    let done = b.one(&other, Operation::SendMessage, said()).await.expect("the task");
+    assert_eq!(state(&done["task"]), "TASK_STATE_COMPLETED");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_is_told_by_type_that_somebody_must_consent_to_its_call() {
+    let net = calm();
+    let (a, b, orders, id) = pair(&net).await;
+    let other = a.host(&file("player", "does as it is told", "acting.do", "do", "play")).await;
+    found(&b, &other).await;
+    let asking = AgentCaller::default();
+    asking.connect(&b.calls);
+    for policy in [Policy::MessagesOut, Policy::TargetsOut] {
+        orders.set(policy);
+        let question = Question {
+            from: id.name().to_owned(),
+            to: other.to_string(),
+            message: "hello".to_owned(),
+            task: None,
+            delay_tolerant: false,
+            principals: vec!["local".to_owned()],
+            as_itself: false,
+            rights: TurnRights::default(),
+            key: None,
+            callee: None,
+            binding_hash: Arc::default(),
+            attributes: Attributes::default(),
+            answer: AnswerAttributes::default(),
+        };
+        let reply = asking.ask(question).await.expect("a reply");
+        let told = (reply.agent.as_str(), reply.state.as_str(), reply.text.as_str());
+        assert_eq!(told, (other.to_string().as_str(), "TASK_STATE_AUTH_REQUIRED", CONSENT), "{policy:?}");
+    }
+    orders.set(Policy::Contracts);
+    let tasks = b.one(&other, Operation::ListTasks, json!({})).await.expect("a list");
+    assert_eq!(tasks["totalSize"], 0, "nothing was sent");
 }
 
 /// How a node answers another one that asks for a trace.

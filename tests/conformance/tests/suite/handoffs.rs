@@ -119,7 +119,8 @@ impl Scene {
         }
         let id = handoff_json(file)["handoff_id"].clone();
         let params = json!({ "message": { "messageId": id, "role": "ROLE_USER", "parts": parts } });
-        let call = ask_as(&self.auditor, Operation::SendMessage, &params, behind)?;
+        let sends = (Operation::SendMessage, &params);
+        let call = ask_as(&self.gives.calls, &self.auditor, sends, behind).await?;
         let Reply::One(body) = self.gives.calls.ask(call).await? else { panic!("it does not stream") };
         let body: Value = serde_json::from_slice(&body).expect("JSON");
         if body["task"].is_object() {

@@ -40,7 +40,7 @@ async fn said(
     sent: Attributes,
 ) -> Result<Attributes, OperationError> {
     let answer = AnswerAttributes::default();
-    let call = ask(agent, operation, params)?.with_attributes(sent).adding_to(answer.clone());
+    let call = ask(&node.calls, agent, operation, params).await?.with_attributes(sent).adding_to(answer.clone());
     if let Reply::Events(mut events) = node.calls.ask(call).await? {
         events.next().await.expect("an event")?;
     }
@@ -99,7 +99,7 @@ async fn what_is_said_of_a_call_goes_on_through_two_nodes_and_labels_come_back()
             ["message sent before", "label it", "message sent after"].map(|text| format!("{text} {operation:?}"));
         let text = format!("each told {}", texts.join("; "));
         let answer = AnswerAttributes::default();
-        let call = ask(&asking, operation, &message(&text)).expect("good parameters");
+        let call = ask(&x.calls, &asking, operation, &message(&text)).await.expect("good parameters");
         let call = call.with_attributes(sent()).adding_to(answer.clone());
         if let Reply::Events(events) = x.calls.ask(call).await.expect("an answer") {
             let events = events.collect::<Vec<_>>().await;

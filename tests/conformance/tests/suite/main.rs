@@ -17,6 +17,7 @@ mod displaced_keys;
 mod dissolved;
 mod doubtful_joins;
 mod durability;
+mod every_face;
 mod evidence;
 mod faults;
 mod former_members;

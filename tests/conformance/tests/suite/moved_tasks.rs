@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use althing_calls::{Operation, OperationError, Reply};
+use althing_calls::{CallMetadata, Operation, OperationError, OperationRequest, Reply};
 use althing_communication::{Answer, Caller, Inbound, Request};
 use althing_conformance::mesh::{Node, Setup, file, message, store};
 use althing_conformance::receiver::Receiver;
@@ -176,6 +176,162 @@ async fn a_caller_that_followed_a_task_needs_its_old_home_no_more() {
     // Whoever was told of it by the first host is told by the second.
     while receiver.next().await.json()["statusUpdate"]["status"]["state"] != "TASK_STATE_COMPLETED" {}
     assert_eq!(scene.ask(&scene.caller, Operation::GetTask, &task).await["metadata"], Value::Null);
+}
+
+/// P-205
+#[tokio::test]
+async fn a_host_says_where_a_task_went_also_when_it_does_not_host_the_agent_any_more() {
+    let scene = Scene::start().await;
+    let receiver = Receiver::start(&[]).await;
+    let [first, _] = &scene.hosts;
+    let mut tasks = Vec::new();
+    for _ in ALL {
+        let task = scene.begin(&receiver.url).await;
+        scene.hand_over(&task).await;
+        tasks.push(task);
+    }
+    let stays = scene.begin(&receiver.url).await;
+    let begins = {
+        let mut params = message("ask");
+        params["message"]["messageId"] = json!("begins-one-that-moves");
+        params
+    };
+    let begun = scene.caller.one(&scene.agent, Operation::SendMessage, begins.clone()).await.expect("a task");
+    scene.hand_over(&begun["task"]).await;
+    first.hosting.remove(&first.stable(&scene.agent));
+    for (operation, task) in ALL.into_iter().zip(&tasks) {
+        // It fails where the operation is not answered.
+        let answer = scene.ask(&scene.caller, operation, task).await;
+        if operation == Operation::ListTasks {
+            assert_eq!((&answer["totalSize"], &answer["tasks"][0]["id"]), (&json!(1), &task["id"]), "{answer}");
+        }
+    }
+    // Asked itself, it goes on to there too.
+    let seen = scene.ask(first, Operation::GetTask, &tasks[0]).await;
+    assert_eq!((&seen["id"], &seen["metadata"]), (&tasks[0]["id"], &Value::Null));
+    // What it did not hand over is nowhere.
+    let gone = scene.caller.one(&scene.agent, Operation::GetTask, json!({ "id": stays["id"] })).await;
+    assert_eq!(gone.expect_err("nobody has it").reason(), "AGENT_NOT_HERE");
+    // The message that began a task finds it as well.
+    let again = scene.caller.one(&scene.agent, Operation::SendMessage, begins).await.expect("it is found");
+    assert_eq!(again["task"]["id"], begun["task"]["id"]);
+    // Nobody else is told of it.
+    let other = Caller { node: key(9).public(), owner: None };
+    let get = OperationRequest::parse(Operation::GetTask, json!({ "id": tasks[0]["id"] }).to_string().into_bytes());
+    let get = get.expect("a good request");
+    let refused = first.hosting.handle(&other, &scene.agent, get, &CallMetadata::default()).await.map(|_| ());
+    assert_eq!(refused.expect_err("it is not theirs").reason(), "AGENT_NOT_HERE");
+}
+
+/// P-205
+#[tokio::test]
+async fn a_caller_catches_up_with_a_task_that_moved_several_times() {
+    let net = SimNet::new(1, LinkConfig::default());
+    let caller = node(&net, CALLER).await;
+    let (mut hosts, mut agent) = (Vec::new(), None);
+    for number in CALLER + 1..CALLER + 6 {
+        let host = node(&net, number).await;
+        agent = Some(host.host(&file("actor", "does as it is told", "acting.do", "do", "play")).await);
+        host.connect(&caller).await;
+        hosts.push(host);
+    }
+    let agent = agent.expect("there are hosts");
+    until("the hosts are found", || caller.discovery.hosts(&agent).len() == hosts.len()).await;
+    let begun = caller.one(&agent, Operation::SendMessage, message("ask")).await.expect("a task");
+    let id = begun["task"]["id"].as_str().expect("an id");
+    for pair in hosts.windows(2) {
+        let [from, to] = pair else { panic!("a window of two") };
+        let pack = from.hosting.freeze(&agent, id, to.id()).await.expect("it is handed over");
+        to.hosting.thaw(&agent, from.id(), &pack).await.expect("it is taken");
+    }
+    let seen = caller.one(&agent, Operation::GetTask, json!({ "id": id })).await.expect("it is found");
+    assert_eq!((&seen["id"], &seen["metadata"]), (&json!(id), &Value::Null));
+}
+
+/// Answers some operations, and says of all others that the agent is not there; counts what it is asked.
+#[derive(Default)]
+struct Stub {
+    answers: Vec<(Operation, Result<Value, OperationError>)>,
+    asked: AtomicUsize,
+}
+
+impl Inbound for Stub {
+    fn call(&self, _: Caller, request: Request) -> BoxFuture<'static, Answer> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        let known = self.answers.iter().find(|(operation, _)| operation.name() == request.operation);
+        let answer = known.map_or_else(|| Err(OperationError::agent_not_here("it is gone")), |(_, said)| said.clone());
+        let answer = match answer {
+            Ok(said) => Answer::Response(said.to_string().into_bytes()),
+            Err(error) => Answer::Error(error.to_json().to_string().into_bytes()),
+        };
+        futures::future::ready(answer).boxed()
+    }
+}
+
+/// A caller and hosts that answer so, the first of which is asked first; and the agent.
+async fn among(net: &SimNet, stubs: Vec<Arc<dyn Inbound>>) -> (Node, Vec<Node>, AgentId) {
+    let caller = Node::start(net, CALLER, OWNER, &[], store()).await;
+    let (mut hosts, mut agent) = (Vec::new(), None);
+    for (number, stub) in (CALLER + 1..).zip(stubs) {
+        let host = Node::start_serving(net, number, OWNER, &[], store(), Some(stub)).await;
+        agent = Some(host.host(&file("actor", "does as it is told", "acting.do", "do", "play")).await);
+        host.connect(&caller).await;
+        hosts.push(host);
+    }
+    let agent = agent.expect("there is a host");
+    until("the hosts are found", || caller.discovery.hosts(&agent).len() == hosts.len()).await;
+    (caller, hosts, agent)
+}
+
+/// P-205
+#[tokio::test(start_paused = true)]
+async fn where_the_agent_of_a_task_is_gone_the_other_hosts_are_asked_for_the_task() {
+    let task = json!({ "id": "t", "contextId": "c", "status": { "state": "TASK_STATE_COMPLETED" } });
+    let none = || Err(OperationError::task_not_found("t"));
+    let stubs = [
+        vec![(Operation::SendMessage, Ok(json!({ "task": task })))],
+        vec![(Operation::GetTask, none()), (Operation::CancelTask, none())],
+        vec![(Operation::GetTask, Ok(task.clone())), (Operation::CancelTask, none())],
+    ];
+    let stubs = stubs.map(|answers| Arc::new(Stub { answers, ..Stub::default() }));
+    let net = SimNet::new(1, LinkConfig::default());
+    let all = stubs.iter().cloned().map(|stub| stub as Arc<dyn Inbound>).collect();
+    let (caller, hosts, agent) = among(&net, all).await;
+    let asked = || stubs.each_ref().map(|stub| stub.asked.swap(0, Ordering::Relaxed));
+    let order = caller.discovery.hosts(&agent);
+    assert_eq!(order, hosts.iter().map(Node::id).collect::<Vec<_>>());
+    caller.one(&agent, Operation::SendMessage, message("begin")).await.expect("the first one has it");
+    assert_eq!(asked(), [1, 0, 0]);
+    let seen = caller.one(&agent, Operation::GetTask, json!({ "id": "t" })).await.expect("the third one has it");
+    assert_eq!((&seen["id"], asked()), (&json!("t"), [1, 1, 1]));
+    // It is the first one's answer that says the most.
+    let refused = caller.one(&agent, Operation::CancelTask, json!({ "id": "t" })).await;
+    assert_eq!((refused.expect_err("nobody cancels it").reason(), asked()), ("AGENT_NOT_HERE", [1, 1, 1]));
+}
+
+/// P-205
+#[tokio::test(start_paused = true)]
+async fn a_list_is_whole_only_where_the_new_home_of_what_moved_was_asked() {
+    let empty = json!({ "tasks": [], "nextPageToken": "", "pageSize": 50, "totalSize": 0 });
+    for (to, expected) in [
+        (Some(3), Ok(())),
+        // To a node that is not known to host the agent, and without a proof.
+        (Some(77), Err("OVERLOADED")),
+        (None, Err("INVALID_AGENT_RESPONSE")),
+    ] {
+        let moved = Liar::default();
+        let lists = Stub { answers: vec![(Operation::ListTasks, Ok(empty.clone()))], ..Stub::default() };
+        let net = SimNet::new(1, LinkConfig::default());
+        let (caller, _hosts, agent) = among(&net, vec![Arc::new(moved.clone()), Arc::new(lists)]).await;
+        let proof = |to: u8| {
+            let moved = TaskMove::new(agent.clone(), "t", key(to).public(), 1, [0; 32]);
+            URL_SAFE_NO_PAD.encode(object::sign(moved, NETWORK, "", &key(2)).expect("a good move").bytes)
+        };
+        *moved.proof.lock().expect("no panic") = to.map_or_else(|| "hA".to_owned(), proof);
+        let listed = caller.one(&agent, Operation::ListTasks, json!({ "contextId": "c" })).await;
+        let came_to = listed.map(|_| ()).map_err(|error| error.reason().to_owned());
+        assert_eq!(came_to, expected.map_err(str::to_owned));
+    }
 }
 
 /// Says of each task that it moved, and counts what it is asked.

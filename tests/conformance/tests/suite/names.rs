@@ -106,7 +106,7 @@ async fn whoever_asks_has_the_agents_that_it_may_and_unknown_ones_come_first() {
         for (purpose, may) in [(Purpose::Call, calls), (Purpose::Read, reads)] {
             let target = a.calls.target(asker, &callee, purpose).await;
             match target {
-                Ok(Target { agent, relation }) => {
+                Ok(Target { agent, relation, .. }) => {
                     let (is_near, is_far) = (agent == near, agent == far);
                     assert!(may && (is_near || is_far), "{asker:?} {text} {purpose:?}");
                     assert_eq!(relation == TrustRelation::Own, is_near, "{agent}");

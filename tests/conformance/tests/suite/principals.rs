@@ -133,7 +133,8 @@ async fn a_caller_can_hide_others_but_not_itself() {
         [vec![], vec!["local".to_owned()], vec![a_node], vec![scene.agent_b.to_string()]].into_iter().enumerate()
     {
         let text = format!("message hiding {number}");
-        let lie = ask_as(&scene.agent_a, Operation::SendMessage, &message(&text), chain::read(&said));
+        let sends = (Operation::SendMessage, &message(&text));
+        let lie = ask_as(&scene.x.calls, &scene.agent_a, sends, chain::read(&said)).await;
         scene.x.calls.ask(lie.expect("good parameters")).await.expect("an answer");
         assert_eq!(principals(&text), [said, vec![x.clone()]].concat());
     }
@@ -143,14 +144,16 @@ async fn a_caller_can_hide_others_but_not_itself() {
 async fn an_agents_id_that_a_caller_wrote_makes_no_call_a_loop() {
     let scene = scene().await;
     let said = vec![Principal::Agent(scene.agent_b.clone())];
-    let lie = ask_as(&scene.agent_a, Operation::SendMessage, &message("message with a lie"), said);
+    let sends = (Operation::SendMessage, &message("message with a lie"));
+    let lie = ask_as(&scene.x.calls, &scene.agent_a, sends, said).await;
     scene.x.calls.ask(lie.expect("good parameters")).await.expect("an answer");
     let asked = question(&scene.agent_b, "message despite it", principals("message with a lie"), false);
     scene.asking.ask(asked).await.expect("it is no loop");
 
     // What B's own node says of B is one.
     let said = vec![Principal::Local, Principal::Agent(scene.agent_b.clone())];
-    let truth = ask_as(&scene.agent_a, Operation::SendMessage, &message("message of b"), said);
+    let sends = (Operation::SendMessage, &message("message of b"));
+    let truth = ask_as(&scene.b.calls, &scene.agent_a, sends, said).await;
     scene.b.calls.ask(truth.expect("good parameters")).await.expect("an answer");
     let asked = question(&scene.agent_b, "message back", principals("message of b"), false);
     assert!(scene.asking.ask(asked).await.expect_err("a loop").contains("waits for this answer already"));

@@ -1,6 +1,9 @@
-//! When an agent's call to another agent fails, the task that it began there is cancelled.
+//! When an agent's call to another agent fails, the task that it began there is cancelled; but not where the calling turn goes on
+//! after its node was down.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use althing_calls::AgentCaller;
 use althing_communication::{Answer, Caller, Inbound, Request};
@@ -8,6 +11,7 @@ use althing_conformance::mesh::{Node, file, store};
 use althing_conformance::world::until;
 use althing_execution::TurnRights;
 use althing_execution::agents::{AgentCalls as _, Question};
+use althing_execution::journal::{Intent, Journal, JournalError, NextStep, Step, StepOutcome};
 use althing_execution::lease::{Lease, Leases};
 use althing_protocol::{AnswerAttributes, Attributes};
 use althing_simnet::{LinkConfig, SimNet};
@@ -52,51 +56,97 @@ async fn asked(events: Vec<Result<Vec<u8>, Vec<u8>>>, ends: bool) -> (String, Ve
 /// The same under the lease of a group's task; `meanwhile` is done as soon as the other node has answered.
 async fn asked_under(
     lease: Option<Lease>,
-    mut events: Vec<Result<Vec<u8>, Vec<u8>>>,
+    events: Vec<Result<Vec<u8>, Vec<u8>>>,
     ends: bool,
     meanwhile: impl Future<Output = ()>,
 ) -> (String, Vec<(String, Value)>) {
-    let begun = json!({ "id": "theirs", "contextId": "c", "status": { "state": "TASK_STATE_WORKING" } });
-    events.insert(0, event(&json!({ "task": begun })));
-    let asked = Arc::<Mutex<Vec<(String, Value)>>>::default();
-    let stub = Arc::new(Stub { events, ends, asked: asked.clone() });
-    let net = SimNet::new(1, LinkConfig::default());
-    let asks = Node::start(&net, 1, OWNER, &[], store()).await;
-    asks.host(&file("asks", "asks another", "asking.do", "do", "ask")).await;
-    let answers = Node::start_serving(&net, 2, OWNER, &[], store(), Some(stub)).await;
-    let to = answers.host(&file("answers", "is asked", "answering.do", "do", "answer")).await;
-    asks.connect(&answers).await;
-    until("the agent is found", || asks.discovery.hosts(&to).len() == 1).await;
-    let asking = AgentCaller::default();
-    asking.connect(&asks.calls);
-    let question = Question {
-        from: "asks".to_owned(),
-        to: to.to_string(),
-        message: "well?".to_owned(),
-        task: None,
-        delay_tolerant: false,
-        principals: vec!["local".to_owned()],
-        as_itself: false,
-        rights: TurnRights { lease, journal: None },
-        key: None,
-        callee: None,
-        binding_hash: Arc::default(),
-        attributes: Attributes::default(),
-        answer: AnswerAttributes::default(),
-    };
-    let heard = until("the other node is asked", || !asked.lock().expect("nobody panics with it").is_empty());
+    let scene = Scene::start(events, ends).await;
     let meanwhile = async {
-        heard.await;
+        scene.is_asked().await;
         meanwhile.await;
         std::future::pending().await
     };
     let answered = tokio::select! {
-        answered = asking.ask(question) => answered,
+        answered = scene.asking.ask(scene.question(TurnRights { lease, journal: None })) => answered,
         () = meanwhile => unreachable!("it waits"),
     };
-    let why = answered.expect_err("no answer");
-    let asked = asked.lock().expect("nobody panics with it").clone();
-    (why, asked)
+    (answered.expect_err("no answer"), scene.asked())
+}
+
+/// An agent that asks one on another node, which answers with events.
+struct Scene {
+    asking: AgentCaller,
+    to: String,
+    asked: Arc<Mutex<Vec<(String, Value)>>>,
+    _nodes: [Node; 2],
+}
+
+impl Scene {
+    async fn start(mut events: Vec<Result<Vec<u8>, Vec<u8>>>, ends: bool) -> Scene {
+        let begun = json!({ "id": "theirs", "contextId": "c", "status": { "state": "TASK_STATE_WORKING" } });
+        events.insert(0, event(&json!({ "task": begun })));
+        let asked = Arc::<Mutex<Vec<(String, Value)>>>::default();
+        let stub = Arc::new(Stub { events, ends, asked: asked.clone() });
+        let net = SimNet::new(1, LinkConfig::default());
+        let asks = Node::start(&net, 1, OWNER, &[], store()).await;
+        asks.host(&file("asks", "asks another", "asking.do", "do", "ask")).await;
+        let answers = Node::start_serving(&net, 2, OWNER, &[], store(), Some(stub)).await;
+        let to = answers.host(&file("answers", "is asked", "answering.do", "do", "answer")).await;
+        asks.connect(&answers).await;
+        until("the agent is found", || asks.discovery.hosts(&to).len() == 1).await;
+        let asking = AgentCaller::default();
+        asking.connect(&asks.calls);
+        Scene { asking, to: to.to_string(), asked, _nodes: [asks, answers] }
+    }
+
+    fn question(&self, rights: TurnRights) -> Question {
+        Question {
+            from: "asks".to_owned(),
+            to: self.to.clone(),
+            message: "well?".to_owned(),
+            task: None,
+            delay_tolerant: false,
+            principals: vec!["local".to_owned()],
+            as_itself: false,
+            rights,
+            key: None,
+            callee: None,
+            binding_hash: Arc::default(),
+            attributes: Attributes::default(),
+            answer: AnswerAttributes::default(),
+        }
+    }
+
+    async fn is_asked(&self) {
+        until("the other node is asked", || !self.asked().is_empty()).await;
+    }
+
+    /// What the other node was asked.
+    fn asked(&self) -> Vec<(String, Value)> {
+        self.asked.lock().expect("nobody panics with it").clone()
+    }
+
+    fn operations(&self) -> Vec<String> {
+        self.asked().into_iter().map(|(operation, _)| operation).collect()
+    }
+}
+
+/// The journal of a turn that is paused at some time.
+#[derive(Default)]
+struct PausableJournal(AtomicBool);
+
+impl Journal for PausableJournal {
+    fn step<'a>(&'a self, _: Step<'a>) -> BoxFuture<'a, Result<NextStep, JournalError>> {
+        futures::future::ready(Err(JournalError::Write)).boxed()
+    }
+
+    fn done<'a>(&'a self, _: Intent, _: &'a StepOutcome) -> BoxFuture<'a, Result<(), JournalError>> {
+        futures::future::ready(Err(JournalError::Write)).boxed()
+    }
+
+    fn is_paused(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -136,4 +186,27 @@ async fn an_attempt_at_a_groups_task_asks_nobody_once_it_is_superseded() {
     let (why, operations) = asked_under(Some(late), Vec::new(), true, async {}).await;
     assert!(why.starts_with("SUPERSEDED: "), "{why}");
     assert_eq!(operations, []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_asked_for_a_turn_that_is_paused_goes_on_and_what_nobody_wants_any_more_is_cancelled() {
+    for is_paused in [false, true] {
+        let scene = Scene::start(Vec::new(), false).await;
+        let journal = Arc::new(PausableJournal::default());
+        let rights = TurnRights { lease: None, journal: Some(journal.clone()) };
+        let mut asking = scene.asking.ask(scene.question(rights));
+        tokio::select! {
+            answered = &mut asking => unreachable!("it waits: {answered:?}"),
+            () = scene.is_asked() => {}
+        }
+        journal.0.store(is_paused, Ordering::Relaxed);
+        drop(asking);
+        if is_paused {
+            // Nobody cancels it later on.
+            tokio::time::sleep(Duration::from_secs(120)).await;
+            assert_eq!(scene.operations(), ["SendStreamingMessage"]);
+        } else {
+            until("its task is cancelled", || scene.operations() == ["SendStreamingMessage", "CancelTask"]).await;
+        }
+    }
 }

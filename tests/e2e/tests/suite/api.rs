@@ -1,5 +1,6 @@
 //! The owner's API, as it answers on the control socket: what it refuses, what it says of itself, and that nobody else has it.
 
+use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -12,8 +13,20 @@ use serde_json::{Value, json};
 /// No answer may take longer.
 const ANSWER_MAX: Duration = Duration::from_secs(20);
 const JSON: [(&str, &str); 2] = [("Host", "node"), ("Content-Type", "application/json")];
-/// One byte more than a body may have.
-const TOO_LONG: usize = (2 << 20) + 1;
+/// The most bytes of the body of a `POST`, as the document says for a path with a word for each variable.
+fn bytes_max(document: &Value, path: &str) -> usize {
+    let paths = document["paths"].as_object().expect("paths");
+    let (_, methods) = paths.iter().find(|(named, _)| filled(named) == path).expect("the document has it");
+    let most = methods["post"]["requestBody"]["x-bytes-max"].as_u64().expect("a number");
+    usize::try_from(most).expect("it fits")
+}
+
+/// A path with a word for each variable.
+fn filled(path: &str) -> String {
+    let mut parts = path.split('{');
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |path, part| format!("{path}x{}", part.split_once('}').map_or("", |(_, rest)| rest)))
+}
 
 /// Sends a request over the control socket, and reads what comes back until the node closes the connection.
 fn asked(socket: &Path, method: &str, path: &str, body: &[u8]) -> Answer {
@@ -44,11 +57,6 @@ fn problem(answer: &Answer, status: u16, kind: &str) -> String {
 /// The operations of a document of OpenAPI: method, and path with a word for each variable.
 fn operations(document: &Value) -> Vec<(String, String)> {
     let paths = document["paths"].as_object().expect("paths");
-    let filled = |path: &str| {
-        let mut parts = path.split('{');
-        let first = parts.next().unwrap_or_default().to_owned();
-        parts.fold(first, |path, part| format!("{path}x{}", part.split_once('}').map_or("", |(_, rest)| rest)))
-    };
     let of = |(path, methods): (&String, &Value)| {
         let methods = methods.as_object().expect("methods").keys().map(|method| method.to_uppercase());
         methods.map(|method| (method, filled(path))).collect::<Vec<_>>()
@@ -66,7 +74,7 @@ fn every_operation_refuses_bad_requests_in_json() {
     let posts: Vec<&str> =
         operations.iter().filter(|(method, _)| method == "POST").map(|(_, path)| path.as_str()).collect();
     assert!(posts.len() > 30, "{posts:?}");
-    let long = vec![b' '; TOO_LONG];
+    let mut limits = BTreeSet::new();
     for path in posts {
         let unknown = asked(&socket, "POST", path, br#"{"nobodyKnowsThis":1}"#);
         let said = problem(&unknown, 422, "invalid");
@@ -74,15 +82,16 @@ fn every_operation_refuses_bad_requests_in_json() {
         for wrong in [&b"7"[..], b"[]", b"null", b"{", b""] {
             problem(&asked(&socket, "POST", path, wrong), 422, "invalid");
         }
-        problem(&asked(&socket, "POST", path, &long), 413, "tooLarge");
+        let most = bytes_max(&document, path);
+        limits.insert(most);
+        problem(&asked(&socket, "POST", path, &vec![b' '; most + 1]), 413, "tooLarge");
         problem(&asked(&socket, "PUT", path, b"{}"), 405, "invalid");
     }
-    // What has no parameters does not look at them.
-    for path in
-        ["/find", "/tap", "/logs", "/traces", "/waits/x", "/describe/x", "/groups/x/values", "/org", "/releases"]
-    {
-        let said = problem(&asked(&socket, "GET", &format!("{path}?nobodyKnowsThis=1"), b""), 422, "invalid");
-        assert!(said.contains("`nobodyKnowsThis`"), "{path}: {said}");
+    assert_eq!(limits.into_iter().collect::<Vec<_>>(), [2 << 20, 24 << 20], "requests with files, and those without");
+    // Also where there are no parameters.
+    for (method, path) in &operations {
+        let said = problem(&asked(&socket, method, &format!("{path}?nobodyKnowsThis=1"), b"{}"), 422, "invalid");
+        assert!(said.contains("`nobodyKnowsThis`"), "{method} {path}: {said}");
     }
     problem(&asked(&socket, "GET", "/nowhere", b""), 404, "notFound");
     // Reads that were asked by POST once.
@@ -131,9 +140,73 @@ fn reads_are_asked_by_get_and_any_key_can_be_read() {
     }
     assert_eq!(machine.json(&["group", "keys", "team", "a/"])["keys"], json!(["a/b"]));
     let missing = asked(&socket, "GET", "/groups/team/value?key=none", b"");
-    problem(&missing, 422, "notFound");
+    problem(&missing, 404, "notFound");
     assert_eq!(
         asked(&socket, "GET", "/groups/team/tasks?finished=true", b"").json(),
         json!({ "tasks": [], "total": 0 })
     );
+}
+
+/// Sends JSON over the control socket.
+fn posted(socket: &Path, path: &str, body: &Value) -> Answer {
+    asked(socket, "POST", path, body.to_string().as_bytes())
+}
+
+#[test]
+fn a_folder_that_is_handed_over_is_the_agents_until_it_is_removed() {
+    let machine = Machine::new();
+    let _node = machine.up_alone(&[]);
+    let socket = machine.data().join("control.sock");
+    let folders = || std::fs::read_dir(machine.data().join("uploads")).map_or(0, Iterator::count);
+    let file = "name: clerk\ndescription: Knows the rules\n\
+        runtime: { native: { builtin: knowledge, config: { folder: docs } } }\ncontract: { class: { latency: srt } }\n";
+    // "Lamps are blue on Thursdays."
+    let files = json!({ "docs/rules.txt": "TGFtcHMgYXJlIGJsdWUgb24gVGh1cnNkYXlzLgo=" });
+    let request = json!({ "file": file, "folder": { "upload": files } });
+    assert_eq!(posted(&socket, "/bind", &request).status, 200);
+    assert_eq!(folders(), 0, "what is only looked at leaves nothing");
+    let added = posted(&socket, "/agents", &request);
+    assert!(added.status == 200 && added.json()["name"] == "clerk", "{added:?}");
+    let again = posted(&socket, "/agents", &request);
+    problem(&again, 409, "conflict");
+    assert_eq!(folders(), 1, "nor does what is refused");
+    let answer = posted(
+        &socket,
+        "/call",
+        &json!({ "agent": "clerk", "text": "which lamps are blue on Thursdays", "explain": false }),
+    );
+    assert!(answer.body.contains("rules.txt"), "{answer:?}");
+    assert_eq!(asked(&socket, "DELETE", "/agents/clerk", b"").status, 200);
+    assert_eq!(folders(), 0);
+    problem(&asked(&socket, "DELETE", "/agents/clerk", b""), 404, "notFound");
+}
+
+#[test]
+fn a_token_and_a_key_count_from_the_next_request_on() {
+    let machine = Machine::new();
+    let node = machine.up_alone(&[]);
+    let socket = machine.data().join("control.sock");
+    let made = posted(&socket, "/tokens", &json!({ "name": "maria", "scopes": ["read"] })).json();
+    let bearer = format!("Bearer {}", made["token"].as_str().expect("a token"));
+    let seen = || {
+        let headers = [("Authorization", bearer.as_str())];
+        raw(&node.gateway(), &request(&node.gateway(), "GET", "/agents", &headers, b"")).status
+    };
+    assert_eq!(seen(), 200);
+    problem(&posted(&socket, "/tokens", &json!({ "name": "maria", "scopes": ["call"] })), 409, "conflict");
+    let all = json!({ "tokens": [{ "name": "maria", "scopes": ["read"], "agents": [] }] });
+    assert_eq!(asked(&socket, "GET", "/tokens", b"").json(), all);
+    assert_eq!(machine.json(&["token", "list"]), all, "the command reads the same file");
+    problem(&posted(&socket, "/gateway/open", &json!({})), 409, "conflict");
+    let removed = asked(&socket, "DELETE", "/tokens/maria", b"").json();
+    assert_eq!((removed, seen()), (json!({ "removed": "maria", "left": 0 }), 401));
+    assert_eq!(posted(&socket, "/gateway/open", &json!({})).json(), json!({ "open": true }));
+    let key = || asked(&socket, "GET", "/status", b"").json()["ownerKeys"]["key"].clone();
+    let before = key();
+    let rotated = posted(&socket, "/keys/rotate", &json!({ "overlapMinutes": 0 })).json();
+    assert_ne!(rotated["key"], before);
+    assert_eq!((&key(), &machine.json(&["key", "show"])["key"]), (&rotated["key"], &rotated["key"]));
+    problem(&posted(&socket, "/keys/rotate", &json!({ "overlapMinutes": 1_441 })), 422, "invalid");
+    let other = posted(&socket, "/keys/revoke", &json!({ "owner": "somebody else" }));
+    assert!(problem(&other, 422, "invalid").contains("name it to confirm"), "{other:?}");
 }

@@ -22,7 +22,7 @@ const AT_ONCE: usize = 3;
 /// end of its turn (`linear_memory_keep_resident`), so that the 96 MiB of not even one may be left. What stays is the
 /// stacks of the turns at once, 2.5 MiB each; the ring of spans, 4 MiB; and the write buffers of the store, 8 MiB. The
 /// allocator may keep 4 MiB more.
-const GROWTH_KIB_MAX: u64 = 24 << 10;
+const GROWTH_KIB_MAX: u64 = 32 << 10;
 
 fn add(machine: &Machine, module: &Path, compute: &Value) {
     let file = json!({

@@ -7,7 +7,8 @@ use std::path::Path;
 use althing_e2e::disk::Disk;
 use althing_e2e::python::python;
 use althing_e2e::sessions::{End, SOON, STEPS, Station, Teller, words};
-use althing_e2e::{Node, Running, free_port, until};
+use althing_e2e::{Node, Running, free_port, http, until};
+use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 const AT_ONCE: &str = include_str!("../../python/at_once.py");
@@ -291,4 +292,42 @@ fn a_stock_client_subscribes_again_at_the_gateway_of_a_node_that_was_killed_and_
     let outcome = client.end(SOON);
     assert!(outcome.code == 0 && outcome.stdout.ends_with("FOLLOWED OK\n"), "{outcome:?}");
     assert!(outcome.stdout.contains("lost") && outcome.stdout.contains(BOTH), "{outcome:?}");
+}
+
+/// A node that is stopped while an agent of it waits for one on another node: that one goes on, and is asked for nothing twice.
+#[test]
+fn a_turn_that_waits_for_an_agent_elsewhere_is_given_its_answer_after_its_node_was_stopped() {
+    let station = Station::new();
+    let teller = Teller::of("stopped");
+    let serving = teller.begin(&station, None);
+    let here = teller.machine.of_same_owner();
+    let peer = serving.address("/ip4/127.0.0.1");
+    let mut node = here.up_alone(&["--peer", &peer]);
+    here.add("asker", &station.asker("teller"));
+    until(SOON, "the other one is found", || here.finds("teller"));
+    station.hold("hold-tool");
+    let message = json!({
+        "messageId": "m-asker",
+        "role": "ROLE_USER",
+        "parts": [{ "text": format!("teller stopped {STEPS}") }],
+    });
+    let params = json!({ "message": message, "configuration": { "returnImmediately": true } });
+    let id = http::ask(&node.gateway(), "asker", "SendMessage", &params)["task"]["id"].clone();
+    until(SOON, "the other one works", || !station.calls("stopped").is_empty());
+    node.running.signal(Signal::SIGTERM);
+    until(SOON, "the node is stopped", || node.running.ended());
+    drop(node);
+
+    let node = here.up_alone(&["--peer", &peer]);
+    until(SOON, "the agent is here, and finds the other one", || here.finds("asker") && here.finds("teller"));
+    station.release("hold-tool");
+    let mut task = Value::Null;
+    until(SOON, "the turn goes on to its end", || {
+        let shown = http::ask_while_up(&node.gateway(), "asker", "GetTask", &json!({ "id": id }));
+        task = shown.unwrap_or_default();
+        task["status"]["state"] == "TASK_STATE_COMPLETED"
+    });
+    let heard = words(&task);
+    assert!(heard.contains(BOTH) && heard.starts_with("heard ["), "{task}");
+    assert_eq!(station.counts("stopped"), [1; STEPS], "it did once what it was asked for");
 }

@@ -101,6 +101,7 @@ const EDGES: &[(&str, &[&str])] = &[
         &[
             "althing-calls",
             "althing-communication",
+            "althing-control",
             "althing-coordination",
             "althing-discovery",
             "althing-execution",

@@ -8,7 +8,7 @@ pub(super) mod tests;
 
 use std::sync::Arc;
 
-use althing_calls::{Operation, OperationError, OperationRequest, Refusal, Reply};
+use althing_calls::{Callee, Operation, OperationError, OperationRequest, Refusal, Reply};
 use althing_edge::{BodyError, Scope, read_body};
 use axum::body::Bytes;
 use axum::extract::{Query, Request, State};
@@ -105,8 +105,8 @@ async fn call(
         }
     };
     let asked = async {
-        let callee = client.callee(&gateway.calls, agent).await?;
-        answered(&gateway, &headers, call_request(callee, asked, &headers, client.principal)).await
+        let target = client.target(&gateway.calls, &Callee::near(agent)).await?;
+        answered(&gateway, &headers, call_request(target, asked, &headers, client.principal)).await
     };
     match asked.await {
         Ok(Reply::One(result)) => ([(header::CONTENT_TYPE, MEDIA_TYPE)], result).into_response(),

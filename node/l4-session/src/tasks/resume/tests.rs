@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use a2a::{Artifact, Part};
-use althing_call::{Operation, OperationRequest, Params, Reply};
+use althing_call::{Operation, OperationError, OperationRequest, Params, Reply};
 use althing_communication::{CallerRule, Entropy, Priority, WallClock};
 use althing_execution::agent::Made;
 use althing_execution::journal::{Effect, NextStep, Step, StepOutcome};
@@ -29,6 +29,8 @@ use crate::tasks::service::TaskService;
 use crate::tasks::sessions::{Resolution, ResolutionError, SessionState, Sessions};
 use crate::tasks::store::{TASK_SUMMARIES, TASKS};
 use crate::tasks::{HANDOFFS_IN, HANDOFFS_OUT};
+
+mod waiting;
 
 const FAMILIES: [Family; 9] =
     [TASKS, TASK_SUMMARIES, ANSWERS, PUSH_CONFIGS, PUSH_OUTBOX, SESSION_HEADS, SESSION_ROWS, HANDOFFS_IN, HANDOFFS_OUT];
@@ -152,6 +154,28 @@ fn scope() -> Scope {
     Scope::of(CallerId::Publisher(owner()))
 }
 
+fn agent_file(world: u64, version: &str) -> AgentFile {
+    let file = json!({
+        "name": "worker",
+        "version": version,
+        "description": "Makes calls",
+        "runtime": { "native": { "builtin": "worker", "config": { "world": world } } },
+        "contract": { "class": { "latency": "srt" } },
+    });
+    AgentFile::parse(&file.to_string()).expect("an agent file")
+}
+
+fn hosted(version: &str) -> HostedAgent {
+    HostedAgent {
+        agent: AgentRef::new(owner(), "worker", version).expect("a name"),
+        callers: CallerRule::Anyone,
+        input_modes: Vec::new(),
+        barge_in: false,
+        is_told_again: false,
+        priority: Priority::default(),
+    }
+}
+
 /// A node on a disk, until it ends.
 struct Node {
     tasks: TaskService,
@@ -164,16 +188,10 @@ impl Node {
     async fn start(disk: &MemoryStore, world: u64, version: &str, left: usize) -> Node {
         let mut builtins = Builtins::new();
         builtins.insert("worker", worker);
+        builtins.insert("waiter", waiting::waiter);
         let ports = Ports { owner: owner(), ..Ports::none() };
         let host = Host::new(builtins, ProcessConfig::default()).with_ports(ports);
-        let file = json!({
-            "name": "worker",
-            "version": version,
-            "description": "Makes calls",
-            "runtime": { "native": { "builtin": "worker", "config": { "world": world } } },
-            "contract": { "class": { "latency": "srt" } },
-        });
-        host.start(&AgentFile::parse(&file.to_string()).expect("an agent file"), Path::new("/")).expect("it starts");
+        host.start(&agent_file(world, version), Path::new("/")).expect("it starts");
         let store = Arc::new(Mortal { inner: disk.clone(), left: AtomicUsize::new(left) });
         let now_ms = Arc::new(AtomicU64::new(NOW_MS));
         let (clock, drawn) = (now_ms.clone(), AtomicU64::new(u64::try_from(left).unwrap_or_default()));
@@ -184,26 +202,17 @@ impl Node {
         });
         let signer = Signer { key: SecretKey::from_seed(&[1; 32]), network: "testnet".into() };
         let tasks = TaskService::open(store, Arc::new(host), scope(), signer, clock, entropy).await.expect("readable");
-        let agent = HostedAgent {
-            agent: AgentRef::new(owner(), "worker", version).expect("a name"),
-            callers: CallerRule::Anyone,
-            input_modes: Vec::new(),
-            barge_in: false,
-            is_told_again: false,
-            priority: Priority::default(),
-        };
-        Node { tasks, agent, now_ms }
+        Node { tasks, agent: hosted(version), now_ms }
     }
 
     /// Adds the agent; its callers may still call it.
     fn add(&self) {
-        self.add_if(Ok(()));
+        self.add_if(|| Decision::Allow);
     }
 
-    fn add_if(&self, may: Result<(), OperationError>) {
-        let recheck = move |_: Standing| -> BoxFuture<'static, Result<(), OperationError>> {
-            Box::pin(std::future::ready(may.clone()))
-        };
+    /// Adds the agent; that is decided on its callers.
+    fn add_if(&self, decide: impl Fn() -> Decision + Send + Sync + 'static) {
+        let recheck = move |_: Standing| -> BoxFuture<'static, Decision> { Box::pin(std::future::ready(decide())) };
         self.sessions().resume(&self.agent, Arc::new(recheck));
     }
 
@@ -431,7 +440,7 @@ async fn a_task_says_why_it_does_not_go_on() {
         }
         let before = calls(world);
         let node = Node::start(&disk, world, version, UNENDING).await;
-        node.add_if(may.then_some(()).ok_or_else(|| OperationError::internal("no")));
+        node.add_if(move || if may { Decision::Allow } else { Decision::Deny(OperationError::internal("no")) });
         node.settle().await;
         tokio::time::sleep(VERSION_PATIENCE + RETRY * 2).await;
         node.settle().await;
@@ -444,6 +453,38 @@ async fn a_task_says_why_it_does_not_go_on() {
         other.settle().await;
         assert_eq!(other.state(&other_id), "TASK_STATE_COMPLETED");
     }
+}
+
+/// Nobody is asked again at once, and the task fails neither when it is asked about nor while that takes.
+#[tokio::test(start_paused = true)]
+async fn a_turn_to_which_somebody_must_consent_waits_until_then() {
+    let (disk, world) = (disk(), world());
+    let id = cut_off(&disk, world, 4).await.expect("it was begun");
+    let node = Node::start(&disk, world, "1.0.0", UNENDING).await;
+    let (asked, consents) = (Arc::<AtomicUsize>::default(), Arc::<AtomicBool>::default());
+    let (counted, given) = (asked.clone(), consents.clone());
+    node.add_if(move || {
+        counted.fetch_add(1, Ordering::Relaxed);
+        let to = || Consent { to: "going on".to_owned() };
+        if given.load(Ordering::Relaxed) { Decision::Allow } else { Decision::Ask(to()) }
+    });
+    let before = calls(world);
+    for times in 1..=3 {
+        node.settle().await;
+        tokio::time::sleep(RETRY * 2).await;
+        node.settle().await;
+        assert_eq!(asked.load(Ordering::Relaxed), times);
+        let list = node.sessions().list();
+        assert_eq!((list.len(), list[0].state, &list[0].task), (1, SessionState::Waiting, &id));
+        assert_eq!(calls(world), before, "nothing was called");
+        if times == 3 {
+            consents.store(true, Ordering::Relaxed);
+        }
+        tokio::time::sleep(CONSENT_RETRY).await;
+    }
+    node.settle().await;
+    assert_eq!(asked.load(Ordering::Relaxed), 4);
+    assert_eq!(node.state(&id), "TASK_STATE_COMPLETED", "{}", node.task(&id));
 }
 
 #[tokio::test(start_paused = true)]
