@@ -2,7 +2,7 @@
 # What is too long for each change, one line for each part:
 #   scripts/night.sh [PART…]      without a part: all of them but first_build
 # A part that passed for this commit, as long as it is now, is not run again: what was interrupted goes on. NIGHT (5000 seeds of
-# groups), SOAK (1440 seconds) and SECONDS_EACH (60, of each fuzzer) say how long. Outputs lie in $CARGO_TARGET_DIR/night.
+# groups and of sessions), SOAK (1440 seconds) and SECONDS_EACH (60, of each fuzzer) say how long. Outputs lie in $CARGO_TARGET_DIR/night.
 # Exits with 1 where a part failed, with 2 where there is no such part. `make night` calls it with the environment that cargo needs.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -30,14 +30,28 @@ groups() {
   RUSTC_WORKSPACE_WRAPPER='' cargo build --release --workspace --features jemalloc --bin althing-sim &&
     "$CARGO_TARGET_DIR/release/althing-sim" groups --seeds "$seeds" --progress "$place/groups.json"
 }
+# Sessions whose node ends again and again, as users have them.
+sessions() {
+  RUSTC_WORKSPACE_WRAPPER='' cargo build --release --workspace --features jemalloc --bin althing-sim &&
+    "$CARGO_TARGET_DIR/release/althing-sim" sessions --seeds "$seeds"
+}
 soak() { cargo build --workspace && ALTHING_SOAK_SECS=$soak cargo test --workspace --test alone -- --nocapture soak::; }
 fuzz() { tests/fuzz/run.sh "$each"; }
-# What other people's programs do with nodes, as long as it takes: work and silence of minutes, all generated endings.
+# What other people's programs do with nodes, as long as it takes: work and silence of minutes, all generated endings, all of
+# AgentDojo, and ten thousand decisions beside Cedar for Python.
 interop() {
   local built program folder
   built=$(scripts/test-programs.sh althing-e2e suite) || return
   IFS=$'\t' read -r _ _ program folder <<<"$built"
-  (cd "$folder" && CARGO_MANIFEST_DIR=$folder CI=true ALTHING_NIGHT=1 "$program" mcp_everything:: proxied_tls:: generated_endings::)
+  (cd "$folder" && CARGO_MANIFEST_DIR=$folder CI=true ALTHING_NIGHT=1 "$program" mcp_everything:: proxied_tls:: generated_endings:: \
+    agentdojo:: governance_strangers::)
+}
+# Nodes that end at each sync of a program's turn, of a handoff and of a group's task.
+kills() {
+  local built program folder
+  built=$(scripts/test-programs.sh althing-e2e suite) || return
+  IFS=$'\t' read -r _ _ program folder <<<"$built"
+  (cd "$folder" && CARGO_MANIFEST_DIR=$folder CI=true ALTHING_NIGHT=1 "$program" --test-threads=1 sessions_at_night::)
 }
 # The suites of whole nodes, beside two threads that keep the processors busy.
 load() {
@@ -51,7 +65,7 @@ first_build() {
     RUSTC_WORKSPACE_WRAPPER=$("$place/clone/scripts/compiler.sh") make -C "$place/clone" demo && rm -rf "$place"/{clone,target,cache}
 }
 
-all=(scenarios groups soak fuzz interop load)
+all=(scenarios groups sessions soak fuzz interop kills load)
 known="${all[*]} first_build"
 [ $# -gt 0 ] && all=("$@")
 failed=0

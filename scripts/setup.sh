@@ -20,6 +20,8 @@ if [ "$what" = all ]; then
   need nodejs command -v node
   need npm command -v npm
   need protobuf-compiler command -v protoc
+  need golang-go command -v go
+  need golang-golang-x-mod-dev test -d /usr/share/gocode/src/golang.org/x/mod/sumdb
   need avahi-daemon command -v avahi-daemon
   need avahi-utils command -v avahi-browse
   need dbus command -v dbus-daemon

@@ -1,5 +1,7 @@
 //! The label of data as they travel.
 
+use std::fmt;
+
 use minicbor::{Decode, Encode};
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +20,16 @@ pub struct Label {
 }
 
 impl Label {
+    /// What data count as that come from another node without a label: nobody vouches for them, and whether they may go further
+    /// nobody said.
+    pub const UNLABELLED: Label = Label { level: DataLabel::Confidential, trusted: false };
+
+    /// The label of data of that level, all of whose sources are trusted.
+    #[must_use]
+    pub fn of_trusted(level: DataLabel) -> Label {
+        Label { level, trusted: true }
+    }
+
     /// The label of data that are made of data with this label and with the other one.
     #[must_use]
     pub fn join(self, other: Label) -> Label {
@@ -31,6 +43,13 @@ impl Label {
             (Some(one), Some(other)) => Some(one.join(other)),
             (one, other) => one.or(other),
         }
+    }
+}
+
+impl fmt::Display for Label {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.level.name())?;
+        if self.trusted { Ok(()) } else { f.write_str(", not trusted") }
     }
 }
 
@@ -58,6 +77,23 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn what_nobody_labelled_is_raised_by_nothing_but_restricted_data() {
+        // P-201
+        for one in all() {
+            let both = one.join(Label::UNLABELLED);
+            assert_eq!(both.level == DataLabel::Restricted, one.level == DataLabel::Restricted, "{one:?}");
+            assert!(both.level >= DataLabel::Confidential && !both.trusted, "{one:?}");
+            assert_eq!(one.join(Label::of_trusted(DataLabel::Public)), one, "it adds nothing");
+        }
+    }
+
+    #[test]
+    fn a_label_is_told_in_words() {
+        assert_eq!(Label::UNLABELLED.to_string(), "confidential, not trusted");
+        assert_eq!(Label::of_trusted(DataLabel::Public).to_string(), "public");
     }
 
     #[test]

@@ -11,6 +11,7 @@
 mod activated;
 mod agent_ref;
 mod attributes;
+pub mod audit;
 mod base58;
 pub mod binding;
 pub mod cbor;

@@ -49,6 +49,20 @@ pub const HANDOFF_SIGN_OFF_BYTES_MAX: usize = 512;
 /// Longest time in which a handoff can be accepted, milliseconds (24 h): recipients remember it as long, so that what is
 /// offered again is the same work.
 pub const HANDOFF_LIFE_MAX_MS: u64 = GRANT_LIFE_MAX_MS;
+/// Bytes of a leaf of an audit log.
+pub const AUDIT_LEAF_BYTES_MAX: usize = 8 << 10;
+/// Principals in it: as many as a call has.
+pub const AUDIT_PRINCIPALS_MAX: usize = 8;
+/// Ids of policies in it.
+pub const AUDIT_POLICIES_MAX: usize = 16;
+/// Commitments to bodies in it.
+pub const AUDIT_BODIES_MAX: usize = 8;
+/// Bytes of each of its texts.
+pub const AUDIT_TEXT_BYTES_MAX: usize = 256;
+/// Bytes of what a person is asked, as they are signed.
+pub const AUDIT_ASK_BYTES_MAX: usize = 1 << 10;
+/// Longest time in which a person can answer, milliseconds (30 days).
+pub const AUDIT_ASK_LIFE_MAX_MS: u64 = 30 * 24 * 60 * 60 * 1_000;
 /// Agents in one placement: keeps a placement below 100 KiB and [`CBOR_ITEMS_MAX`].
 pub const PLACEMENT_AGENTS_MAX: usize = 500;
 /// Longest time to live of a placement, milliseconds.

@@ -5,6 +5,7 @@
 
 mod handoff;
 mod handoff_answer;
+mod owner_order;
 mod placement;
 mod task_move;
 
@@ -15,6 +16,7 @@ pub use handoff::{
     HandoffSender, Regulation, SignOff, sign_off_statement,
 };
 pub use handoff_answer::{HandoffAnswer, HandoffReason, HandoffVerdict};
+pub use owner_order::{OrderSubject, OrderWord, OwnerOrder};
 pub use placement::{AgentLoad, Health, Hosted, Machine, Placement};
 pub use task_move::TaskMove;
 
@@ -96,6 +98,9 @@ pub enum Kind {
     /// The node of an agent says what becomes of a handoff that it was offered.
     #[n(22)]
     HandoffAnswer,
+    /// An owner stops an agent, or says which policy set holds.
+    #[n(24)]
+    OwnerOrder,
 }
 
 impl Kind {
@@ -123,6 +128,7 @@ impl Kind {
             Kind::TaskMove => "althing/task-move/1",
             Kind::Handoff => "althing/handoff/1",
             Kind::HandoffAnswer => "althing/handoff-answer/1",
+            Kind::OwnerOrder => "althing/owner-order/1",
         }
     }
 }

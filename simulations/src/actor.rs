@@ -18,7 +18,8 @@ pub const PIECE_EVERY: Duration = Duration::from_millis(100);
 
 /// Acts on its message: `stuck` never ends, `ask` asks back, `pieces` makes an artifact in pieces, `who` names the principals of the
 /// call, `activate` activates all extensions that are asked for, `forward AGENT MESSAGE` asks another agent and gives its answer,
-/// `each AGENT MESSAGE; MESSAGE` asks it one after another and gives its last answer; a text with [`NEVER`] in it never ends either;
+/// `each AGENT MESSAGE; MESSAGE` asks it one after another and gives its last answer, `memory KEY VALUE` keeps a value in its memory and
+/// `memory KEY` gives it; a text with [`NEVER`] in it never ends either;
 /// other texts are echoed.
 pub(crate) struct Actor {
     calls: SystemCalls,
@@ -36,6 +37,17 @@ impl Actor {
         let answer = answer.map_err(|error| AgentError::Failed(error.to_string()))?;
         let text = answer["content"][0]["text"].as_str().unwrap_or_default().to_owned();
         if answer["isError"] == true { Err(AgentError::Failed(text)) } else { Ok(text) }
+    }
+
+    /// Keeps a value in its memory, or gives it.
+    async fn memory(&self, what: &str) -> Result<String, AgentError> {
+        let (tool, arguments) = match what.split_once(' ') {
+            Some((key, value)) => ("memory/put", json!({ "key": key, "value": value })),
+            None => ("memory/get", json!({ "key": what })),
+        };
+        let (answer, _) = self.calls.tools.invoke(tool, &arguments.to_string()).await;
+        let answer = answer.map_err(|error| AgentError::Failed(error.to_string()))?;
+        Ok(answer["structuredContent"].to_string())
     }
 }
 
@@ -56,6 +68,9 @@ impl Agent for Actor {
                     answer = self.forward(to, message).await?;
                 }
                 return out.text("answer", &answer).await;
+            }
+            if let Some(what) = text.strip_prefix("memory ") {
+                return out.text("memory", &self.memory(what).await?).await;
             }
             match text.as_str() {
                 "stuck" => std::future::pending().await,

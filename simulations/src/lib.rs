@@ -15,6 +15,7 @@ pub mod program;
 pub mod raw_stream;
 pub mod run;
 pub mod scenario;
+pub mod sessions;
 pub mod swarm;
 pub mod trace;
 

@@ -7,6 +7,7 @@ use althing_simulations::groups::night::Progress;
 use althing_simulations::groups::{self, flaw};
 use althing_simulations::run::{Outcome, run};
 use althing_simulations::scenario::Scenario;
+use althing_simulations::sessions;
 use althing_simulations::swarm::{self, Kind, Measured, Size};
 use althing_store::file::read_text;
 use clap::builder::PossibleValuesParser;
@@ -66,6 +67,21 @@ enum Command {
         adversary: Option<String>,
         /// A bug that is planted
         #[arg(long, requires = "seed", value_parser = PossibleValuesParser::new(flaw::names()))]
+        flaw: Option<String>,
+    },
+    /// Runs sessions whose node ends again and again, from many seeds; exits with 1 when an invariant is broken
+    Sessions {
+        /// How many seeds; with a planted bug: among how many the first is sought that shows it
+        #[arg(long, default_value_t = 200)]
+        seeds: u64,
+        /// Only this seed, with what was seen
+        #[arg(long, conflicts_with = "seeds")]
+        seed: Option<u64>,
+        /// Who is let loose, or "none"; without it the seed decides
+        #[arg(long, value_parser = PossibleValuesParser::new(sessions::adversary::known()))]
+        adversary: Option<String>,
+        /// A bug that is planted
+        #[arg(long, value_parser = PossibleValuesParser::new(sessions::flaw::names()))]
         flaw: Option<String>,
     },
     /// Runs real nodes over libp2p in one process, and as many bare libp2p nodes in another, and compares them
@@ -146,6 +162,7 @@ fn execute(command: Command) -> Result<ExitCode, String> {
         }
         Command::Groups { seed: Some(seed), adversary, flaw, .. } => Ok(run_group(seed, adversary, flaw)),
         Command::Groups { seeds, progress, .. } => run_groups(seeds, progress.as_deref()),
+        Command::Sessions { seeds, seed, adversary, flaw } => Ok(run_sessions(seeds, seed, adversary, flaw)),
         Command::Swarm { nodes, rounds, output, plot, only } => {
             let size = Size { nodes: nodes.into(), rounds: rounds.into() };
             match only {
@@ -213,6 +230,45 @@ fn run_groups(seeds: u64, file: Option<&Path>) -> Result<ExitCode, String> {
         say!("seed {} breaks {}: althing-sim groups --seed {}", failed.seed, failed.invariants.join(", "), failed.seed);
     }
     Ok(if done.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Runs one seed of sessions, and prints what was seen; or many, and prints a summary; or seeks the first that shows a bug.
+fn run_sessions(seeds: u64, seed: Option<u64>, adversary: Option<String>, flaw: Option<String>) -> ExitCode {
+    let adversary = adversary.and_then(|name| sessions::adversary::known().find(|known| *known == name));
+    let flaw = flaw.and_then(|name| sessions::flaw::named(&name));
+    let is_usual = flaw.is_none() && adversary.is_none();
+    let flaw = flaw.unwrap_or_else(sessions::as_it_is);
+    let outcome = match seed {
+        Some(seed) => Some(sessions::run(seed, adversary, flaw)),
+        None if is_usual => return run_all_sessions(seeds),
+        None => sessions::night::first_break(1..=seeds, adversary, &flaw, None),
+    };
+    let Some(outcome) = outcome else {
+        say!("{seeds} seeds, and none breaks anything");
+        return ExitCode::SUCCESS;
+    };
+    say!("{:#?}", outcome.evidence.plan);
+    for line in outcome.lines() {
+        say!("{line}");
+    }
+    for violation in &outcome.violations {
+        say!("seed {}: {}: {}", outcome.seed, violation.invariant, violation.why);
+    }
+    if outcome.violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Runs many seeds of sessions, and prints a summary.
+fn run_all_sessions(seeds: u64) -> ExitCode {
+    let (mut all, mut code) = (sessions::Counts::default(), ExitCode::SUCCESS);
+    for (seed, counts, violations) in sessions::night::run_all(1, seeds) {
+        all.add(&counts);
+        for violation in violations {
+            code = ExitCode::FAILURE;
+            say!("seed {seed} breaks {}: althing-sim sessions --seed {seed}", violation.invariant);
+        }
+    }
+    say!("{seeds} seeds: {all:?}");
+    code
 }
 
 /// Bytes of a trace file: an hour of the largest scenario has a tenth of it.

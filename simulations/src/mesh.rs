@@ -18,9 +18,10 @@ use althing_execution::kernel::Promises;
 use althing_execution::memory::Memories;
 use althing_execution::process::ProcessConfig;
 use althing_execution::realtime::{HardwareProfile, Privilege};
+use althing_execution::tools::contract_gates;
 use althing_execution::{Builtins, Host};
 use althing_node::publish;
-use althing_node::{Execution, Introductions, LanPort, MakeDecide, NodeConfig, Ports, TRUSTED};
+use althing_node::{Execution, Gates, Introductions, LanPort, MakeDecide, NodeConfig, Ports, TRUSTED};
 use althing_operations::{Operations, OperationsConfig};
 use althing_protocol::contract::Grade;
 use althing_protocol::object::{self, Grant, Membership};
@@ -381,15 +382,16 @@ fn execution(
     let none: althing_execution::secrets::SecretLookup = Arc::new(|_| Ok(None));
     let now = Arc::new(move || clock.now_ms());
     let memories = Arc::new(Memories::new(store, now, Arc::new(move |bytes| random.fill(bytes)), none));
-    let agent_caller = Arc::<AgentCaller>::default();
+    let (agent_caller, gates) = (Arc::<AgentCaller>::default(), Gates::default());
     let ports = althing_execution::Ports {
         owner,
         memories: Some(memories.clone()),
         agents: Some(agent_caller.clone()),
+        gate: gates.make(contract_gates()),
         ..althing_execution::Ports::none()
     };
     let host = Arc::new(Host::new(builtins, ProcessConfig::default()).with_ports(ports));
-    Execution { host, kernel: None, promises: None, memories, agent_caller, busy_permille }
+    Execution { host, kernel: None, promises: None, memories, agent_caller, gates, busy_permille }
 }
 
 /// A call on behalf of the local user.

@@ -10,7 +10,7 @@ vectors=$here/../../protocol/vectors
 seconds=${1:?usage: run.sh SECONDS [TARGET...]}
 shift
 targets=("$@")
-[ ${#targets[@]} -gt 0 ] || targets=(cbor frame object evidence record contract group registry replication query)
+[ ${#targets[@]} -gt 0 ] || targets=(cbor frame object evidence record contract group registry replication query handoff)
 triple=x86_64-unknown-linux-gnu
 dir=${CARGO_TARGET_DIR:-$here/../../target}/fuzz
 
@@ -44,7 +44,7 @@ texts() {
   done < <(sed -n "s/^ *\"$3\": \"\(.*\)\",\{0,1\}\$/\1/p" "$vectors/$2.json")
   [ "$count" -gt 0 ] || { echo "run.sh: $2.json has no member $3" >&2; exit 1; }
 }
-mkdir -p "$dir"/corpus/{cbor,frame,object,evidence,record,contract,group,registry,replication,query} "$dir/artifacts"
+mkdir -p "$dir"/corpus/{cbor,frame,object,evidence,record,contract,group,registry,replication,query,handoff} "$dir/artifacts"
 seeds cbor cbor bytes
 seeds cbor hello bytes
 seeds frame frames frame
@@ -64,6 +64,15 @@ for file in "$here"/../../examples/*/*.yaml; do
   # JSON is what contracts are read as; any text serves as a beginning.
   cp "$file" "$dir/corpus/contract/$(basename "$(dirname "$file")")-$(basename "$file")"
 done
+
+# A handoff as people write it, and one that is regulated.
+agent=urn:althing:zQmY8AwLhikXv1eG4pSSeFts6oZGeDvasQgedDH3gvhJ2Pz
+draft="\"handoff_id\": \"01a2b3c4-d5e6-7000-8000-000000000001\", \"task_id\": \"task-1\", \"sender\": {\"agent\": \"$agent:clerk\"},
+  \"recipient\": \"$agent:auditor\", \"issued_at_ms\": 1700000000000, \"not_after_ms\": 1700003600000,
+  \"context\": {\"task_description\": \"Count the stock.\"}, \"quality_checklist\": [\"Each shelf is counted.\"]"
+printf '{%s}' "$draft" >"$dir/corpus/handoff/draft"
+printf '{%s, "regulation": {"classification": "restricted", "region": "eu", "regulation_refs": ["R-1"], "audit": [], "sign_offs": []}}' \
+  "$draft" >"$dir/corpus/handoff/regulated"
 
 # What queries are made of.
 at=0

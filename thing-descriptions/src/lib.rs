@@ -44,6 +44,7 @@ mod heading;
 mod hidden;
 mod json;
 mod jwt;
+mod people_file;
 mod programs;
 mod reach;
 mod reader;
@@ -63,7 +64,7 @@ pub use agent_file::{
     EXAMPLES_MAX, Effect, Egress, Environment, Exposure, MODE_DEFAULT, MODES_MAX, ModelEndpoint, NAME_CHARS_MAX,
     NoHost, OwnFolder, Place, ProgramPort, Resume, RuntimeSpec, SKILL_ID_CHARS_MAX, SKILLS_MAX,
     STARTUP_TIMEOUT_MS_DEFAULT, STARTUP_TIMEOUT_MS_MAX, STARTUP_TIMEOUT_MS_MIN, Sandbox, SessionSpec, Skill,
-    TAG_CHARS_MAX, TAGS_MAX, TEXT_BYTES_MAX, TITLE_CHARS_MAX, ToolServerSpec, VERSION_DEFAULT, keeps_bearer,
+    TAG_CHARS_MAX, TAGS_MAX, TEXT_BYTES_MAX, TITLE_CHARS_MAX, ToolServerSpec, ToolTerms, VERSION_DEFAULT, keeps_bearer,
     parse_contract, parse_partial_contract,
 };
 pub use app_file::{
@@ -84,6 +85,9 @@ pub use heading::Heading;
 pub use hidden::{hidden_in, is_hidden, marked, visible};
 pub use json::{DEPTH_MAX, JsonError, TD_BYTES_MAX, shallow_json};
 pub use jwt::{jwk, kid, sign_jwt};
+pub use people_file::{
+    KeyLine, OWNER_DEFAULT, PEOPLE_FILE_BYTES_MAX, PeopleFile, PeopleFileError, PersonSpec, ReachSpec, parse_people,
+};
 pub use reach::{FileFolder, reach, uncontained};
 pub use reader::FileProblem;
 pub use rights::{Rights, RightsChanges};

@@ -54,12 +54,12 @@ impl Rights {
         rights.grant("handoff_signers", file.handoff_signers.iter().map(|line| signer(line)));
         rights.grant("expose", file.expose.iter().cloned());
         rights.grant("embeddings", file.embeddings.iter().map(endpoint));
-        rights.run(&file.runtime);
+        rights.grant_runtime(&file.runtime);
         for (name, server) in &file.tools {
-            rights.serve(name, server);
+            rights.grant_server(name, server);
         }
         if let Some(contract) = &file.contract {
-            rights.hold(contract);
+            rights.grant_contract(contract);
         }
         rights
     }
@@ -72,7 +72,7 @@ impl Rights {
     }
 
     /// What runs, and with what; programs are compared by themselves.
-    fn run(&mut self, runtime: &RuntimeSpec) {
+    fn grant_runtime(&mut self, runtime: &RuntimeSpec) {
         let kind = match runtime {
             RuntimeSpec::Native { builtin, config } => {
                 self.grant("runtime: builtin", [builtin.clone()]);
@@ -105,7 +105,7 @@ impl Rights {
     }
 
     /// What a server of tools is, and what is sent there; programs are compared by themselves.
-    fn serve(&mut self, name: &str, server: &ToolServerSpec) {
+    fn grant_server(&mut self, name: &str, server: &ToolServerSpec) {
         let (at, td) = match server {
             ToolServerSpec::Command { .. } => return,
             ToolServerSpec::Thing { thing, allow, td, .. } => {
@@ -120,7 +120,7 @@ impl Rights {
         self.grant(&format!("tools.{name}: leads_to"), places(server.leads_to()));
     }
 
-    fn hold(&mut self, contract: &Contract) {
+    fn grant_contract(&mut self, contract: &Contract) {
         let mut rest = contract.clone();
         self.grant(CAPABILITIES, std::mem::take(&mut rest.capabilities));
         self.grant("contract: secrets", std::mem::take(&mut rest.security.secrets));

@@ -107,6 +107,8 @@ fn member_of(member: &str) -> Option<Member> {
         // An agent without a memory has none of these.
         "memory.quota_bytes" | "memory.recall" => Member::Most(0),
         "memory.require_grounding" => Member::Ranked(&["true", "false"], 1),
+        // What it was told stays on the disk of its node when its task is over.
+        "record" => Member::Ranked(&["none", "tape"], 0),
         "data_label" => Member::Ranked(&["restricted", "confidential", "internal", "public"], 2),
         // Another class, other traces, another fallback of a signal, and what later contracts have.
         _ => return None,

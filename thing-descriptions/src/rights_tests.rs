@@ -108,7 +108,7 @@ fn of_contract(mut members: Value, is_program: bool) -> Rights {
     }
     let (mut rights, kind) = (Rights::default(), if is_program { A_PROGRAM } else { "a module" });
     rights.grant(KIND, [kind.to_owned()]);
-    rights.hold(&Contract::from_value(&members).unwrap_or_else(|problems| panic!("{members}: {problems:?}")));
+    rights.grant_contract(&Contract::from_value(&members).unwrap_or_else(|problems| panic!("{members}: {problems:?}")));
     rights
 }
 
@@ -159,6 +159,7 @@ fn a_contract_is_wider_where_a_term_of_it_got_wider_and_not_where_it_got_narrowe
         (dt(json!({ "cpu_ms": 5 })), json!({ "class": { "latency": "dt" } }), "class.cost.cpu_ms"),
         (json!({ "binding": "smooth" }), none(), "binding"),
         (none(), json!({ "data_label": "public" }), "data_label"),
+        (none(), json!({ "record": "tape" }), "record"),
         (json!({ "data_label": "restricted" }), json!({ "data_label": "confidential" }), "data_label"),
         (none(), memory("recall", json!(4)), "memory.quota_bytes"),
         (memory("retention_s", json!(5)), memory("retention_s", json!(6)), "memory.retention_s"),

@@ -4,6 +4,7 @@ mod adopt;
 mod attesting;
 mod blueprint;
 mod events;
+mod governance;
 mod group;
 mod handoff;
 mod logs;
@@ -30,6 +31,9 @@ pub use adopt::{Adopt, is_address};
 pub use attesting::{AttestArgs, ShowArgs};
 pub use blueprint::Blueprint;
 pub use events::Events;
+pub use governance::{
+    ApproveAsk, Audit, AuditQueryArgs, DenyAsk, ExplainArgs, PeopleWork, PolicyWork, SigningArgs, Stop,
+};
 pub use group::{CallersName, Group, ServeArgs};
 pub use handoff::{Handoff, HandoffWork, OfferArgs};
 pub use logs::Logs;
@@ -38,7 +42,7 @@ pub use org::Org;
 pub use receipts::ReceiptArgs;
 pub use registry::{Install, MarkArgs, Publish, Registry, Release, Uninstall, Update};
 pub use route::{Route, RouteWork};
-pub use session::{ResumeArgs, Session};
+pub use session::{ResumeArgs, Session, StepsArgs};
 pub use staged::{ApproveArgs, PurgeArgs, RejectArgs, StageArgs};
 pub use tap::Tap;
 pub use task::{SubmitArgs, Task};
@@ -161,6 +165,33 @@ pub enum Command {
     Update(Update),
     /// Remove a workflow or an agent that was installed.
     Uninstall(Uninstall),
+    /// Policies of the owner: what agents may do, in Cedar.
+    #[command(subcommand)]
+    Policy(PolicyWork),
+    /// Whom this node asks before something is done.
+    #[command(subcommand)]
+    People(PeopleWork),
+    /// What waits for somebody's yes: calls of agents, steps of workflows in all groups, releases.
+    Pending,
+    /// Show what waits, and say yes to it.
+    Approve(ApproveAsk),
+    /// Show what waits, and say no to it.
+    Deny(DenyAsk),
+    /// What was done here, who allowed it and what came of it: a log that proves itself.
+    #[command(subcommand)]
+    Audit(Audit),
+    /// Stop an agent at once, on all nodes of this owner.
+    Stop(Stop),
+    /// Who may do something now, and why.
+    Who {
+        /// SERVER/TOOL, or call, model, egress and so on.
+        action: String,
+    },
+    /// Say why something was permitted, asked about or denied.
+    Explain {
+        /// The decision, by its number, as `althing policy diff` shows it.
+        decision: u64,
+    },
     /// How this node is, layer by layer.
     Status,
     /// Find out what is wrong, layer by layer, and why others do not see this node: asks peers to dial it back.

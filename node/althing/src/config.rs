@@ -18,7 +18,7 @@ use althing_operations::registries::Requirement;
 use althing_protocol::NetworkKey;
 use althing_store::file::read_text;
 use althing_store::keyfile;
-use althing_td::{Effect, ModelEndpoint};
+use althing_td::{Effect, ModelEndpoint, ToolTerms};
 use serde::{Deserialize, Serialize};
 use toml::Table;
 
@@ -440,6 +440,11 @@ impl Config {
     /// What is said of the effects of tools, by their names.
     pub fn effects(&self) -> BTreeMap<String, Effect> {
         tools::effects(&self.tools)
+    }
+
+    /// What else is said of tools, by their names.
+    pub fn profiles(&self) -> BTreeMap<String, ToolTerms> {
+        tools::profiles(&self.tools)
     }
 }
 

@@ -43,7 +43,7 @@ fn serve_one(
     let (refusals, agent) = (asker.refusals.clone(), asker.agent.clone());
     let told = move |event: Event| {
         if let Some(refusal) = refusal(&event) {
-            let words = refusals.told(&refusal);
+            let words = refusals.advice(&refusal);
             if refusals.add(refusal) {
                 tracing::warn!(agent, host = event.host, port = event.port, "a program was refused: {words}");
             }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use althing_api::{Doubt, Kind, Problem};
+use althing_api::{Kind, OutcomeDoubt, Problem};
 use althing_client::{ClientError, InputError, NodeProcessError, plain};
 use althing_contract_bench::BenchError;
 use althing_demo::DemoError;
@@ -45,13 +45,13 @@ pub struct Failure {
     /// What somebody was to agree to, as the node sent it; only scripts are given it.
     pub offer: Option<Box<Value>>,
     /// What may have been accepted all the same; the message says so too.
-    pub doubt: Option<Doubt>,
+    pub unknown: Option<OutcomeDoubt>,
 }
 
 impl From<Problem> for Failure {
     fn from(problem: Problem) -> Failure {
         let message = words::with_step(&problem.message, problem.remedy.as_deref());
-        Failure { doubt: problem.doubt, ..Failure::new(problem.kind.exit_code(), message) }
+        Failure { unknown: problem.unknown, ..Failure::new(problem.kind.exit_code(), message) }
     }
 }
 
@@ -144,7 +144,7 @@ impl From<NetworkKeyFileError> for Failure {
 
 impl Failure {
     pub fn new(code: u8, message: impl Into<String>) -> Failure {
-        Failure { code, message: message.into(), offer: None, doubt: None }
+        Failure { code, message: message.into(), offer: None, unknown: None }
     }
 
     pub fn failed(message: impl Into<String>) -> Failure {
@@ -164,10 +164,10 @@ impl Failure {
     }
 
     /// The same, where that may have been accepted in the group of that id or name.
-    pub fn in_doubt(mut self, group: &str, doubt: Doubt) -> Failure {
-        let sentence = format!("{}. {}", self.message, doubt.sentence());
-        self.message = words::with_step(&sentence, Some(&doubt.remedy(group)));
-        self.doubt = Some(doubt);
+    pub fn with_unknown(mut self, group: &str, unknown: OutcomeDoubt) -> Failure {
+        let sentence = format!("{}. {}", self.message, unknown.sentence());
+        self.message = words::with_step(&sentence, Some(&unknown.remedy(group)));
+        self.unknown = Some(unknown);
         self
     }
 
@@ -192,7 +192,7 @@ impl Failure {
             if let Some(offer) = &self.offer {
                 error["offer"] = (**offer).clone();
             }
-            if let Some((what, id)) = self.doubt.as_ref().map(Doubt::named) {
+            if let Some((what, id)) = self.unknown.as_ref().map(OutcomeDoubt::named) {
                 error[what] = json!(id);
             }
             eprintln!("{}", json!({ "error": error }));
@@ -256,13 +256,13 @@ mod tests {
         assert_eq!(code(DemoError::Interrupted.into()), 130);
         assert_eq!(code(DemoError::NoChapter("x".to_owned()).into()), 2);
         assert_eq!(code(ClientError::from(Problem::new(Kind::Refused, "no")).into()), 5);
-        let doubt = Doubt::Task("0a".to_owned());
-        let unsure = Problem::new(Kind::Unreachable, "lost").in_doubt("team", doubt.clone());
+        let unknown = OutcomeDoubt::Task("0a".to_owned());
+        let unsure = Problem::new(Kind::Unreachable, "lost").with_unknown("team", unknown.clone());
         let unsure = Failure::from(ClientError::from(unsure));
         let told = "lost. The task 0a may have been accepted: `althing task show team 0a`";
         assert_eq!((unsure.code, unsure.message.as_str()), (6, told));
-        assert_eq!(unsure.doubt, Some(doubt.clone()), "its id is not lost");
-        assert_eq!(Failure::new(6, "lost").in_doubt("team", doubt).message, told, "as the node says it");
+        assert_eq!(unsure.unknown, Some(unknown.clone()), "its id is not lost");
+        assert_eq!(Failure::new(6, "lost").with_unknown("team", unknown).message, told, "as the node says it");
         let failed = Failure::from(BenchError::GoalsMissed(2));
         assert_eq!(failed.message, "goals that were missed: 2");
     }

@@ -20,7 +20,7 @@ use althing_execution::tools::contract_gates;
 use althing_execution::{Builtins, Connect, Echo, Host, Scheduling, contract_output_gates};
 use althing_knowledge::Knowledge;
 use althing_libp2p::{Libp2pConfig, Libp2pNetwork};
-use althing_node::{Adopted, Execution, LanPort, NodeConfig, Owner, Policies, Ports, Things, owner};
+use althing_node::{Adopted, Execution, Gates, LanPort, NodeConfig, Owner, Policies, Ports, Things, owner};
 use althing_operations::doctor::{loose_mode, loose_note};
 use althing_operations::{FAMILIES, GroupOrders, Operations, OperationsConfig, RouterAgent, Secrets};
 use althing_protocol::{PublisherId, SecretKey};
@@ -203,6 +203,7 @@ fn execute(
         Arc::new(Memories::new(store.clone(), Arc::new(move || now.now_ms()), random.clone(), secrets.clone()));
     let agent_caller = Arc::<AgentCaller>::default();
     let group_orders = Arc::<GroupOrders>::default();
+    let gates = Gates::default();
     let processes = processes(at, config, random.clone());
     let ports = althing_execution::Ports {
         owner,
@@ -211,10 +212,11 @@ fn execute(
         memories: Some(memories.clone()),
         models: config.models.clone(),
         effects: config.effects(),
+        profiles: config.profiles(),
         labels: config.node.labels.clone(),
         agents: Some(agent_caller.clone()),
         groups: Some(group_orders.clone()),
-        gate: contract_gates(),
+        gate: gates.make(contract_gates()),
         output_gates: contract_output_gates(),
         serve_calls: Some(ServeCalls { serve: Arc::new(althing_mcp::serve), entropy: random }),
     };
@@ -226,7 +228,7 @@ fn execute(
     let host = Arc::new(Host::scheduled(builtins(), processes, scheduling, ports));
     let promises = Some(kernel.promises.clone());
     let kernel = Some(kernel);
-    let execution = Execution { host, kernel, promises, memories, agent_caller, busy_permille: Arc::default() };
+    let execution = Execution { host, kernel, promises, memories, agent_caller, gates, busy_permille: Arc::default() };
     Ok((execution, group_orders))
 }
 

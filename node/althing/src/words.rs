@@ -170,6 +170,9 @@ fn node(step: &NodeStep) -> String {
             ": ask again, choose another one in `[[models]]`, or use `--mode hybrid`, which needs none"
         }
         NodeStep::MeasureLonger => ": --tokens",
+        NodeStep::ListPending => ": `althing pending` shows it, `althing approve ID` and `althing deny ID` answer it",
+        NodeStep::LoadPolicy => ", and `althing policy load FILE` puts it in force",
+        NodeStep::PruneAudit => ": `althing audit prune --before TIME`",
     };
     words.to_owned()
 }

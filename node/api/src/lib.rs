@@ -14,6 +14,7 @@ mod agents;
 mod apps;
 mod attestation_replies;
 mod attesting;
+mod audit;
 mod bind;
 mod blueprint_replies;
 mod call;
@@ -33,6 +34,9 @@ mod logs;
 mod memory;
 mod org;
 mod org_replies;
+mod pending;
+mod people;
+mod policies;
 mod problem;
 mod ps;
 mod queries;
@@ -45,6 +49,7 @@ mod route_replies;
 mod routing;
 mod sessions;
 mod status;
+mod stopping;
 mod tap;
 mod task_replies;
 mod tasks;
@@ -67,6 +72,10 @@ pub use agents::{
 pub use apps::{AppAgentStatus, AppChange, AppChanges, AppList, AppRequest, AppStatus};
 pub use attestation_replies::{Attestation, AttestationStatement, ReleaseDetails};
 pub use attesting::{AttestRequest, MeasureRequest};
+pub use audit::{
+    AUDIT_LIMIT_MAX, AuditBody, AuditDetails, AuditEntry, AuditList, AuditQuery, EraseReply, EraseRequest, PruneReply,
+    PruneRequest,
+};
 pub use bind::{BindingReply, CandidateReason, ContractField};
 pub use blueprint_replies::{
     BlueprintFigures, BlueprintList, BlueprintMachine, BlueprintMeasurement, BlueprintSuggestion,
@@ -112,7 +121,19 @@ pub use org_replies::{
     ApprovalList, ApprovalOffer, ApprovalReply, ApprovalSummary, DomainClaim, DomainHolder, DomainProof, LogNotice,
     LogWatch, OrganisationMember, OrganisationStatus, ReleasePurge, StageRejection, StageSummary,
 };
-pub use problem::{AgentStep, CallStep, Doubt, GroupStep, KeyStep, Kind, NodeStep, Problem, RegistryStep, Remedy};
+pub use pending::{
+    AnswerQuery, AnswerReply, AnswerRequest, AnswerState, AnswerText, DataReach, PendingEntry, PendingGap, PendingList,
+    PendingSource, PendingWant, StandingRequest,
+};
+pub use people::{PeopleReport, PeopleText, PersonEntry};
+pub use policies::{
+    ActionQuery, ActionReport, ActionRight, DecisionReport, PolicyCase, PolicyDifference, PolicyDifferences,
+    PolicyExplanation, PolicyFinding, PolicyFindings, PolicyNode, PolicyQuestion, PolicyReason, PolicyReport,
+    PolicyTest, PolicyTestReport, PolicyText, PolicyVerdict,
+};
+pub use problem::{
+    AgentStep, CallStep, GroupStep, KeyStep, Kind, NodeStep, OutcomeDoubt, Problem, RegistryStep, Remedy,
+};
 pub use ps::{
     AgentCondition, AgentEntries, AgentEntry, AgentFailure, AgentInstance, AgentStart, EnclosureLevel, FileAccess,
     FirstOutput, HardJobs, ProgramContainment, ProgramRefusal, ToolDifference, ToolRefusal,
@@ -137,12 +158,15 @@ pub use route_replies::{
 };
 pub use routing::{RouteChannel, RouteEvaluation, RouteFile, RouteMode, RouteRequest};
 pub use sessions::{
-    CallDoubt, CallOutcome, ResumeRequest, SessionCondition, SessionEntry, SessionList, SessionResumption,
+    CallDoubt, CallOutcome, ResumeRequest, SessionCondition, SessionEntry, SessionList, SessionResumption, SessionRow,
+    SessionRowKind, SessionSteps, SessionTurn,
 };
 pub use status::{
-    CallStatus, CommunicationStatus, DialFailure, DiscoveryStatus, ExecutionStatus, GroupTotals, KeyStatus,
-    LayerStatus, MachineStatus, NodeStatus, PeerList, PeerStatus, ReachStatus, SessionTotals, TableStatus, WakeUp,
+    CallStatus, CommunicationStatus, DialFailure, DiscoveryStatus, ExecutionStatus, GovernanceTotals, GroupTotals,
+    KeyStatus, LayerStatus, MachineStatus, NodeStatus, PeerList, PeerStatus, ReachStatus, SessionTotals, TableStatus,
+    WakeUp,
 };
+pub use stopping::{StopNode, StopReply, StopRequest};
 pub use tap::{TapBody, TapDirection, TapGap, TapLine, TapMessage, TapRequest};
 pub use task_replies::{
     ContentReference, MemberVerdict, ResourceChoice, ResourceClaim, ResourceDecision, ResourceList, ResourceRule,

@@ -8,20 +8,21 @@ use serde_json::Value;
 /// What a group may have accepted all the same, though nobody knows: the answer was lost.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub enum Doubt {
+#[schemars(rename = "OutcomeUnknown")]
+pub enum OutcomeDoubt {
     /// The task of that id.
     Task(String),
     /// The run of a workflow of that id.
     Run(String),
 }
 
-impl Doubt {
+impl OutcomeDoubt {
     /// What it is, and its id.
     #[must_use]
     pub fn named(&self) -> (&'static str, &str) {
         match self {
-            Doubt::Task(id) => ("task", id),
-            Doubt::Run(id) => ("run", id),
+            OutcomeDoubt::Task(id) => ("task", id),
+            OutcomeDoubt::Run(id) => ("run", id),
         }
     }
 
@@ -29,8 +30,8 @@ impl Doubt {
     #[must_use]
     pub fn sentence(&self) -> String {
         match self {
-            Doubt::Task(id) => format!("The task {id} may have been accepted"),
-            Doubt::Run(id) => format!("The run {id} may have begun"),
+            OutcomeDoubt::Task(id) => format!("The task {id} may have been accepted"),
+            OutcomeDoubt::Run(id) => format!("The run {id} may have begun"),
         }
     }
 
@@ -39,8 +40,8 @@ impl Doubt {
     pub fn remedy(&self, group: &str) -> Remedy {
         let group = group.to_owned();
         let step = match self {
-            Doubt::Task(id) => GroupStep::ShowTask { group, task: id.clone() },
-            Doubt::Run(id) => GroupStep::ShowRun { group, run: id.clone() },
+            OutcomeDoubt::Task(id) => GroupStep::ShowTask { group, task: id.clone() },
+            OutcomeDoubt::Run(id) => GroupStep::ShowRun { group, run: id.clone() },
         };
         step.into()
     }
@@ -55,8 +56,8 @@ pub struct Problem {
     /// What failed, where and why; it names no command.
     pub message: String,
     /// What may have been accepted all the same.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub doubt: Option<Doubt>,
+    #[serde(rename = "doubt", default, skip_serializing_if = "Option::is_none")]
+    pub unknown: Option<OutcomeDoubt>,
     /// What to do next, where that is a step of its own. Whoever shows the message says it in words of their own.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "known_step")]
     pub remedy: Option<Box<Remedy>>,
@@ -85,9 +86,9 @@ fn kinds(_: &mut SchemaGenerator) -> Schema {
 }
 
 impl Problem {
-    /// Of that kind, with nothing in doubt.
+    /// Of that kind, where nothing was accepted.
     pub fn new(kind: Kind, message: impl Into<String>) -> Problem {
-        Problem { kind, message: message.into(), doubt: None, remedy: None }
+        Problem { kind, message: message.into(), unknown: None, remedy: None }
     }
 
     /// The same, with what to do next, if that is a step of its own.
@@ -98,10 +99,10 @@ impl Problem {
 
     /// The same, where that may have been accepted in the group of that id or name.
     #[must_use]
-    pub fn in_doubt(mut self, group: &str, doubt: Doubt) -> Problem {
-        self.message = format!("{}. {}", self.message, doubt.sentence());
-        self.remedy = Some(Box::new(doubt.remedy(group)));
-        self.doubt = Some(doubt);
+    pub fn with_unknown(mut self, group: &str, unknown: OutcomeDoubt) -> Problem {
+        self.message = format!("{}. {}", self.message, unknown.sentence());
+        self.remedy = Some(Box::new(unknown.remedy(group)));
+        self.unknown = Some(unknown);
         self
     }
 }
@@ -123,7 +124,7 @@ mod tests {
             ),
         );
         assert_json(
-            &Problem::new(Kind::Unreachable, "lost").in_doubt("team", Doubt::Run("0b".to_owned())),
+            &Problem::new(Kind::Unreachable, "lost").with_unknown("team", OutcomeDoubt::Run("0b".to_owned())),
             concat!(
                 r#"{"kind":"unreachable","message":"lost. The run 0b may have begun","doubt":{"run":"0b"},"#,
                 r#""remedy":{"groups":{"showRun":{"group":"team","run":"0b"}}}}"#

@@ -69,6 +69,85 @@ pub struct CallDoubt {
     pub since_ms: u64,
 }
 
+/// What `GET /sessions/{task}/steps` answers: the journals of the task's turns, without what is in them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SessionSteps {
+    /// The A2A task.
+    pub task: String,
+    /// The turns that have a journal, the oldest first, 16 at most.
+    pub turns: Vec<SessionTurn>,
+}
+
+/// The journal of a turn.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SessionTurn {
+    /// The id of the message that began it.
+    pub message: String,
+    /// When it ended, milliseconds since 1970; none if it did not.
+    pub ended_ms: Option<u64>,
+    /// Its rows, in their order.
+    pub rows: Vec<SessionRow>,
+}
+
+/// A row of a journal, without its content.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SessionRow {
+    /// Its number in the turn.
+    pub row: u32,
+    /// When it was written, milliseconds since 1970.
+    pub at_ms: u64,
+    /// What it is.
+    pub kind: SessionRowKind,
+    /// The number of the step that it belongs to, if it belongs to one.
+    pub step: Option<u32>,
+    /// What was called, where that is said: `SERVER/TOOL`, or what the node calls it.
+    pub name: Option<String>,
+    /// SHA-256 of the step's name and arguments, hexadecimal.
+    pub digest: Option<String>,
+    /// Its bytes with its key.
+    pub bytes: u64,
+    /// How far the data may go that the turn had been given by then: `public`, `internal`, `confidential` or `restricted`.
+    pub label: Option<String>,
+}
+
+/// What a row of a journal is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum SessionRowKind {
+    /// The turn began.
+    Begin,
+    /// A call was about to be made.
+    Intent,
+    /// This came of a step.
+    Result,
+    /// A step gave no result, but the reason.
+    Failure,
+    /// Somebody said what came of a call in doubt.
+    Resolved,
+    /// The turn goes on from there.
+    Checkpoint,
+    /// What clocks said.
+    Reads,
+}
+
+impl SessionRowKind {
+    /// The word for it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            SessionRowKind::Begin => "begin",
+            SessionRowKind::Intent => "intent",
+            SessionRowKind::Result => "result",
+            SessionRowKind::Failure => "failure",
+            SessionRowKind::Resolved => "resolved",
+            SessionRowKind::Checkpoint => "checkpoint",
+            SessionRowKind::Reads => "reads",
+        }
+    }
+}
+
 /// Says what became of a call in doubt, so that its task goes on: what `POST /sessions/{task}` is sent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -137,6 +216,43 @@ mod tests {
         assert_json(&SessionCondition::Waiting, r#""waiting""#);
         let words = [SessionCondition::Working, SessionCondition::Waiting, SessionCondition::InDoubt];
         assert_eq!(words.map(SessionCondition::name), ["working", "waiting", "in doubt"]);
+    }
+
+    #[test]
+    fn steps_are_told_without_what_is_in_them() {
+        let begin = SessionRow {
+            row: 0,
+            at_ms: 5,
+            kind: SessionRowKind::Begin,
+            step: None,
+            name: None,
+            digest: None,
+            bytes: 300,
+            label: Some("confidential".to_owned()),
+        };
+        let result = SessionRow {
+            row: 1,
+            kind: SessionRowKind::Result,
+            step: Some(0),
+            name: Some("bank/pay".to_owned()),
+            digest: Some("0a".to_owned()),
+            label: None,
+            ..begin.clone()
+        };
+        let turn = SessionTurn { message: "m-1".to_owned(), ended_ms: Some(7), rows: vec![begin, result] };
+        assert_json(
+            &SessionSteps { task: "t-1".to_owned(), turns: vec![turn] },
+            concat!(
+                r#"{"task":"t-1","turns":[{"message":"m-1","endedMs":7,"rows":["#,
+                r#"{"row":0,"atMs":5,"kind":"begin","step":null,"name":null,"digest":null,"bytes":300,"label":"confidential"},"#,
+                r#"{"row":1,"atMs":5,"kind":"result","step":0,"name":"bank/pay","digest":"0a","bytes":300,"label":null}]}]}"#,
+            ),
+        );
+        let kinds = [SessionRowKind::Intent, SessionRowKind::Failure, SessionRowKind::Resolved];
+        let others = [SessionRowKind::Checkpoint, SessionRowKind::Reads];
+        for kind in kinds.into_iter().chain(others) {
+            assert_json(&kind, &format!("{:?}", kind.name()));
+        }
     }
 
     #[test]

@@ -55,6 +55,8 @@ pub struct LayerStatus {
     pub l4_session: SessionTotals,
     /// The groups that it is a member of.
     pub l5_coordination: GroupTotals,
+    /// What is decided, asked and recorded.
+    pub l7_governance: GovernanceTotals,
 }
 
 /// What runs, and what is promised to it.
@@ -199,6 +201,20 @@ pub struct GroupTotals {
     pub tasks: usize,
 }
 
+/// What is decided, asked and recorded.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct GovernanceTotals {
+    /// The digest of the policy set in force; none where contracts alone decide.
+    pub policy: Option<String>,
+    /// Calls that wait for people.
+    pub pending: usize,
+    /// Entries of the audit log.
+    pub audit_entries: u64,
+    /// Why nothing can be recorded, so that nothing with an effect is done; none where all is well.
+    pub audit_failure: Option<String>,
+}
+
 /// What `GET /peers` answers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PeerList {
@@ -260,6 +276,7 @@ mod tests {
                 calls: CallStatus { live_tasks: 14 },
                 l4_session: SessionTotals { sessions: 19, in_doubt: 20 },
                 l5_coordination: GroupTotals { groups: 15, led: 16, without_leader: 17, tasks: 18 },
+                l7_governance: GovernanceTotals { policy: None, pending: 21, audit_entries: 22, audit_failure: None },
             },
         }
     }
@@ -277,7 +294,8 @@ mod tests {
                 r#""table":{"nodes":6,"values":7,"providers":8,"refused":9}},"#,
                 r#""l3Discovery":{"nodes":10,"agents":11,"dialTargets":12,"refused":13},"calls":{"liveTasks":14},"#,
                 r#""l4Session":{"sessions":19,"inDoubt":20},"#,
-                r#""l5Coordination":{"groups":15,"led":16,"withoutLeader":17,"tasks":18}}}"#,
+                r#""l5Coordination":{"groups":15,"led":16,"withoutLeader":17,"tasks":18},"#,
+                r#""l7Governance":{"policy":null,"pending":21,"auditEntries":22,"auditFailure":null}}}"#,
             ),
         );
     }

@@ -1,6 +1,7 @@
 //! Calls that agents of this node make to other agents: the same path as any call, on behalf of whoever called them.
 
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use a2a::{Artifact, Message, Part, PartContent, Role, SendMessageRequest, StreamResponse, TaskState};
 use althing_call::{
@@ -9,7 +10,7 @@ use althing_call::{
 use althing_communication::Priority;
 use althing_discovery::TrustRelation;
 use althing_execution::TurnRights;
-use althing_execution::agents::{AgentCalls, AgentReply, Question};
+use althing_execution::agents::{AgentCalls, AgentReply, Question, WorkOffer};
 use althing_execution::lease::Lease;
 use althing_protocol::AgentId;
 use althing_session::machine::task::is_idle;
@@ -21,7 +22,12 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
 use crate::finding;
+use crate::handoffs;
 use crate::outgoing::{Calls, WeakCalls};
+
+/// How often a host is looked for of an agent that was called before this node started, and how long between two looks.
+const HOST_LOOKS: u32 = 30;
+const HOST_PAUSE: Duration = Duration::from_secs(1);
 
 /// Bytes of an answer; a longer one is an error.
 const TEXT_BYTES_MAX: usize = 1 << 20;
@@ -95,6 +101,14 @@ impl AgentCalls for AgentCaller {
             finding::describe(&calls, &Asker::Agent, &agent).await.map_err(|error| error.message)
         })
     }
+
+    fn hand_over(&self, offer: WorkOffer) -> BoxFuture<'_, Result<Value, String>> {
+        Box::pin(async move {
+            let calls = self.calls().ok_or("this node is starting, or stopping")?;
+            // Large, and rarely needed.
+            Box::pin(handoffs::offer(&calls, offer)).await
+        })
+    }
 }
 
 /// Whether all nodes of an agent do once what they are told twice under one message id, by what they show of it: not where one only
@@ -124,6 +138,9 @@ async fn ask(calls: &Calls, question: Question) -> Result<AgentReply, String> {
         Err(error) => return Err(error.message),
     };
     let to = target.agent.clone();
+    if question.callee.is_some() {
+        await_host(calls, &to).await;
+    }
     let from =
         calls.own_agent(&question.from).ok_or_else(|| format!("{:?} is no agent of this node", question.from))?;
     let extend = if question.as_itself { chain::asked_as_itself } else { chain::asked_by };
@@ -158,6 +175,16 @@ async fn ask(calls: &Calls, question: Question) -> Result<AgentReply, String> {
     let conversation = tokio::spawn(conversation.run().in_current_span());
     let (state, task, text) = conversation.await.map_err(|error| error.to_string())??;
     Ok(AgentReply { agent: to.to_string(), task, state: state_name(&state), text })
+}
+
+/// Waits for a node that hosts the agent of a call that was begun: a node that has just started knows none yet.
+async fn await_host(calls: &Calls, agent: &AgentId) {
+    for _ in 0..HOST_LOOKS {
+        if calls.hosting().hosts(agent) || !calls.discovery().search_hosts(agent).await.is_empty() {
+            return;
+        }
+        tokio::time::sleep(HOST_PAUSE).await;
+    }
 }
 
 /// Ends a conversation to which nobody listens any more.
@@ -290,14 +317,18 @@ impl Received {
     /// Adds one event; gives the state if the task is idle.
     fn receive(&mut self, event: StreamResponse) -> Result<Option<TaskState>, String> {
         match event {
-            StreamResponse::Task(task) if is_idle(&task.status.state) => {
+            StreamResponse::Task(task) => {
+                // It has all that was told of it before its stream was lost.
+                *self = Received::default();
                 for artifact in task.artifacts.unwrap_or_default() {
                     self.push_artifact(&artifact, false)?;
+                }
+                if !is_idle(&task.status.state) {
+                    return Ok(None);
                 }
                 self.push_message(task.status.message)?;
                 Ok(Some(task.status.state))
             }
-            StreamResponse::Task(_) => Ok(None),
             StreamResponse::StatusUpdate(update) if is_idle(&update.status.state) => {
                 self.push_message(update.status.message)?;
                 Ok(Some(update.status.state))

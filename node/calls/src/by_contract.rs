@@ -11,10 +11,13 @@ use althing_discovery::TrustRelation;
 use althing_protocol::{AgentId, PublisherId};
 use tokio::sync::watch;
 
-/// What is known here of agents that their publishers revoked; each answer is a sentence that says why.
-pub trait TakenBack: Send + Sync {
+/// Revocations that this node knows. Each method returns the reason, or none.
+pub trait RevocationCheck: Send + Sync {
     /// Why that version must not be called, if so.
     fn version(&self, agent: &AgentId, version: &str) -> Option<String>;
+
+    /// Why an agent must not be called in any version, since its owner stopped or revoked it, if so.
+    fn order(&self, agent: &AgentId) -> Option<String>;
 
     /// Why this node stopped an agent that was added here, if its release was revoked.
     fn stopped(&self, agent: &AgentId) -> Option<String>;
@@ -26,32 +29,40 @@ pub trait TakenBack: Send + Sync {
 /// Decides by contracts alone.
 pub struct ByContract {
     trust: watch::Receiver<Trust>,
-    /// What publishers took back; nothing where none is known.
-    taken_back: Option<Arc<dyn TakenBack>>,
+    /// What publishers revoked; nothing where no revocation can be known.
+    revocations: Option<Arc<dyn RevocationCheck>>,
 }
 
 impl ByContract {
     /// By whom this node trusts, as that changes, and what was taken back.
     #[must_use]
-    pub fn new(trust: watch::Receiver<Trust>, taken_back: Option<Arc<dyn TakenBack>>) -> ByContract {
-        ByContract { trust, taken_back }
+    pub fn new(trust: watch::Receiver<Trust>, revocations: Option<Arc<dyn RevocationCheck>>) -> ByContract {
+        ByContract { trust, revocations }
+    }
+
+    /// Refuses an agent that its owner stopped or revoked.
+    fn order(&self, agent: &AgentId) -> Result<(), OperationError> {
+        let why = self.revocations.as_ref().and_then(|revocations| revocations.order(agent));
+        why.map_or(Ok(()), |why| Err(OperationError::revoked(why)))
     }
 
     /// Refuses a version that its publisher took back; one that is not known is as good as any.
     fn version(&self, agent: &AgentId, version: Option<&str>) -> Result<(), OperationError> {
-        let revoked = self.taken_back.as_ref().zip(version);
-        let revoked = revoked.and_then(|(taken_back, version)| taken_back.version(agent, version));
+        self.order(agent)?;
+        let revoked = self.revocations.as_ref().zip(version);
+        let revoked = revoked.and_then(|(revocations, version)| revocations.version(agent, version));
         revoked.map_or(Ok(()), |why| Err(OperationError::revoked(why)))
     }
 
     /// Nobody hosts any of these agents: the first that this node stopped because it was revoked is refused as such; of the
     /// others it is said too whether a version was revoked, since that is why hosts stop.
     fn absent(&self, meant: &[AgentId], why: &str) -> OperationError {
-        let Some(taken_back) = &self.taken_back else { return OperationError::agent_unknown(why) };
-        if let Some(stopped) = meant.iter().find_map(|agent| taken_back.stopped(agent)) {
+        let Some(revocations) = &self.revocations else { return OperationError::agent_unknown(why) };
+        let stopped = |agent: &AgentId| revocations.order(agent).or_else(|| revocations.stopped(agent));
+        if let Some(stopped) = meant.iter().find_map(stopped) {
             return OperationError::revoked(stopped);
         }
-        match meant.iter().find_map(|agent| taken_back.any(agent)) {
+        match meant.iter().find_map(|agent| revocations.any(agent)) {
             Some(revoked) => OperationError::agent_unknown(format!("{why}; {revoked}")),
             None => OperationError::agent_unknown(why),
         }
@@ -69,12 +80,16 @@ impl ByContract {
             trust.check(&rule, caller).map_err(|_| OperationError::caller_not_allowed(refused))
         };
         match service {
-            Service::Call { callers, .. } => agent_of(callers),
+            // Who looks at a task, or cancels it, has no effect by that.
+            Service::Call { agent, callers, operation } => {
+                agent_of(callers)?;
+                if operation.is_message() { self.order(agent) } else { Ok(()) }
+            }
             Service::GroupTask { agent, callers: CallerRule::ThisNode, elsewhere: true } => {
                 let why = format!("{agent} does tasks of its own node only");
                 Err(OperationError::caller_not_allowed(why))
             }
-            Service::GroupTask { callers, .. } => agent_of(callers),
+            Service::GroupTask { agent, callers, .. } => agent_of(callers).and_then(|()| self.order(agent)),
             Service::Reservations => node(CallerRule::Own, "only the nodes of this node's owner may reserve here"),
             Service::Traces => node(CallerRule::Own, "only the nodes of this node's owner may ask for its traces"),
             Service::Discovery(TrustRelation::Own) => node(CallerRule::Own, "this is for its owner's nodes"),

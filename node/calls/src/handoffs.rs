@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use althing_call::{Asker, CallRequest, Callee, OperationError, OperationRequest, Principal, Purpose, Reply, chain};
+use althing_execution::agents::WorkOffer;
 use althing_failure::{Kind, Remedy};
-use althing_protocol::{AgentId, Attributes, PublicKey};
+use althing_protocol::{AgentId, Attributes, CallerId, PublicKey};
 use althing_session::{
-    DraftWords, HANDOFF_EXTENSION, HandoffCall, HandoffError, HandoffFile, HandoffProgress, HandoffWay,
+    DraftWords, HANDOFF_EXTENSION, HandoffCall, HandoffError, HandoffFile, HandoffProgress, HandoffState, HandoffWay,
 };
 use futures::future::BoxFuture;
+use serde_json::{Value, json};
 
 use crate::outgoing::{Calls, WeakCalls};
 
@@ -93,7 +95,7 @@ impl Calls {
         to: &str,
         words: &DraftWords,
     ) -> Result<HandoffFile, HandoffOrderError> {
-        let to = self.recipient(to).await?;
+        let to = recipient(self, &Asker::Owner, to).await?;
         Ok(self.hosting().handoffs().draft(task, &to, words).await?)
     }
 
@@ -108,17 +110,71 @@ impl Calls {
         to: &str,
         file: HandoffFile,
     ) -> Result<HandoffProgress, HandoffOrderError> {
-        let (to, found) = (self.recipient(to).await?, &file.handoff.recipient);
+        let (to, found) = (recipient(self, &Asker::Owner, to).await?, &file.handoff.recipient);
         if to != *found {
             let (found, wanted) = (found.to_string(), to.to_string());
             return Err(HandoffError::Document { member: "recipient", found, wanted }.into());
         }
         Ok(self.hosting().handoffs().give(task, file).await?)
     }
+}
 
-    /// The agent that is to have work. The owner asks: it may be a stranger's, by its id.
-    async fn recipient(&self, to: &str) -> Result<AgentId, HandoffOrderError> {
-        let target = self.target(&Asker::Owner, &Callee::near(to), Purpose::Call).await;
-        Ok(target.map_err(HandoffOrderError::Recipient)?.agent)
+/// Offers work for an agent of this node; gives what the agent is told, which has the work still.
+///
+/// # Errors
+/// Why it is not offered.
+pub(crate) async fn offer(calls: &Calls, offer: WorkOffer) -> Result<Value, String> {
+    check_principals(calls, &offer)?;
+    let progress = give_work(calls, &offer).await.map_err(|error| error.to_string())?;
+    Ok(told(&progress))
+}
+
+/// Work is given away in the name of this node's owner: an agent may not lend that to whoever asked it, unless its file says so.
+fn check_principals(calls: &Calls, offer: &WorkOffer) -> Result<(), String> {
+    let me = calls.me();
+    let is_own = |principal: &Principal| match principal {
+        Principal::Local | Principal::Token | Principal::User(_) => true,
+        Principal::Caller(caller) => *caller == me.id() || *caller == CallerId::Node(me.node),
+        Principal::Agent(agent) => me.id() == CallerId::Publisher(agent.publisher()),
+        Principal::Anew(_) | Principal::Other(_) => false,
+    };
+    match chain::read(&offer.principals).into_iter().find(|principal| !is_own(principal)) {
+        Some(other) if !offer.as_itself => Err(format!(
+            "{other} asked for this work, and work is given away in the name of this node's owner: `asks_as: itself` in the agent \
+             file permits that"
+        )),
+        _ => Ok(()),
     }
+}
+
+fn told(progress: &HandoffProgress) -> Value {
+    let HandoffProgress { handoff, recipient, state, .. } = progress;
+    let mut told = json!({ "handoff": handoff, "to": recipient.to_string() });
+    let more = match state {
+        HandoffState::Given { task } => json!({ "state": "given", "task": task }),
+        HandoffState::Waiting { why } => json!({ "state": "waiting", "message": why }),
+        HandoffState::Duplicate { original } => json!({ "state": "duplicate", "original": original }),
+        HandoffState::Rejected { reason, message } => {
+            json!({ "state": "rejected", "reason": reason.word(), "message": message })
+        }
+        HandoffState::Unanswered => json!({ "state": "unanswered" }),
+    };
+    if let (Some(told), Value::Object(more)) = (told.as_object_mut(), more) {
+        told.extend(more);
+    }
+    told
+}
+
+/// Offers the work of an agent of this node, which asks for that, to an agent that it may call.
+async fn give_work(calls: &Calls, offer: &WorkOffer) -> Result<HandoffProgress, HandoffOrderError> {
+    let to = recipient(calls, &Asker::Agent, &offer.to).await?;
+    let words = DraftWords { remaining: offer.remaining.clone(), checklist: offer.checklist.clone() };
+    let file = calls.hosting().handoffs().draft(&offer.task, &to, &words).await?;
+    Ok(calls.hosting().handoffs().give(&offer.task, file).await?)
+}
+
+/// The agent that is to have work. If the owner asks, it may be a stranger's, by its id.
+async fn recipient(calls: &Calls, asker: &Asker, to: &str) -> Result<AgentId, HandoffOrderError> {
+    let target = calls.target(asker, &Callee::near(to), Purpose::Call).await;
+    Ok(target.map_err(HandoffOrderError::Recipient)?.agent)
 }

@@ -10,10 +10,12 @@ use althing_call::{
 use althing_communication::{Caller, Entropy, Priority, WallClock};
 use althing_execution::Host;
 use althing_execution::agent::OwnCard;
-use althing_protocol::{AgentId, AgentRef, CallerId, PublicKey, PublisherId};
+use althing_execution::tools::PendingAsks;
+use althing_protocol::{AgentId, AgentRef, CallerId, Label, PublicKey, PublisherId};
 use althing_session::{
     AgentFigures, HandoffService, HandoverError, HostedAgent, Postman, Resolution, ResolutionError, Scope,
-    SessionSummary, Sessions, Signer, Standing, TaskPack, TaskService, TaskStoreError, TurnEnd, is_handoff,
+    SessionSummary, Sessions, Signer, Standing, StepsError, TaskPack, TaskService, TaskStoreError, Tenures, TurnEnd,
+    TurnSteps, is_handoff,
 };
 use althing_store::Store;
 use futures::future::BoxFuture;
@@ -73,10 +75,16 @@ impl Hosting {
     /// that, they wait until then.
     pub fn add(&self, agent: HostedAgent) {
         self.agents().add(agent.clone());
-        let hosting = self.clone();
+        // The tasks keep it, and it keeps them.
+        let shared = Arc::downgrade(&self.shared);
         let recheck = move |standing: Standing| -> BoxFuture<'static, Decision> {
-            let hosting = hosting.clone();
-            Box::pin(async move { hosting.recheck(&standing).await })
+            let hosting = shared.upgrade().map(|shared| Hosting { shared });
+            Box::pin(async move {
+                match hosting {
+                    Some(hosting) => hosting.recheck(&standing).await,
+                    None => Decision::Ask(Consent { to: "nothing: its node is being stopped".to_owned() }),
+                }
+            })
         };
         Sessions::of(self.tasks()).resume(&agent, Arc::new(recheck));
     }
@@ -94,10 +102,25 @@ impl Hosting {
         self.shared.decide.decide_incoming(&asked).decision().await
     }
 
+    /// From now on turns whose agents can begin them again end where somebody is asked about a call, rest as AUTH_REQUIRED, and go
+    /// on when these say that it was answered. Called before agents are added. The first one stays.
+    pub fn ask_people(&self, asks: Arc<dyn PendingAsks>) {
+        Sessions::of(self.tasks()).ask_people(asks);
+    }
+
     /// The unfinished turns that have a journal, and those that wait for their agent, the oldest first.
     #[must_use]
     pub fn sessions(&self) -> Vec<SessionSummary> {
         Sessions::of(self.tasks()).list()
+    }
+
+    /// The journals of a task's turns, the oldest first, without what is in them: of those that are recorded, and of the one that is
+    /// not over.
+    ///
+    /// # Errors
+    /// [`StepsError`].
+    pub fn session_steps(&self, task: &str) -> Result<Vec<TurnSteps>, StepsError> {
+        Sessions::of(self.tasks()).steps(task)
     }
 
     /// Says what came of a call in doubt: step `seq` of a task's turn, which goes on when none is in doubt any more. That `by` said
@@ -220,6 +243,8 @@ impl Hosting {
             return Err(self.not_here(agent, scope, &request.params).await);
         };
         let consent = self.decide_call(&hosted, caller, &request, metadata).await?;
+        // Whatever is answered, with a list of nothing too: without a label it would count as a stranger's elsewhere.
+        metadata.answer.add_label(self.tasks().data_label(&hosted.agent).map(Label::of_trusted));
         let may_redirect = metadata.extensions.iter().all(|extension| extension != NO_REDIRECT);
         if may_redirect && let Some(redirect) = self.redirect(&hosted, scope, &request.params) {
             return Err(OperationError::redirected(redirect));
@@ -291,6 +316,23 @@ impl Hosting {
             Decision::Ask(consent) if operation.is_message() => Ok(Some(consent)),
             decision => decision.allowed().map(|()| None),
         }
+    }
+
+    /// Whether a message of that id, which `caller` sent an agent here on behalf of these principals, began a task.
+    pub(crate) fn has_begun(
+        &self,
+        caller: &Caller,
+        agent: &AgentId,
+        principals: &[Principal],
+        message_id: &str,
+    ) -> bool {
+        let scope = Scope::of_call(caller.id(), principals);
+        self.agents().stable(agent).is_some_and(|hosted| self.tasks().has_begun(&hosted, scope, message_id))
+    }
+
+    /// Goes on with turns that are for tasks of groups as these say.
+    pub(crate) fn ask_tenures(&self, tenures: Arc<dyn Tenures>) {
+        Sessions::of(self.tasks()).ask_tenures(tenures);
     }
 
     /// Whether the agent is hosted here and would do a task of a group that `caller` gives it on behalf of these principals;

@@ -1,8 +1,10 @@
 //! The incoming path of a call: L2 has verified it; what is decided on it follows, then the agent's turn.
 
-use althing_call::{CallMetadata, Operation, OperationError, OperationRequest, Reply, Trace, chain, traced};
+use althing_call::{CallMetadata, Operation, OperationError, OperationRequest, Params, Reply, Trace, chain, traced};
 use althing_communication::{Answer, Caller, Inbound, Priority, Request};
 use althing_execution::TurnRights;
+use althing_protocol::Label;
+use althing_session::is_handoff;
 use futures::future::BoxFuture;
 use futures::{FutureExt as _, StreamExt as _};
 use tracing::{Instrument as _, Span};
@@ -54,16 +56,20 @@ async fn walk(
         let operation = operation?;
         let agent = request.agent.ok_or_else(|| OperationError::invalid_request("the call names no agent"))?;
         let principals = chain::received(&request.principals, &caller);
+        let asked = OperationRequest::parse(operation, request.body)?;
+        let mut attributes = request.attributes;
+        if attributes.label.is_none() && !is_labelled(&asked.params) {
+            attributes.label = Some(Label::UNLABELLED);
+        }
         let metadata = CallMetadata {
             extensions: request.extensions,
             activated: request.activated,
-            attributes: request.attributes,
+            attributes,
             answer: request.answer,
             principals,
             holder: request.holder,
             rights: TurnRights::default(),
         };
-        let asked = OperationRequest::parse(operation, request.body)?;
         let handling = hosting.handle(&caller, &agent, asked, &metadata);
         // The deadline passed: nobody waits for the answer. The turn goes on until it ends or `CancelTask` ends it.
         match request.deadline {
@@ -82,6 +88,11 @@ async fn walk(
             Answer::Error(body(&error))
         }
     }
+}
+
+/// Whether the parameters themselves say what may be done with their data: a handoff does.
+fn is_labelled(params: &Params) -> bool {
+    matches!(params, Params::Send(request) if is_handoff(&request.message))
 }
 
 fn body(error: &OperationError) -> Vec<u8> {

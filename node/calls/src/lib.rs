@@ -35,12 +35,13 @@ pub use althing_discovery::Among;
 pub use althing_discovery::{Candidate, TrustRelation};
 pub use althing_execution::agent::OwnCard;
 pub use althing_session::{
-    ANSWERS, AgentFigures, CallDoubt, DURATION_BOUNDS_S, DraftWords, HANDOFFS_IN, HANDOFFS_OUT, HandoffError,
-    HandoffProgress, HandoffState, HandoverError, HostedAgent, LATENCY, MoveError, Notification, PUSH_CONFIGS,
-    PUSH_OUTBOX, PostError, Postman, REMOTE_TASKS, Resolution, ResolutionError, SESSION_HEADS, SESSION_ROWS, STALE,
-    SessionState, SessionSummary, Signer, TASK_SUMMARIES, TASKS, TaskPack, TaskStoreError, TurnEnd,
+    ANSWERS, AgentFigures, CallDoubt, DURATION_BOUNDS_S, DraftWords, GroupAttempt, HANDOFFS_IN, HANDOFFS_OUT,
+    HandoffError, HandoffProgress, HandoffState, HandoverError, HostedAgent, LATENCY, MoveError, Notification,
+    PUSH_CONFIGS, PUSH_OUTBOX, PostError, Postman, REMOTE_TASKS, Resolution, ResolutionError, RowKind, RowSummary,
+    SESSION_HEADS, SESSION_ROWS, STALE, SessionState, SessionSummary, Signer, StepsError, TASK_SUMMARIES, TASKS,
+    TaskPack, TaskStoreError, Tenure, Tenures, TurnEnd, TurnSteps,
 };
-pub use by_contract::{ByContract, TakenBack};
+pub use by_contract::{ByContract, RevocationCheck};
 pub use elsewhere::Elsewhere;
 pub use handoffs::HandoffOrderError;
 pub use hosting::Hosting;

@@ -1,7 +1,8 @@
 //! The outgoing path of a call: a face hands over a request with its principal; L3 resolves the agent to
 //! nodes; L2 sends one signed frame, unless the agent is hosted here.
 
-mod asking;
+mod attachment;
+mod host_attempts;
 mod resting;
 
 use std::collections::BTreeMap;
@@ -15,20 +16,20 @@ use althing_communication::{CallError, Caller, Communication, OpenError, Request
 use althing_discovery::{Among, Discovery, TrustRelation};
 use althing_execution::agent::OwnCard;
 use althing_protocol::contract::Latency;
-use althing_protocol::{AgentId, CallerId, PublicKey, PublisherId};
-use althing_session::{AgentFigures, Follower, Remote};
+use althing_protocol::{AgentId, CallerId, Label, PublicKey, PublisherId};
+use althing_session::{AgentFigures, Follower, Remote, Tenures};
 use althing_store::Store;
 use futures::{StreamExt as _, TryFutureExt as _};
 use tracing::Instrument as _;
 
-use asking::{Asking, Unanswered, lost, unproven};
+use host_attempts::{HostAttempts, Unanswered, lost, unproven};
 use resting::resting;
 
 use crate::CALL;
 use crate::elsewhere::Elsewhere;
 use crate::hosting::Hosting;
 use crate::lists;
-use crate::machine::redirects::{Astray, Redirects};
+use crate::machine::redirects::{RedirectError, Redirects};
 use crate::target::Finder;
 
 /// Timeout of the answer to a message: agents may work for a while. A node that has gone is noticed within seconds by its
@@ -120,9 +121,25 @@ impl Calls {
         self.shared.hosting.does_task(&self.shared.me, agent, &[chain::Principal::Caller(asker)], elsewhere)
     }
 
+    /// Whether an agent that is hosted here began a task by a message of that id, which this node sent it on behalf of `asker`.
+    #[must_use]
+    pub fn has_begun(&self, agent: &AgentId, asker: CallerId, message_id: &str) -> bool {
+        self.shared.hosting.has_begun(&self.shared.me, agent, &[chain::Principal::Caller(asker)], message_id)
+    }
+
+    /// From now on turns that are for tasks of groups go on, where their node ended, as these say. The first one stays.
+    pub fn ask_tenures(&self, tenures: Arc<dyn Tenures>) {
+        self.shared.hosting.ask_tenures(tenures);
+    }
+
     /// Looks up the nodes of an agent if none is known.
     pub async fn find_hosts(&self, agent: &AgentId) {
         self.shared.discovery.search_hosts(agent).await;
+    }
+
+    /// This node, as it calls.
+    pub(crate) fn me(&self) -> &Caller {
+        &self.shared.me
     }
 
     /// The hosting side.
@@ -195,7 +212,8 @@ impl Calls {
         &self.shared.discovery
     }
 
-    /// Calls an agent on whatever node hosts it. Dropping the future, or the events, cancels the call but not the task.
+    /// Calls an agent on whatever node hosts it. Dropping the future, or the events, cancels the call but not the task. Events go on
+    /// when the node of their task is lost and comes back within a minute.
     ///
     /// # Errors
     /// A2A's errors and this project's refusals.
@@ -204,7 +222,12 @@ impl Calls {
         traced::bound(&span, &request.binding_hash);
         request.trace.continue_in(&span);
         let is_message = request.operation().is_message();
+        let again = request.operation().streams().then(|| request.clone());
         let answered = self.walk(request).instrument(span.clone()).await;
+        let answered = match again {
+            Some(asked) => answered.map(|reply| attachment::follow(self, asked, reply)),
+            None => answered,
+        };
         traced::ended(&span, answered, is_message)
     }
 
@@ -230,7 +253,7 @@ impl Calls {
             let new_home = |from, proof: String| async move { self.new_home(from, &proof, call).await };
             return lists::all(hosts, |node| self.ask_host(node, call).map_err(OperationError::from), new_home).await;
         }
-        let failed = match Box::pin(Asking::new(self, &call).ask(hosts)).await {
+        let failed = match Box::pin(HostAttempts::new(self, &call).ask(hosts)).await {
             Ok(reply) => return Ok(reply),
             Err(Unanswered::Refused(error)) => return self.resting(&call, error),
             Err(Unanswered::Unreached(failed)) => failed,
@@ -238,7 +261,8 @@ impl Calls {
         if let Params::Get(request) = &call.request.request.params
             && let Some((task, label)) = shared.remote.last_known(&call.agent, &request.id)
         {
-            call.request.metadata.answer.add_label(label);
+            // Rows from before labels went with answers have none.
+            call.request.metadata.answer.add_label(Some(label.unwrap_or(Label::UNLABELLED)));
             let json = serde_json::to_vec(&task).map_err(|error| OperationError::internal(error.to_string()))?;
             return Ok(Reply::One(json));
         }
@@ -275,7 +299,7 @@ impl Calls {
         let (shared, agent) = (&self.shared, &call.agent);
         let home = shared.remote.moved(agent, None, from, proof).map_err(|why| unproven(from, &why))?;
         if !shared.discovery.search_host(agent, home.node).await {
-            return Err(lost(from, home.node, Astray::NoHost));
+            return Err(lost(from, home.node, RedirectError::NoHost));
         }
         shared.remote.follow(agent, &home).await;
         Ok(home.node)
@@ -360,30 +384,7 @@ impl Calls {
 
     /// Checks that an answer has the operation's type, and remembers the task in it.
     async fn checked(&self, node: PublicKey, call: &Call, body: Vec<u8>) -> Result<Vec<u8>, SendError> {
-        let wrong = |error: serde_json::Error| SendError::Answer(not_a2a(node, &error));
-        let task: Option<a2a::Task> = match call.request.operation() {
-            Operation::SendMessage => match serde_json::from_slice(&body).map_err(wrong)? {
-                a2a::SendMessageResponse::Task(task) => Some(task),
-                a2a::SendMessageResponse::Message(_) => None,
-            },
-            Operation::ListTasks => {
-                serde_json::from_slice::<a2a::ListTasksResponse>(&body).map_err(wrong)?;
-                None
-            }
-            Operation::CreatePushConfig | Operation::GetPushConfig => {
-                serde_json::from_slice::<a2a::TaskPushNotificationConfig>(&body).map_err(wrong)?;
-                None
-            }
-            Operation::ListPushConfigs => {
-                serde_json::from_slice::<a2a::ListTaskPushNotificationConfigsResponse>(&body).map_err(wrong)?;
-                None
-            }
-            Operation::DeletePushConfig => {
-                serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(&body).map_err(wrong)?;
-                None
-            }
-            _ => Some(serde_json::from_slice(&body).map_err(wrong)?),
-        };
+        let task = task_in(node, call.request.operation(), &body)?;
         if let Some(task) = task {
             let label = call.request.metadata.answer.label();
             self.shared.remote.note(node, &call.agent, (task, label), self.shared.clock.now_ms()).await;
@@ -429,6 +430,34 @@ impl From<SendError> for OperationError {
             SendError::Answer(error) => error,
         }
     }
+}
+
+/// The task in an answer, which has the operation's type; none where that has no task.
+fn task_in(node: PublicKey, operation: Operation, body: &[u8]) -> Result<Option<a2a::Task>, SendError> {
+    let wrong = |error: serde_json::Error| SendError::Answer(not_a2a(node, &error));
+    Ok(match operation {
+        Operation::SendMessage => match serde_json::from_slice(body).map_err(wrong)? {
+            a2a::SendMessageResponse::Task(task) => Some(task),
+            a2a::SendMessageResponse::Message(_) => None,
+        },
+        Operation::ListTasks => {
+            serde_json::from_slice::<a2a::ListTasksResponse>(body).map_err(wrong)?;
+            None
+        }
+        Operation::CreatePushConfig | Operation::GetPushConfig => {
+            serde_json::from_slice::<a2a::TaskPushNotificationConfig>(body).map_err(wrong)?;
+            None
+        }
+        Operation::ListPushConfigs => {
+            serde_json::from_slice::<a2a::ListTaskPushNotificationConfigsResponse>(body).map_err(wrong)?;
+            None
+        }
+        Operation::DeletePushConfig => {
+            serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(body).map_err(wrong)?;
+            None
+        }
+        _ => Some(serde_json::from_slice(body).map_err(wrong)?),
+    })
 }
 
 fn not_a2a(node: PublicKey, error: &serde_json::Error) -> OperationError {

@@ -14,7 +14,9 @@ use althing_execution::definition::Pins;
 use althing_execution::kernel::{Kernel, LeaseError};
 use althing_execution::{AgentState, AgentStatus, BoundTool, Host, containment_of, enclosed};
 use althing_failure::Kind;
+use althing_governance::Governance;
 use althing_protocol::contract::Class;
+use althing_protocol::object::{OrderSubject, OrderWord};
 use althing_protocol::{AgentId, AgentRef, Contract};
 use althing_store::Store;
 use althing_td::{AgentFile, RightsChanges, RuntimeSpec};
@@ -26,6 +28,7 @@ use crate::error::NodeError;
 use crate::events::{Event, Events};
 use crate::identity::Identity;
 use crate::names::Names;
+use crate::orders::Orders;
 use crate::owner::Owner;
 use crate::publish::{self, Stay, StoredAgent};
 use crate::revocations::{Revocations, remove_folder};
@@ -46,7 +49,9 @@ pub struct Agents {
     identity: Arc<Identity>,
     bindings: Arc<Bindings>,
     revocations: Arc<Revocations>,
+    orders: Arc<Orders>,
     events: Events,
+    governance: Governance,
     /// Who has which name here, agents and workflows alike.
     pub names: Names,
     /// Agents that were added and do not run, and why.
@@ -74,7 +79,7 @@ impl Agents {
         bindings: Arc<Bindings>,
         hosting: Hosting,
         discovery: Discovery,
-        (revocations, events): (Arc<Revocations>, Events),
+        (revocations, orders, events, governance): (Arc<Revocations>, Arc<Orders>, Events, Governance),
     ) -> Agents {
         let Bindings { host, kernel, store, identity, clock, .. } = bindings.as_ref();
         Agents {
@@ -88,7 +93,9 @@ impl Agents {
             names: Names::new(store.clone(), revocations.clone()),
             bindings,
             revocations,
+            orders,
             events,
+            governance,
             failed: Mutex::default(),
             starting: Mutex::default(),
             exposing: tools::Exposing::default(),
@@ -246,8 +253,13 @@ impl Agents {
         if publish::all(self.store.as_ref())?.len() >= publish::AGENTS_MAX {
             return Err(NodeError::TooManyAgents(publish::AGENTS_MAX));
         }
+        self.governance.forget_definitions(&publish::agent_id(&self.identity.owner(), &file)?).await?;
+        let is_placed = matches!(stay, Stay::Placed(..));
         let mut added = self.signed(file, folder, stay)?;
         added.sources = sources.unwrap_or_default().to_vec();
+        if !is_placed {
+            lift(&self.orders, &self.identity.owner(), &added).await?;
+        }
         if let (Some(id), Some(contract)) = (reservation, &added.file.contract) {
             self.kernel.as_ref().ok_or(LeaseError::Unknown)?.promises.claim(id, &added.file.name, contract)?;
         }
@@ -279,12 +291,16 @@ impl Agents {
         self.identity.check_authority()?;
         self.probed().await;
         let _changing = self.names.hold().await;
-        let before = self.stored(&file.name)?;
+        let before = stored(self.store.as_ref(), &file.name)?;
         let mut after = self.signed(file, folder, Stay::UntilRemoved)?;
         after.sources.clone_from(&before.sources);
         let name = after.file.name.clone();
         self.stop(&name).await?;
-        let mut replaced = self.start(&after, pins).await;
+        let id = publish::agent_id(&self.identity.owner(), &after.file)?;
+        let mut replaced = match self.governance.forget_definitions(&id).await {
+            Ok(()) => self.start(&after, pins).await,
+            Err(error) => Err(error.into()),
+        };
         if replaced.is_ok() {
             after.pins = self.host.tools(&name).and_then(|tools| tools.pins());
             self.exposing.keep_description(&mut after);
@@ -308,18 +324,7 @@ impl Agents {
     /// # Errors
     /// [`NodeError::NoAgent`], [`NodeError::OfGroup`], and those of the store.
     pub fn file(&self, name: &str) -> Result<(AgentFile, std::path::PathBuf), NodeError> {
-        self.stored(name).map(|added| (added.file, added.folder))
-    }
-
-    fn stored(&self, name: &str) -> Result<StoredAgent, NodeError> {
-        let stored = publish::permanent(self.store.as_ref())?;
-        let Some(added) = stored.into_iter().find(|added| added.file.name == name) else {
-            return Err(NodeError::NoAgent(name.to_owned()));
-        };
-        match &added.group {
-            Some(group) => Err(NodeError::OfGroup { agent: name.to_owned(), group: group.clone() }),
-            None => Ok(added),
-        }
+        stored(self.store.as_ref(), name).map(|added| (added.file, added.folder))
     }
 
     /// The file with its contract as it holds here, with its role and this node's policy.
@@ -356,12 +361,19 @@ impl Agents {
         self.bindings.seal(&hosted.agent).await?;
         // Its description says how its program is contained, which its keeper tells at once.
         enclosed(&self.host, &hosted.agent, ENCLOSED_MAX).await;
+        self.govern(&hosted.agent, &added.file);
         // Hosted before it is published: peers may call at once.
         let id = hosted.agent.id.clone();
         self.hosting.add(hosted);
         self.publish(added)?;
         self.events.note(Event::AgentStart { agent: added.file.name.clone(), id: id.to_string() });
         Ok(())
+    }
+
+    /// Policies are checked against the tools of an agent as their servers list them.
+    fn govern(&self, agent: &AgentRef, file: &AgentFile) {
+        let tools = self.bound_tools(&file.name).into_iter().map(|tool| (tool.name, tool.definition.input_schema));
+        self.governance.take_tools(agent, &tools.collect(), &self.host.ports.statements(file));
     }
 
     /// Makes fresh evidence for an agent and hands it to L3.
@@ -409,7 +421,7 @@ impl Agents {
     /// See [`NodeError`].
     pub async fn remove(&self, name: &str) -> Result<(), NodeError> {
         let _changing = self.names.hold().await;
-        self.stored(name)?;
+        stored(self.store.as_ref(), name)?;
         self.forget(name).await
     }
 
@@ -490,9 +502,12 @@ fn hosted(added: &StoredAgent, agent: AgentRef) -> Result<HostedAgent, NodeError
     })
 }
 
-/// Refuses an agent whose release its publisher revoked.
+/// Refuses an agent that its owner stopped, or whose release its publisher revoked.
 fn check_standing(agents: &Agents, added: &StoredAgent) -> Result<(), NodeError> {
     let id = publish::agent_id(&agents.identity.owner(), &added.file)?;
+    if let Some(why) = agents.orders.why_stopped(&id) {
+        return Err(NodeError::Stopped(why));
+    }
     match agents.revocations.here(&id, &added.file.version) {
         Some(why) => Err(NodeError::Revoked(why)),
         None => Ok(()),
@@ -502,10 +517,12 @@ fn check_standing(agents: &Agents, added: &StoredAgent) -> Result<(), NodeError>
 /// Whether an agent was installed from a release that its publisher revoked.
 #[must_use]
 pub fn is_revoked_install(agents: &Agents, added: &StoredAgent) -> bool {
-    agents.revocations.installed().contains_key(&added.file.name) && check_standing(agents, added).is_err()
+    agents.revocations.installed().contains_key(&added.file.name)
+        && matches!(check_standing(agents, added), Err(NodeError::Revoked(_)))
 }
 
-/// Stops the agents whose releases their publishers revoked; they stay added, and say why they do not run.
+/// Stops the agents that their owner stopped, and those whose releases their publishers revoked; they stay added, and say why they do
+/// not run. One that may run again is started with those that failed.
 pub async fn end_revoked(agents: &Agents) {
     let _changing = agents.names.hold().await;
     let known = match publish::all(agents.store.as_ref()) {
@@ -609,3 +626,24 @@ fn is_told_again(file: &AgentFile) -> bool {
 
 #[cfg(test)]
 pub(crate) mod tests;
+
+/// Lets an agent run again that its owner stopped: who adds it wants that.
+async fn lift(orders: &Orders, owner: &Owner, added: &StoredAgent) -> Result<(), NodeError> {
+    let id = publish::agent_id(owner, &added.file)?;
+    if orders.why_stopped(&id).is_some() {
+        let lifted = OrderSubject::Agent(id.name().to_owned(), OrderWord::Lift);
+        orders.give(lifted, owner).await?;
+    }
+    Ok(())
+}
+
+fn stored(store: &dyn Store, name: &str) -> Result<StoredAgent, NodeError> {
+    let stored = publish::permanent(store)?;
+    let Some(added) = stored.into_iter().find(|added| added.file.name == name) else {
+        return Err(NodeError::NoAgent(name.to_owned()));
+    };
+    match &added.group {
+        Some(group) => Err(NodeError::OfGroup { agent: name.to_owned(), group: group.clone() }),
+        None => Ok(added),
+    }
+}

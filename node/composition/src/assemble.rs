@@ -18,8 +18,10 @@ use althing_discovery::{Discovery, DiscoveryConfig, Net, NodeLoad, Relations, Tr
 use althing_execution::Host;
 use althing_execution::kernel::{Kernel, Promises};
 use althing_execution::memory::Memories;
+use althing_governance::{Gates, Governance};
 use althing_protocol::contract::Latency;
 use althing_protocol::object::{AgentLoad, Machine};
+use althing_protocol::tlog::Checkpoint;
 use althing_protocol::{AgentId, AgentRef, PublicKey, PublisherId, SecretKey};
 use althing_store::Store;
 use tokio::sync::{mpsc, watch};
@@ -38,11 +40,13 @@ use crate::known_peers;
 use crate::lan::{Introductions, LanPresence};
 use crate::machine;
 use crate::node::Node;
+use crate::orders::{self, Orders};
+use crate::own_policy_sets::OwnPolicySets;
 use crate::owner::Owner;
 use crate::publish;
 use crate::push::Post;
+use crate::revocation_check::KnownRevocations;
 use crate::revocations::Revocations;
-use crate::taken_back::KnownRevoked;
 use crate::trust::{TrustedPeers, read_trusted};
 
 /// Turns at which a node reports full load.
@@ -114,6 +118,8 @@ pub struct Execution {
     pub memories: Arc<Memories>,
     /// Lets them call other agents.
     pub agent_caller: Arc<AgentCaller>,
+    /// Makes the gates of its agents, once governance is there.
+    pub gates: Gates,
     /// Other load of this machine, permille; 0 if it is not measured.
     pub busy_permille: Arc<AtomicU16>,
 }
@@ -132,27 +138,24 @@ impl Node {
     ) -> Result<Node, NodeError> {
         let Ports { network, store, clock, entropy, lan, execution, owner, .. } = ports;
         let Ports { answers, decide, gateway, introductions, spans, .. } = ports;
-        let Execution { host, kernel, promises, memories, agent_caller, busy_permille } = execution;
+        let Execution { host, kernel, promises, memories, agent_caller, gates, busy_permille } = execution;
         let now = owner.borrow().clone();
         let membership = publish::membership(&now, key.public(), &config.communication.network, clock.now_ms())?;
         let (membership, shown) = watch::channel(membership);
         let (trust, trusting) = watch::channel(whom_to_trust(key.public(), &now, store.as_ref(), config.private)?);
-        let (revocations, decide) = who_decides(trusting, &store, now.id(), decide)?;
+        let governance = governed(&key, &config, now.id(), &store, (&clock, &entropy)).await?;
+        gates.connect(&governance);
+        let (revocations, orders, decide) = who_decides(trusting, &store, (now.id(), &clock), (&governance, decide))?;
+        follow_orders(&orders, &gates, &governance);
         let l2 = config.communication.clone();
         let communication = Communication::start(network, key.clone(), shown, l2, clock.clone(), entropy.clone());
         recall_keys(&communication, store.as_ref(), &now, &trust, &decide, clock.now_ms())?;
         let (lan, sightings) = lan.into_presence(introductions);
-        let discovery = Discovery::start(
-            communication.clone(),
-            key.clone(),
-            DiscoveryConfig { network: config.communication.network.clone(), ..config.discovery.clone() },
-            clock.clone(),
-            relations(&communication, &decide),
-            facts(&host, kernel.as_ref(), busy_permille),
-            sightings,
-        )?;
+        let load = facts(&host, kernel.as_ref(), busy_permille);
+        let discovery = discovered(&communication, (&key, &config, &clock), &decide, load, sightings)?;
         let me = signer(&key, &config);
         let (hosting, events) = hosted(&store, &host, (now.id(), me), &decide, (&clock, &entropy)).await?;
+        hosting.ask_people(Arc::new(governance.clone()));
         communication.serve(CALL, config.communication.streams, answers.unwrap_or_else(|| answering(&hosting)))?;
         serve_reservations(&communication, promises, &decide, entropy.clone(), &config.labels)?;
         let below = (communication.clone(), discovery.clone(), hosting.clone());
@@ -164,17 +167,19 @@ impl Node {
         let work = make.map(|make| make(&calls, &identity));
         let groups = open_groups(&communication, &identity, store.clone(), &entropy, work).await?;
         let bindings = bindings(&host, kernel.as_ref(), &store, &identity, &config);
-        let noted = (revocations.clone(), events.clone());
+        let noted = (revocations.clone(), orders.clone(), events.clone(), governance.clone());
         let node = Node {
             traces: serve_traces(&communication, &discovery, spans, decide)?,
             key,
             config,
             agents: Agents::new(bindings.clone(), hosting.clone(), discovery.clone(), noted),
             revocations,
+            orders,
             trust: TrustedPeers::new(store.clone(), communication.clone(), trust, events.clone()),
             events,
             communication,
             discovery,
+            governance,
             hosting,
             calls,
             groups,
@@ -198,6 +203,7 @@ impl Node {
     async fn start(mut self) -> Result<Node, NodeError> {
         self.notes.extend(self.lan.failure.iter().map(|why| format!("not on the LAN: {why}")));
         known_peers::load(self.store.as_ref(), &self.discovery).await?;
+        orders::serve(&self.orders, &self.communication)?;
         send_notifications(&self.hosting, self.config.push.clone(), &self.key, &self.clock);
         self.communication.check_reachability(self.config.announce.clone());
         self.trust.watch_keys();
@@ -225,6 +231,32 @@ fn recall_keys(
 /// This node, its owner, and whom its store says that it trusts.
 fn whom_to_trust(node: PublicKey, owner: &Owner, store: &dyn Store, private: bool) -> Result<Trust, NodeError> {
     Ok(Trust { node, owner: owner.id(), trusted: read_trusted(store)?, private })
+}
+
+/// What owners ordered stops agents, and puts policy sets in force.
+fn follow_orders(orders: &Arc<Orders>, gates: &Gates, governance: &Governance) {
+    let stopped = orders.clone();
+    gates.stops().connect(Box::new(move |agent| stopped.why_stopped(agent)));
+    orders.follow_policy_sets(Box::new(OwnPolicySets(governance.clone())));
+}
+
+/// What finds other nodes and their agents, and publishes `load` of this one.
+fn discovered(
+    communication: &Communication,
+    (key, config, clock): (&SecretKey, &NodeConfig, &WallClock),
+    decide: &Arc<dyn Decide>,
+    load: impl Fn() -> NodeLoad + Send + Sync + 'static,
+    sightings: Option<mpsc::Receiver<Sighting>>,
+) -> Result<Discovery, NodeError> {
+    Ok(Discovery::start(
+        communication.clone(),
+        key.clone(),
+        DiscoveryConfig { network: config.communication.network.clone(), ..config.discovery.clone() },
+        clock.clone(),
+        relations(communication, decide),
+        load,
+        sightings,
+    )?)
 }
 
 /// What binds agents' contracts.
@@ -261,6 +293,29 @@ async fn hosted(
     Ok((hosting, events))
 }
 
+/// Reads what this node's owner wrote of policies and people, and what people agreed to; the audit log is signed with the node's
+/// key.
+async fn governed(
+    key: &SecretKey,
+    config: &NodeConfig,
+    owner: PublisherId,
+    store: &Arc<dyn Store>,
+    (clock, entropy): (&WallClock, &Entropy),
+) -> Result<Governance, NodeError> {
+    let secret = key.clone();
+    let ports = althing_governance::Ports {
+        store: store.clone(),
+        clock: clock.clone(),
+        entropy: entropy.clone(),
+        node: key.public(),
+        owner,
+        folder: config.data.as_ref().map(|data| data.join("governance")),
+        sign: Arc::new(move |origin, head| Checkpoint::sign(origin, head, &secret)),
+    };
+    // Boxed, or starting a node would have room for it throughout.
+    Ok(Box::pin(Governance::open(ports)).await?)
+}
+
 /// Who this node is, for tasks that move.
 fn signer(key: &SecretKey, config: &NodeConfig) -> Signer {
     Signer { key: key.clone(), network: config.communication.network.as_str().into() }
@@ -271,22 +326,28 @@ fn answering(hosting: &Hosting) -> Arc<dyn Inbound> {
     Arc::new(Incoming(hosting.clone()))
 }
 
-/// Reads which releases publishers revoked. By these, and by whom this node trusts, is decided who may reach whom, and by what
-/// `make` adds to that.
+/// By what is decided, and who decides.
+type Deciders = (Arc<Revocations>, Arc<Orders>, Arc<dyn Decide>);
+
+/// Reads which releases publishers revoked, and what owners ordered. By these, and by whom this node trusts, is decided who may
+/// reach whom, then by the owner's policies, and by what `make` adds to that.
 fn who_decides(
     trust: watch::Receiver<Trust>,
     store: &Arc<dyn Store>,
-    owner: PublisherId,
-    make: Option<MakeDecide>,
-) -> Result<(Arc<Revocations>, Arc<dyn Decide>), NodeError> {
+    (owner, clock): (PublisherId, &WallClock),
+    (governance, make): (&Governance, Option<MakeDecide>),
+) -> Result<Deciders, NodeError> {
     let revocations = Arc::new(Revocations::open(store.clone())?);
-    let taken_back = KnownRevoked { revocations: revocations.clone(), store: store.clone(), owner };
-    let by_contract: Arc<dyn Decide> = Arc::new(ByContract::new(trust, Some(Arc::new(taken_back))));
+    let orders = Arc::new(Orders::open(store.clone(), owner, clock.clone())?);
+    let (known, given) = (revocations.clone(), orders.clone());
+    let check = KnownRevocations { revocations: known, orders: given, store: store.clone(), owner };
+    let by_contract: Arc<dyn Decide> = Arc::new(ByContract::new(trust, Some(Arc::new(check))));
+    let decide = governance.decide(by_contract);
     let decide = match make {
-        Some(make) => make(by_contract),
-        None => by_contract,
+        Some(make) => make(decide),
+        None => decide,
     };
-    Ok((revocations, decide))
+    Ok((revocations, orders, decide))
 }
 
 /// Starts the groups that this node belongs to, and serves their members. `work` does their tasks, and is told of them.

@@ -8,6 +8,7 @@ use althing_coordination::GroupError;
 use althing_execution::StartError;
 use althing_execution::kernel::LeaseError;
 use althing_failure::{AgentStep, Kind, RegistryStep, Remedy};
+use althing_governance::machine::orders::OrderError;
 use althing_protocol::IdentityError;
 use althing_protocol::object::ObjectError;
 use althing_store::file::FileError;
@@ -29,6 +30,9 @@ pub enum NodeError {
     /// The task store cannot be opened.
     #[error(transparent)]
     Tasks(#[from] TaskStoreError),
+    /// What governance goes by cannot be read.
+    #[error(transparent)]
+    Governance(#[from] althing_governance::OpenError),
     /// Another handler serves a protocol of the node's.
     #[error(transparent)]
     Accept(#[from] AcceptError),
@@ -100,6 +104,23 @@ pub enum NodeError {
         /// What to do next.
         remedy: Option<Box<Remedy>>,
     },
+    /// The owner stopped the agent, or revoked it.
+    #[error("{0}")]
+    Stopped(String),
+    /// An order of an owner does not count.
+    #[error(transparent)]
+    Order(#[from] OrderError),
+    /// What is kept of orders cannot be read.
+    #[error("what is kept of orders ({of}): {why}")]
+    Orders {
+        /// Whose order it is, and what it is about.
+        of: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// No policy set is in force.
+    #[error("no policy set is in force on this node, so there is none to give to the owner's other nodes")]
+    NoPolicySet,
     /// The owner revoked its keys.
     #[error("the owner revoked its keys: no agent can run on this node")]
     OwnerRevoked,
@@ -173,6 +194,8 @@ impl NodeError {
             | NodeError::Lease(LeaseError::TooMany(_) | LeaseError::NotConfirmed | LeaseError::AnotherContract)
             | NodeError::OwnerRevoked
             | NodeError::Revoked(_)
+            | NodeError::Stopped(_)
+            | NodeError::NoPolicySet
             | NodeError::NodeWithdrawn
             | NodeError::Wider(_)
             | NodeError::WorkflowExists(_)
@@ -189,6 +212,7 @@ impl NodeError {
             NodeError::Read(_)
             | NodeError::Write(_)
             | NodeError::Tasks(_)
+            | NodeError::Governance(_)
             | NodeError::Accept(_)
             | NodeError::Object(_)
             | NodeError::StoredAgent { .. }
@@ -196,6 +220,8 @@ impl NodeError {
             | NodeError::Broken(_)
             | NodeError::Groups(_)
             | NodeError::Registries { .. }
+            | NodeError::Order(_)
+            | NodeError::Orders { .. }
             | NodeError::Json(_) => Kind::Failed,
         }
     }

@@ -27,14 +27,17 @@ mod lan;
 pub mod machine;
 mod names;
 mod node;
+pub mod orders;
+mod own_policy_sets;
 pub mod owner;
 pub mod publish;
 mod push;
+mod revocation_check;
 pub mod revocations;
-mod taken_back;
 mod trust;
 
 pub use althing_communication::{Passed, Tapped, Taps};
+pub use althing_governance::{Gates, Governance};
 
 pub use agents::{Agents, agent_statuses, end_revoked, is_revoked_install};
 pub use assemble::{Execution, LanPort, MakeDecide, Ports};

@@ -15,6 +15,7 @@ use althing_discovery::Discovery;
 use althing_execution::Host;
 use althing_execution::kernel::Kernel;
 use althing_execution::memory::{MEMORY, Memories};
+use althing_governance::Governance;
 use althing_protocol::SecretKey;
 use althing_store::{Batch, Durability, Family, Store};
 use tokio_util::sync::CancellationToken;
@@ -30,13 +31,24 @@ use crate::identity::Identity;
 use crate::keys::{self, HEARD_KEYS};
 use crate::known_peers::{self, KNOWN_PEERS};
 use crate::lan::LanPresence;
+use crate::orders::{ORDERS, Orders};
 use crate::owner::Owner;
 use crate::publish::{self, AGENTS};
 use crate::revocations::{INSTALLED, REVOKED, Revocations, WORKFLOWS};
 use crate::trust::{TRUSTED, TrustedPeers};
 
 /// What a node's store keeps, without what is kept for its operations.
-pub const FAMILIES: [Family; 25] = [
+pub const FAMILIES: [Family; OWN.len() + althing_governance::FAMILIES.len()] = {
+    let mut all = [TASKS; OWN.len() + althing_governance::FAMILIES.len()];
+    let mut at = 0;
+    while at < all.len() {
+        all[at] = if at < OWN.len() { OWN[at] } else { althing_governance::FAMILIES[at - OWN.len()] };
+        at += 1;
+    }
+    all
+};
+/// What a node's store keeps of its own parts.
+const OWN: [Family; 26] = [
     TASKS,
     TASK_SUMMARIES,
     ANSWERS,
@@ -62,6 +74,7 @@ pub const FAMILIES: [Family; 25] = [
     INSTALLED,
     WORKFLOWS,
     KNOWN_PEERS,
+    ORDERS,
 ];
 /// Grants and memberships are renewed at half of their life.
 const RENEW: Duration = Duration::from_millis(publish::GRANT_MS / 2);
@@ -90,6 +103,8 @@ pub struct Node {
     pub communication: Communication,
     /// L3.
     pub discovery: Discovery,
+    /// L7.
+    pub governance: Governance,
     /// The hosting side of calls.
     pub hosting: Hosting,
     /// The calling side.
@@ -115,6 +130,8 @@ pub struct Node {
     pub bindings: Arc<Bindings>,
     /// Releases that their publishers revoked, and what was installed.
     pub revocations: Arc<Revocations>,
+    /// What owners ordered: which agents are stopped, and which policy set holds.
+    pub orders: Arc<Orders>,
     /// Whom it trusts.
     pub trust: TrustedPeers,
     /// Its presence on the LAN.
@@ -180,8 +197,8 @@ impl Node {
         }
     }
 
-    /// Renews grants and memberships, follows the owner's keys and persists what is heard of keys, for as long as the node
-    /// runs.
+    /// Renews grants and memberships, follows the owner's keys, ends what people did not answer and persists what is heard of
+    /// keys, for as long as the node runs.
     pub async fn run(&self) {
         let persist_keys = keys::persist(self.store.as_ref(), self.communication.keys());
         let persist_peers = known_peers::persist(self.store.as_ref(), &self.discovery);
@@ -190,8 +207,23 @@ impl Node {
         let introducing = self.lan.announce_introductions(&self.discovery);
         let noting = Box::pin(event_sources::follow(&self.events, &self.identity, &self.groups));
         let tools = agents::follow_tools(&self.agents, self.config.adopted.check);
-        let agents = async { tokio::join!(self.renew_when_due(), tools) };
+        let orders = Box::pin(async { tokio::join!(self.orders.gossip(), self.follow_orders()) });
+        let governing = Box::pin(self.governance.run());
+        let agents = async { tokio::join!(self.renew_when_due(), tools, orders, governing) };
         tokio::join!(agents, self.sweep_memory(), keys, introducing, noting);
+    }
+
+    /// Ends the agents that their owner stopped, as that is ordered.
+    async fn follow_orders(&self) {
+        let mut changes = self.orders.changes();
+        loop {
+            agents::end_revoked(&self.agents).await;
+            if changes.changed().await.is_err() {
+                break;
+            }
+        }
+        // Nothing can be ordered any more.
+        std::future::pending().await
     }
 
     /// Deletes what agents kept and has passed its retention.
@@ -293,6 +325,7 @@ impl Node {
         let is_member = self.show_membership(&owner, now_ms)?;
         // Every one is tried, whatever becomes of the others.
         let signed = agents::sign_anew(&self.agents, &owner, now_ms).await;
+        let signed = signed.and(self.orders.sign_anew(&owner).await);
         if is_member {
             agents::renew_grants(&self.agents)?;
         }
@@ -326,6 +359,7 @@ impl Node {
         if let Err(error) = known_peers::write_changed(self.store.as_ref(), &self.discovery).await {
             tracing::warn!(%error, "the newest of the peers that are worth remembering were not stored");
         }
+        self.governance.shut_down().await;
         // An empty synced batch: all that was written is on disk.
         if let Err(error) = self.store.write(Batch::new(), Durability::Synced).await {
             tracing::error!(%error, "the store could not be flushed");

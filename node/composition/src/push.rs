@@ -6,7 +6,7 @@ use std::time::Duration;
 use althing_calls::{Notification, PostError, Postman};
 use althing_communication::WallClock;
 use althing_discovery::{Fetch, FetchError, Given, Net, SystemResolver, Url};
-use althing_protocol::{SecretKey, digest, hex};
+use althing_protocol::{Label, SecretKey, digest, hex};
 use althing_td::sign_jwt;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -43,6 +43,7 @@ impl Post {
             ("a2a-version", "1.0".to_owned()),
             ("x-a2a-notification-signature", token),
         ];
+        headers.extend(notification.label.map(|label| ("althing-label", field(label))));
         headers.extend(notification.token.map(|token| ("x-a2a-notification-token", token)));
         headers.extend(notification.authorization.map(|credentials| ("authorization", credentials)));
         let posted = self.fetch.post(&url, Given::Stranger, &headers, notification.body, PATIENCE).await;
@@ -78,7 +79,7 @@ fn address(url: &Url) -> String {
 
 /// What the signature says: who sends what to whom, and when.
 fn claims(key: &SecretKey, url: &Url, notification: &Notification, now_s: u64) -> Value {
-    json!({
+    let mut claims = json!({
         "iss": key.public().did(),
         "aud": url.as_str(),
         "iat": now_s,
@@ -86,7 +87,16 @@ fn claims(key: &SecretKey, url: &Url, notification: &Notification, now_s: u64) -
         "jti": notification.id,
         "taskId": notification.task,
         "request_body_sha256": hex(&digest(&notification.body)),
-    })
+    });
+    if let Some(label) = notification.label {
+        claims["label"] = json!(label);
+    }
+    claims
+}
+
+/// A label as a structured field (RFC 9651, a dictionary).
+fn field(label: Label) -> String {
+    format!("level={}, trusted=?{}", label.level.name(), u8::from(label.trusted))
 }
 
 fn read(url: &str) -> Result<Url, PostError> {
@@ -111,7 +121,30 @@ impl Postman for Post {
 
 #[cfg(test)]
 mod tests {
+    use althing_protocol::contract::DataLabel;
+
     use super::*;
+
+    #[test]
+    fn a_label_is_told_in_a_header_and_signed() {
+        let url = read("https://hooks.example.org").expect("an address");
+        let key = SecretKey::from_seed(&[1; 32]);
+        let label = Label { level: DataLabel::Confidential, trusted: false };
+        let notification = |label| Notification {
+            url: url.to_string(),
+            token: None,
+            authorization: None,
+            id: "t-1".to_owned(),
+            task: "t".to_owned(),
+            label,
+            body: Vec::new(),
+        };
+        let claimed = |label| claims(&key, &url, &notification(label), 7)["label"].clone();
+        assert_eq!(claimed(Some(label)), json!({ "level": "confidential", "trusted": false }));
+        assert_eq!(claimed(None), Value::Null);
+        assert_eq!(field(label), "level=confidential, trusted=?0");
+        assert_eq!(field(Label::of_trusted(DataLabel::Public)), "level=public, trusted=?1");
+    }
 
     #[test]
     fn a_redirect_is_a_failure_that_names_the_address_to_configure() {

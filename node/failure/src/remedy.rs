@@ -212,6 +212,12 @@ pub enum NodeStep {
     AskModelAgain,
     /// Ask the model for longer answers.
     MeasureLonger,
+    /// Look at what waits for the yes of a person, and answer it.
+    ListPending,
+    /// Correct the text of the policies, and put them in force.
+    LoadPolicy,
+    /// Remove old bodies of the audit log.
+    PruneAudit,
 }
 
 /// A step with registries, or with what comes from them.

@@ -10,7 +10,7 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 
 use crate::Gateway;
-use crate::kept::Account;
+use crate::response_budget::Account;
 
 /// A client that passed the guard.
 #[derive(Debug, Clone)]
@@ -28,8 +28,8 @@ pub(crate) struct Client {
 impl Client {
     /// A local one that is charged under that name.
     #[cfg(test)]
-    pub fn of(name: &str, kept: &Arc<crate::kept::Kept>) -> Client {
-        Client { identity: Identity::Local, principal: Principal::Local, account: kept.account(name), standing: None }
+    pub fn of(name: &str, budget: &Arc<crate::response_budget::ResponseBudget>) -> Client {
+        Client { identity: Identity::Local, principal: Principal::Local, account: budget.account(name), standing: None }
     }
 
     /// The agent that the client calls.
@@ -48,7 +48,7 @@ impl FromRequestParts<Arc<Gateway>> for Client {
         let identity = parts.extensions.get::<Identity>().cloned().unwrap_or_default();
         let principal = principal(&identity);
         let from = parts.extensions.get::<Peer>().map(|peer| peer.net());
-        let account = gateway.kept.account(&format!("{principal} {}", from.as_deref().unwrap_or_default()));
+        let account = gateway.budget.account(&format!("{principal} {}", from.as_deref().unwrap_or_default()));
         let standing = parts.extensions.get::<Standing>().cloned();
         Ok(Client { identity, principal, account, standing })
     }

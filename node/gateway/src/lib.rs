@@ -12,7 +12,7 @@
 mod a2a;
 mod about;
 mod client;
-mod kept;
+mod response_budget;
 mod routes;
 mod wot;
 
@@ -59,7 +59,7 @@ pub(crate) struct Gateway {
     access: Arc<Access>,
     wot: wot::Wot,
     /// What is kept for clients.
-    kept: Arc<kept::Kept>,
+    budget: Arc<response_budget::ResponseBudget>,
     /// What is served.
     table: Vec<Served>,
     /// That as OpenAPI, once somebody asked: without tokens, and with.
@@ -146,7 +146,7 @@ pub fn router(calls: Calls, key: SecretKey, access: Access) -> Router {
         key,
         access: access.clone(),
         wot,
-        kept: Arc::default(),
+        budget: Arc::default(),
         table: table(),
         openapi: Default::default(),
     });

@@ -44,6 +44,29 @@ pub trait AgentCalls: Send + Sync + 'static {
 
     /// What is known of one of them, by its name or id.
     fn describe(&self, agent: String) -> BoxFuture<'_, Result<Value, String>>;
+
+    /// Offers one the work of a task; gives what became of that, where the agent has the work still. If it is taken, the turn that
+    /// made the offer ends.
+    fn hand_over(&self, _offer: WorkOffer) -> BoxFuture<'_, Result<Value, String>> {
+        Box::pin(std::future::ready(Err("this node hands no work over".to_owned())))
+    }
+}
+
+/// The work of a task, which its agent gives to another one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkOffer {
+    /// The task, by its id on this node.
+    pub task: String,
+    /// Who is to have the work.
+    pub to: String,
+    /// What is still to be done.
+    pub remaining: Vec<String>,
+    /// What must be true of the result.
+    pub checklist: Vec<String>,
+    /// On whose behalf the agent runs, the origin first.
+    pub principals: Vec<String>,
+    /// Whether it acts on its own behalf only.
+    pub as_itself: bool,
 }
 
 /// The state of a task that waits for input of its caller.

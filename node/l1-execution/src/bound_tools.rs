@@ -45,7 +45,7 @@ impl BoundTools {
     /// Lists the servers whose tools may have changed since they were listed last; with `all` every one.
     pub async fn relist(&self, all: bool) {
         let tools = self.tools.clone();
-        let listing = async move { tools.relist(all).await };
+        let listing = async move { relist(&tools, all).await };
         match &self.turns {
             // A connection that is made anew lives where turns do.
             Some(turns) => drop(turns.spawn(listing).await),
@@ -97,22 +97,22 @@ impl Tools {
             })
             .collect()
     }
+}
 
-    /// Lists the servers whose tools may have changed since they were listed last; with `all` every one.
-    async fn relist(&self, all: bool) {
-        let (mut names, mut asked) = (Vec::new(), Vec::new());
-        for (name, server) in &self.servers {
-            let moved = self.known().version(name) != Some(server.version());
-            if !server.is_own() && (all || moved) {
-                names.push(name);
-                asked.push(self.list(name, server));
-            }
+/// Lists the servers whose tools may have changed since they were listed last; with `all` every one.
+async fn relist(tools: &Tools, all: bool) {
+    let (mut names, mut asked) = (Vec::new(), Vec::new());
+    for (name, server) in &tools.servers {
+        let moved = tools.known().version(name) != Some(server.version());
+        if !server.is_own() && (all || moved) {
+            names.push(name);
+            asked.push(tools.list(name, server));
         }
-        let answered = futures::future::join_all(asked).await;
-        for (server, answer) in names.into_iter().zip(answered) {
-            if let Err(fault) = answer {
-                tracing::debug!(agent = self.agent.name(), server, %fault, "a tool server does not answer");
-            }
+    }
+    let answered = futures::future::join_all(asked).await;
+    for (server, answer) in names.into_iter().zip(answered) {
+        if let Err(fault) = answer {
+            tracing::debug!(agent = tools.agent.name(), server, %fault, "a tool server does not answer");
         }
     }
 }

@@ -70,7 +70,7 @@ pub struct Lacks {
 impl Lacks {
     /// On one line, at most that many by name, and the block; none if it was refused nothing.
     #[must_use]
-    pub fn told(&self, most: usize) -> Option<String> {
+    pub fn summary(&self, most: usize) -> Option<String> {
         if self.refused.is_empty() {
             return None;
         }
@@ -91,7 +91,7 @@ impl Containment {
         // With namespaces it has files, processes and a network of its own, whatever Landlock knows of.
         let version = (level == Level::Landlock).then_some(landlock);
         let gaps = version.map(gaps::gaps).unwrap_or_default();
-        let told = Some(why).filter(|why| !why.is_empty()).into_iter().chain(version.and_then(gaps::told));
+        let told = Some(why).filter(|why| !why.is_empty()).into_iter().chain(version.and_then(gaps::summary));
         let why = told.collect::<Vec<_>>().join("; ");
         Containment { level, why, gaps, account, is_off, withheld, unbounded, lacks: Lacks::default() }
     }
@@ -196,7 +196,7 @@ impl Refusals {
 
     /// One of them with what to do about it, on one line.
     #[must_use]
-    pub fn told(&self, refusal: &Refusal) -> String {
+    pub fn advice(&self, refusal: &Refusal) -> String {
         let (each, _) = self.advise.on(std::slice::from_ref(refusal));
         each.first().map_or_else(|| refusal.to_string(), Advice::to_string)
     }

@@ -1,12 +1,13 @@
 //! The context of the turn that runs here, in a task-local, and the trace spans of that turn.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use althing_protocol::contract::{DataLabel, Observability};
 use althing_protocol::{AnswerAttributes, Attributes, Label};
 use tokio::task_local;
 use tracing::Span;
 
+use crate::hidden::HiddenTexts;
 use crate::journal::{Journal, TurnRights};
 use crate::lease::{Lease, Superseded};
 use crate::notes::SessionNotes;
@@ -32,6 +33,8 @@ pub(crate) struct CallContext {
     pub rights: TurnRights,
     /// The notes of its session.
     pub notes: Option<SessionNotes>,
+    /// The texts that its agent is not shown. All copies are one.
+    pub hidden: Arc<Mutex<HiddenTexts>>,
 }
 
 /// What is said of the data of a turn beside their content.
@@ -50,6 +53,13 @@ impl TurnAttributes {
         TurnAttributes { sent: Arc::new(call.clone()), answer: answer.clone() }
     }
 
+    /// The same, of an agent that works with data of that label: all that it says is at least as confidential.
+    pub fn with_own(mut self, label: Label) -> TurnAttributes {
+        self.hear(Some(label));
+        self.update();
+        self
+    }
+
     /// What is said of what the turn sends.
     pub fn sent(&self) -> &Attributes {
         &self.sent
@@ -60,12 +70,17 @@ impl TurnAttributes {
         self.answer.add_label(label);
     }
 
+    /// Adds the label of what is sent with one call, and was not given to the turn.
+    pub fn send(&mut self, label: Option<Label>) {
+        let sent = Label::of_both(self.sent.label, label);
+        if sent != self.sent.label {
+            Arc::make_mut(&mut self.sent).label = sent;
+        }
+    }
+
     /// Takes up the label of what the turn was given by now.
     fn update(&mut self) {
-        let label = Label::of_both(self.sent.label, self.answer.label());
-        if label != self.sent.label {
-            Arc::make_mut(&mut self.sent).label = label;
-        }
+        self.send(self.answer.label());
     }
 }
 
@@ -129,6 +144,18 @@ pub(crate) fn label() -> Option<Label> {
     current().attributes.answer.label()
 }
 
+/// The label of whatever the turn that runs here says: that of the call that it answers, and of all that it was given by now. None
+/// outside turns.
+pub(crate) fn whole_label() -> Option<Label> {
+    let TurnAttributes { sent, answer } = current().attributes;
+    Label::of_both(sent.label, answer.label())
+}
+
+/// The same in words, for a log; empty where nothing is said.
+pub(crate) fn written_label() -> String {
+    whole_label().map(|label| label.to_string()).unwrap_or_default()
+}
+
 /// Whether the turn that runs here may still act.
 pub(crate) fn check_lease() -> Result<(), Superseded> {
     current_lease().map_or(Ok(()), |lease| lease.check())
@@ -165,5 +192,26 @@ mod tests {
         CALL_CONTEXT.scope(CallContext { attributes, ..CallContext::default() }, turn).await;
         assert_eq!(answer.get(), labelled(DataLabel::Public, false), "the session is the answer's own affair");
         assert_eq!(*now().attributes.sent(), Attributes::default(), "outside turns nothing is said");
+    }
+
+    #[tokio::test]
+    async fn what_an_agent_says_is_at_least_as_confidential_as_the_data_that_it_works_with() {
+        let own = Label::of_trusted(DataLabel::Confidential);
+        for (call, all) in [
+            (Attributes::default(), labelled(DataLabel::Confidential, true)),
+            (labelled(DataLabel::Public, false), labelled(DataLabel::Confidential, false)),
+            (labelled(DataLabel::Restricted, true), labelled(DataLabel::Restricted, true)),
+        ] {
+            let answer = AnswerAttributes::default();
+            let attributes = TurnAttributes::of(&call, &answer).with_own(own);
+            assert_eq!(*attributes.sent(), all);
+            assert_eq!(answer.label(), Some(own), "the rest of it is there from the task");
+            let turn = async { (whole_label(), written_label()) };
+            let context = CallContext { attributes, ..CallContext::default() };
+            let (label, words) = CALL_CONTEXT.scope(context, turn).await;
+            assert_eq!(label, all.label);
+            assert_eq!(words.ends_with(", not trusted"), all.label.is_some_and(|label| !label.trusted), "{words}");
+        }
+        assert_eq!((whole_label(), written_label()), (None, String::new()), "outside turns nothing is said");
     }
 }

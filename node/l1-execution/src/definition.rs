@@ -206,7 +206,7 @@ impl Definition {
     }
 
     /// What is compared, and what is only told.
-    fn told(&self) -> Value {
+    fn all_members(&self) -> Value {
         let mut told = self.compared();
         for name in TOLD {
             if let Some(value) = self.rest.get(name).filter(|value| !is_empty(value)) {
@@ -220,7 +220,7 @@ impl Definition {
     /// what says nothing.
     #[must_use]
     pub fn differences(&self, now: &Definition) -> Vec<Difference> {
-        let (old, new) = (self.told(), now.told());
+        let (old, new) = (self.all_members(), now.all_members());
         let keys = |value: &Value| value.as_object().map(|all| all.keys().cloned().collect::<BTreeSet<String>>());
         let fields: BTreeSet<String> = keys(&old).into_iter().chain(keys(&new)).flatten().collect();
         let differs = |field: &String| {

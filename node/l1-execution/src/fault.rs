@@ -14,7 +14,7 @@ pub enum Fault {
     #[error("there is no program {0:?}")]
     NoProgram(String),
     /// Its program ended before it answered.
-    #[error("its program ended before it answered, with exit status {status}{}", told(.status, .ran_out))]
+    #[error("its program ended before it answered, with exit status {status}{}", exit_meaning(.status, .ran_out))]
     Ended {
         /// How.
         status: i32,
@@ -38,7 +38,7 @@ pub enum Fault {
 }
 
 /// What an exit code says, as it follows that.
-fn told(status: &i32, ran_out: &bool) -> String {
+fn exit_meaning(status: &i32, ran_out: &bool) -> String {
     let why = if *ran_out { Some("it was killed: it took more memory than it may") } else { meaning(*status) };
     why.map(|why| format!(": {why}")).unwrap_or_default()
 }

@@ -4,8 +4,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use althing_protocol::Contract;
 use althing_protocol::group::Target;
+use althing_protocol::{AnswerAttributes, Contract, Label};
 use althing_td::{AgentFile, AsksAs};
 use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
@@ -69,6 +69,10 @@ pub struct Order {
     pub key: Option<[u8; 32]>,
     /// The lease under which the agent's turn runs, and its journal.
     pub rights: TurnRights,
+    /// The label of all that the agent's turn was given.
+    pub label: Option<Label>,
+    /// Where the label of the result is added to.
+    pub answer: AnswerAttributes,
 }
 
 /// The groups that one agent may give tasks, as a tool server.
@@ -148,7 +152,7 @@ impl ToolServer for GroupServer {
             if capability.is_some() == agent.is_some() {
                 return Err(Fault::Failed("name either a capability or an agent".to_owned()));
             }
-            let turn = context::current();
+            let (turn, answer) = (context::now(), AnswerAttributes::default());
             let order = Order {
                 from: self.from.clone(),
                 group: tool.to_owned(),
@@ -158,9 +162,14 @@ impl ToolServer for GroupServer {
                 principals: turn.principals.to_vec(),
                 as_itself: self.as_itself,
                 key: steps::current_key(),
-                rights: turn.rights,
+                rights: turn.rights.clone(),
+                label: turn.attributes.sent().label,
+                answer: answer.clone(),
             };
-            let text = self.tasks.run(order).await?;
+            let text = self.tasks.run(order).await;
+            // Of why there is no result the same is said as of a result.
+            turn.attributes.hear(answer.label());
+            let text = text?;
             Ok(json!({ "content": [{ "type": "text", "text": text }], "isError": false }))
         })
     }

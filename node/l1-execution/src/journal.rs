@@ -16,6 +16,7 @@ use serde_json::Value;
 
 use crate::call_kind::CallKind;
 use crate::lease::Lease;
+use crate::ruling::{Ask, Denied, GateVerdict, Permit, TurnRest};
 
 pub use althing_td::Effect;
 
@@ -32,15 +33,33 @@ pub struct Step<'a> {
     /// Finds out whom the name of a called agent stands for now; none for other steps. The journal awaits it before it writes a new
     /// intent, and not where it has a row of the step.
     pub callee: Option<BoxFuture<'a, Option<String>>>,
+    /// Decides whether it may be made; none for a step that needs no decision of its own. The journal awaits it only where it has
+    /// no row of the step, and before it writes one.
+    pub gate: Option<BoxFuture<'a, GateVerdict>>,
+}
+
+impl Step<'_> {
+    /// What its gate says; one without a gate is permitted. Asked once.
+    pub async fn rule(&mut self) -> GateVerdict {
+        match self.gate.take() {
+            Some(gate) => gate.await,
+            None => GateVerdict::Permit(Permit::default()),
+        }
+    }
 }
 
 /// What the journal says of a step.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, PartialEq)]
 pub enum NextStep {
-    /// It was made: this came of it. It is not made again.
+    /// It was made, or denied: this came of it. It is not made again.
     Replayed(StepOutcome),
-    /// It may be made now: its intent is as durable as its effect wants.
-    Go(Intent),
+    /// It may be made now: its intent is as durable as its effect wants. The permit holds the rows that were not written with
+    /// that, and belong into the batch of the result.
+    Go(Intent, Permit),
+    /// Its gate denied it, which is written as its result.
+    Denied(Denied),
+    /// Somebody is asked first; nothing is written.
+    Ask(Ask),
 }
 
 /// A step that may be made.
@@ -74,11 +93,31 @@ pub trait Journal: Send + Sync + 'static {
     /// [`JournalError`]: the step is not made, and the turn ends.
     fn step<'a>(&'a self, step: Step<'a>) -> BoxFuture<'a, Result<NextStep, JournalError>>;
 
-    /// Writes what came of a step. The agent is told afterwards.
+    /// Writes what came of a step, in one batch with `rows`, which belong to the store in which the journal is. The agent is told
+    /// afterwards.
     ///
     /// # Errors
     /// [`JournalError`]: the agent is not told, and the turn ends.
-    fn done<'a>(&'a self, intent: Intent, outcome: &'a StepOutcome) -> BoxFuture<'a, Result<(), JournalError>>;
+    fn done<'a>(
+        &'a self,
+        intent: Intent,
+        outcome: &'a StepOutcome,
+        rows: Batch,
+    ) -> BoxFuture<'a, Result<(), JournalError>>;
+
+    /// How many of the next steps it has rows of: no gate is asked about those. None where the steps have no order.
+    fn ahead(&self) -> BoxFuture<'_, usize> {
+        Box::pin(std::future::ready(0))
+    }
+
+    /// Whether its turn may end where somebody is asked about its next step, and go on from there when that is answered. Else the
+    /// step waits for the answer.
+    fn is_parkable(&self) -> bool {
+        false
+    }
+
+    /// The turn ends here, whatever its agent makes of that.
+    fn park(&self, _: &TurnRest) {}
 
     /// What it has for an agent whose own code runs again when its turn is resumed, if it has that.
     fn replay(&self) -> Option<&dyn Replay> {
@@ -94,6 +133,8 @@ pub trait Journal: Send + Sync + 'static {
 
 /// Bytes of the state that an agent gives with a checkpoint.
 pub const CHECKPOINT_BYTES_MAX: usize = 1 << 20;
+/// Bytes of the arguments of the tool that saves one, as JSON.
+pub const CHECKPOINT_ARGUMENTS_BYTES_MAX: usize = CHECKPOINT_BYTES_MAX + (256 << 10);
 /// Readings of clocks in one turn, since its last checkpoint.
 pub const READINGS_MAX: usize = 64 << 10;
 
@@ -118,6 +159,15 @@ pub trait Replay: Send + Sync {
     /// # Errors
     /// [`JournalError`]: the turn ends, and goes on from what was there before.
     fn save<'a>(&'a self, checkpoint: &'a Checkpoint) -> BoxFuture<'a, Result<(), JournalError>>;
+
+    /// The same, of an agent that makes several steps at once: false, and nothing is written, while one of them is not over, or was
+    /// made before the node ended and has not come again.
+    ///
+    /// # Errors
+    /// [`JournalError`]: as above.
+    fn save_between<'a>(&'a self, checkpoint: &'a Checkpoint) -> BoxFuture<'a, Result<bool, JournalError>> {
+        Box::pin(async move { self.save(checkpoint).await.map(|()| true) })
+    }
 
     /// Writes what came of a step in one batch with what the step changed, synced: after a crash there are both, or neither.
     /// `changes` belong to the store in which the journal is.
@@ -172,10 +222,16 @@ pub enum CheckpointError {
     },
     /// The turn has no journal.
     #[error(
-        "this turn has no journal, and nothing was saved: its agent may call nothing and has no memory, or it works for a \
-         group, which gives the task to another member if this one fails"
+        "this turn has no journal, and nothing was saved: its agent may call nothing and has no memory, or cannot be given a \
+         message again"
     )]
     NoJournal,
+    /// The agent makes several calls at once, and not all of them are answered.
+    #[error(
+        "calls of this turn are under way, or were made before its node ended and have not come again; nothing was saved: save when \
+         all are answered"
+    )]
+    Calls,
     /// The journal of the turn cannot go on, and the turn ends.
     #[error(transparent)]
     Journal(#[from] JournalError),
@@ -240,6 +296,9 @@ pub enum JournalError {
         /// Bytes.
         most: u64,
     },
+    /// Somebody is asked about the next step, and the turn goes on when that is answered.
+    #[error("{0}")]
+    Parked(TurnRest),
     /// A row could not be written.
     #[error(
         "the journal of this turn cannot be written; the log of its node says why, and then send the message again"

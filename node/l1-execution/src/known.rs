@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::definition::{Definition, Pins, Unfit};
 
-/// Characters of a name that a model is name.
+/// Characters of the longest name of a tool that a model is shown.
 const MODEL_NAME_MAX: usize = 64;
-/// Between a server and its tool, in names that models are name: they may hold no slash.
+/// Between a server and its tool, in names that models are shown: they may hold no slash.
 const JOINT: &str = "__";
 /// Unfit tools of one agent that are remembered: a server may list new ones each time. Those beyond are not called either.
 pub(crate) const UNFIT_MAX: usize = 4_096;

@@ -3,7 +3,8 @@
 //!
 //! A member that is thought dead may still work when another one has its task already. Its group refuses its result; this
 //! keeps it from doing harm before that. Tools on other systems are told the token and the key, to do the same. An agent
-//! that is asked by such a turn works under its lease too, if it is on this node; on another node its task is cancelled.
+//! that is asked by such a turn works under its lease too, if it is on this node; on another node its task is cancelled. A turn
+//! that goes on where its node ended does so under the token that it had, if its group says that this still counts.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -75,9 +76,21 @@ impl Lease {
         }
     }
 
+    /// The group and its task, by their ids as text.
+    #[must_use]
+    pub fn name(&self) -> (&str, &str) {
+        (&self.name.0, &self.name.1)
+    }
+
+    /// The fencing token of this attempt.
+    #[must_use]
+    pub fn token(&self) -> u64 {
+        self.token
+    }
+
     /// What an outside system is told: the token, to refuse lower ones, and a key that is the same for all attempts.
     #[must_use]
-    pub fn told(&self) -> Value {
+    pub fn to_json(&self) -> Value {
         let (group, task) = self.name.as_ref();
         json!({ "group": group, "task": task, "token": self.token, "idempotencyKey": task })
     }
@@ -198,7 +211,7 @@ mod tests {
         leases.supersede("g", "t", 8);
         assert!(second.check().is_err());
         let told = json!({ "group": "g", "task": "t", "token": 7, "idempotencyKey": "t" });
-        assert_eq!(second.told(), told);
+        assert_eq!(second.to_json(), told);
     }
 
     #[tokio::test]

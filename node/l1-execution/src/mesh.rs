@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use althing_protocol::Contract;
+use althing_protocol::contract::DataLabel;
+use althing_protocol::{Contract, Label};
 use futures::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -81,6 +82,11 @@ impl ToolServer for MeshServer {
 
     fn effect(&self, _: &str) -> Option<Effect> {
         Some(Effect::Repeatable)
+    }
+
+    /// Descriptions are published, and strangers write them.
+    fn label(&self, _: &str) -> Option<Label> {
+        Some(Label { level: DataLabel::Public, trusted: false })
     }
 
     fn tools(&self) -> BoxFuture<'_, Result<Vec<Definition>, Fault>> {

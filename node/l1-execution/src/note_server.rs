@@ -1,13 +1,19 @@
-//! The notes of a session as tools of the agent whose session it is, behind the same gate as all others. A model is given the last
-//! ones with each message.
+//! The session of a turn as tools of its agent, behind the same gate as all others: its notes, of which a model is given the last ones
+//! with each message; saving how far it came; and handing its work over to another agent.
+
+mod checkpoint;
+mod handoff;
+
+use std::sync::Arc;
 
 use althing_protocol::{Contract, Label, is_hidden};
 use futures::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::agents::AgentCalls;
 use crate::context;
-use crate::journal::Effect;
+use crate::journal::{CHECKPOINT_ARGUMENTS_BYTES_MAX, Effect};
 use crate::notes::{NOTE_BYTES_MAX, Note, NoteError, NoteKind, SessionNotes};
 use crate::steps;
 use crate::tools::{Definition, Fault, ToolServer, Tools};
@@ -18,6 +24,10 @@ pub const SERVER: &str = "session";
 const NOTE: &str = "note";
 /// The tool that gives all of them.
 const NOTES: &str = "notes";
+/// The tool that gives the work of the turn's task to another agent.
+const HANDOFF: &str = "handoff";
+/// The tool that saves how far the turn came.
+const CHECKPOINT: &str = "checkpoint";
 /// What reading them for a model is called before its gate.
 pub(crate) const READ: &str = "session/notes";
 /// All words of kinds.
@@ -33,8 +43,12 @@ pub(crate) fn hear(notes: &[Note]) {
     context::hear(notes.iter().fold(None, |all, note| Label::of_both(all, note.label)));
 }
 
-/// The notes of the session of the turn that calls it, as a tool server.
-pub(crate) struct NoteServer;
+/// The session of the turn that calls it, as a tool server.
+pub(crate) struct NoteServer {
+    handoffs: handoff::Handoffs,
+    /// Whether the agent is one that is given a state back when its turn is resumed.
+    saves: bool,
+}
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -48,14 +62,21 @@ struct NewNote {
 struct Nothing {}
 
 impl NoteServer {
-    /// The server; none if the contract names none of its tools.
-    pub fn of(contract: &Contract) -> Option<NoteServer> {
+    /// The server; none if the contract names none of its tools. `calls` reaches other agents; `as_itself` says whether
+    /// the agent acts on its own behalf only, and `saves` whether it is given a state back when its turn is resumed.
+    pub fn of(
+        contract: &Contract,
+        as_itself: bool,
+        saves: bool,
+        calls: Option<&Arc<dyn AgentCalls>>,
+    ) -> Option<NoteServer> {
         let of_it = |name: &String| name.split_once('/').is_some_and(|(server, _)| server == SERVER);
-        contract.capabilities.iter().any(of_it).then_some(NoteServer)
+        let handoffs = || handoff::Handoffs::of(contract, as_itself, calls);
+        contract.capabilities.iter().any(of_it).then(|| NoteServer { handoffs: handoffs(), saves })
     }
 }
 
-fn definitions() -> Vec<Definition> {
+fn definitions(saves: bool) -> Vec<Definition> {
     let note = "Keeps a note for the later turns of this conversation, 1 KiB at most: what is done, what remains, a decision, an \
                 assumption, or a pitfall. It cannot be changed; add another one.";
     let notes = "All notes of this conversation, the oldest first.";
@@ -66,7 +87,8 @@ fn definitions() -> Vec<Definition> {
         "additionalProperties": false,
     });
     let nothing = json!({ "type": "object", "properties": {}, "additionalProperties": false });
-    vec![Definition::new(NOTE, note, given), Definition::new(NOTES, notes, nothing)]
+    let all = [Definition::new(NOTE, note, given), Definition::new(NOTES, notes, nothing), handoff::definition()];
+    all.into_iter().chain(saves.then(checkpoint::definition)).collect()
 }
 
 fn check(text: &str) -> Result<(), NoteError> {
@@ -88,25 +110,23 @@ fn arguments<T: for<'de> Deserialize<'de>>(value: Value) -> Result<T, Fault> {
 }
 
 async fn dispatch(tool: &str, given: Value) -> Result<Value, Fault> {
+    if tool != NOTE && tool != NOTES {
+        return Err(Fault::Failed(format!("there is no tool {tool:?} for this agent")));
+    }
     let failed = |error: NoteError| Fault::Failed(error.to_string());
     let turn = context::now();
     let SessionNotes(kept) = turn.notes.ok_or(NoteError::NoSession).map_err(failed)?;
-    match tool {
-        NOTE => {
-            let NewNote { kind, text } = arguments(given)?;
-            check(&text).map_err(failed)?;
-            let note = Note { kind, text, label: turn.attributes.sent().label };
-            kept.add(note, steps::current_key()).await.map_err(failed)?;
-            Ok(json!({ "noted": kind }))
-        }
-        NOTES => {
-            let Nothing {} = arguments(given)?;
-            let all = kept.all().map_err(failed)?;
-            hear(&all);
-            Ok(json!({ "notes": all }))
-        }
-        other => Err(Fault::Failed(format!("there is no tool {other:?} here; there are {NOTE} and {NOTES}"))),
+    if tool == NOTES {
+        let Nothing {} = arguments(given)?;
+        let all = kept.all().map_err(failed)?;
+        hear(&all);
+        return Ok(json!({ "notes": all }));
     }
+    let NewNote { kind, text } = arguments(given)?;
+    check(&text).map_err(failed)?;
+    let note = Note { kind, text, label: turn.attributes.sent().label };
+    kept.add(note, steps::current_key()).await.map_err(failed)?;
+    Ok(json!({ "noted": kind }))
 }
 
 impl ToolServer for NoteServer {
@@ -115,17 +135,30 @@ impl ToolServer for NoteServer {
     }
 
     fn effect(&self, tool: &str) -> Option<Effect> {
-        // A note that comes again under its key is not added again.
+        // A note that comes again under its key is not added again, and work that was given away is no turn's any more.
         Some(if tool == NOTES { Effect::None } else { Effect::Repeatable })
     }
 
+    fn is_step(&self, tool: &str) -> bool {
+        // The rows before a checkpoint go with it.
+        tool != CHECKPOINT
+    }
+
+    fn arguments_max(&self, tool: &str) -> Option<usize> {
+        (tool == CHECKPOINT).then_some(CHECKPOINT_ARGUMENTS_BYTES_MAX)
+    }
+
     fn tools(&self) -> BoxFuture<'_, Result<Vec<Definition>, Fault>> {
-        Box::pin(std::future::ready(Ok(definitions())))
+        Box::pin(std::future::ready(Ok(definitions(self.saves))))
     }
 
     fn call<'a>(&'a self, tool: &'a str, arguments: Value) -> BoxFuture<'a, Result<Value, Fault>> {
         Box::pin(async move {
-            let made = dispatch(tool, arguments).await?;
+            let made = match tool {
+                HANDOFF => self.handoffs.offer(arguments).await?,
+                CHECKPOINT if self.saves => checkpoint::save(arguments).await?,
+                _ => dispatch(tool, arguments).await?,
+            };
             Ok(json!({
                 "content": [{ "type": "text", "text": made.to_string() }],
                 "structuredContent": made,

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use althing_protocol::{AgentRef, Contract, IdentityError, PublisherId};
-use althing_td::{AgentFile, Effect, ModelEndpoint, ToolServerSpec};
+use althing_td::{AgentFile, AsksAs, Effect, ModelEndpoint, RuntimeSpec, ToolServerSpec, ToolTerms};
 use futures::future::BoxFuture;
 
 use crate::agent::Agent;
@@ -19,8 +19,10 @@ use crate::mesh::{self, MeshServer};
 use crate::note_server::{self, NoteServer};
 use crate::output_gates::{MakeOutputGates, contract_output_gates};
 use crate::process::{ProgramCalls, ServeCalls};
+use crate::profiles::Profiles;
 use crate::secrets::{SecretLookup, ServerSecrets};
 use crate::start_error::StartError;
+use crate::statements::ToolStatements;
 use crate::syscalls::SystemCalls;
 use crate::tools::{Definition, Fault, MakeGate, ToolServer, Tools, contract_gates};
 
@@ -110,6 +112,8 @@ pub struct Ports {
     pub models: Vec<ModelEndpoint>,
     /// What the node says of the effects of tools, by `server/tool` or `server/*`, before what agent files say.
     pub effects: BTreeMap<String, Effect>,
+    /// What else the node says of tools, by the same names, before what agent files say.
+    pub profiles: BTreeMap<String, ToolTerms>,
     /// The labels of the node.
     pub labels: Vec<String>,
     /// Calls other agents.
@@ -135,6 +139,7 @@ impl Ports {
             memories: None,
             models: Vec::new(),
             effects: BTreeMap::new(),
+            profiles: BTreeMap::new(),
             labels: Vec::new(),
             agents: None,
             groups: None,
@@ -158,6 +163,12 @@ impl Ports {
         agent.map_err(|reason| StartError::Config { name: file.name.clone(), reason: reason.to_string() })
     }
 
+    /// What is said of the tools of an agent.
+    #[must_use]
+    pub fn statements(&self, file: &AgentFile) -> ToolStatements {
+        ToolStatements::of(file, &self.effects, &self.profiles)
+    }
+
     /// The tools of these servers, behind the gate of an agent.
     pub(crate) fn tools(
         &self,
@@ -166,9 +177,10 @@ impl Ports {
         servers: BTreeMap<String, Arc<dyn ToolServer>>,
     ) -> Result<Tools, StartError> {
         let agent = self.agent_of(file)?;
-        let gate = (self.gate)(&agent, contract);
+        let gate = (self.gate)(&agent, contract, &self.statements(file));
         let effects = Effects { node: self.effects.clone(), file: file.effects.clone() };
-        Ok(Tools::new(agent, servers, gate).with_effects(effects))
+        let profiles = Profiles { node: self.profiles.clone(), file: file.profiles.clone() };
+        Ok(Tools::new(agent, servers, gate).with_effects(effects).with_profiles(profiles))
     }
 
     /// The system calls of a program, where the contract of its agent permits any.
@@ -181,7 +193,7 @@ impl Ports {
     }
 
     /// The tool servers of the node itself, as far as the contract names them: other agents, finding
-    /// them, groups, and the notes of sessions.
+    /// them, groups, and the session of a turn.
     pub(crate) fn own_servers(&self, file: &AgentFile, contract: &Contract) -> Vec<(String, Arc<dyn ToolServer>)> {
         let agents = AgentServer::of(file, contract, self.agents.as_ref());
         let groups = GroupServer::of(file, contract, self.groups.as_ref());
@@ -189,7 +201,8 @@ impl Ports {
         let groups = groups.map(|server| (groups::SERVER.to_owned(), Arc::new(server) as Arc<dyn ToolServer>));
         let mesh = MeshServer::of(contract, self.agents.as_ref());
         let mesh = mesh.map(|server| (mesh::SERVER.to_owned(), Arc::new(server) as Arc<dyn ToolServer>));
-        let notes = NoteServer::of(contract);
+        let saves = matches!(file.runtime, RuntimeSpec::Process { .. }) && file.session.repeats();
+        let notes = NoteServer::of(contract, file.asks_as == AsksAs::Itself, saves, self.agents.as_ref());
         let notes = notes.map(|server| (note_server::SERVER.to_owned(), Arc::new(server) as Arc<dyn ToolServer>));
         agents.into_iter().chain(groups).chain(mesh).chain(notes).collect()
     }

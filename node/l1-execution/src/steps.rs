@@ -19,9 +19,11 @@ use crate::effects::Effects;
 use crate::journal::{
     Checkpoint, Effect, Intent, Journal, JournalError, NextStep, Reading, Replay, Step, StepOutcome, TurnRights,
 };
-use crate::tool_call::ToolCall;
+use crate::ruling::{GateVerdict, TurnRest};
+use crate::tool_call::{Permission, ToolCall};
 use crate::tools::{CallRecord, ToolError, Tools};
 
+pub(crate) use checkpoint::save_between;
 pub use checkpoint::{checkpoint, save};
 
 /// The member of `_meta` of a tool call (MCP) that holds its key.
@@ -58,37 +60,28 @@ impl Tools {
         self
     }
 
-    /// What a tool does outside if it is called once more: of the node's own it is known, of others the owner says it. A hint of
-    /// a server about its own tools counts for nothing.
-    fn effect(&self, name: &str) -> Effect {
-        let own = self.server(name).and_then(|(_, server, tool)| server.effect(tool));
-        own.unwrap_or_else(|| self.effects.of(name))
-    }
-
-    /// The same as of now: whom a call reaches may decide it, unless the owner says that it does once what it is told twice with one
-    /// key.
-    async fn effect_now(&self, name: &str) -> Effect {
-        let found = self.server(name).and_then(|(_, server, tool)| server.callee_effect(tool));
-        match found.filter(|_| self.effects.said(name) != Some(Effect::Keyed)) {
-            Some(found) => found.await,
-            None => self.effect(name),
-        }
-    }
-
-    /// Answers a call that the gate allowed from the journal of its turn, or makes it. What the agent hears is in the journal
-    /// before it hears it, also why there is no result.
+    /// Answers a call from the journal of its turn, or makes it if the gate allows it: `ruling` is what the gate said of it
+    /// before, if it did. What the agent hears is in the journal before it hears it, also why there is no result.
     pub(crate) async fn journalled(
         &self,
         journal: &dyn Journal,
         call: &ToolCall<'_>,
+        ruling: Option<GateVerdict>,
         record: &mut CallRecord,
     ) -> Result<Value, ToolError> {
         let (name, arguments) = (call.tool, call.arguments);
         let served = self.server(name);
         let callee = served.and_then(|(_, server, tool)| server.callee(tool));
-        let step = Step { kind: call.kind, name, arguments, effect: self.effect_now(name).await, callee };
-        let intent = match journal.step(step).await? {
-            NextStep::Go(intent) => intent,
+        let gate: BoxFuture<'_, GateVerdict> = match ruling {
+            Some(ruling) => Box::pin(std::future::ready(ruling)),
+            None => Box::pin(self.decisions().rule(call)),
+        };
+        let effect = effect_now(self, name).await;
+        let step = Step { kind: call.kind, name, arguments, effect, callee, gate: Some(gate) };
+        let (intent, permit) = match journal.step(step).await? {
+            NextStep::Go(intent, permit) => (intent, permit),
+            NextStep::Denied(denied) => return Err(denied.into()),
+            NextStep::Ask(ask) => return Err(JournalError::Parked(ask.rest()).into()),
             NextStep::Replayed(StepOutcome { result, label, .. }) => {
                 context::hear(label);
                 let result = result.map_err(ToolError::Replayed)?;
@@ -100,14 +93,19 @@ impl Tools {
             }
         };
         let made = CALL.scope(intent.clone(), self.bounded(name, arguments, record)).await;
+        // It was not sent, and the turn is over: another attempt at the group's task makes its own.
+        if let Err(ToolError::Superseded(superseded)) = made {
+            return Err(superseded.into());
+        }
+        let settled = self.decisions().settle(call, &permit, made.as_ref()).await;
+        let mut rows = permit.rows;
+        rows.append(settled);
         let (result, failure) = match made {
-            // It was not sent, and the turn is over: another attempt at the group's task makes its own.
-            Err(ToolError::Superseded(superseded)) => return Err(superseded.into()),
             Err(error) => (Err(error.to_string()), Some(error)),
             Ok(result) => (Ok(result), None),
         };
         let outcome = StepOutcome { result, tokens: 0, label: context::label() };
-        journal.done(intent, &outcome).await?;
+        journal.done(intent, &outcome, rows).await?;
         match failure {
             Some(error) => Err(error),
             None => outcome.result.map_err(ToolError::Replayed),
@@ -115,7 +113,7 @@ impl Tools {
     }
 }
 
-/// A journal whose first error ends its turn, whatever the agent makes of it.
+/// A journal whose first error ends its turn, whatever the agent makes of it. So does what somebody is asked first.
 pub(crate) struct JournalGuard {
     journal: Arc<dyn Journal>,
     error: watch::Sender<Option<JournalError>>,
@@ -136,10 +134,10 @@ impl JournalGuard {
     pub async fn run(&self, working: impl Future<Output = Result<(), AgentError>> + Unpin) -> Result<(), AgentError> {
         let ended = tokio::select! {
             biased;
-            error = self.failed() => return Err(AgentError::Journal(error)),
+            error = self.failed() => return Err(error.into()),
             ended = working => ended,
         };
-        self.check().map_err(AgentError::Journal)?;
+        self.check()?;
         ended
     }
 
@@ -176,15 +174,36 @@ impl Journal for JournalGuard {
     fn step<'a>(&'a self, step: Step<'a>) -> BoxFuture<'a, Result<NextStep, JournalError>> {
         Box::pin(async move {
             self.check()?;
-            self.noted(self.journal.step(step).await)
+            match self.noted(self.journal.step(step).await)? {
+                NextStep::Ask(ask) => self.noted(Err(JournalError::Parked(ask.rest()))),
+                next => Ok(next),
+            }
         })
     }
 
-    fn done<'a>(&'a self, intent: Intent, outcome: &'a StepOutcome) -> BoxFuture<'a, Result<(), JournalError>> {
+    fn done<'a>(
+        &'a self,
+        intent: Intent,
+        outcome: &'a StepOutcome,
+        rows: Batch,
+    ) -> BoxFuture<'a, Result<(), JournalError>> {
         Box::pin(async move {
             self.check()?;
-            self.noted(self.journal.done(intent, outcome).await)
+            self.noted(self.journal.done(intent, outcome, rows).await)
         })
+    }
+
+    fn ahead(&self) -> BoxFuture<'_, usize> {
+        self.journal.ahead()
+    }
+
+    fn is_parkable(&self) -> bool {
+        self.journal.is_parkable()
+    }
+
+    fn park(&self, rest: &TurnRest) {
+        // What it gives back is the error itself, which ends the turn.
+        let _ = self.noted::<()>(Err(JournalError::Parked(rest.clone())));
     }
 
     fn replay(&self) -> Option<&dyn Replay> {
@@ -221,6 +240,10 @@ impl Replay for JournalGuard {
         Box::pin(async move { self.noted(self.replayed()?.save(checkpoint).await) })
     }
 
+    fn save_between<'a>(&'a self, checkpoint: &'a Checkpoint) -> BoxFuture<'a, Result<bool, JournalError>> {
+        Box::pin(async move { self.noted(self.replayed()?.save_between(checkpoint).await) })
+    }
+
     fn done_with<'a>(
         &'a self,
         intent: Intent,
@@ -228,6 +251,25 @@ impl Replay for JournalGuard {
         changes: Batch,
     ) -> BoxFuture<'a, Result<(), JournalError>> {
         Box::pin(async move { self.noted(self.replayed()?.done_with(intent, outcome, changes).await) })
+    }
+}
+
+/// What a tool does outside if it is called once more: of the node's own it is known, of others the owner says it. A hint of
+/// a server about its own tools counts for nothing.
+fn effect(tools: &Tools, name: &str) -> Effect {
+    let own = tools.server(name).and_then(|(_, server, tool)| server.effect(tool));
+    own.unwrap_or_else(|| tools.effects.of(name))
+}
+
+/// The same as of now: whom a call reaches may decide it, unless the owner says that it does once what it is told twice with one
+/// key.
+async fn effect_now(tools: &Tools, name: &str) -> Effect {
+    // For what the agent may not call nobody is looked for.
+    let listed = tools.server(name).filter(|_| tools.decisions().lists(name) != Permission::Denied);
+    let found = listed.and_then(|(_, server, tool)| server.callee_effect(tool));
+    match found.filter(|_| tools.effects.said(name) != Some(Effect::Keyed)) {
+        Some(found) => found.await,
+        None => effect(tools, name),
     }
 }
 

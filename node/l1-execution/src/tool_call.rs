@@ -1,7 +1,7 @@
 //! What passes the gate of an agent, as the gate sees it.
 
 use althing_protocol::contract::DataLabel;
-use althing_protocol::{AgentRef, Attributes};
+use althing_protocol::{AgentRef, Attributes, Label};
 use serde_json::Value;
 
 use crate::context::CallContext;
@@ -26,6 +26,8 @@ pub struct ToolCall<'a> {
     /// Session and delegation of the call that the turn answers, and the label of its data and of all answers that the turn was
     /// given since; nothing outside turns.
     pub attributes: &'a Attributes,
+    /// The label of all that the turn was given so far: what the call may carry out; none where nothing was said of that.
+    pub carries: Option<Label>,
     /// The server: what stands before the `/` of `tool`; empty where there is none.
     pub server: &'a str,
     /// `server/tool`.
@@ -36,6 +38,8 @@ pub struct ToolCall<'a> {
     pub arguments: &'a Value,
     /// On whose behalf, the origin first.
     pub principals: &'a [String],
+    /// Whether the call is a step of its turn's journal, whose batches take rows of the gate.
+    pub is_journalled: bool,
 }
 
 impl<'a> ToolCall<'a> {
@@ -55,11 +59,13 @@ impl<'a> ToolCall<'a> {
             binding_hash: &turn.binding_hash,
             label: turn.label,
             attributes: turn.attributes.sent(),
+            carries: turn.attributes.sent().label,
             server: tool.split_once('/').map_or("", |(server, _)| server),
             tool,
             definition,
             arguments,
             principals: &turn.principals,
+            is_journalled: false,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The port of a server of tools.
 
+use althing_protocol::Label;
 use althing_td::Effect;
 use futures::future::BoxFuture;
 use serde_json::Value;
@@ -21,6 +22,11 @@ pub trait ToolServer: Send + Sync + 'static {
         None
     }
 
+    /// The label of what one of its tools answers, where the node itself knows that. None: the owner says it.
+    fn label(&self, _tool: &str) -> Option<Label> {
+        None
+    }
+
     /// Finds out which agent a call of the tool reaches now, by its id, where the tool only names one. None where it reaches
     /// nothing else than this server.
     fn callee<'a>(&'a self, _tool: &'a str) -> Option<BoxFuture<'a, Option<String>>> {
@@ -29,6 +35,16 @@ pub trait ToolServer: Send + Sync + 'static {
 
     /// Finds out what a call of the tool does if it is made once more, where that depends on whom the tool reaches now.
     fn callee_effect<'a>(&'a self, _tool: &'a str) -> Option<BoxFuture<'a, Effect>> {
+        None
+    }
+
+    /// Whether a call of the tool is a step of its turn, which the journal of the turn has a row of.
+    fn is_step(&self, _tool: &str) -> bool {
+        true
+    }
+
+    /// Bytes of the arguments of a call of the tool, as JSON, where they may have more than those of others.
+    fn arguments_max(&self, _tool: &str) -> Option<usize> {
         None
     }
 

@@ -54,7 +54,7 @@ pub use outbound::Events;
 pub use ports::{Entropy, WallClock};
 pub use reach::{DialBackResult, REACH};
 pub use request::{Request, SignedFrame};
-pub use routing::{LookupStats, Provider, Routing, RoutingError, TableStats};
+pub use routing::{DhtRouting, LookupStats, Provider, RoutingError, TableStats};
 pub use service::Communication;
 pub use stream_slots::StreamLimits;
 pub use tap::{Passed, Tapped, Taps};

@@ -10,7 +10,7 @@ use tokio::sync::{broadcast, mpsc};
 
 use crate::machine::origin::Origin;
 use crate::machine::trust_level::TrustLevel;
-use crate::routing::Routing;
+use crate::routing::DhtRouting;
 
 /// A stream to a peer: ordered bytes, both ways, closed by dropping it.
 pub trait RawStream: AsyncRead + AsyncWrite + Send + Unpin {
@@ -80,7 +80,7 @@ pub trait Network: Send + Sync + 'static {
         Vec::new()
     }
     /// The distributed hash table.
-    fn routing(&self) -> &dyn Routing;
+    fn routing(&self) -> &dyn DhtRouting;
     /// The addresses that this node announces to others, the best first.
     fn announced(&self) -> Vec<String> {
         self.listening()

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use althing_protocol::{Activated, AnswerAttributes, Frame, FrameKind, PublicKey};
+use althing_protocol::{Activated, AnswerAttributes, Frame, FrameKind, Label, PublicKey};
 use futures::Stream;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
@@ -113,6 +113,8 @@ struct Activation {
     asked: Vec<String>,
     activated: Activated,
     attributes: AnswerAttributes,
+    /// Whether an agent answers: what it says without a label counts as what nobody labelled.
+    is_of_agent: bool,
 }
 
 impl Activation {
@@ -121,6 +123,7 @@ impl Activation {
             asked: request.extensions.clone(),
             activated: request.activated.clone(),
             attributes: request.answer.clone(),
+            is_of_agent: request.agent.is_some(),
         }
     }
 
@@ -129,6 +132,9 @@ impl Activation {
         self.activated.name(answer.extensions.iter().flatten().map(String::as_str), &self.asked);
         // What a frame carries is within its bounds: it would not have been opened else.
         let _ = self.attributes.add(&answer.attributes());
+        if self.is_of_agent && answer.label.is_none() {
+            self.attributes.add_label(Some(Label::UNLABELLED));
+        }
     }
 }
 

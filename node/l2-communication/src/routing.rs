@@ -1,4 +1,4 @@
-//! The `Routing` part of the [`Network`](crate::Network) port: a distributed hash table (DHT) of provider records and values.
+//! The `DhtRouting` part of the [`Network`](crate::Network) port: a distributed hash table (DHT) of provider records and values.
 //! What it returns is a hint, which the node that it leads to must confirm.
 
 use std::time::Duration;
@@ -66,7 +66,7 @@ pub enum RoutingError {
 }
 
 /// A distributed hash table. Dropping a look-up's future ends the look-up.
-pub trait Routing: Send + Sync + 'static {
+pub trait DhtRouting: Send + Sync + 'static {
     /// Stores provider records for `key` at the nodes closest to it. They expire after
     /// [`PROVIDER_TTL_MS`](crate::machine::records::PROVIDER_TTL_MS); republish them before.
     fn provide(&self, key: RecordKey) -> BoxFuture<'_, Result<LookupStats, RoutingError>>;

@@ -53,7 +53,7 @@ pub(crate) struct Opening<'a> {
 }
 
 /// The last frame of a stream whose frames are kept.
-struct Kept {
+struct LastFrame {
     stream: Arc<StreamBinding>,
     frame: Option<Bytes>,
 }
@@ -75,7 +75,7 @@ pub(crate) struct SignedStream {
     sealer: FrameSealer,
     opener: FrameOpener,
     /// The last frame that was received, where frames are kept.
-    kept: Option<Kept>,
+    kept: Option<LastFrame>,
     frame_timeout: Duration,
     /// The priority queues of the peer.
     lanes: Arc<Lanes>,
@@ -144,7 +144,7 @@ impl SignedStream {
             frames: opening.frames,
             sealer: FrameSealer::new(&binding, opening.key.clone()),
             opener: FrameOpener::new(&binding, me),
-            kept: opening.keeps_frames.then(|| Kept { stream: Arc::new(binding), frame: None }),
+            kept: opening.keeps_frames.then(|| LastFrame { stream: Arc::new(binding), frame: None }),
             frame_timeout: opening.timeout,
             lanes: opening.lanes,
             shown: opening.membership,

@@ -25,12 +25,13 @@ pub use althing_td::HandoffFile;
 pub use journal::{SESSION_HEADS, SESSION_ROWS};
 pub use machine::moves::{MoveError, Signer, TaskPack};
 pub use machine::record::{Scope, ScopeError};
+pub use machine::session::{GroupAttempt, RowKind, RowSummary};
 pub use machine::time_limit::LATENCY;
 pub use push::{Notification, PUSH_CONFIGS, PUSH_OUTBOX, PostError, Postman};
 pub use remote::{Follower, REMOTE_TASKS, Remote, STALE, TaskHome};
 pub use tasks::{
     ANSWERS, AgentFigures, CallDoubt, DURATION_BOUNDS_S, DraftWords, HANDOFF_EXTENSION, HANDOFFS_IN, HANDOFFS_OUT,
     HandoffCall, HandoffError, HandoffProgress, HandoffService, HandoffState, HandoffWay, HandoverError, HostedAgent,
-    Recheck, Resolution, ResolutionError, SessionState, SessionSummary, Sessions, Standing, TASK_SUMMARIES, TASKS,
-    TaskService, TaskStoreError, TurnEnd, freeze, is_handoff, thaw,
+    Recheck, Resolution, ResolutionError, SessionState, SessionSummary, Sessions, Standing, StepsError, TASK_SUMMARIES,
+    TASKS, TaskService, TaskStoreError, Tenure, Tenures, TurnEnd, TurnSteps, freeze, is_handoff, thaw,
 };

@@ -46,7 +46,7 @@ pub enum GroupError {
     #[error(
         "the group has executed it, and the answer was lost: whether it was done or refused, only the group's state tells"
     )]
-    InDoubt,
+    OutcomeUnknown,
     /// No leader answered in time.
     #[error(
         "the group {group} did not answer within {seconds} s: {why}. It needs a majority of its voters; try again when they are \
@@ -175,7 +175,7 @@ impl GroupError {
             }
             GroupError::NoAnswer { .. }
             | GroupError::NoMajority { .. }
-            | GroupError::InDoubt
+            | GroupError::OutcomeUnknown
             | GroupError::Content { .. } => Kind::Unreachable,
             GroupError::Refused(_)
             | GroupError::AlreadyHere(_)
@@ -256,7 +256,7 @@ mod tests {
             (GroupError::Ticket("short".to_owned()), Kind::Invalid),
             (GroupError::Ambiguous { name: "team".to_owned(), groups: Vec::new() }, Kind::Invalid),
             (GroupError::Charter("no owner".to_owned()), Kind::Invalid),
-            (GroupError::InDoubt, Kind::Unreachable),
+            (GroupError::OutcomeUnknown, Kind::Unreachable),
             (without_majority, Kind::Unreachable),
             (GroupError::Content { holder: node, why: "gone".to_owned() }, Kind::Unreachable),
             (GroupError::NotLeading(None), Kind::Refused),

@@ -341,6 +341,7 @@ impl Adoption {
             runtime,
             tools: std::collections::BTreeMap::new(),
             effects: std::collections::BTreeMap::new(),
+            profiles: std::collections::BTreeMap::new(),
             expose: Vec::new(),
             embeddings: None,
             role: None,

@@ -4,6 +4,7 @@
 mod call;
 mod finding;
 mod gather;
+mod governance;
 mod mesh;
 mod overhead;
 mod registries;
@@ -20,6 +21,7 @@ use althing_failure::{AgentStep, GroupStep, KeyStep, NodeStep};
 pub use call::{CallPath, diagnose_call, examine_call};
 pub use finding::Finding;
 pub use gather::{examine, refused_tools, short};
+pub use governance::GovernanceHealth;
 pub use mesh::Mesh;
 pub use overhead::{Overhead, OverheadRow, overhead};
 pub use registries::RegistryHealth;
@@ -125,6 +127,8 @@ pub struct NodeStatus {
     pub table: usize,
     /// Turns that survive its end.
     pub sessions: Sessions,
+    /// What is decided, asked and recorded.
+    pub governance: GovernanceHealth,
     /// The groups that this node belongs to.
     pub groups: Vec<GroupHealth>,
     /// Entries of `things.urls` that cannot be read, and why.
@@ -176,6 +180,7 @@ pub fn diagnose(status: &NodeStatus) -> Vec<Finding> {
     visibility(status, &mut findings);
     sessions::judge(&status.sessions, &mut findings);
     groups(status, &mut findings);
+    governance::judge(&status.governance, &mut findings);
     findings.extend(status.registries.iter().map(registries::judge));
     findings.extend(status.collector.iter().flat_map(|troubles| telemetry::judge(troubles)));
     findings.extend(status.faces.iter().cloned());

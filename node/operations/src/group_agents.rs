@@ -19,13 +19,13 @@ const RETRY: Duration = Duration::from_secs(5);
 pub(crate) type Placements = BTreeMap<GroupId, Vec<Deployment>>;
 
 /// What starts and removes the agents that groups place here.
-pub(crate) struct GroupHosting<'a> {
+pub(crate) struct PlacedAgents<'a> {
     pub agents: &'a Agents,
     pub groups: &'a Groups,
     pub store: &'a dyn Store,
 }
 
-impl GroupHosting<'_> {
+impl PlacedAgents<'_> {
     /// Hosts what groups place here, for as long as the node runs.
     pub(crate) async fn run(&self, mut placements: watch::Receiver<Placements>) {
         self.agents.probed().await;

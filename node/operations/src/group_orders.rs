@@ -10,11 +10,12 @@ use althing_coordination::{GroupError, Groups, content, promptly};
 use althing_execution::TurnRights;
 use althing_execution::groups::{GroupTasks, Order, OrderError};
 use althing_node::Identity;
+use althing_protocol::Label;
 use althing_protocol::group::{Command, Content, GroupId, Needs, Priority, Submit, Target, WorkId};
 use futures::future::BoxFuture;
 use serde_json::Value;
 
-use crate::group_work::words;
+use crate::group_work::answer_text;
 
 /// How long a task for an agent may take.
 const DEADLINE_MS: u64 = 10 * 60 * 1_000;
@@ -113,35 +114,40 @@ impl Connected {
             lease_ms: 10_000,
             dependencies: Vec::new(),
             resources: Vec::new(),
+            label: order.label,
         };
         let rights = order.rights.clone();
         let mut abandon = Abandon { groups: self.groups.clone(), group, task: Some(task), rights };
         let submitting = self.groups.command(group, Command::Submit(Box::new(submit)));
         match promptly(&self.groups, group, submitting).await {
             // A duplicate is this very task: its id is random, or of the same call that was cut off.
-            Ok(_) | Err(GroupError::InDoubt | GroupError::Refused(Refusal::TaskExists(_))) => {}
+            Ok(_) | Err(GroupError::OutcomeUnknown | GroupError::Refused(Refusal::TaskExists(_))) => {}
             // What was given nevertheless is canceled.
             Err(error) => return Err(refused(&error)),
         }
-        let ended = self.wait(group, task).await;
+        let ended = self.wait(group, task, order).await;
         abandon.task = None;
         ended
     }
 
-    async fn wait(&self, group: GroupId, task: WorkId) -> Result<String, OrderError> {
+    async fn wait(&self, group: GroupId, task: WorkId, order: &Order) -> Result<String, OrderError> {
         let until = tokio::time::Instant::now() + Duration::from_millis(DEADLINE_MS) + POLL_MAX * 4;
         let mut pause = POLL;
         while tokio::time::Instant::now() < until {
             let looked = self.groups.look(group, |state| {
                 let known = state.work().tasks().get(&task)?;
-                known.state.is_finished().then(|| (known.state, known.result.clone(), known.why.clone()))
+                known.state.is_finished().then(|| (known.state, known.result.clone(), known.why.clone(), known.label))
             });
-            match looked.map_err(|error| refused(&error))? {
-                Some((State::Completed, Some(result), _)) => {
+            let looked = looked.map_err(|error| refused(&error))?;
+            // Why there is no result a member says too, without a label.
+            let label = looked.as_ref().map(|(.., label)| label.unwrap_or(Label::UNLABELLED));
+            order.answer.add_label(label);
+            match looked {
+                Some((State::Completed, Some(result), ..)) => {
                     let bytes = content(&self.groups, group, &result).await.map_err(|error| refused(&error))?;
                     return Ok(text(&bytes));
                 }
-                Some((state, _, why)) => {
+                Some((state, _, why, _)) => {
                     let why = why.map_or_else(String::new, |why| format!(": {why}"));
                     return Err(OrderError::Failed(format!("the group's task {task} is {state}{why}")));
                 }
@@ -162,13 +168,13 @@ fn refused(error: &GroupError) -> OrderError {
         }
         GroupError::NoMajority { .. } => OrderError::Busy(error.to_string()),
         // Not to be sent again at once: it would be done twice.
-        GroupError::InDoubt => OrderError::Failed(format!("{error}; the task may have been executed")),
+        GroupError::OutcomeUnknown => OrderError::Failed(format!("{error}; the task may have been executed")),
         error => OrderError::Failed(error.to_string()),
     }
 }
 
-/// The words of an agent's answer, or the text that a member returned.
+/// The text of an agent's answer, or the one that a member returned.
 fn text(bytes: &[u8]) -> String {
-    let said = serde_json::from_slice::<Value>(bytes).map(|answer| words(&answer)).unwrap_or_default();
+    let said = serde_json::from_slice::<Value>(bytes).map(|answer| answer_text(&answer)).unwrap_or_default();
     if said.is_empty() { String::from_utf8_lossy(bytes).into_owned() } else { said }
 }

@@ -1,6 +1,7 @@
 //! Tasks of groups on this node: each is a message to an agent that is hosted here.
 
 mod routes;
+mod tenures;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -18,7 +19,7 @@ use althing_execution::{Host, TurnRights};
 use althing_node::{Identity, machine};
 use althing_protocol::contract::Latency;
 use althing_protocol::group::{Author, Deployment, GroupId, Needs, Target, WorkId};
-use althing_protocol::{AgentId, CallerId, PublicKey, PublisherId};
+use althing_protocol::{AgentId, Attributes, CallerId, Label, PublicKey, PublisherId};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use serde::Serialize;
@@ -113,6 +114,20 @@ impl GroupWorker {
         Err(WorkFailure { reason, again: Again::Others })
     }
 
+    /// The agent that began an attempt before the node ended, if that is known here.
+    fn began(&self, task: &Assigned) -> Option<AgentId> {
+        let (capability, name) = wanted(&task.needs.target);
+        let found = self.hosted(capability).into_iter().map(|found| found.candidate.verified.agent.clone());
+        let mut agents = found.filter(|agent| name.is_none_or(|name| name == agent.name()));
+        agents.find(|agent| self.calls.has_begun(agent, task.on_behalf_of, &message_id(task)))
+    }
+
+    /// The label of a task's input: what another node submitted without one counts as what nobody labelled.
+    fn label(&self, task: &Assigned) -> Option<Label> {
+        let is_own = task.author == Author::Node(self.here);
+        task.label.or_else(|| (!is_own).then_some(Label::UNLABELLED))
+    }
+
     /// Which of these owners an agent answers. One that only this node may call answers its owner: a report names no member,
     /// and [`GroupWorker::agent`] refuses what the owner's other nodes submitted.
     fn answered(&self, agent: &AgentId, askers: &BTreeSet<PublisherId>) -> BTreeSet<PublisherId> {
@@ -183,8 +198,18 @@ impl Worker for GroupWorker {
         self.leases.supersede(&group.to_string(), &task.to_string(), token);
     }
 
+    fn goes_on(&self, task: &Assigned) -> bool {
+        self.began(task).is_some()
+    }
+
     fn run(&self, task: Assigned) -> BoxFuture<'static, Result<Vec<u8>, WorkFailure>> {
-        let (calls, agent) = (self.calls.clone(), self.agent(&task.needs, task.author, task.on_behalf_of));
+        // An agent that has the message already is sent it again, and no other one.
+        let agent = match self.began(&task) {
+            Some(agent) => Ok(agent),
+            None => self.agent(&task.needs, task.author, task.on_behalf_of),
+        };
+        let calls = self.calls.clone();
+        let label = self.label(&task);
         let lease = self.leases.begin(&task.group.to_string(), &task.task.to_string(), task.token);
         async move {
             let agent = agent?;
@@ -196,12 +221,14 @@ impl Worker for GroupWorker {
             let target = calls.target(&Asker::Owner, &Callee::Id(agent), Purpose::Call).await.map_err(refused)?;
             // The agent answers whom it would answer if they called it themselves.
             let principals = vec![Principal::Caller(task.on_behalf_of)];
-            let reply = calls.ask(CallRequest::new(target, request, principals).under(TurnRights::under(lease))).await;
+            let attributes = Attributes { label, ..Attributes::default() };
+            let request = CallRequest::new(target, request, principals).under(TurnRights::under(lease));
+            let reply = calls.ask(request.with_attributes(attributes).adding_to(task.answer.clone())).await;
             match reply.map_err(refused)? {
                 Reply::One(body) => {
                     let body = outcome(body)?;
                     let answer = || serde_json::from_slice(&body).unwrap_or_default();
-                    Ok(if is_step { words(&answer()).into_bytes() } else { body })
+                    Ok(if is_step { answer_text(&answer()).into_bytes() } else { body })
                 }
                 Reply::Events(_) => Err(failed("the agent answered with a stream".to_owned(), Again::Nobody)),
             }
@@ -272,8 +299,12 @@ struct TaskMetadata {
     idempotency_key: String,
 }
 
-/// The parameters with which an agent is told a task. Its input is a message already, or a text. A second attempt is another
-/// message.
+/// The id of the message of an attempt. A second attempt is another message.
+fn message_id(task: &Assigned) -> String {
+    format!("{}-{}", task.task, task.token)
+}
+
+/// The parameters with which an agent is told a task. Its input is a message already, or a text.
 fn params(task: &Assigned) -> Vec<u8> {
     let given: Option<Value> = serde_json::from_slice(&task.input).ok();
     // Only the parts: a task or context that it names could be somebody else's.
@@ -288,17 +319,17 @@ fn params(task: &Assigned) -> Vec<u8> {
     };
     let message = TaskMessage {
         parts: given.map_or_else(text, TaskParts::Message),
-        message_id: format!("{}-{}", task.task, task.token),
+        message_id: message_id(task),
         role: Role::User,
         metadata: BTreeMap::from([(METADATA, metadata)]),
     };
     serde_json::to_vec(&TaskParams { message }).expect("texts and numbers are JSON")
 }
 
-/// The words of an answer (`SendMessageResponse`): what the agent made; if it made nothing, what it said; nothing if it did
-/// neither in words.
+/// The text of an answer (`SendMessageResponse`): what the agent made; if it made nothing, what it said; nothing if neither is
+/// text.
 #[must_use]
-pub fn words(answer: &Value) -> String {
+pub fn answer_text(answer: &Value) -> String {
     let task = &answer["task"];
     let texts = |message: &Value| {
         let parts = message["parts"].as_array().into_iter().flatten();
@@ -351,6 +382,7 @@ fn outcome(body: Vec<u8>) -> Result<Vec<u8>, WorkFailure> {
 
 #[cfg(test)]
 mod tests {
+    use althing_protocol::AnswerAttributes;
     use althing_protocol::group::Priority;
     use serde_json::json;
 
@@ -370,6 +402,8 @@ mod tests {
             priority: Priority::Normal,
             deadline_ms: None,
             is_step: false,
+            label: None,
+            answer: AnswerAttributes::default(),
         }
     }
 

@@ -1,5 +1,5 @@
 //! What is operated on a running node: registries that it follows, what groups give it to do and place on it, diagnosis, what is
-//! elsewhere and adopted, and whom sentences are for.
+//! elsewhere and adopted, what waits for people, and whom sentences are for.
 //!
 //! **Inputs**: the ports of a node and an [`OperationsConfig`]; what registries, groups and others' servers say.
 //! **Outputs**: [`Operations`], the node and what is operated on it, which the owner's API serves.
@@ -14,6 +14,7 @@ pub mod blueprints;
 mod collector;
 mod config;
 pub mod doctor;
+pub mod governance;
 mod group_agents;
 mod group_orders;
 mod group_work;
@@ -33,12 +34,12 @@ pub use adopt::{
 pub use collector::{Collector, CollectorNews, CollectorTrouble};
 pub use config::{Embeddings, OperationsConfig};
 pub use group_orders::GroupOrders;
-pub use group_work::words;
+pub use group_work::answer_text;
 pub use operations::{FAMILIES, Operations};
 pub use owner_files::OwnerFiles;
 pub use routing::{
-    ChannelNeed, Choice, Embedded, EmbeddingsError, EvalReport, NodeRouter, Resolved, RouteMode, Routed, RouterAgent,
-    Routing, RoutingError,
+    ChannelNeed, Choice, Embedded, EmbeddingsError, EvalReport, LearnedRoutes, NodeRouter, Resolved, RouteMode, Routed,
+    RouterAgent, RoutingError,
 };
 pub use secrets::{SECRET_BYTES_MAX, SecretError, Secrets};
 pub use tokens::{TokenEntries, TokenEntry, TokenError, TokenFile, token_digest};

@@ -15,85 +15,39 @@ use tokio::sync::watch;
 use crate::collector::Collector;
 use crate::config::OperationsConfig;
 use crate::doctor::Finding;
-use crate::group_agents::{GroupHosting, Placements, placements};
+use crate::governance::{DELIVERIES, Delivery, Messenger, WaitingQuestions};
+use crate::group_agents::{PlacedAgents, Placements, placements};
 use crate::group_orders::GroupOrders;
 use crate::group_work::GroupWorker;
 use crate::owner_files::OwnerFiles;
 use crate::registries::{ORGANISATIONS, RECEIPTS, REGISTRIES, Registries, followed};
-use crate::routing::{ROUTES, Routing, VECTORS};
+use crate::routing::{LearnedRoutes, ROUTES, VECTORS};
 use crate::uploads;
 
+/// What is kept for operations.
+const OWN: [Family; 6] = [REGISTRIES, ORGANISATIONS, RECEIPTS, ROUTES, VECTORS, DELIVERIES];
 /// All that the store of a node with its operations keeps.
-pub const FAMILIES: [Family; 30] = {
-    let [
-        tasks,
-        task_summaries,
-        answers,
-        remote_tasks,
-        push_configs,
-        push_outbox,
-        session_heads,
-        session_rows,
-        handoffs_in,
-        handoffs_out,
-        agents,
-        agreed,
-        trusted,
-        memory,
-        bindings,
-        heard_keys,
-        groups,
-        raft_log,
-        raft_state,
-        raft_snapshots,
-        results,
-        revoked,
-        installed,
-        workflows,
-        known_peers,
-    ] = althing_node::FAMILIES;
-    [
-        tasks,
-        task_summaries,
-        answers,
-        remote_tasks,
-        push_configs,
-        push_outbox,
-        session_heads,
-        session_rows,
-        handoffs_in,
-        handoffs_out,
-        agents,
-        agreed,
-        trusted,
-        memory,
-        bindings,
-        heard_keys,
-        groups,
-        raft_log,
-        raft_state,
-        raft_snapshots,
-        results,
-        REGISTRIES,
-        revoked,
-        installed,
-        workflows,
-        ORGANISATIONS,
-        RECEIPTS,
-        ROUTES,
-        VECTORS,
-        known_peers,
-    ]
+pub const FAMILIES: [Family; althing_node::FAMILIES.len() + OWN.len()] = {
+    let of_node = althing_node::FAMILIES;
+    let mut all = [REGISTRIES; althing_node::FAMILIES.len() + OWN.len()];
+    let mut at = 0;
+    while at < all.len() {
+        all[at] = if at < of_node.len() { of_node[at] } else { OWN[at - of_node.len()] };
+        at += 1;
+    }
+    all
 };
 
 /// A running node with its operations. [`Operations::run`] runs both; what is asked of the node is asked of it.
 pub struct Operations {
     /// What is operated on.
     pub node: Node,
+    /// Tells people of what waits for them.
+    pub delivery: Delivery,
     /// The registries that it follows.
     pub registries: Arc<Registries>,
     /// What it learned of whom sentences are for.
-    pub routing: Arc<Routing>,
+    pub routing: Arc<LearnedRoutes>,
     /// How the collector of its telemetry answers, where one is configured.
     pub collector: OnceLock<Arc<Collector>>,
     /// What `doctor` says of how its faces are configured, which this crate does not know.
@@ -125,7 +79,7 @@ impl Operations {
     ) -> Result<Operations, NodeError> {
         // What cannot be read keeps the node from starting, before any agent runs.
         let followed = followed(ports.store.as_ref())?;
-        let routing = Arc::new(Routing::new(ports.store.clone(), &config));
+        let routing = Arc::new(LearnedRoutes::new(ports.store.clone(), &config));
         let (placing, placements) = placements();
         let hosts = (ports.execution.host.clone(), ports.network.clone());
         let make = make_worker(hosts, &config.node, placing, orders, ports.entropy.clone());
@@ -134,19 +88,27 @@ impl Operations {
         node.discovery.take_hints(registries.clone());
         uploads::sweep(&node);
         let (collector, faces, owner_files) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
-        Ok(Operations { node, registries, routing, collector, faces, owner_files, placements })
+        let delivery = delivery(&node)?;
+        Ok(Operations { node, delivery, registries, routing, collector, faces, owner_files, placements })
     }
 
     /// Runs the node, hosts what groups place here, hears of registries and tells them of this node, for as long as it runs.
     pub async fn run(&self) {
-        let hosting = GroupHosting { agents: &self.agents, groups: &self.groups, store: self.store.as_ref() };
-        let hosting = Box::pin(hosting.run(self.placements.clone()));
+        let placed = PlacedAgents { agents: &self.agents, groups: &self.groups, store: self.store.as_ref() };
+        let placed = Box::pin(placed.run(self.placements.clone()));
         let following = self.registries.following();
         let registries =
             async { tokio::join!(following.follow(&self.agents), following.renew(), following.tell(&self.discovery)) };
         let registries = Box::pin(registries);
-        tokio::join!(Box::pin(self.node.run()), hosting, registries);
+        tokio::join!(Box::pin(self.node.run()), placed, registries, Box::pin(self.delivery.run()));
     }
+}
+
+/// Tells people of what waits for them.
+fn delivery(node: &Node) -> Result<Delivery, NodeError> {
+    let messenger = Messenger::new(node.config.data.as_deref(), node.calls.clone());
+    let questions = Arc::new(WaitingQuestions(node.governance.clone()));
+    Ok(Delivery::open(questions, messenger, node.store.clone(), node.clock().clone())?)
 }
 
 /// What makes the worker of groups, which says by `placing` what they place here, and lets agents give them tasks by `orders`.
@@ -164,6 +126,7 @@ fn make_worker(
         let opened: GroupHook = Box::new(move |groups: &Groups| {
             orders.connect(groups, &of, entropy);
             routes.redirect_calls(groups);
+            routes.tell_tenures(groups);
         });
         let worker: Arc<dyn Worker> = worker;
         (worker, opened)

@@ -28,8 +28,8 @@ pub use embeddings::EmbeddingsError;
 pub(crate) use embeddings::VECTORS;
 pub use error::{ChannelNeed, RoutingError};
 pub use eval::EvalReport;
+pub use learned::LearnedRoutes;
 pub(crate) use learned::ROUTES;
-pub use learned::Routing;
 
 /// How long a route waits until a model of embeddings has read what agents say.
 const PATIENCE: Duration = Duration::from_secs(5);

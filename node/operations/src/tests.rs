@@ -8,8 +8,9 @@ use althing_calls::AgentCaller;
 use althing_communication::{Entropy, WallClock};
 use althing_execution::memory::Memories;
 use althing_execution::process::ProcessConfig;
+use althing_execution::tools::contract_gates;
 use althing_execution::{Builtins, Host};
-use althing_node::{Execution, Introductions, LanPort, NodeConfig, NodeError, Owner, Ports};
+use althing_node::{Execution, Gates, Introductions, LanPort, NodeConfig, NodeError, Owner, Ports};
 use althing_protocol::SecretKey;
 use althing_simnet::{LinkConfig, SimNet};
 use althing_store::{Batch, Durability, MemoryStore, Store as _};
@@ -34,7 +35,12 @@ async fn started_on(folder: &Path, store: Arc<MemoryStore>) -> Result<(Operation
     let (sender, owner) = watch::channel(Owner::open(&folder.join("owner"), &clock, &entropy).expect("a new owner"));
     let key = SecretKey::from_seed(&[1; 32]);
     let agent_caller = Arc::<AgentCaller>::default();
-    let ports = althing_execution::Ports { agents: Some(agent_caller.clone()), ..althing_execution::Ports::none() };
+    let gates = Gates::default();
+    let ports = althing_execution::Ports {
+        agents: Some(agent_caller.clone()),
+        gate: gates.make(contract_gates()),
+        ..althing_execution::Ports::none()
+    };
     let nothing: althing_execution::secrets::SecretLookup = Arc::new(|_| Ok(None));
     let (now, random) = (clock.clone(), entropy.clone());
     let memories = Memories::new(
@@ -49,6 +55,7 @@ async fn started_on(folder: &Path, store: Arc<MemoryStore>) -> Result<(Operation
         promises: None,
         memories: Arc::new(memories),
         agent_caller,
+        gates,
         busy_permille: Arc::default(),
     };
     let ports = Ports {
@@ -99,8 +106,14 @@ pub(crate) fn program(name: &str, on_port: bool) -> AgentFile {
 #[test]
 fn a_store_keeps_what_nodes_and_their_owners_keep() {
     let names = FAMILIES.map(|family| family.0);
-    let added =
-        ["althing.registries", "althing.organisations", "althing.receipts", "althing.routes", "althing.route_vectors"];
+    let added = [
+        "althing.registries",
+        "althing.organisations",
+        "althing.receipts",
+        "althing.routes",
+        "althing.route_vectors",
+        "governance.deliveries",
+    ];
     let (own, of_node): (Vec<&str>, Vec<&str>) = names.iter().copied().partition(|name| added.contains(name));
     assert_eq!(own, added);
     assert_eq!(of_node, althing_node::FAMILIES.map(|family| family.0));

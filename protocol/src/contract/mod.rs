@@ -71,6 +71,9 @@ pub struct Contract {
     /// What traces record of it.
     #[serde(default, skip_serializing_if = "Observability::is_default")]
     pub observability: Observability,
+    /// What is kept of its turns that are over.
+    #[serde(default, skip_serializing_if = "TurnRecord::is_default")]
+    pub record: TurnRecord,
 }
 
 /// The label of data; later ones are stricter.
@@ -126,6 +129,23 @@ pub enum Observability {
 impl Observability {
     fn is_default(&self) -> bool {
         *self == Observability::default()
+    }
+}
+
+/// What is kept of an agent's turns that are over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TurnRecord {
+    /// Nothing but their tasks.
+    #[default]
+    None,
+    /// Their journals, with their tasks, while the node has room.
+    Tape,
+}
+
+impl TurnRecord {
+    fn is_default(&self) -> bool {
+        *self == TurnRecord::default()
     }
 }
 
@@ -312,6 +332,7 @@ impl Contract {
             placement: Placement::default(),
             data_label: DataLabel::default(),
             observability: Observability::default(),
+            record: TurnRecord::default(),
         }
     }
 

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{Class, Contract, Grade, OnOverrun, Srt};
+use super::{Class, Contract, Grade, OnOverrun, Srt, TurnRecord};
 
 fn problems(contract: &Value) -> Vec<(String, &'static str)> {
     let found = Contract::from_value(contract).expect_err("it has something wrong with it");
@@ -49,6 +49,7 @@ fn a_wrong_key_word_type_or_number_says_what_to_write() {
         (json!({ "class": { "latency": "dt", "cost": { "usd": 1 } } }), "class.cost.usd", "unknown-key", "spend"),
         (json!({ "class": { "latency": "dt" }, "data_label": "secret" }), "data_label", "unknown-word", "restricted"),
         (json!({ "class": { "latency": "dt" }, "observability": "all" }), "observability", "unknown-word", "content"),
+        (json!({ "class": { "latency": "dt" }, "record": "all" }), "record", "unknown-word", "none, tape"),
     ];
     for (contract, field, rule, fix) in cases {
         let found = Contract::from_value(&contract).expect_err("wrong");
@@ -109,6 +110,18 @@ fn signals_have_names_and_one_direction() {
     assert_eq!(rule(&with(json!(["a", "a"]), json!([]))), "twice");
     assert_eq!(rule(&with(json!((0..33).map(|n| format!("s{n}")).collect::<Vec<_>>()), json!([]))), "too-many");
     assert_eq!(rule(&with(json!(["a"]), json!(["a"]))), "signal-both-ways");
+}
+
+#[test]
+fn what_is_recorded_is_said_and_nothing_without_that() {
+    let with = |record: Value| json!({ "class": { "latency": "srt" }, "record": record });
+    let plain = Contract::from_value(&json!({ "class": { "latency": "srt" } })).expect("sound");
+    let [none, tape] = ["none", "tape"].map(|word| Contract::from_value(&with(json!(word))).expect("sound"));
+    assert_eq!((plain.record, tape.record), (TurnRecord::None, TurnRecord::Tape));
+    assert_eq!(none, plain);
+    assert_eq!(none.digest(), plain.digest(), "contracts from before mean what they meant");
+    assert_ne!(tape.digest(), plain.digest());
+    assert_eq!(problems(&with(json!(true)))[0].0, "record");
 }
 
 #[test]

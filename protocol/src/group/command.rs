@@ -347,7 +347,7 @@ impl Command {
             Command::Addresses(addresses) => 4 + addresses.len(),
             Command::Keys(events) => 4 + events.len(),
             Command::Submit(submit) => submit.items_max(),
-            Command::Complete(_) => 24,
+            Command::Complete(_) => 30,
             Command::Fail(_) | Command::Approve(_) => 16,
             Command::RunWorkflow(run) => run.items_max(),
             Command::Schedule(schedule) => schedule.items_max(),

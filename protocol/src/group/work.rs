@@ -9,6 +9,7 @@ use super::WorkId;
 use crate::Digest;
 use crate::contract::Latency;
 use crate::identity::PublicKey;
+use crate::label::Label;
 use crate::limits::{
     AGENT_NAME_MAX, WORK_ATTEMPTS_MAX, WORK_CONTENT_BYTES_MAX, WORK_DEPENDENCIES_MAX, WORK_LABELS_MAX,
     WORK_LEASE_MAX_MS, WORK_LEASE_MIN_MS, WORK_NAME_BYTES_MAX, WORK_REASON_BYTES_MAX, WORK_REFUSAL_BYTES_MAX,
@@ -144,6 +145,9 @@ pub struct Submit {
     /// What only one task may use at a time: names that the submitters agree on.
     #[n(9)]
     pub resources: Vec<String>,
+    /// The label of the input; without one, nothing is said of it.
+    #[n(10)]
+    pub label: Option<Label>,
 }
 
 /// Adds a dependency to a task that has not begun.
@@ -207,6 +211,9 @@ pub struct Complete {
     /// Its result.
     #[n(1)]
     pub result: Content,
+    /// The label of the result; without one, nothing is said of it.
+    #[n(2)]
+    pub label: Option<Label>,
 }
 
 /// Ends an attempt without a result.
@@ -373,7 +380,7 @@ impl Submit {
 
     /// Data items of the command's encoding, at most.
     pub(super) fn items_max(&self) -> usize {
-        56 + self.needs.labels.len() + self.dependencies.len() + self.resources.len()
+        62 + self.needs.labels.len() + self.dependencies.len() + self.resources.len()
     }
 }
 

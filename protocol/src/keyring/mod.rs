@@ -76,7 +76,7 @@ pub enum KeyringError {
 pub type Origin = Arc<str>;
 
 #[derive(Debug, Clone)]
-struct Kept {
+struct StoredLog {
     log: Arc<KeyLog>,
     origin: Origin,
 }
@@ -99,7 +99,7 @@ struct Withdrawn {
 /// The keyring of a node.
 #[derive(Debug, Clone, Default)]
 pub struct Keyring {
-    logs: BTreeMap<PublisherId, Kept>,
+    logs: BTreeMap<PublisherId, StoredLog>,
     /// The digests of their last events.
     heads: BTreeSet<Digest>,
     withdrawals: BTreeMap<(PublisherId, PublicKey), Withdrawn>,
@@ -204,7 +204,7 @@ impl Keyring {
             return Err(KeyringError::Full);
         }
         self.heads.insert(log.head());
-        if let Some(before) = self.logs.insert(publisher, Kept { log, origin: origin.clone() }) {
+        if let Some(before) = self.logs.insert(publisher, StoredLog { log, origin: origin.clone() }) {
             self.heads.remove(&before.log.head());
         }
         self.changed.insert(Row::Log(publisher));
@@ -224,7 +224,7 @@ impl Keyring {
             others.map(|(_, kept)| kept)
         };
         let (count_max, bytes_max) = (KEYRING_LOGS_MAX - KEPT_FOR_WATCHED, KEYRING_STRANGERS_BYTES_MAX);
-        let bytes = |kept: &Kept| kept.log.size();
+        let bytes = |kept: &StoredLog| kept.log.size();
         let of_origin = || strangers().filter(|kept| kept.origin == *origin);
         strangers().count() < count_max
             && strangers().map(bytes).sum::<usize>() + log.size() <= bytes_max
@@ -482,7 +482,7 @@ impl Keyring {
                 selected.withdrawal(withdrawal, (!known.contains(&by.head())).then_some(by));
             }
         }
-        for Kept { log, .. } in self.logs.values().filter(|kept| !known.contains(&kept.log.head())) {
+        for StoredLog { log, .. } in self.logs.values().filter(|kept| !known.contains(&kept.log.head())) {
             selected.add(log);
         }
         selected

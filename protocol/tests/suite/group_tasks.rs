@@ -278,10 +278,14 @@ pub fn priority(priority: Priority) -> &'static str {
 }
 
 fn submission(it: &Submit) -> Value {
-    json!({ "command": "submit", "task": it.task.to_string(), "key": it.key.as_ref().map(|key| hex(key)),
+    let mut shown = json!({ "command": "submit", "task": it.task.to_string(), "key": it.key.as_ref().map(|key| hex(key)),
         "needs": needs(&it.needs), "input": content(&it.input), "priority": priority(it.priority), "deadline_ms": it.deadline_ms,
         "attempts_max": it.attempts_max, "lease_ms": it.lease_ms, "dependencies": ids(&it.dependencies),
-        "resources": it.resources })
+        "resources": it.resources });
+    if let Some(label) = it.label {
+        shown["label"] = json!(label);
+    }
+    shown
 }
 
 fn claimed(command: &str, claim: &Claim) -> Value {
@@ -313,7 +317,10 @@ pub fn command(command: &Command) -> Value {
             json!({ "command": "abandon", "task": task.to_string(), "reason": reason })
         }
         Command::Renew(claim) => claimed("renew", claim),
-        Command::Complete(Complete { claim, result }) => and(claimed("complete", claim), "result", content(result)),
+        Command::Complete(Complete { claim, result, label }) => {
+            let shown = and(claimed("complete", claim), "result", content(result));
+            label.map_or(shown.clone(), |label| and(shown, "label", json!(label)))
+        }
         Command::Fail(Fail { claim, reason, retry }) => {
             and(and(claimed("fail", claim), "reason", json!(reason)), "retry", json!(retry))
         }

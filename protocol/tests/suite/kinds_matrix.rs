@@ -4,7 +4,10 @@ use althing_protocol::binding::Binding;
 use althing_protocol::group::{Batch, Charter, Deployment, Dissolution, Expulsion, Invitation};
 use althing_protocol::keylog::KeyEvent;
 use althing_protocol::keyring::Withdrawal;
-use althing_protocol::object::{self, Description, Grant, Handoff, HandoffAnswer, Membership, Placement, TaskMove};
+use althing_protocol::object::{
+    self, Description, Grant, Handoff, HandoffAnswer, Membership, OrderSubject, OrderWord, OwnerOrder, Placement,
+    TaskMove,
+};
 use althing_protocol::record::Contact;
 use althing_protocol::registry::{Attestation, Mark, Release, Roster, Visit};
 use althing_protocol::sign1;
@@ -12,7 +15,7 @@ use althing_protocol::{FrameOpener, PublicKey};
 
 use crate::support::*;
 
-const KINDS: [&str; 23] = [
+const KINDS: [&str; 24] = [
     "frame",
     "description",
     "grant",
@@ -36,17 +39,18 @@ const KINDS: [&str; 23] = [
     "task move",
     "handoff",
     "handoff answer",
+    "owner order",
 ];
 
 fn domain(kind: usize) -> String {
     format!("althing/{}/1", KINDS[kind].replace(' ', "-"))
 }
 
-/// The context in which `signer` signs each kind honestly; key events and withdrawals belong to no network.
+/// The context in which `signer` signs each kind honestly; key events, withdrawals and orders of owners belong to no network.
 fn aad(kind: usize, signer: PublicKey) -> Vec<u8> {
     match kind {
         0 => frame_aad(&binding(), signer, public(ACCEPTOR)),
-        4 | 8 => object_aad(&domain(kind), "", ""),
+        4 | 8 | 23 => object_aad(&domain(kind), "", ""),
         _ => object_aad(&domain(kind), NETWORK, ""),
     }
 }
@@ -67,6 +71,9 @@ fn payloads() -> Vec<Vec<u8>> {
     let signed = signed.into_iter().chain(crate::groups::one_of_each()).chain(crate::registry::one_of_each());
     let signed =
         signed.chain([task_move().bytes, crate::handoffs::handoff().bytes, crate::handoff_answers::answer().bytes]);
+    let order = OwnerOrder::new(log().publisher(), OrderSubject::AllAgents(OrderWord::Revoke), NOW_MS);
+    let order = object::sign(order, "", "", &key(OPENER)).expect("an order");
+    let signed = signed.chain([order.bytes]);
     signed.map(|bytes| sign1::read(&bytes, 1 << 20).expect("a good sample").payload().to_vec()).collect()
 }
 
@@ -95,7 +102,8 @@ fn reads(kind: usize, bytes: &[u8]) -> bool {
         19 => object::open::<Visit>(bytes, NETWORK, "").is_ok(),
         20 => object::open::<TaskMove>(bytes, NETWORK, "").is_ok(),
         21 => object::open::<Handoff>(bytes, NETWORK, "").is_ok(),
-        _ => object::open::<HandoffAnswer>(bytes, NETWORK, "").is_ok(),
+        22 => object::open::<HandoffAnswer>(bytes, NETWORK, "").is_ok(),
+        _ => object::open::<OwnerOrder>(bytes, "", "").is_ok(),
     }
 }
 

@@ -1,6 +1,7 @@
 //! What proves the protocol: each rule of `SPEC.md` is cited (`P-17`) where a test would fail without it.
 
 mod attributes;
+mod audit;
 mod cbor_strict;
 mod envelopes;
 mod evidence;

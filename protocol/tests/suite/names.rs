@@ -1,6 +1,7 @@
 //! The stable names of the errors, as the vectors carry them: each `match` is complete, so that a new variant needs a
 //! name before the tests compile.
 
+use althing_protocol::audit::AuditError;
 use althing_protocol::cbor::CborError as C;
 use althing_protocol::group::EndorsementError;
 use althing_protocol::group::EquivocationError;
@@ -17,6 +18,15 @@ use althing_protocol::{EvidenceError as E, FrameError as F, IdentityError as I, 
 
 pub trait Name {
     fn name(&self) -> String;
+}
+
+impl Name for AuditError {
+    fn name(&self) -> String {
+        match self {
+            AuditError::Cbor(inner) => format!("AuditError::Cbor({})", inner.name()),
+            AuditError::Shape(_) => "AuditError::Shape".to_owned(),
+        }
+    }
 }
 
 impl Name for C {

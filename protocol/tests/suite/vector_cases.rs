@@ -34,6 +34,7 @@ pub fn all() -> Vec<(&'static str, Vec<Case>)> {
         ("groups", crate::groups::vectors()),
         ("equivocation", crate::group_equivocation::cases()),
         ("registry", crate::registry_evidence_vectors::all()),
+        ("audit", crate::audit::vectors()),
     ]
 }
 

@@ -32,6 +32,7 @@ pub fn run(what: &str, input: &Value) -> Outcome {
         "groups" => crate::groups::run(input),
         "equivocation" => crate::group_equivocation::run(input),
         "registry" => crate::registry_evidence_vectors::run(input),
+        "audit" => crate::audit::run(input),
         other => panic!("no vectors are called {other}"),
     }
 }

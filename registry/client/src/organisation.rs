@@ -133,7 +133,7 @@ pub struct StagedRelease {
 }
 
 #[derive(Deserialize)]
-struct Session {
+struct SignInToken {
     token: String,
 }
 
@@ -183,7 +183,7 @@ impl RegistryClient {
         let visit = visit.map_err(|error| RegistryError::SignIn(error.to_string()))?;
         let (sign_in, limits) = (shown(visit.bytes, log).encode(), Limits { bytes: TEXT_BYTES_MAX, time: TIME_MAX });
         let body = self.http.exchange(Method::POST, "sessions", ("application/cbor", sign_in), limits).await?;
-        self.clone().with_token(read::<Session>(&body)?.token)
+        self.clone().with_token(read::<SignInToken>(&body)?.token)
     }
 
     /// A domain, as the registry shows it.

@@ -212,7 +212,7 @@ async fn host(State(registry): Shared, Extension(peer): Extension<Peer>, request
     let presence = Presence::decode(&body).map_err(RequestError::from)?;
     let turn = registry.turns().short(things::origin(peer)).await?;
     let hosted = turn.spend(move || {
-        let hosted = registry.hosting().host(&presence);
+        let hosted = registry.host_presence().host(&presence);
         drop(body);
         hosted
     });
@@ -222,7 +222,7 @@ async fn host(State(registry): Shared, Extension(peer): Extension<Peer>, request
 
 async fn hosts(State(registry): Shared, Extension(peer): Extension<Peer>, Query(query): Query<HostQuery>) -> Answer {
     let turn = registry.turns().short(things::origin(peer)).await?;
-    Ok(json(&turn.spend(move || answers::hosts(&registry.hosting().find_hosts(&query))).await?))
+    Ok(json(&turn.spend(move || answers::hosts(&registry.host_presence().find_hosts(&query))).await?))
 }
 
 async fn published(

@@ -22,7 +22,7 @@ use super::problem::{Answer, Problem};
 use super::things::{bearer, origin, refused};
 use crate::domain::{DomainLookup, Looked, prove};
 use crate::service::{
-    KEPT_BUNDLE_BYTES_MAX, Listed, Registry, RequestError, SESSION_MS, ShownDomain, Stage, Staged, Visitor, hex, unhex,
+    KEPT_BUNDLE_BYTES_MAX, Listed, Registry, RequestError, SIGN_IN_MS, ShownDomain, Stage, Staged, Visitor, hex, unhex,
 };
 
 /// Bytes of a request to stage: a bundle in base64, and a description.
@@ -66,7 +66,7 @@ async fn sign_in(State(registry): Shared, Extension(peer): Extension<Peer>, requ
         token
     });
     let token = signing_in.await??;
-    let body = json(&json!({ "token": token, "expires_in": SESSION_MS / 1_000 }));
+    let body = json(&json!({ "token": token, "expires_in": SIGN_IN_MS / 1_000 }));
     Ok((StatusCode::CREATED, private(body)).into_response())
 }
 

@@ -9,14 +9,14 @@ use althing_protocol::{AgentId, Digest, KeyLog, PublisherId};
 
 use super::opened::{Described, DescriptionFault, Opened, Signed};
 use super::released::essence;
-use super::{Judged, Machine, Refusal, Statement};
+use super::{Judged, Refusal, RegistryState, Statement};
 
 /// Versions of one agent.
 const VERSIONS_MAX: usize = 1_024;
 /// The index of what is new in a submission while it is judged: no entry has it.
 const IN_SUBMISSION: u64 = u64::MAX;
 
-impl Machine {
+impl RegistryState {
     /// Judges a submission: what is new in it, in the order in which it takes effect.
     ///
     /// # Errors
@@ -24,7 +24,7 @@ impl Machine {
     pub fn judge(&self, opened: Opened, now_ms: u64) -> Result<Vec<Judged>, Refusal> {
         let mut judged = Vec::new();
         // Statements may build on each other: each is judged in the state after those before it.
-        let mut state = Machine::new(&self.network, self.admission.clone());
+        let mut state = RegistryState::new(&self.network, self.admission.clone());
         let Opened { log, statements, descriptions } = opened;
         let log = self.judge_keys(log)?;
         let publisher = log.publisher();
@@ -69,7 +69,7 @@ impl Machine {
 
 /// Judges the statements of one publisher.
 struct Judge<'a> {
-    state: &'a Machine,
+    state: &'a RegistryState,
     descriptions: &'a BTreeMap<Digest, Result<Described, DescriptionFault>>,
     log: &'a KeyLog,
     now_ms: u64,

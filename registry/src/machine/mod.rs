@@ -31,7 +31,7 @@ pub use purge::{Purge, PurgedBy};
 pub use refusal::Refusal;
 pub use released::Released;
 pub use shown::{ShownAgent, ShownAgents};
-pub use state::{Admission, Judged, Machine, Statement, Versions};
+pub use state::{Admission, Judged, RegistryState, Statement, Versions};
 pub use twins::look_alike;
 
 #[cfg(test)]

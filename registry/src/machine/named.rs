@@ -2,7 +2,7 @@
 
 use althing_protocol::AgentId;
 
-use super::Machine;
+use super::RegistryState;
 
 /// Agents or domains that look like another one, at most.
 pub const TWINS_MAX: usize = 8;
@@ -10,7 +10,7 @@ pub const TWINS_MAX: usize = 8;
 /// Agents that everybody sees, of other publishers, that were here before an agent and whose names look like its own; the oldest
 /// first. An organisation's agents and those of its members are no strangers to each other.
 #[must_use]
-pub fn twins_of(machine: &Machine, agent: &AgentId) -> Vec<AgentId> {
+pub fn twins_of(machine: &RegistryState, agent: &AgentId) -> Vec<AgentId> {
     let shown = machine.shown_agents();
     let hidden = || machine.agent(agent)?.iter().map(|(_, released)| released.index).min();
     let Some(first) = shown.get(agent).map(|shown| shown.first).or_else(hidden) else { return Vec::new() };

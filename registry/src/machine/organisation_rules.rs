@@ -3,19 +3,19 @@
 use althing_protocol::registry::{Reach, Subject, Version};
 use althing_protocol::{AgentId, PublisherId};
 
-use super::Machine;
+use super::RegistryState;
 use super::released::Released;
 
 /// Whether everybody may know that a publisher has something to do here: it may publish, or its keys or its name in a roster
 /// are here.
 #[must_use]
-pub(crate) fn knows(machine: &Machine, publisher: PublisherId, now_ms: u64) -> bool {
+pub(crate) fn knows(machine: &RegistryState, publisher: PublisherId, now_ms: u64) -> bool {
     machine.admits(publisher, now_ms).is_ok()
         || machine.key_log(publisher).is_some()
         || machine.organisations.has_member(publisher, |_| true, now_ms)
 }
 
-impl Machine {
+impl RegistryState {
     /// Whether a reader sees a release at `now_ms`. What is hidden looks like what is not there.
     #[must_use]
     pub fn sees(&self, reader: Option<PublisherId>, agent: &AgentId, released: &Released, now_ms: u64) -> bool {
@@ -45,7 +45,7 @@ impl Machine {
     }
 
     /// Takes over what is known of somebody else's agent.
-    pub(super) fn bring(&mut self, whole: &Machine, agent: &AgentId) {
+    pub(super) fn bring(&mut self, whole: &RegistryState, agent: &AgentId) {
         self.organisations.bring(&whole.organisations, agent.publisher());
         if let Some(versions) = whole.agents.get(agent) {
             self.agents.entry(agent.clone()).or_insert_with(|| versions.clone());

@@ -3,9 +3,9 @@
 use althing_protocol::registry::{Reach, Salt, Version};
 use althing_protocol::{AgentId, Digest};
 
-use super::{Machine, Purge, PurgedBy, Refusal};
+use super::{Purge, PurgedBy, Refusal, RegistryState};
 
-impl Machine {
+impl RegistryState {
     /// Whether a release names a bundle.
     #[must_use]
     pub fn names_bundle(&self, bundle: &Digest) -> bool {

@@ -4,11 +4,11 @@
 use althing_protocol::registry::{Quarantine, Version};
 use althing_protocol::{AgentId, hidden_in};
 
-use super::{Machine, Refusal};
+use super::{Refusal, RegistryState};
 
 const REASON_BYTES_MAX: usize = 512;
 
-impl Machine {
+impl RegistryState {
     /// Whether a record of a quarantine says anything new.
     ///
     /// # Errors

@@ -177,7 +177,7 @@ impl Admission {
 
 /// The state of a registry.
 #[derive(Debug, Clone)]
-pub struct Machine {
+pub struct RegistryState {
     pub(super) network: String,
     pub(super) admission: Admission,
     pub(super) publishers: BTreeMap<PublisherId, (KeyLog, u64)>,
@@ -202,11 +202,11 @@ pub struct Machine {
     pub(super) unapproved: BTreeSet<(AgentId, Version)>,
 }
 
-impl Machine {
+impl RegistryState {
     /// The state of an empty log, for agents of that network.
     #[must_use]
-    pub fn new(network: &str, admission: Admission) -> Machine {
-        Machine {
+    pub fn new(network: &str, admission: Admission) -> RegistryState {
+        RegistryState {
             network: network.to_owned(),
             admission,
             publishers: BTreeMap::new(),

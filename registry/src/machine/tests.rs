@@ -70,18 +70,18 @@ impl Publisher {
     }
 }
 
-fn open(machine: &Machine, submission: &Submission) -> Result<Opened, Refusal> {
+fn open(machine: &RegistryState, submission: &Submission) -> Result<Opened, Refusal> {
     let log = Opened::keys(submission, None)?;
     let known = machine.key_log(log.publisher());
     Ok(Opened::of(log, known, submission, (NETWORK, NOW)))
 }
 
-fn judge(machine: &Machine, submission: &Submission) -> Result<Vec<Judged>, Refusal> {
+fn judge(machine: &RegistryState, submission: &Submission) -> Result<Vec<Judged>, Refusal> {
     machine.judge(open(machine, submission)?, NOW)
 }
 
 /// Judges, and applies what is new; gives how much that was.
-fn accept(machine: &mut Machine, index: &mut u64, submission: &Submission) -> Result<usize, Refusal> {
+fn accept(machine: &mut RegistryState, index: &mut u64, submission: &Submission) -> Result<usize, Refusal> {
     let mut new = 0;
     for one in judge(machine, submission)? {
         if let Judged::New(statement) = one {
@@ -93,14 +93,14 @@ fn accept(machine: &mut Machine, index: &mut u64, submission: &Submission) -> Re
     Ok(new)
 }
 
-fn standing(machine: &Machine, agent: &AgentId, version: &str) -> Standing {
+fn standing(machine: &RegistryState, agent: &AgentId, version: &str) -> Standing {
     let version: Version = version.parse().expect("a version");
     machine.agent(agent).and_then(|versions| versions.get(&version)).expect("it is there").standing
 }
 
 #[test]
 fn a_release_is_accepted_once_and_marked_later() {
-    let (alice, mut machine, mut index) = (Publisher::new(1), Machine::new(NETWORK, Admission::Anyone), 0);
+    let (alice, mut machine, mut index) = (Publisher::new(1), RegistryState::new(NETWORK, Admission::Anyone), 0);
     let first = alice.sends(&[alice.signs(alice.release("echo", "1.0.0", 1))]);
     assert_eq!(accept(&mut machine, &mut index, &first), Ok(2), "the key log is an entry too");
     assert_eq!(accept(&mut machine, &mut index, &first), Ok(0), "sent again, it is known");
@@ -127,7 +127,7 @@ fn a_release_is_accepted_once_and_marked_later() {
 #[test]
 fn what_is_wrong_is_refused_by_what_it_is() {
     let (alice, bob, mut machine, mut index) =
-        (Publisher::new(1), Publisher::new(2), Machine::new(NETWORK, Admission::Anyone), 0);
+        (Publisher::new(1), Publisher::new(2), RegistryState::new(NETWORK, Admission::Anyone), 0);
     let mut refused = |submission: &Submission| accept(&mut machine, &mut index, submission).expect_err("it is wrong");
     let of_alice = alice.signs(alice.release("echo", "1.0.0", 5));
     assert_eq!(refused(&alice.sends(&[])), Refusal::Empty);
@@ -148,7 +148,7 @@ fn what_is_wrong_is_refused_by_what_it_is() {
     let mut other = alice.release("echo", "1.0.0", 5);
     other.description = alice.described("echo", "1.1.0").digest();
     assert!(matches!(refused(&alice.sends(&[alice.signs(other)])), Refusal::Description { .. }));
-    let stranger = Machine::new(NETWORK, Admission::Publishers([bob.id()].into()));
+    let stranger = RegistryState::new(NETWORK, Admission::Publishers([bob.id()].into()));
     let judged = judge(&stranger, &alice.sends(std::slice::from_ref(&of_alice)));
     assert!(matches!(judged, Err(Refusal::NotAdmitted(publisher)) if publisher == alice.id()));
     let mut hidden = alice.release("echo", "1.0.0", 5);
@@ -162,7 +162,7 @@ fn what_is_wrong_is_refused_by_what_it_is() {
 
 #[test]
 fn a_version_never_changes_and_no_statement_comes_late() {
-    let (alice, mut machine, mut index) = (Publisher::new(1), Machine::new(NETWORK, Admission::Anyone), 0);
+    let (alice, mut machine, mut index) = (Publisher::new(1), RegistryState::new(NETWORK, Admission::Anyone), 0);
     accept(&mut machine, &mut index, &alice.sends(&[alice.signs(alice.release("echo", "1.0.0", 5))]))
         .expect("accepted");
     let changed = alice.sends(&[alice.signs(alice.release("echo", "1.0.0", 6))]);
@@ -181,7 +181,7 @@ fn a_version_never_changes_and_no_statement_comes_late() {
 
 #[test]
 fn a_statement_stands_in_a_submission_once() {
-    let (alice, mut machine, mut index) = (Publisher::new(1), Machine::new(NETWORK, Admission::Anyone), 0);
+    let (alice, mut machine, mut index) = (Publisher::new(1), RegistryState::new(NETWORK, Admission::Anyone), 0);
     let release = alice.signs(alice.release("echo", "1.0.0", 1));
     let mark = alice.signs(alice.mark("echo", "1.0.0", Standing::Yanked, 2));
     let roster = alice.signs(Roster::new(alice.id(), vec![], NOW, NOW, NOW + 1_000));
@@ -198,7 +198,7 @@ fn a_statement_stands_in_a_submission_once() {
 
 #[test]
 fn a_revocation_always_finds_room() {
-    let (alice, mut machine, mut index) = (Publisher::new(1), Machine::new(NETWORK, Admission::Anyone), 0);
+    let (alice, mut machine, mut index) = (Publisher::new(1), RegistryState::new(NETWORK, Admission::Anyone), 0);
     accept(&mut machine, &mut index, &alice.sends(&[alice.signs(alice.release("echo", "1.0.0", 1))]))
         .expect("accepted");
     let mut last = Ok(1);
@@ -217,7 +217,7 @@ fn a_revocation_always_finds_room() {
 
 #[test]
 fn a_key_log_only_grows() {
-    let (mut alice, mut machine, mut index) = (Publisher::new(1), Machine::new(NETWORK, Admission::Anyone), 0);
+    let (mut alice, mut machine, mut index) = (Publisher::new(1), RegistryState::new(NETWORK, Admission::Anyone), 0);
     accept(&mut machine, &mut index, &alice.sends(&[alice.signs(alice.release("echo", "1.0.0", 1))]))
         .expect("accepted");
     let before = alice.log.clone();
@@ -240,7 +240,7 @@ fn a_key_log_only_grows() {
 /// SR-7: anybody may show the key log of somebody who may publish here.
 #[test]
 fn no_signature_is_verified_under_a_key_of_another_nor_after_what_is_wrong() {
-    let (alice, bob, machine) = (Publisher::new(1), Publisher::new(2), Machine::new(NETWORK, Admission::Anyone));
+    let (alice, bob, machine) = (Publisher::new(1), Publisher::new(2), RegistryState::new(NETWORK, Admission::Anyone));
     // The signature is the end of it: whoever verifies it says that it is none.
     let forged = |mut bytes: Vec<u8>| {
         *bytes.last_mut().expect("a signature") ^= 1;
@@ -273,7 +273,7 @@ fn no_signature_is_verified_under_a_key_of_another_nor_after_what_is_wrong() {
 
 #[test]
 fn a_workflow_is_found_by_its_description_and_an_agent_by_its_hosts() {
-    let (alice, mut machine, mut index) = (Publisher::new(1), Machine::new(NETWORK, Admission::Anyone), 0);
+    let (alice, mut machine, mut index) = (Publisher::new(1), RegistryState::new(NETWORK, Admission::Anyone), 0);
     for (name, of) in [("echo", "lmos:Agent"), ("review", "althing:Workflow"), ("sly", "lmos:Agent")] {
         let mut td: serde_json::Value =
             serde_json::from_slice(&alice.described(name, "1.0.0").body.td).expect("a description");
@@ -294,7 +294,7 @@ fn a_workflow_is_found_by_its_description_and_an_agent_by_its_hosts() {
 #[test]
 fn the_releases_of_a_publisher_take_only_so_much() {
     let (alice, bob) = (Publisher::new(1), Publisher::new(2));
-    let (mut machine, mut index) = (Machine::new(NETWORK, Admission::Anyone), 0);
+    let (mut machine, mut index) = (RegistryState::new(NETWORK, Admission::Anyone), 0);
     machine.room = quota::Room::of_at_most(quota::Taken { releases: 3, bytes: 100 });
     let signed = |by: &Publisher, version: &str, sequence: u64, bytes: u64| {
         let mut body = by.release("echo", version, sequence);

@@ -11,15 +11,15 @@ use althing_log::{AppendError, Head, Writer as LogWriter};
 use althing_protocol::tlog::Checkpoint;
 use tokio::sync::oneshot;
 
-use super::group::{Answer, Group, Job, Tell};
+use super::write_batch::{Answer, PendingWrite, Tell, WriteBatch};
 use super::{Registry, RequestError, kept_row};
 use crate::machine::Statement;
 
 /// Those who wait.
 #[derive(Default)]
 pub struct Waiting {
-    jobs: Mutex<VecDeque<Job>>,
-    /// Of the group that is being written. They stay here if whoever writes it goes away meanwhile.
+    writes: Mutex<VecDeque<PendingWrite>>,
+    /// Of the batch that is being written. They stay here if whoever writes it goes away meanwhile.
     untold: Mutex<Vec<Tell>>,
 }
 
@@ -35,24 +35,27 @@ impl Waiting {
 impl Registry {
     /// Writes something, with all that others want to write now. When it completes, that is on disk, under a checkpoint, and
     /// in the state.
-    pub(super) async fn commit<T, E: From<RequestError>>(&self, job: impl FnOnce(Answer<T, E>) -> Job) -> Result<T, E> {
+    pub(super) async fn commit<T, E: From<RequestError>>(
+        &self,
+        write: impl FnOnce(Answer<T, E>) -> PendingWrite,
+    ) -> Result<T, E> {
         let (to, mut answered) = oneshot::channel();
-        self.waiting.jobs.lock().expect("no holder panics").push_back(job(to));
+        self.waiting.writes.lock().expect("no holder panics").push_back(write(to));
         loop {
             tokio::select! {
                 biased;
-                answer = &mut answered => return answer.expect("whoever takes a job answers it"),
-                writer = self.log.writer() => self.write_group(writer).await?,
+                answer = &mut answered => return answer.expect("whoever takes a write answers it"),
+                writer = self.log.writer() => self.write_batch(writer).await?,
             }
         }
     }
 
-    async fn write_group(&self, mut writer: LogWriter<'_>) -> Result<(), RequestError> {
-        // If whoever wrote the last group went away meanwhile, it is written again here.
+    async fn write_batch(&self, mut writer: LogWriter<'_>) -> Result<(), RequestError> {
+        // If whoever wrote the last batch went away meanwhile, it is written again here.
         let next = writer.next().await.inspect_err(|error| self.waiting.tell(&Err(error.clone())))?;
         self.catch_up(next)?;
         self.waiting.tell(&Ok(()));
-        let Group { entries, rows, statements, untold, gone, described, .. } = self.gather(next);
+        let WriteBatch { entries, rows, statements, untold, gone, described, .. } = self.gather(next);
         *self.waiting.untold.lock().expect("no holder panics") = untold;
         let mut outcome = Ok(());
         if !entries.is_empty() {
@@ -67,8 +70,8 @@ impl Registry {
             if let (Ok(()), Some(checkpoint)) = (&outcome, checkpoint) {
                 self.follow(next, &statements, checkpoint);
                 // Who wrote them reads them next, or somebody does who heard of it.
-                described.into_iter().for_each(|(entry, bytes)| self.kept.put(entry, bytes));
-                self.kept.remove(&gone);
+                described.into_iter().for_each(|(entry, bytes)| self.descriptions.put(entry, bytes));
+                self.descriptions.remove(&gone);
             }
         }
         self.waiting.tell(&outcome);
@@ -76,21 +79,18 @@ impl Registry {
     }
 
     /// Judges what waits, as far as it can be written at once.
-    fn gather(&self, next: u64) -> Group {
-        let mut group =
-            Group::new(next, (self.clock)(), self.directory.as_ref().map(|directory| directory.random.clone()));
-        let jobs = std::mem::take(&mut *self.waiting.jobs.lock().expect("no holder panics"));
-        let mut left = VecDeque::new();
-        {
+    fn gather(&self, next: u64) -> WriteBatch {
+        let random = self.directory.as_ref().map(|directory| directory.random.clone());
+        let mut batch = WriteBatch::new(next, (self.clock)(), random);
+        let all = std::mem::take(&mut *self.waiting.writes.lock().expect("no holder panics")).into_iter();
+        let mut left: VecDeque<_> = {
             let seen = self.seen();
-            for job in jobs.into_iter().filter(|job| !job.is_abandoned()) {
-                left.extend(group.judge(job, &seen.machine));
-            }
-        }
-        let mut jobs = self.waiting.jobs.lock().expect("no holder panics");
-        left.append(&mut jobs);
-        *jobs = left;
-        group
+            all.filter(|write| !write.is_abandoned()).filter_map(|write| batch.judge(write, &seen.machine)).collect()
+        };
+        let mut writes = self.waiting.writes.lock().expect("no holder panics");
+        left.append(&mut writes);
+        *writes = left;
+        batch
     }
 
     /// Applies what was just written.

@@ -107,7 +107,7 @@ impl Teller<'_> {
                 }
                 ThingRecord::Written(written) => {
                     let kind = if written.follows.is_some() { EventKind::Updated } else { EventKind::Created };
-                    let told = if self.is_full { self.told(index, &written)? } else { None };
+                    let told = if self.is_full { self.event_data(index, &written)? } else { None };
                     Event { index, kind, data: told.unwrap_or_else(|| json!({ "id": &*written.id })) }
                 }
             }),
@@ -210,7 +210,7 @@ impl Teller<'_> {
     }
 
     /// What was registered, or what has changed; none if it is not kept any more.
-    fn told(&self, index: u64, written: &Written) -> Result<Option<Value>, ThingError> {
+    fn event_data(&self, index: u64, written: &Written) -> Result<Option<Value>, ThingError> {
         let at = Registration {
             created_ms: written.at_ms,
             modified_ms: written.at_ms,

@@ -5,8 +5,7 @@ mod attesting;
 mod commit;
 mod error;
 mod events;
-mod group;
-mod hosting;
+mod host_presence;
 mod hosts;
 mod names;
 mod organisation;
@@ -21,6 +20,7 @@ mod stage;
 mod staging_room;
 mod things;
 mod witnessed;
+mod write_batch;
 
 use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard};
 
@@ -37,33 +37,33 @@ pub use admitting::{is_of_network, with_publishers};
 pub use attesting::{AttestationQuery, Attesting};
 pub use error::{OpenError, RequestError, StageError};
 pub use events::{Event, EventKind};
-pub use group::Random;
-pub use hosting::Hosting;
+pub use host_presence::HostPresence;
 pub use hosts::{Host, HostQuery};
 pub use names::{Names, ShownDomain};
-pub use organisation::{SESSION_MS, Visitor, Visits};
+pub use organisation::{SIGN_IN_MS, Visitor, Visits};
 pub use published::Published;
 pub use purging::Purging;
 pub use releases::{BundleContent, Reader, Releases};
 pub use rows::FAMILIES;
 pub use search::{Found, SearchError, Turn, TurnError, Turns, check_query, keep_indexed, search, search_as};
 pub use stage::{Stage, StageDraft, Staged, Staging, hex, unhex};
+use things::DescriptionCache;
 pub(crate) use things::Fault;
-use things::Kept;
 pub use things::{Directory, DirectoryConfig, Order, Page, Paged, Put, Shown, ThingDraft, ThingError};
 pub use witnessed::Witnessing;
+pub use write_batch::Random;
 
-use crate::machine::{Admission, Machine, Opened, Released, Statement};
+use crate::machine::{Admission, Opened, RegistryState, Released, Statement};
 use crate::publishers::Publishers;
 use commit::Waiting;
-use group::{Accepted, Added, Job};
 use hosts::Hosts;
-use organisation::Sessions;
+use organisation::SignInTokens;
 use published::PublishedThings;
 use rows::{CHECKPOINT, LOG, META, STATEMENTS};
 use search::Searching;
 use stage::Shelf;
 use witnessed::Cosigned;
+use write_batch::{Accepted, Added, PendingWrite};
 
 /// Bytes of a bundle that a registry keeps: one write to the store holds it.
 pub const KEPT_BUNDLE_BYTES_MAX: usize = 3 << 20;
@@ -104,7 +104,7 @@ pub struct Registry {
     clock: Clock,
     state: RwLock<Seen>,
     hosts: Mutex<Hosts>,
-    sessions: Mutex<Sessions>,
+    sign_ins: Mutex<SignInTokens>,
     published: Mutex<PublishedThings>,
     staging: Shelf,
     waiting: Waiting,
@@ -114,12 +114,12 @@ pub struct Registry {
     directory: Option<DirectoryConfig>,
     listed: Option<Publishers>,
     searching: Searching,
-    kept: Kept,
+    descriptions: DescriptionCache,
 }
 
 /// What follows from the entries that were read, and the checkpoint over them.
 struct Seen {
-    machine: Machine,
+    machine: RegistryState,
     /// The next entry to apply: none is applied twice, also where reading stopped half-way.
     next: u64,
     checkpoint: Checkpoint,
@@ -160,9 +160,9 @@ impl Registry {
             }
             None => return Err(OpenError::NoCheckpoint { size: head.size }),
         }
-        let machine = Machine::new(&config.network, config.admission.clone());
+        let machine = RegistryState::new(&config.network, config.admission.clone());
         let state = RwLock::new(Seen { machine, next: 0, checkpoint });
-        let (hosts, sessions) = (Mutex::default(), Mutex::default());
+        let (hosts, sign_ins) = (Mutex::default(), Mutex::default());
         let staging = Shelf::of(store.clone())?;
         let (waiting, grown) = (Waiting::default(), watch::Sender::new(head.size));
         let registry = Registry {
@@ -174,7 +174,7 @@ impl Registry {
             clock,
             state,
             hosts,
-            sessions,
+            sign_ins,
             published: Mutex::default(),
             staging,
             waiting,
@@ -183,7 +183,7 @@ impl Registry {
             directory: None,
             listed: None,
             searching: Searching::default(),
-            kept: Kept::default(),
+            descriptions: DescriptionCache::default(),
         };
         {
             let mut seen = registry.state.write().expect("no holder panics");
@@ -232,8 +232,8 @@ impl Registry {
 
     /// The nodes that told of themselves.
     #[must_use]
-    pub fn hosting(&self) -> Hosting<'_> {
-        Hosting(self)
+    pub fn host_presence(&self) -> HostPresence<'_> {
+        HostPresence(self)
     }
 
     /// The Things that were released and are no agents.
@@ -296,7 +296,7 @@ impl Registry {
     /// # Errors
     /// See [`RequestError`].
     pub async fn accept(&self, opened: Box<Opened>) -> Result<Vec<Logged>, RequestError> {
-        let accepted = self.commit(|answer| Job::Submission(opened, answer)).await?;
+        let accepted = self.commit(|answer| PendingWrite::Submission(opened, answer)).await?;
         let newest = accepted.iter().map(|one| one.index).max().unwrap_or_default();
         let checkpoint = self.witnessing().soon_over(newest).await;
         accepted

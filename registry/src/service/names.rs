@@ -3,8 +3,8 @@
 use althing_protocol::registry::{Domain, DomainFinding, Means, NameEvidence, Version};
 use althing_protocol::{AgentId, PublisherId};
 
-use super::group::Job;
 use super::releases::{Reader, visible};
+use super::write_batch::PendingWrite;
 use super::{Registry, RequestError};
 use crate::machine::{HeldDomain, Refusal, TWINS_MAX, look_alike};
 
@@ -30,7 +30,7 @@ impl Names<'_> {
     /// # Errors
     /// See [`RequestError`].
     pub async fn found(&self, finding: DomainFinding) -> Result<bool, RequestError> {
-        self.0.commit(|answer| Job::Finding(Box::new(finding), answer)).await
+        self.0.commit(|answer| PendingWrite::Finding(Box::new(finding), answer)).await
     }
 
     /// The domain that an organisation's roster names.

@@ -13,49 +13,49 @@ use crate::machine::knows;
 use crate::tokens::{AccessError, TokenScope};
 
 /// How long somebody stays signed in, milliseconds.
-pub const SESSION_MS: u64 = 10 * 60 * 1_000;
-/// Sessions at one time.
-const SESSIONS_MAX: usize = 4_096;
-/// Sessions of one publisher at one time.
+pub const SIGN_IN_MS: u64 = 10 * 60 * 1_000;
+/// Publishers that are signed in at one time, each counted as often as it signed in.
+const SIGN_INS_MAX: usize = 4_096;
+/// How often one publisher may be signed in at one time.
 const OF_ONE_MAX: usize = 16;
-/// What the token of a session begins with.
+/// What the token of a sign-in begins with.
 const PREFIX: &str = "althing_session_";
 
 #[derive(Debug, Clone, Copy)]
-struct Session {
+struct SignInToken {
     publisher: PublisherId,
     until_ms: u64,
 }
 
 /// Those who have signed in, by the digests of their tokens. Kept in memory alone: who is forgotten signs in again.
 #[derive(Debug, Default)]
-pub struct Sessions(BTreeMap<Digest, Session>);
+pub struct SignInTokens(BTreeMap<Digest, SignInToken>);
 
-impl Sessions {
-    /// Begins a session. Where there is no room the session that ends first gives way: keys cost nothing, so whoever fills
+impl SignInTokens {
+    /// Notes a sign-in. Where there is no room the one that ends first gives way: keys cost nothing, so whoever fills
     /// the table must not keep others out.
     fn begin(&mut self, token: &str, publisher: PublisherId, now_ms: u64) {
-        self.0.retain(|_, session| session.until_ms >= now_ms);
-        self.make_room(OF_ONE_MAX, |session| session.publisher == publisher);
-        self.make_room(SESSIONS_MAX, |_| true);
-        self.0.insert(digest(token.as_bytes()), Session { publisher, until_ms: now_ms + SESSION_MS });
+        self.0.retain(|_, sign_in| sign_in.until_ms >= now_ms);
+        self.make_room(OF_ONE_MAX, |sign_in| sign_in.publisher == publisher);
+        self.make_room(SIGN_INS_MAX, |_| true);
+        self.0.insert(digest(token.as_bytes()), SignInToken { publisher, until_ms: now_ms + SIGN_IN_MS });
     }
 
-    /// Ends the session that ends first of those that count, if there are `max` of them.
-    fn make_room(&mut self, max: usize, counts: impl Fn(&Session) -> bool) {
-        let counted = self.0.iter().filter(|(_, session)| counts(session));
+    /// Ends the sign-in that ends first of those that count, if there are `max` of them.
+    fn make_room(&mut self, max: usize, counts: impl Fn(&SignInToken) -> bool) {
+        let counted = self.0.iter().filter(|(_, sign_in)| counts(sign_in));
         if counted.clone().count() < max {
             return;
         }
-        let first = counted.min_by_key(|(key, session)| (session.until_ms, **key)).map(|(key, _)| *key);
+        let first = counted.min_by_key(|(key, sign_in)| (sign_in.until_ms, **key)).map(|(key, _)| *key);
         if let Some(first) = first {
             self.0.remove(&first);
         }
     }
 
     fn of(&self, token: &str, now_ms: u64) -> Option<PublisherId> {
-        let session = self.0.get(&digest(token.as_bytes()))?;
-        (session.until_ms >= now_ms).then_some(session.publisher)
+        let sign_in = self.0.get(&digest(token.as_bytes()))?;
+        (sign_in.until_ms >= now_ms).then_some(sign_in.publisher)
     }
 }
 
@@ -137,7 +137,7 @@ impl Visits<'_> {
         let random = self.0.directory.as_ref().map(|directory| &directory.random).ok_or(RequestError::NoSessions)?;
         let bytes = [random(), random()].concat();
         let token = format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(bytes));
-        self.0.sessions.lock().expect("no holder panics").begin(&token, publisher, now_ms);
+        self.0.sign_ins.lock().expect("no holder panics").begin(&token, publisher, now_ms);
         Ok(token)
     }
 
@@ -151,7 +151,7 @@ impl Visits<'_> {
     pub fn visitor(&self, token: Option<&str>) -> Result<Visitor, AccessError> {
         let Some(token) = token else { return Ok(Visitor::Anybody) };
         let now_ms = (self.0.clock)();
-        if let Some(publisher) = self.0.sessions.lock().expect("no holder panics").of(token, now_ms) {
+        if let Some(publisher) = self.0.sign_ins.lock().expect("no holder panics").of(token, now_ms) {
             return Ok(Visitor::Publisher(publisher));
         }
         let access = self.0.access().map_err(|_| AccessError::Unknown)?;
@@ -170,42 +170,42 @@ mod tests {
 
     #[test]
     fn sessions_end_and_are_bounded() {
-        let mut sessions = Sessions::default();
+        let mut sign_ins = SignInTokens::default();
         let publisher = |at: u64| {
             let mut bytes = [0; 32];
             bytes[..8].copy_from_slice(&at.to_be_bytes());
             PublisherId::from_digest(bytes)
         };
-        sessions.begin("one", publisher(1), 0);
-        assert_eq!(sessions.of("one", SESSION_MS), Some(publisher(1)));
-        assert_eq!(sessions.of("one", SESSION_MS + 1), None);
-        assert_eq!(sessions.of("on", 0), None);
+        sign_ins.begin("one", publisher(1), 0);
+        assert_eq!(sign_ins.of("one", SIGN_IN_MS), Some(publisher(1)));
+        assert_eq!(sign_ins.of("one", SIGN_IN_MS + 1), None);
+        assert_eq!(sign_ins.of("on", 0), None);
         for at in 0..OF_ONE_MAX as u64 {
-            sessions.begin(&format!("more {at}"), publisher(1), at + 1);
+            sign_ins.begin(&format!("more {at}"), publisher(1), at + 1);
         }
-        assert_eq!(sessions.of("one", 20), None, "one publisher's oldest makes room");
-        assert_eq!(sessions.of("more 0", 20), Some(publisher(1)));
-        assert_eq!(sessions.0.len(), OF_ONE_MAX);
-        sessions.begin("later", publisher(2), 30 + SESSION_MS);
-        assert_eq!(sessions.0.len(), 1, "what is over takes no room");
+        assert_eq!(sign_ins.of("one", 20), None, "one publisher's oldest makes room");
+        assert_eq!(sign_ins.of("more 0", 20), Some(publisher(1)));
+        assert_eq!(sign_ins.0.len(), OF_ONE_MAX);
+        sign_ins.begin("later", publisher(2), 30 + SIGN_IN_MS);
+        assert_eq!(sign_ins.0.len(), 1, "what is over takes no room");
     }
 
     #[test]
     fn who_fills_the_table_keeps_nobody_out() {
-        let mut sessions = Sessions::default();
+        let mut sign_ins = SignInTokens::default();
         let publisher = |at: u64| {
             let mut bytes = [0; 32];
             bytes[..8].copy_from_slice(&at.to_be_bytes());
             PublisherId::from_digest(bytes)
         };
-        for at in 0..SESSIONS_MAX as u64 {
-            sessions.begin(&format!("fresh {at}"), publisher(at), at);
+        for at in 0..SIGN_INS_MAX as u64 {
+            sign_ins.begin(&format!("fresh {at}"), publisher(at), at);
         }
-        assert_eq!(sessions.of("fresh 0", 5_000), Some(publisher(0)), "there is room for so many");
-        sessions.begin("honest", publisher(9_999), 5_000);
-        assert_eq!(sessions.of("honest", 5_000), Some(publisher(9_999)));
-        assert_eq!(sessions.of("fresh 0", 5_000), None, "the one that ends first gives way");
-        assert_eq!(sessions.of("fresh 1", 5_000), Some(publisher(1)), "and no other");
-        assert_eq!(sessions.0.len(), SESSIONS_MAX);
+        assert_eq!(sign_ins.of("fresh 0", 5_000), Some(publisher(0)), "there is room for so many");
+        sign_ins.begin("honest", publisher(9_999), 5_000);
+        assert_eq!(sign_ins.of("honest", 5_000), Some(publisher(9_999)));
+        assert_eq!(sign_ins.of("fresh 0", 5_000), None, "the one that ends first gives way");
+        assert_eq!(sign_ins.of("fresh 1", 5_000), Some(publisher(1)), "and no other");
+        assert_eq!(sign_ins.0.len(), SIGN_INS_MAX);
     }
 }

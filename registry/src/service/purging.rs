@@ -7,8 +7,8 @@ use althing_protocol::registry::{EntryKind, Version};
 use althing_protocol::{AgentId, Digest};
 use althing_store::{Batch, Durability, Family, Range};
 
-use super::group::{Job, PurgeOf};
 use super::rows::{self, BUNDLES, META, STAGED, STAGED_BUNDLES, UNSCRUBBED};
+use super::write_batch::{PendingWrite, PurgeOf};
 use super::{Registry, RequestError};
 use crate::machine::{PurgedBy, Refusal};
 
@@ -41,7 +41,7 @@ impl Purging<'_> {
                 return Err(Refusal::NotPurgeable { agent, version }.into());
             }
             let purge = PurgeOf { agent: agent.clone(), version: version.clone(), by };
-            self.0.commit(|answer| Job::Purge(Box::new(purge), answer)).await?;
+            self.0.commit(|answer| PendingWrite::Purge(Box::new(purge), answer)).await?;
         }
         self.scrub().await
     }

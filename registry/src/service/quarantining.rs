@@ -3,7 +3,7 @@
 use althing_protocol::AgentId;
 use althing_protocol::registry::Version;
 
-use super::group::{Job, QuarantineOf};
+use super::write_batch::{PendingWrite, QuarantineOf};
 use super::{Purging, RequestError};
 
 impl Purging<'_> {
@@ -20,6 +20,6 @@ impl Purging<'_> {
     ) -> Result<bool, RequestError> {
         let wanted =
             QuarantineOf { agent: agent.clone(), version: version.cloned(), reason: reason.map(str::to_owned) };
-        self.0.commit(|answer| Job::Quarantine(Box::new(wanted), answer)).await
+        self.0.commit(|answer| PendingWrite::Quarantine(Box::new(wanted), answer)).await
     }
 }

@@ -7,7 +7,7 @@ use althing_store::{Batch, Durability, Range};
 
 use super::rows::{self, BUNDLES, STATEMENTS};
 use super::{KEPT_BUNDLE_BYTES_MAX, Listed, Registry, RequestError, Seen};
-use crate::machine::{Machine, Released, Statement, twins_of};
+use crate::machine::{RegistryState, Released, Statement, twins_of};
 
 /// Who reads: a publisher that has shown who it is, or anybody.
 pub type Reader = Option<PublisherId>;
@@ -319,7 +319,7 @@ impl Releases<'_> {
 
 /// The versions of an agent that a reader sees, the lowest first.
 pub(super) fn visible<'a>(
-    machine: &'a Machine,
+    machine: &'a RegistryState,
     agent: &'a AgentId,
     reader: Reader,
     now_ms: u64,
@@ -331,7 +331,7 @@ pub(super) fn visible<'a>(
 
 /// The versions of an agent that a reader sees, and those that it would see if the operator did not hide them.
 fn named<'a>(
-    machine: &'a Machine,
+    machine: &'a RegistryState,
     agent: &'a AgentId,
     reader: Reader,
     now_ms: u64,

@@ -237,7 +237,7 @@ fn presence(node: u8, agent: AgentId, by: &SecretKey) -> Presence {
 async fn a_grant_by_a_key_that_was_rotated_out_makes_no_node_a_host() {
     let (world, alice) = (World::new(), Publisher::new(1));
     assert_eq!(world.submit(&alice.sends(&[alice.signs(alice.release("1.0.0", 1))])).await, Ok(2));
-    let hosting = world.registry.hosting();
+    let hosting = world.registry.host_presence();
     let hosted = |node: u8, by: &SecretKey| {
         let (agents, _) = hosting.host(&presence(node, alice.agent(), by)).expect("it is taken");
         (agents, hosting.host_count())

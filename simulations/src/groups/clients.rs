@@ -92,7 +92,7 @@ fn value_of(state: &Group, key: u8) -> (Option<u64>, u64) {
 fn tasks_of(state: &Group) -> Vec<(u32, Phase)> {
     let mut tasks: Vec<_> = state.work().tasks().iter().collect();
     tasks.sort_by_key(|task| task.number);
-    let phase = |task: &althing_coordination::machine::work::Task| match (task.state, &task.result) {
+    let phase = |task: &althing_coordination::machine::work::WorkItem| match (task.state, &task.result) {
         (State::Completed, Some(Content::Inline(result))) => Phase::Completed(token_of(result)),
         (State::Completed, _) => Phase::Completed(0),
         (State::Canceled, _) => Phase::Canceled,
@@ -116,6 +116,7 @@ pub fn task(number: u32, order: Order) -> Submit {
         lease_ms: LEASE_MS,
         dependencies: Vec::new(),
         resources: Vec::new(),
+        label: None,
     }
 }
 

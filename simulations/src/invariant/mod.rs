@@ -4,9 +4,9 @@ mod abandoned;
 mod answered;
 mod asked;
 mod connected;
+mod durable_tasks;
 mod forgery;
 mod interrupted;
-mod kept;
 mod living;
 mod one_word;
 mod reserved;
@@ -249,7 +249,7 @@ fn all() -> Vec<Box<dyn Invariant>> {
         Box::<one_word::OneWord>::default(),
         Box::new(revoked::Revoked),
         Box::new(answered::Answered),
-        Box::new(kept::Kept),
+        Box::new(durable_tasks::DurableTasks),
         Box::new(trusted::Trusted),
         Box::new(asked::AskedFor),
         Box::new(interrupted::GivesWay),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use althing_communication::{Network, Routing as _, WallClock};
+use althing_communication::{DhtRouting as _, Network, WallClock};
 use althing_discovery::{DiscoveryConfig, Query};
 use althing_libp2p::{Libp2pConfig, Libp2pNetwork};
 use althing_protocol::object;

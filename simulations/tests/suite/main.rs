@@ -1,6 +1,7 @@
-//! Scenarios and groups in virtual time, and the program that runs them.
+//! Scenarios, groups and sessions in virtual time, and the program that runs them.
 
 mod groups;
 mod moves;
 mod scenarios;
+mod sessions;
 mod swarm;

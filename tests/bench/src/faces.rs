@@ -134,15 +134,15 @@ async fn first(client: &reqwest::Client, url: &str) -> Duration {
 }
 
 /// A running node, with what drives it.
-struct Node {
-    child: Child,
+pub struct Node {
+    pub child: Child,
     program: PathBuf,
-    folder: tempfile::TempDir,
-    said: Value,
+    pub folder: tempfile::TempDir,
+    pub said: Value,
 }
 
 impl Node {
-    async fn start(flags: &[&str]) -> Node {
+    pub async fn start(flags: &[&str]) -> Node {
         let mut program: PathBuf = std::env::current_exe().expect("this program");
         program.set_file_name("althing");
         let folder = tempfile::tempdir().expect("a folder");
@@ -150,21 +150,33 @@ impl Node {
         Node { child, program, folder, said }
     }
 
-    /// Runs a command of the program, and gives what it printed.
-    async fn althing(&self, words: &[&str]) -> Value {
+    /// Runs a command of the program.
+    async fn ended(&self, words: &[&str]) -> std::process::Output {
         let mut command = Command::new(&self.program);
         command.args(["--json", "--data"]).arg(self.data()).args(words);
-        let ended = command.env("XDG_CONFIG_HOME", self.folder.path()).output().await.expect("the program");
+        command.env("XDG_CONFIG_HOME", self.folder.path()).output().await.expect("the program")
+    }
+
+    /// Runs a command that must succeed, and gives what it printed.
+    pub async fn althing(&self, words: &[&str]) -> Value {
+        let ended = self.ended(words).await;
         assert!(ended.status.success(), "{words:?}: {ended:?}");
         serde_json::from_slice(&ended.stdout).unwrap_or_default()
     }
 
-    fn data(&self) -> PathBuf {
+    /// Whether it knows an agent of that name.
+    pub async fn finds(&self, name: &str) -> bool {
+        // Where it knows none at all, the command says so with its exit code.
+        String::from_utf8_lossy(&self.ended(&["find"]).await.stdout).contains(&format!("\"{name}\""))
+    }
+
+    /// Where it keeps its data.
+    pub fn data(&self) -> PathBuf {
         self.folder.path().join("data")
     }
 
     /// Adds an echo agent that whoever asks may call.
-    async fn add(&self, name: &str, answer: &str) {
+    pub async fn add(&self, name: &str, answer: &str) {
         let file = self.folder.path().join(format!("{name}.yaml"));
         let text = format!(
             "name: {name}\ndescription: Says it again.\nskills: [{{id: {name}.say, name: Say, description: Repeats.}}]\n\
@@ -175,7 +187,8 @@ impl Node {
         self.althing(&["agent", "add", &path(&file)]).await;
     }
 
-    fn agent(&self, name: &str) -> String {
+    /// Where an agent answers.
+    pub fn agent(&self, name: &str) -> String {
         format!("{}/a2a/{name}", self.said["gateway"].as_str().expect("an address"))
     }
 }

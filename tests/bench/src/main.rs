@@ -1,7 +1,7 @@
 //! Benchmarks, each as a ratio to a floor or a peer in the same run on the same work.
 //!
 //! `althing-bench [calls|link|find|idle|wasm|neighbour|containment|groups|groups-idle|groups-tasks|faces|registry|
-//! hostile|hostile-registry]`; without an argument all but `hostile` and `hostile-registry`, which take minutes;
+//! hostile|hostile-registry|sessions]`; without an argument all but `hostile` and `hostile-registry`, which take minutes;
 //! `groups-idle` is a part of `groups`, and `groups-tasks` runs alone. `registry --things 1000000` has more Things;
 //! `hostile-registry --from ADDRESS` has its attackers at another address of this machine. The other arguments are for its
 //! own child processes.
@@ -18,6 +18,7 @@ mod idle;
 mod link;
 mod neighbour;
 mod programs;
+mod sessions;
 mod tool;
 mod wasm;
 
@@ -54,8 +55,11 @@ fn main() {
             "tool" => tool::serve().await,
             "program" => programs::serve().await,
             "spin" => programs::spin(),
+            "session-turns" => sessions::hold().await,
+            "session-program" => sessions::serve_program().await,
             "group-member" => groups::serve().await,
             "groups" => as_wanted(groups::run().await),
+            "sessions" => as_wanted(sessions::run().await),
             "faces" => as_wanted(faces::run().await),
             "registry" => as_wanted(registry(&words[1..]).await),
             "hostile-registry" => {
@@ -81,12 +85,13 @@ fn main() {
                 fine &= containment::run().await;
                 fine &= groups::run().await;
                 fine &= faces::run().await;
+                fine &= sessions::run().await;
                 fine &= registry(&[]).await;
                 as_wanted(fine);
             }
             other => {
                 eprintln!(
-                    "there is no benchmark {other:?}; there are calls, link, find, idle, wasm, neighbour, containment, groups, groups-idle, groups-tasks, faces, registry, hostile and hostile-registry"
+                    "there is no benchmark {other:?}; there are calls, link, find, idle, wasm, neighbour, containment, groups, groups-idle, groups-tasks, faces, sessions, registry, hostile and hostile-registry"
                 );
                 std::process::exit(2);
             }

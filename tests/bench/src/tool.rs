@@ -22,7 +22,7 @@ use crate::figures::percentile;
 /// Calls one after the other.
 const CALLS: usize = 300;
 /// The version without sessions.
-const VERSION: &str = "2026-07-28";
+pub const VERSION: &str = "2026-07-28";
 
 /// A server with one tool, which says what it is told.
 #[derive(Clone)]
@@ -71,29 +71,36 @@ pub async fn started() -> (Child, String) {
     (server, address)
 }
 
-async fn call(client: &reqwest::Client, url: &str) {
-    let request = json!({
+/// The call of a tool that says what it is told, in the version of MCP without sessions.
+pub fn request(tool: &str, text: &str) -> Value {
+    json!({
         "jsonrpc": "2.0", "id": 1, "method": "tools/call",
         "params": {
-            "name": "say", "arguments": { "text": "Hello" },
+            "name": tool, "arguments": { "text": text },
             "_meta": {
                 "io.modelcontextprotocol/protocolVersion": VERSION,
                 "io.modelcontextprotocol/clientInfo": { "name": "bench", "version": "1" },
                 "io.modelcontextprotocol/clientCapabilities": {},
             },
         },
-    });
-    let response = client
+    })
+}
+
+/// The same, to be sent.
+pub fn post(client: &reqwest::Client, url: &str, tool: &str, request: &Value) -> reqwest::RequestBuilder {
+    client
         .post(url)
         .header("Accept", "application/json, text/event-stream")
         .header("MCP-Protocol-Version", VERSION)
         .header("Mcp-Method", "tools/call")
-        .header("Mcp-Name", "say")
-        .json(&request)
-        .send()
-        .await
-        .expect("an answer");
-    let answer: Value = response.json().await.expect("JSON");
+        .header("Mcp-Name", tool)
+        .json(request)
+}
+
+/// One call, at its server or through a node.
+pub async fn call(client: &reqwest::Client, url: &str) {
+    let sent = post(client, url, "say", &request("say", "Hello")).send().await;
+    let answer: Value = sent.expect("an answer").json().await.expect("JSON");
     assert_eq!(answer["result"]["content"][0]["text"], "Hello", "{answer}");
 }
 

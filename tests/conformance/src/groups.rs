@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use althing_communication::{Answer, Caller, Communication, CommunicationConfig, Inbound, Network, Request, WallClock};
-use althing_coordination::machine::work::{State, Task};
+use althing_coordination::machine::work::{State, WorkItem};
 use althing_coordination::{
     Again, Answering, Assigned, GROUPS, Groups, GroupsConfig, OwnerNow, Ports, RAFT, RAFT_LIMITS, RAFT_LOG,
     RAFT_SNAPSHOTS, RAFT_STATE, RESULTS, RaftService, ReplicaConfig, Report, Role, WorkFailure, Worker,
@@ -134,6 +134,18 @@ pub struct EchoWorker {
     pub answers: Arc<Mutex<Option<BTreeSet<PublisherId>>>>,
     /// Each task is refused by the agent once it runs, for this reason.
     pub forbids: Arc<Mutex<Option<String>>>,
+    /// What it did outside, once for each attempt that it journalled: with it a worker that starts again goes on.
+    pub effects: Arc<Mutex<Vec<(WorkId, u64)>>>,
+}
+
+impl EchoWorker {
+    /// Has the effect of an attempt, unless its journal says that it had it.
+    fn act(&self, task: &Assigned) {
+        let mut effects = self.effects.lock().expect("no panic");
+        if !effects.contains(&(task.task, task.token)) {
+            effects.push((task.task, task.token));
+        }
+    }
 }
 
 impl Worker for EchoWorker {
@@ -163,9 +175,14 @@ impl Worker for EchoWorker {
         *self.hosted.lock().expect("no panic") = agents.into_iter().map(|one| one.agent).collect();
     }
 
+    fn goes_on(&self, task: &Assigned) -> bool {
+        self.effects.lock().expect("no panic").contains(&(task.task, task.token))
+    }
+
     fn run(&self, task: Assigned) -> BoxFuture<'static, Result<Vec<u8>, WorkFailure>> {
         let this = self.clone();
         async move {
+            this.act(&task);
             this.begun.lock().expect("no panic").push((task.task, task.token));
             let text = String::from_utf8_lossy(&task.input).into_owned();
             if let Some(script) = &*this.script.lock().expect("no panic") {
@@ -223,6 +240,28 @@ impl GroupNode {
         replica: ReplicaConfig,
         clock: WallClock,
     ) -> GroupNode {
+        GroupNode::start_as(net, key, owner, store, (replica, clock), EchoWorker::default()).await
+    }
+
+    /// Starts a node with what its worker has kept since an earlier run.
+    pub async fn restart(
+        net: &SimNet,
+        key: &SecretKey,
+        owner: &Owner,
+        store: Arc<dyn Store>,
+        worker: EchoWorker,
+    ) -> GroupNode {
+        GroupNode::start_as(net, key, owner, store, (ReplicaConfig::default(), net.clock()), worker).await
+    }
+
+    async fn start_as(
+        net: &SimNet,
+        key: &SecretKey,
+        owner: &Owner,
+        store: Arc<dyn Store>,
+        (replica, clock): (ReplicaConfig, WallClock),
+        worker: EchoWorker,
+    ) -> GroupNode {
         let network: Arc<dyn Network> = net.join(key.public());
         let random = entropy(u64::from(key.seed()[0]));
         let membership = watch::channel(Some(owner.proof(key.public(), net.now_ms()))).1;
@@ -230,7 +269,6 @@ impl GroupNode {
         let communication =
             Communication::start(network, key.clone(), membership, config, clock.clone(), random.clone());
         communication.trusts(|_| true);
-        let worker = EchoWorker::default();
         let (owner, node, at) = (owner.clone(), key.public(), clock.clone());
         let owner = Box::new(move || OwnerNow {
             key: owner.key.clone(),
@@ -299,7 +337,7 @@ impl GroupNode {
     }
 
     /// Looks at a task as it has arrived here.
-    pub fn task<T>(&self, group: GroupId, id: WorkId, look: impl FnOnce(&Task) -> T) -> T {
+    pub fn task<T>(&self, group: GroupId, id: WorkId, look: impl FnOnce(&WorkItem) -> T) -> T {
         self.groups.look(group, |state| look(state.work().tasks().get(&id).expect("it is there"))).expect("the group")
     }
 
@@ -356,6 +394,7 @@ pub fn echo_task(number: u32, input: &str) -> Submit {
         lease_ms: 2_000,
         dependencies: Vec::new(),
         resources: Vec::new(),
+        label: None,
     }
 }
 

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use althing_communication::Origin;
 use althing_communication::network::Incoming;
 use althing_communication::{
-    AcceptError, BoxedStream, Communication, CommunicationConfig, DialError, Network, OpenError, PeerEvent, PeerInfo,
-    Routing, TrustLevel, WallClock,
+    AcceptError, BoxedStream, Communication, CommunicationConfig, DhtRouting, DialError, Network, OpenError, PeerEvent,
+    PeerInfo, TrustLevel, WallClock,
 };
 use althing_libp2p::{Libp2pConfig, Libp2pNetwork};
 use althing_protocol::{OwnerProof, PublicKey, SecretKey};
@@ -174,7 +174,7 @@ macro_rules! forwarded {
         fn listening(&self) -> Vec<String> {
             self.inner.listening()
         }
-        fn routing(&self) -> &dyn Routing {
+        fn routing(&self) -> &dyn DhtRouting {
             self.inner.routing()
         }
     };

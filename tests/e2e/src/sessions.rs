@@ -70,7 +70,7 @@ impl Station {
     }
 
     /// The agent's file, where that is declared of its tool.
-    fn file(&self, effect: Option<&str>) -> String {
+    pub fn file(&self, effect: Option<&str>) -> String {
         let port = self.port;
         let mut count = json!({ "url": format!("http://127.0.0.1:{port}/mcp") });
         if let Some(effect) = effect {

@@ -8,6 +8,8 @@ pub const PYTHON: &str = "apt-get install python3-venv (scripts/setup.sh does), 
 pub const WASM: &str = "rustup target add wasm32-wasip2 (scripts/setup.sh does)";
 /// The compiler of protocol buffers.
 pub const PROTOC: &str = "apt-get install protobuf-compiler (scripts/setup.sh does)";
+/// Go, and the sources of its checksum database.
+pub const GO: &str = "apt-get install golang-go golang-golang-x-mod-dev (scripts/setup.sh does)";
 /// The lints.
 pub const CLIPPY: &str = "rustup component add clippy";
 /// Libraries of Rust that the workspace does not have.
@@ -31,5 +33,5 @@ pub const KERNEL: &str = "run the tests on Linux 6.12 or later";
 
 /// All of them.
 #[cfg(test)]
-pub(crate) const ALL: [&str; 13] =
-    [NODE, PYTHON, WASM, PROTOC, CLIPPY, CRATES, NAMESPACES, ROOT, AVAHI, NGINX, OPENSSH, STRACE, KERNEL];
+pub(crate) const ALL: [&str; 14] =
+    [NODE, PYTHON, WASM, PROTOC, GO, CLIPPY, CRATES, NAMESPACES, ROOT, AVAHI, NGINX, OPENSSH, STRACE, KERNEL];

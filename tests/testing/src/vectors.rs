@@ -8,7 +8,12 @@ use super::skip;
 const ELSEWHERE: &str = "ALTHING_VECTORS";
 
 /// A folder, what it holds, and where that is to be had.
-static PROJECTS: [(&str, &str, &str); 2] = [
+static PROJECTS: [(&str, &str, &str); 3] = [
+    (
+        "cedar",
+        "policies with the decisions of Cedar's formal model (project cedar-integration-tests)",
+        "put corpus-tests.tar.gz of https://github.com/cedar-policy/cedar-integration-tests there",
+    ),
     (
         "jsonpath",
         "the compliance suite of RFC 9535 (project jsonpath-compliance-test-suite)",

@@ -106,6 +106,7 @@ pub(super) fn check(file: &AgentFile) -> Vec<FileProblem> {
     }
     check.tools(&file.tools);
     check.effects(file);
+    check.profiles(file);
     check_session(&mut check, file);
     check.expose(file);
     check.contract(file);
@@ -115,7 +116,7 @@ pub(super) fn check(file: &AgentFile) -> Vec<FileProblem> {
     if let Some(endpoint) = &file.embeddings {
         check.endpoint("embeddings", endpoint);
     }
-    check.callers(&file.callers);
+    check_callers(&mut check, &file.callers);
     check_signers(&mut check, &file.handoff_signers);
     check_modes(&mut check, "input_modes", &file.input_modes);
     check_modes(&mut check, "output_modes", &file.output_modes);
@@ -394,6 +395,20 @@ impl Check {
         }
     }
 
+    fn profiles(&mut self, file: &AgentFile) {
+        self.most("tools", file.profiles.len(), EFFECTS_MAX, "profiles of tools");
+        for tool in file.profiles.keys() {
+            let server = tool.split_once('/').filter(|(_, tool)| {
+                (1..=NAME_CHARS_MAX * 2).contains(&tool.chars().count()) && (*tool == "*" || !tool.contains('*'))
+            });
+            if server.is_none_or(|(server, _)| !file.tools.contains_key(server)) {
+                let message = format!("{:?} is no tool of a server under tools", excerpt(tool, 80));
+                let fix = "Write a map of the server's tools, each by its whole name, or \"*\" for all of them";
+                self.refuse("tools", "profile-unknown", message, fix);
+            }
+        }
+    }
+
     fn expose(&mut self, file: &AgentFile) {
         self.most("expose", file.expose.len(), SKILLS_MAX, "entries");
         for (n, tool) in file.expose.iter().enumerate() {
@@ -495,22 +510,6 @@ impl Check {
             self.refuse(field, "nul", "it holds a NUL character".to_owned(), "Remove it");
         }
     }
-
-    fn callers(&mut self, callers: &Callers) {
-        let Callers::Listed(dids) = callers else { return };
-        self.most("callers", dids.len(), CALLERS_MAX, "identities");
-        if dids.is_empty() {
-            let fix = "List an owner or a node, or write this-node to keep others out";
-            self.refuse("callers", "empty", "the list is empty".to_owned(), fix);
-        }
-        for (n, did) in dids.iter().enumerate() {
-            if did.parse::<CallerId>().is_err() {
-                let message = format!("{:?} is neither a node nor an owner", excerpt(did, 80));
-                let fix = "Copy one from `althing id` on that node: did:key:z6Mk… for it alone, urn:althing:zQm… for all its owner's nodes";
-                self.refuse(format!("callers[{n}]"), "caller-id", message, fix);
-            }
-        }
-    }
 }
 
 fn check_modes(check: &mut Check, field: &str, modes: &[String]) {
@@ -553,4 +552,20 @@ fn is_media_type(text: &str) -> bool {
     let named = essence.trim_end().split_once('/').is_some_and(|(t, s)| is_token(t) && is_token(s));
     let printable = parameters.is_none_or(|p| p.contains('=') && p.chars().all(|c| matches!(c, ' '..='~')));
     named && printable && text.len() <= 128
+}
+
+fn check_callers(check: &mut Check, callers: &Callers) {
+    let Callers::Listed(dids) = callers else { return };
+    check.most("callers", dids.len(), CALLERS_MAX, "identities");
+    if dids.is_empty() {
+        let fix = "List an owner or a node, or write this-node to keep others out";
+        check.refuse("callers", "empty", "the list is empty".to_owned(), fix);
+    }
+    for (n, did) in dids.iter().enumerate() {
+        if did.parse::<CallerId>().is_err() {
+            let message = format!("{:?} is neither a node nor an owner", excerpt(did, 80));
+            let fix = "Copy one from `althing id` on that node: did:key:z6Mk… for it alone, urn:althing:zQm… for all its owner's nodes";
+            check.refuse(format!("callers[{n}]"), "caller-id", message, fix);
+        }
+    }
 }

@@ -10,6 +10,7 @@ mod place;
 mod read;
 mod sandbox;
 mod session;
+mod terms;
 #[cfg(test)]
 mod tests;
 
@@ -35,6 +36,7 @@ pub use environment::Environment;
 pub use place::Place;
 pub use sandbox::{Demand, Egress, NoHost, OwnFolder, Sandbox};
 pub use session::{Resume, SessionSpec};
+pub use terms::ToolTerms;
 
 /// The longest agent file, in bytes.
 pub const AGENT_FILE_BYTES_MAX: usize = 256 * 1024;
@@ -67,6 +69,9 @@ pub struct AgentFile {
     /// What their tools do outside, where the file says it (`effect` beside a server), by `server/tool` or `server/*`. Local.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub effects: BTreeMap<String, Effect>,
+    /// What else it says of them (`profiles` beside a server), by `server/tool` or `server/*`. Local.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub profiles: BTreeMap<String, ToolTerms>,
     /// Which of their tools others may call as they are: `server/tool` or `server/*`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub expose: Vec<String>,

@@ -2,6 +2,7 @@
 
 mod effect;
 mod sandbox;
+mod terms;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -42,8 +43,21 @@ const SESSION_KEYS: [&str; 1] = ["resume"];
 const SKILL_KEYS: [&str; 8] = ["id", "name", "description", "action", "target", "tags", "examples", "version"];
 const RUNTIME_KEYS: [&str; 5] = ["native", "process", "wasm", "model", "remote"];
 const MODEL_KEYS: [&str; 3] = ["prompt", "endpoints", "temperature"];
-const TOOLS_KEYS: [&str; 12] =
-    ["command", "cwd", "env", "env_secrets", "sandbox", "url", "leads_to", "thing", "secret", "allow", "td", "effect"];
+const TOOLS_KEYS: [&str; 13] = [
+    "command",
+    "cwd",
+    "env",
+    "env_secrets",
+    "sandbox",
+    "url",
+    "leads_to",
+    "thing",
+    "secret",
+    "allow",
+    "td",
+    "effect",
+    "profiles",
+];
 const ENDPOINT_KEYS: [&str; 10] =
     ["url", "model", "secret", "name", "version", "context_tokens", "quantisation", "ttft_ms", "cost", "clearance"];
 const NATIVE_KEYS: [&str; 2] = ["builtin", "config"];
@@ -82,6 +96,7 @@ fn file(reader: &mut Reader, root: &At) -> Option<AgentFile> {
     let runtime = runtime(reader, &fields);
     let tools = tools(reader, &fields);
     let effects = effect::effects(reader, &fields);
+    let profiles = terms::terms(reader, &fields);
     let expose = match fields.value("expose") {
         Some(_) => reader.texts(&fields, "expose"),
         None => Some(Vec::new()),
@@ -109,6 +124,7 @@ fn file(reader: &mut Reader, root: &At) -> Option<AgentFile> {
         runtime: runtime?,
         tools: tools?,
         effects: effects?,
+        profiles: profiles?,
         expose: expose?,
         role,
         requested,

@@ -405,3 +405,35 @@ fn the_effect_of_tools_stands_beside_their_server() {
     built.effects.insert("gone/*".to_owned(), Effect::None);
     assert!(built.check().is_err_and(|error| error.to_string().contains("gone/*")), "no such server");
 }
+
+#[test]
+fn profiles_say_how_far_data_go_to_a_tool_and_what_it_answers() {
+    let with = |profiles: &str| format!("{SMALL}tools:\n  shop: {{ command: [a], profiles: {profiles} }}\n");
+    let pay = "{ clearance: confidential, trusted: false, hide: true }";
+    let text = with(&format!("{{ \"*\": {{ trusted: true, tier: 2 }}, pay: {pay} }}"));
+    let file = AgentFile::parse(&text).expect("is good");
+    let said = |tool: &str| ToolTerms::said(&file.profiles, tool);
+    let all = ToolTerms { trusted: Some(true), tier: Some(2), ..ToolTerms::default() };
+    assert_eq!(said("shop/search"), all);
+    let pay = ToolTerms { trusted: Some(false), clearance: Some(DataLabel::Confidential), hide: Some(true), ..all };
+    assert_eq!(said("shop/pay"), pay);
+    assert!(!said("other/pay").is_said() && !said("shop").is_said());
+    let stored = serde_json::to_value(&file).expect("JSON");
+    assert_eq!(stored["profiles"]["shop/*"], json!({ "trusted": true, "tier": 2 }));
+    assert_eq!(serde_json::from_value::<AgentFile>(stored).expect("read back"), file);
+
+    let rules = |profiles: &str| broken(&with(profiles)).into_iter().map(|(_, rule, _)| rule).collect::<Vec<_>>();
+    for (profiles, rule) in [
+        ("trusted", "wrong-type"),
+        ("{ pay: trusted }", "wrong-type"),
+        ("{ pay: {} }", "missing"),
+        ("{ pay: { trusted: maybe } }", "wrong-type"),
+        ("{ pay: { hide: 1 } }", "wrong-type"),
+        ("{ pay: { label: secret } }", "unknown-word"),
+        ("{ pay: { tier: 10 } }", "out-of-range"),
+        ("{ pay: { effect: none } }", "unknown-key"),
+        ("{ \"pa*\": { tier: 1 } }", "profile-unknown"),
+    ] {
+        assert!(rules(profiles).contains(&rule), "{profiles}: {:?}", rules(profiles));
+    }
+}

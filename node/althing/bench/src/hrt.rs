@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use althing_client::Out;
 use althing_control::machine;
-use althing_execution::admission::{Config, Core, Policy, Preemption, Task, admit};
+use althing_execution::admission::{Config, Core, Policy, Preemption, RtTask, admit};
 use althing_execution::hrt::{
     Executor, ExecutorConfig, Fiber, Interrupt, JobRecord, Outcome, Params, Progress, SIGNALS_MAX, Template, Values,
 };
@@ -211,7 +211,7 @@ async fn planted(priorities: RtPriorities, core: usize, jobs: u64) -> Result<(u6
 /// How long the hundredth task of a core takes to be admitted, nanoseconds.
 fn admissions() -> Vec<u64> {
     let config = Config { policy: Policy::Edf, preemption: Preemption::Limited, cap_ppm: 900_000, platform_ns: 50_000 };
-    let task = |n: u64| Task { section_ns: 50_000, ..Task::new(50_000, 10_000_000 + n * 137_000) };
+    let task = |n: u64| RtTask { section_ns: 50_000, ..RtTask::new(50_000, 10_000_000 + n * 137_000) };
     let mut core = Core::default();
     for n in 0..99 {
         if admit(std::slice::from_ref(&core), task(n), None, &config).is_ok() {

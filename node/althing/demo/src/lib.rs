@@ -10,6 +10,7 @@ mod groups;
 mod intruder;
 mod kernel;
 mod registry;
+mod sessions;
 mod stage;
 
 use std::path::PathBuf;
@@ -23,7 +24,7 @@ pub use error::DemoError;
 #[derive(Debug, Clone, clap::Args)]
 pub struct Demo {
     /// Which chapter; all, when none is named.
-    #[arg(value_parser = ["assembly", "kernel", "groups", "faces", "registry"])]
+    #[arg(value_parser = ["assembly", "kernel", "groups", "faces", "registry", "sessions"])]
     pub chapter: Option<String>,
     /// The folder of text files that the knowledge agent is given.
     #[arg(long)]
@@ -55,6 +56,7 @@ pub async fn run(demo: &Demo, out: &Out, ports: &Ports) -> Result<(), DemoError>
         Some("groups") => groups::play(&mut stage, &ports.program).await,
         Some("faces") => faces::play(&mut stage, &ports.program).await,
         Some("registry") => registry::play(&mut stage, &ports.program).await,
+        Some("sessions") => sessions::play(&mut stage, &ports.program).await,
         Some(other) => Err(DemoError::NoChapter(other.to_owned())),
         None => all(&mut stage, demo, ports).await,
     };
@@ -66,5 +68,6 @@ async fn all(stage: &mut stage::Stage, demo: &Demo, ports: &Ports) -> Result<(),
     kernel::play(stage, &ports.program).await?;
     groups::play(stage, &ports.program).await?;
     faces::play(stage, &ports.program).await?;
-    registry::play(stage, &ports.program).await
+    registry::play(stage, &ports.program).await?;
+    sessions::play(stage, &ports.program).await
 }

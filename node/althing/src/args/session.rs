@@ -7,8 +7,20 @@ use clap::{ArgGroup, Subcommand};
 pub enum Session {
     /// List the turns that survive the end of this node, and their calls of which nobody knows what became.
     List,
+    /// Show the journals of a task's turns: what was called when, and never what was said.
+    Show(StepsArgs),
     /// Say what became of a call that is in doubt, so that its task goes on.
     Resume(ResumeArgs),
+}
+
+/// `althing session show`
+#[derive(Debug, Clone, clap::Args)]
+pub struct StepsArgs {
+    /// The task's id.
+    pub task: String,
+    /// Each step: when, what was called, the digest of its arguments, and how many bytes it has.
+    #[arg(long)]
+    pub steps: bool,
 }
 
 /// `althing session resume`

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use althing_client::agent_file;
-use althing_execution::admission::{Config, Hint, Partition, Reason, Task, partition};
+use althing_execution::admission::{Config, Hint, Partition, Reason, RtTask, partition};
 use serde_json::{Value, json};
 
 use crate::args::{Admit, Contract};
@@ -64,7 +64,7 @@ fn run_admit(admit: &Admit, out: &Out) -> Result<(), Failure> {
 
 fn place(set: &Set, id: &str, admit: &Admit, config: &Config) -> Result<Partition, Failure> {
     let tasks = set.tasks.iter().enumerate().map(|(at, row)| {
-        let task = Task {
+        let task = RtTask {
             wcet_ns: row.c,
             period_ns: row.t,
             deadline_ns: row.d.unwrap_or(row.t),
@@ -75,7 +75,7 @@ fn place(set: &Set, id: &str, admit: &Admit, config: &Config) -> Result<Partitio
         task.check().map_err(|error| Failure::usage(format!("task {} of {id}: {error}", at + 1)))?;
         Ok(task)
     });
-    let tasks: Vec<Task> = tasks.collect::<Result<_, Failure>>()?;
+    let tasks: Vec<RtTask> = tasks.collect::<Result<_, Failure>>()?;
     Ok(partition(&tasks, admit.cores, config))
 }
 

@@ -41,7 +41,7 @@ pub async fn run(at: &Paths, org: &Org, out: &Out) -> Result<(), Failure> {
         Org::Watch { from, registry } => {
             let path = format!("/org/watch{}", query(registry, Some(*from)));
             let watched: LogWatch = client.read(&path).await?;
-            out.show(&watched, told);
+            out.show(&watched, watch_table);
             if !watched.missing.is_empty() {
                 return Err(Failure::failed("the registry's log lacks what it proved to have; see above"));
             }
@@ -117,7 +117,7 @@ fn missing(watched: &LogWatch) -> String {
     watched.missing.iter().map(line).collect()
 }
 
-fn told(watched: &LogWatch) -> String {
+fn watch_table(watched: &LogWatch) -> String {
     let missing = missing(watched);
     let cells = |row: &LogNotice| {
         let (what, about, detail) = (row.what.clone(), row.about.clone(), row.detail.clone());

@@ -99,7 +99,7 @@ fn channel(resolved: &ChannelReply) -> String {
 }
 
 /// What scripts are shown of a route: the scores of others only where they are asked for.
-fn told(routed: &RouteReply, explain: bool) -> impl Serialize + fmt::Display {
+fn route_json(routed: &RouteReply, explain: bool) -> impl Serialize + fmt::Display {
     let mut told = json!(routed);
     if !explain && let Some(members) = told.as_object_mut() {
         members.remove("best");
@@ -121,7 +121,7 @@ async fn sentence(at: &Paths, route: &Route, out: &Out) -> Result<(), Failure> {
     if route.explain && !out.json {
         eprint!("{}", plain(&explained(&routed), &std::io::stderr()));
     }
-    let told = told(&routed, route.explain);
+    let told = route_json(&routed, route.explain);
     let show = || {
         if out.json {
             out.show(&told, |_| String::new());
@@ -199,8 +199,8 @@ mod tests {
         // In the order that it always had.
         let expected =
             r#"{"chosen":[],"tookUs":7,"mode":"hybrid","threshold":0.25,"considered":2,"leftOut":1,"learned":0}"#;
-        assert_eq!(told(&routed, false).to_string(), expected);
-        assert_eq!(told(&routed, true).to_string(), json!(routed).to_string());
+        assert_eq!(route_json(&routed, false).to_string(), expected);
+        assert_eq!(route_json(&routed, true).to_string(), json!(routed).to_string());
         assert!(explained(&routed).starts_with("mode hybrid: from a score of 0.25 on it is for an agent; 2 agents"));
     }
 

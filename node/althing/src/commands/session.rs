@@ -2,10 +2,13 @@
 
 use std::path::Path;
 
-use althing_api::{CallDoubt, CallOutcome, ResumeRequest, SessionEntry, SessionList, SessionResumption};
+use althing_api::{
+    CallDoubt, CallOutcome, ResumeRequest, SessionEntry, SessionList, SessionResumption, SessionRow, SessionSteps,
+    SessionTurn,
+};
 use althing_store::file::read_text;
 
-use crate::args::{ResumeArgs, Session};
+use crate::args::{ResumeArgs, Session, StepsArgs};
 use crate::commands::agent::escape;
 use crate::commands::{Out, date_time, table};
 use crate::exit::Failure;
@@ -13,13 +16,20 @@ use crate::paths::Paths;
 
 /// Bytes of a result that somebody hands in.
 const RESULT_BYTES_MAX: u64 = 1 << 20;
+/// Digits of a digest that are shown; `--json` has all.
+const DIGEST_CHARS: usize = 12;
 
-/// Lists sessions, or says what became of a call.
+/// Lists sessions, shows one, or says what became of a call.
 pub async fn run(at: &Paths, session: &Session, out: &Out) -> Result<(), Failure> {
     match session {
         Session::List => {
             let all: SessionList = at.connect().await?.read("/sessions").await?;
             out.show(&all, listed);
+        }
+        Session::Show(StepsArgs { task, steps }) => {
+            let path = format!("/sessions/{}/steps", escape(task));
+            let shown: SessionSteps = at.connect().await?.read(&path).await?;
+            out.show(&shown, |shown| if *steps { stepwise(shown) } else { turns(shown) });
         }
         Session::Resume(args) => {
             let request = request(args)?;
@@ -66,6 +76,45 @@ fn listed(all: &SessionList) -> String {
     table(&["task", "agent", "state", "rows", "bytes"], &rows) + &doubtful(all)
 }
 
+/// The turns of a task.
+fn turns(shown: &SessionSteps) -> String {
+    let cells = |turn: &SessionTurn| {
+        let bytes: u64 = turn.rows.iter().map(|row| row.bytes).sum();
+        vec![turn.message.clone(), end(turn), turn.rows.len().to_string(), bytes.to_string()]
+    };
+    let rows: Vec<Vec<String>> = shown.turns.iter().map(cells).collect();
+    table(&["message", "ended", "rows", "bytes"], &rows)
+}
+
+/// Their rows.
+fn stepwise(shown: &SessionSteps) -> String {
+    let of_turn = |turn: &SessionTurn| {
+        let rows: Vec<Vec<String>> = turn.rows.iter().map(cells).collect();
+        let table = table(&["row", "at", "what", "step", "name", "digest", "bytes", "label"], &rows);
+        format!("message {}, {}\n{table}", turn.message, end(turn))
+    };
+    shown.turns.iter().map(of_turn).collect::<Vec<String>>().join("\n")
+}
+
+fn cells(row: &SessionRow) -> Vec<String> {
+    let short = |digest: &String| digest.chars().take(DIGEST_CHARS).collect::<String>();
+    vec![
+        row.row.to_string(),
+        date_time(row.at_ms),
+        row.kind.name().to_owned(),
+        row.step.map(|step| step.to_string()).unwrap_or_default(),
+        row.name.clone().unwrap_or_default(),
+        row.digest.as_ref().map(short).unwrap_or_default(),
+        row.bytes.to_string(),
+        row.label.clone().unwrap_or_default(),
+    ]
+}
+
+/// When a turn ended.
+fn end(turn: &SessionTurn) -> String {
+    turn.ended_ms.map_or_else(|| "not over".to_owned(), date_time)
+}
+
 fn line(task: &str, doubt: &CallDoubt) -> String {
     format!("  step {} of {task} called {}, since {}\n", doubt.step, doubt.name, date_time(doubt.since_ms))
 }
@@ -88,7 +137,7 @@ fn doubtful(all: &SessionList) -> String {
 
 #[cfg(test)]
 mod tests {
-    use althing_api::SessionCondition;
+    use althing_api::{SessionCondition, SessionRowKind};
     use clap::Parser as _;
 
     use super::*;
@@ -143,6 +192,30 @@ mod tests {
         assert!(refused(&["t-1", "--done", "4", "/none/such"]).starts_with("/none/such: "));
         let twice = ["t-1", "--done", "4", "a", "--done", "5", "b"];
         assert!(refused(&twice).contains("one step"), "{twice:?}");
+    }
+
+    #[test]
+    fn a_task_is_shown_by_its_turns_or_by_their_steps() {
+        let row = SessionRow {
+            row: 1,
+            at_ms: 3_661_000,
+            kind: SessionRowKind::Intent,
+            step: Some(4),
+            name: Some("bank/pay".to_owned()),
+            digest: Some("0123456789abcdef".to_owned()),
+            bytes: 300,
+            label: Some("confidential".to_owned()),
+        };
+        let over = SessionTurn { message: "m-1".to_owned(), ended_ms: Some(3_661_000), rows: vec![row.clone(), row] };
+        let other = SessionTurn { message: "m-2".to_owned(), ended_ms: None, rows: Vec::new() };
+        let shown = SessionSteps { task: "t-1".to_owned(), turns: vec![over, other] };
+        let (all, each) = (turns(&shown), stepwise(&shown));
+        for words in ["m-1", "1970-01-01T01:01:01Z", "600", "m-2", "not over"] {
+            assert!(all.contains(words) && !all.contains("bank/pay"), "{words} in {all}");
+        }
+        for words in ["message m-1, 1970-01-01T01:01:01Z\n", "intent", "bank/pay", "0123456789ab", "confidential"] {
+            assert!(each.contains(words) && !each.contains("0123456789abc"), "{words} in {each}");
+        }
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! `althing status`, `ps`, `peers`, `describe`, `id`.
 
 use althing_api::{
-    AgentEntries, LayerStatus, MachineStatus, NodeStatus, PeerList, PeerStatus, ReachStatus, SessionTotals,
+    AgentEntries, GovernanceTotals, LayerStatus, MachineStatus, NodeStatus, PeerList, PeerStatus, ReachStatus,
+    SessionTotals,
 };
 use althing_node::{Owner, owner};
 use althing_protocol::SecretKey;
@@ -65,7 +66,23 @@ fn layers(layers: &LayerStatus) -> Vec<String> {
             l5.groups, l5.led, l5.without_leader, l5.tasks
         ));
     }
+    lines.push(governance(&layers.l7_governance));
     lines
+}
+
+/// Who decides, what waits for people, and whether things can be recorded.
+fn governance(totals: &GovernanceTotals) -> String {
+    let GovernanceTotals { policy, pending, audit_entries, audit_failure } = totals;
+    let decides = if policy.is_some() { "policies and contracts decide" } else { "contracts decide, no policies" };
+    let waits = match pending {
+        0 => "nothing waits for people".to_owned(),
+        calls => format!("{calls} calls wait for people: `althing pending` shows them"),
+    };
+    let log = match audit_failure {
+        Some(_) => "nothing can be recorded: `althing doctor` tells why".to_owned(),
+        None => format!("{audit_entries} entries in the audit log"),
+    };
+    format!("L7 governance     {decides}; {log}; {waits}")
 }
 
 /// The journals of this node, if it has any.
@@ -159,6 +176,19 @@ pub fn id(at: &Paths, out: &Out) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_decides_is_told_with_what_waits_and_what_cannot_be_recorded() {
+        let mut totals = GovernanceTotals { policy: None, pending: 0, audit_entries: 3, audit_failure: None };
+        let well =
+            "L7 governance     contracts decide, no policies; 3 entries in the audit log; nothing waits for people";
+        assert_eq!(governance(&totals), well);
+        totals = GovernanceTotals { policy: Some("0a".to_owned()), pending: 2, ..totals };
+        totals.audit_failure = Some("full".to_owned());
+        let ill = "L7 governance     policies and contracts decide; nothing can be recorded: `althing doctor` tells why; 2 \
+                   calls wait for people: `althing pending` shows them";
+        assert_eq!(governance(&totals), ill);
+    }
 
     #[test]
     fn journals_are_told_where_there_are_any_and_doubt_with_the_command_that_shows_it() {

@@ -49,8 +49,9 @@ fn shown(line: &TapLine) -> String {
         TapBody::Bytes { hex } => hex.clone(),
     };
     let body: String = body.chars().take(BODY_CHARS_MAX).collect();
+    let label = message.label.map(|label| format!(" ({label})")).unwrap_or_default();
     format!(
-        "{at} {arrow} {} {} {} {} {} B  {body}",
+        "{at} {arrow} {} {} {} {} {} B{label}  {body}",
         short(&message.peer),
         message.protocol.trim_start_matches("/althing/"),
         message.kind,
@@ -62,6 +63,7 @@ fn shown(line: &TapLine) -> String {
 #[cfg(test)]
 mod tests {
     use althing_api::{TapGap, TapMessage};
+    use althing_protocol::Label;
 
     use super::*;
 
@@ -89,12 +91,13 @@ mod tests {
             kind: "response".to_owned(),
             operation: None,
             agent: None,
+            label: Some(Label::UNLABELLED),
             body: TapBody::Bytes { hex: "00ff".to_owned() },
             ..message.clone()
         };
         let line = |message: TapMessage| shown(&TapLine::Message(Box::new(message)));
         assert_eq!(line(message), "01:01:01.250 <- z6Mk call/1 request SendMessage echo 9 B  { \"a\": 1 }");
-        assert_eq!(line(answer), "01:01:01.250 -> z6Mk call/1 response  9 B  00ff");
+        assert_eq!(line(answer), "01:01:01.250 -> z6Mk call/1 response  9 B (confidential, not trusted)  00ff");
         assert_eq!(shown(&TapLine::Gap(TapGap { missed: 4 })), "(4 messages passed too fast to be shown)");
     }
 }

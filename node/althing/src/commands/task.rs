@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use althing_api::{
-    Doubt, ListQuery, MemberVerdict, ResourceChoice, ResourceDecision, ResourceList, ResourceRule, ResourceStatus,
-    SubmitTask, TaskCancellation, TaskContent, TaskDependencies, TaskDependency, TaskDetails, TaskLink, TaskList,
-    TaskQuery, TaskRequest, TaskSubmission, TaskSummary, WorkState,
+    ListQuery, MemberVerdict, OutcomeDoubt, ResourceChoice, ResourceDecision, ResourceList, ResourceRule,
+    ResourceStatus, SubmitTask, TaskCancellation, TaskContent, TaskDependencies, TaskDependency, TaskDetails, TaskLink,
+    TaskList, TaskQuery, TaskRequest, TaskSubmission, TaskSummary, WorkState,
 };
 use althing_client::{Client, ClientError};
 use althing_protocol::group::WorkId;
@@ -85,7 +85,7 @@ async fn submitted(client: &Client, given: &SubmitArgs, out: &Out) -> Result<(),
     let done: TaskSubmission = match ask(client, &given.group, &request).await {
         // The node went away with the answer.
         Err(error @ ClientError::Lost { .. }) => {
-            return Err(Failure::from(error).in_doubt(&given.group, Doubt::Task(id)));
+            return Err(Failure::from(error).with_unknown(&given.group, OutcomeDoubt::Task(id)));
         }
         done => done?,
     };
@@ -255,7 +255,7 @@ fn listed(list: &TaskList) -> String {
 fn words(result: Option<&TaskContent>) -> String {
     match result {
         Some(TaskContent::Text(text)) => text.clone(),
-        Some(TaskContent::Message(message)) => althing_operations::words(message),
+        Some(TaskContent::Message(message)) => althing_operations::answer_text(message),
         Some(TaskContent::Reference(_)) | None => String::new(),
     }
 }

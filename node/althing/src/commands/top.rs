@@ -100,9 +100,13 @@ fn title(status: &NodeStatus) -> String {
         0 => String::new(),
         turns => format!("  in doubt {turns}"),
     };
+    let waits = match status.layers.l7_governance.pending {
+        0 => String::new(),
+        calls => format!("  waiting for people {calls}"),
+    };
     let promised: Vec<String> = l1.promised.iter().map(|share| format!("{:.0} %", share * 100.0)).collect();
     format!(
-        "grade {}  agents {}  turns {}  promised {}  reserved {}  peers {}{doubt}",
+        "grade {}  agents {}  turns {}  promised {}  reserved {}  peers {}{doubt}{waits}",
         l1.machine.as_ref().map(|machine| machine.grade.to_string()).unwrap_or_default(),
         l1.agents,
         l1.turns,
@@ -149,8 +153,8 @@ fn pane_table(pane: &Pane) -> Table<'static> {
 #[cfg(test)]
 mod tests {
     use althing_api::{
-        AgentInstance, CallStatus, CommunicationStatus, DiscoveryStatus, ExecutionStatus, GroupEntry, GroupTotals,
-        GroupWork, KeyStatus, LayerStatus, MachineStatus, ReachStatus, SessionTotals, TableStatus, WakeUp,
+        AgentInstance, CallStatus, CommunicationStatus, DiscoveryStatus, ExecutionStatus, GovernanceTotals, GroupEntry,
+        GroupTotals, GroupWork, KeyStatus, LayerStatus, MachineStatus, ReachStatus, SessionTotals, TableStatus, WakeUp,
     };
     use althing_protocol::contract::Grade;
     use ratatui::Terminal;
@@ -198,6 +202,7 @@ mod tests {
                 calls: CallStatus { live_tasks: 0 },
                 l4_session: SessionTotals { sessions: 1, in_doubt: 1 },
                 l5_coordination: GroupTotals { groups: 1, led: 1, without_leader: 0, tasks: 0 },
+                l7_governance: GovernanceTotals { policy: None, pending: 1, audit_entries: 0, audit_failure: None },
             },
         }
     }
@@ -237,6 +242,7 @@ mod tests {
             "team",
             "nightly",
             "in doubt 1",
+            "people 1",
             "q ends",
         ] {
             assert!(shown.contains(wanted), "{wanted} in\n{shown}");

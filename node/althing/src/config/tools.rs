@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use althing_td::Effect;
+use althing_protocol::contract::DataLabel;
+use althing_td::{Effect, ToolTerms};
 use serde::{Deserialize, Serialize};
 
 /// Entries of the list.
@@ -21,7 +22,31 @@ pub struct ToolProfile {
     /// `server/tool`, or `server/*`.
     pub name: String,
     /// What it does outside if it is called once more.
-    pub effect: Effect,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effect: Option<Effect>,
+    /// Whether what it answers can be relied on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trusted: Option<bool>,
+    /// The label of what it answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<DataLabel>,
+    /// The strictest label of data that it may be given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clearance: Option<DataLabel>,
+    /// How much care it needs, 0 to 9.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tier: Option<u8>,
+    /// Whether agents are given a handle in place of what it answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hide: Option<bool>,
+}
+
+impl ToolProfile {
+    /// What is said beside the effect.
+    pub fn terms(&self) -> ToolTerms {
+        let ToolProfile { trusted, label, clearance, tier, hide, .. } = *self;
+        ToolTerms { trusted, label, clearance, tier, hide }
+    }
 }
 
 /// Checks a list of them.
@@ -30,7 +55,8 @@ pub fn check(tools: &[ToolProfile]) -> Result<(), String> {
         return Err(format!("`tools` has {} entries, and {TOOLS_MAX} is the most", tools.len()));
     }
     let mut seen = BTreeSet::new();
-    for ToolProfile { name, effect } in tools {
+    for profile in tools {
+        let ToolProfile { name, effect, .. } = profile;
         let parts = name.split_once('/').filter(|(server, tool)| {
             !server.is_empty()
                 && !server.contains('*')
@@ -40,10 +66,19 @@ pub fn check(tools: &[ToolProfile]) -> Result<(), String> {
         let Some((server, _)) = parts else {
             return Err(format!("`tools` has {name:?}; a tool is named server/tool, and server/* is all of a server"));
         };
-        if server == AGENTS && *effect != Effect::Keyed {
+        if effect.is_none() && !profile.terms().is_said() {
+            return Err(format!(
+                "`tools` has {name:?} and says nothing of it; add effect, trusted, label, clearance, tier or hide"
+            ));
+        }
+        if profile.tier.is_some_and(|tier| tier > ToolTerms::TIER_MAX) {
+            let most = ToolTerms::TIER_MAX;
+            return Err(format!("`tools` has {name:?} with a tier above {most}; choose 0 to {most}"));
+        }
+        if server == AGENTS && effect.is_some_and(|effect| effect != Effect::Keyed) {
             return Err(format!("`tools` has {name:?}, which is the node's own: of an agent only `keyed` can be said"));
         }
-        if OWN.contains(&server) {
+        if OWN.contains(&server) && effect.is_some() {
             return Err(format!("`tools` has {name:?}, which is the node's own: its effect is known, leave it out"));
         }
         if !seen.insert(name) {
@@ -55,7 +90,13 @@ pub fn check(tools: &[ToolProfile]) -> Result<(), String> {
 
 /// Their effects, by name.
 pub fn effects(tools: &[ToolProfile]) -> BTreeMap<String, Effect> {
-    tools.iter().map(|tool| (tool.name.clone(), tool.effect)).collect()
+    tools.iter().filter_map(|tool| Some((tool.name.clone(), tool.effect?))).collect()
+}
+
+/// What else is said of them, by name.
+pub fn profiles(tools: &[ToolProfile]) -> BTreeMap<String, ToolTerms> {
+    let said = tools.iter().map(|tool| (tool.name.clone(), tool.terms()));
+    said.filter(|(_, terms)| terms.is_said()).collect()
 }
 
 #[cfg(test)]
@@ -74,6 +115,14 @@ mod tests {
         assert_eq!(["shop/search", "shop/order", "shops/order"].map(said), found);
         let far = Config::parse(&entry("agents/far", "keyed")).expect("an agent that compares ids");
         assert_eq!(Effect::said(&effects(&far.tools), "agents/far"), Some(Effect::Keyed));
+        let own = "[[tools]]\nname = \"mesh/*\"\ntrusted = true\nclearance = \"restricted\"\ntier = 1\nhide = false\n";
+        let config = Config::parse(own).expect("only their effect is known");
+        let profile = &config.tools[0];
+        let (trusted, clearance) = (Some(true), Some(DataLabel::Restricted));
+        let terms = ToolTerms { trusted, label: None, clearance, tier: Some(1), hide: Some(false) };
+        assert_eq!((profile.terms(), profile.effect), (terms, None));
+        assert_eq!(profiles(&config.tools), BTreeMap::from([("mesh/*".to_owned(), terms)]));
+        assert_eq!(profiles(&far.tools), BTreeMap::new(), "of that only the effect is said");
         for (text, told) in [
             (entry("shop", "keyed"), "server/tool"),
             (entry("shop/or*", "keyed"), "server/tool"),
@@ -83,6 +132,8 @@ mod tests {
             (entry("session/note", "final"), "the node's own"),
             (entry("a/b", "none") + &entry("a/b", "final"), "twice"),
             (entry("a/b", "idempotent"), "idempotent"),
+            ("[[tools]]\nname = \"a/b\"\ntier = 10\n".to_owned(), "tier"),
+            ("[[tools]]\nname = \"a/b\"\nclearance = \"secret\"\n".to_owned(), "secret"),
             ("[[tools]]\nname = \"a/b\"\n".to_owned(), "effect"),
         ] {
             let refused = Config::parse(&text).expect_err("it is refused");

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
-use althing_calls::spans::{Keeping, SpanRing};
+use althing_calls::spans::{RingProcessor, SpanRing};
 use althing_operations::doctor::Finding;
 use althing_operations::{Collector, Operations};
 use opentelemetry::KeyValue;
@@ -131,7 +131,7 @@ pub fn start(config: &Telemetry, origin: &Origin<'_>) -> Result<(Exporting, Arc<
     let resource = origin.resource();
     let ring = Arc::<SpanRing>::default();
     let provider =
-        SdkTracerProvider::builder().with_resource(resource.clone()).with_span_processor(Keeping(ring.clone()));
+        SdkTracerProvider::builder().with_resource(resource.clone()).with_span_processor(RingProcessor(ring.clone()));
     let places = Endpoints::new(&config.otlp_endpoint, |name| std::env::var(name).ok()).map_err(Failure::usage)?;
     let Exporters { traces: provider, meters, loggers, collector } = Exporters::new(&places, provider, resource)?;
     let provider = provider.build();

@@ -31,9 +31,13 @@ fn caller(number: u8, owner: u8) -> Caller {
 /// Version 1.0.0 of everything was taken back, and `gone` was stopped here for that.
 struct Old;
 
-impl TakenBack for Old {
+impl RevocationCheck for Old {
     fn version(&self, agent: &AgentId, version: &str) -> Option<String> {
         (version == "1.0.0").then(|| format!("{} {version} leaks", agent.name()))
+    }
+
+    fn order(&self, agent: &AgentId) -> Option<String> {
+        (agent.name() == "halted").then(|| "halted was stopped by its owner".to_owned())
     }
 
     fn stopped(&self, agent: &AgentId) -> Option<String> {
@@ -46,10 +50,10 @@ impl TakenBack for Old {
 }
 
 /// What node 10 of the owner decides, who trusts a friend.
-fn contracts(taken_back: Option<Arc<dyn TakenBack>>) -> ByContract {
+fn contracts(revocations: Option<Arc<dyn RevocationCheck>>) -> ByContract {
     let trusted = BTreeSet::from([CallerId::Publisher(publisher(FRIEND))]);
     let trust = Trust { node: node(10), owner: publisher(OWNER), trusted, private: false };
-    ByContract::new(watch::channel(trust).1, taken_back)
+    ByContract::new(watch::channel(trust).1, revocations)
 }
 
 fn decided(judgement: Judgement) -> Decision {
@@ -64,6 +68,30 @@ fn refusal(decision: Decision) -> Option<(Refusal, String)> {
         Decision::Allow => None,
         Decision::Deny(why) => Some((why.refusal, why.message)),
         Decision::Ask(consent) => panic!("contracts ask nobody: {}", consent.to),
+    }
+}
+
+#[test]
+fn an_agent_that_its_owner_stopped_gets_no_message_in_any_version() {
+    let contracts = contracts(Some(Arc::new(Old)));
+    let halted = agent(FRIEND, "halted");
+    for version in [None, Some("2.0.0")] {
+        let message = OutgoingRequest::Message { agent: &halted, version, principals: &[], label: None };
+        let refused = refusal(decided(contracts.decide(&message))).expect("it is refused");
+        assert_eq!(refused, (Refusal::AgentRevoked, "halted was stopped by its owner".to_owned()));
+    }
+    let absent = OutgoingRequest::Absent { agents: std::slice::from_ref(&halted), why: "nobody hosts it" };
+    let refused = refusal(decided(contracts.decide(&absent))).expect("it is never allowed");
+    assert_eq!(refused.0, Refusal::AgentRevoked, "{}", refused.1);
+    let (own, by) = (agent(OWNER, "halted"), caller(11, OWNER));
+    for (operation, expected) in [
+        (Operation::SendMessage, Some(Refusal::AgentRevoked)),
+        (Operation::GetTask, None),
+        (Operation::CancelTask, None),
+    ] {
+        let service = Service::Call { agent: &own, callers: &CallerRule::Own, operation };
+        let decision = decided(contracts.decide_incoming(&IncomingRequest::plain(service, &by)));
+        assert_eq!(refusal(decision).map(|(refused, _)| refused), expected, "{operation:?}");
     }
 }
 

@@ -1,7 +1,7 @@
 //! Redirects: which host the calls of an agent ask first, and which redirects one call follows (SPEC P-195).
 //!
-//! A host is believed in nothing but that it took nothing. Whether the node that it names hosts the agent is known by that
-//! one's own evidence; how far a call follows is bounded.
+//! All that is trusted in a redirect is that the host did not accept the message. Whether the node that it names hosts the
+//! agent is known by that one's own evidence; how far a call follows is bounded.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ const AGENTS_MAX: usize = 1_024;
 
 /// Why a redirect is not followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Astray {
+pub(crate) enum RedirectError {
     /// The node redirected the same call.
     #[error("which redirected the call itself")]
     Back,
@@ -38,9 +38,9 @@ pub(crate) enum Astray {
     NoHost,
 }
 
-/// The way of one call.
+/// Which hosts one call went to.
 #[derive(Debug, Default)]
-pub(crate) struct Journey {
+pub(crate) struct RedirectPath {
     /// Who redirected it.
     redirected: Vec<PublicKey>,
     /// Who could not be reached, or does not host the agent.
@@ -50,9 +50,9 @@ pub(crate) struct Journey {
     moves: usize,
 }
 
-impl Journey {
+impl RedirectPath {
     /// A node could not be reached, or does not host the agent.
-    pub fn lose(&mut self, node: PublicKey) {
+    pub fn mark_unreachable(&mut self, node: PublicKey) {
         self.unreached.push(node);
     }
 
@@ -61,17 +61,18 @@ impl Journey {
         self.redirected.first().copied()
     }
 
-    /// Whether the call goes on to `to` after `from` redirected it; `is_host` says whether `to` hosts the agent.
-    pub fn turn(&mut self, from: PublicKey, to: PublicKey, is_host: bool) -> Result<(), Astray> {
+    /// Follows a redirect: whether the call goes on to `to` after `from` redirected it. `is_host` says whether `to` hosts the
+    /// agent.
+    pub fn follow(&mut self, from: PublicKey, to: PublicKey, is_host: bool) -> Result<(), RedirectError> {
         self.redirects += 1;
-        let is_too_long = (self.redirects > FOLLOWED_MAX).then_some(Astray::TooMany);
+        let is_too_long = (self.redirects > FOLLOWED_MAX).then_some(RedirectError::TooMany);
         self.step(from, to, is_host, is_too_long)
     }
 
     /// The same after `from` proved that the task moved to `to`.
-    pub fn move_on(&mut self, from: PublicKey, to: PublicKey, is_host: bool) -> Result<(), Astray> {
+    pub fn move_on(&mut self, from: PublicKey, to: PublicKey, is_host: bool) -> Result<(), RedirectError> {
         self.moves += 1;
-        let is_too_long = (self.moves > MOVES_MAX).then_some(Astray::TooManyMoves);
+        let is_too_long = (self.moves > MOVES_MAX).then_some(RedirectError::TooManyMoves);
         self.step(from, to, is_host, is_too_long)
     }
 
@@ -80,19 +81,19 @@ impl Journey {
         from: PublicKey,
         to: PublicKey,
         is_host: bool,
-        is_too_long: Option<Astray>,
-    ) -> Result<(), Astray> {
+        is_too_long: Option<RedirectError>,
+    ) -> Result<(), RedirectError> {
         self.redirected.push(from);
         if self.redirected.contains(&to) {
-            return Err(Astray::Back);
+            return Err(RedirectError::Back);
         }
         if self.unreached.contains(&to) {
-            return Err(Astray::Unreached);
+            return Err(RedirectError::Unreached);
         }
         match is_too_long {
             Some(astray) => Err(astray),
             None if is_host => Ok(()),
-            None => Err(Astray::NoHost),
+            None => Err(RedirectError::NoHost),
         }
     }
 
@@ -128,12 +129,13 @@ impl Redirects {
         }
     }
 
-    /// Whom to ask after `from` redirected a call: the node that it names, or the remembered one, if the redirect is older
-    /// than what is remembered and the remembered node did not fail in this call. `from` itself is asked first no more.
-    pub fn heed(&mut self, agent: &AgentId, from: PublicKey, redirect: Redirect, journey: &Journey) -> PublicKey {
+    /// Takes in that `from` redirected a call, and gives whom to ask: the node that it names, or the remembered one, if the
+    /// redirect is older than what is remembered and the remembered node did not fail in this call. `from` itself is asked first
+    /// no more.
+    pub fn update(&mut self, agent: &AgentId, from: PublicKey, redirect: Redirect, path: &RedirectPath) -> PublicKey {
         self.forget(agent, from);
         match self.known.get(agent).map(|known| known.redirect) {
-            Some(known) if redirect.fence < known.fence && !journey.failed(&known.member) => known.member,
+            Some(known) if redirect.fence < known.fence && !path.failed(&known.member) => known.member,
             _ => redirect.member,
         }
     }
@@ -184,40 +186,40 @@ mod tests {
     /// P-195
     #[test]
     fn a_call_goes_two_redirects_far_and_to_hosts_only() {
-        let mut journey = Journey::default();
-        assert_eq!(journey.first(), None);
-        assert_eq!(journey.turn(node(1), node(2), true), Ok(()));
-        assert_eq!(journey.turn(node(2), node(3), true), Ok(()));
-        assert_eq!(journey.turn(node(3), node(4), true), Err(Astray::TooMany));
-        assert!(journey.first().is_some());
-        assert_eq!(Journey::default().turn(node(1), node(2), false), Err(Astray::NoHost));
+        let mut path = RedirectPath::default();
+        assert_eq!(path.first(), None);
+        assert_eq!(path.follow(node(1), node(2), true), Ok(()));
+        assert_eq!(path.follow(node(2), node(3), true), Ok(()));
+        assert_eq!(path.follow(node(3), node(4), true), Err(RedirectError::TooMany));
+        assert!(path.first().is_some());
+        assert_eq!(RedirectPath::default().follow(node(1), node(2), false), Err(RedirectError::NoHost));
     }
 
     /// P-205
     #[test]
     fn a_task_is_followed_further_than_a_redirect_and_not_for_ever() {
-        let mut journey = Journey::default();
-        assert_eq!(journey.turn(node(100), node(0), true), Ok(()), "the group redirected the message that began it");
+        let mut path = RedirectPath::default();
+        assert_eq!(path.follow(node(100), node(0), true), Ok(()), "the group redirected the message that began it");
         for moved in 0..16 {
-            assert_eq!(journey.move_on(node(moved), node(moved + 1), true), Ok(()), "{moved}");
+            assert_eq!(path.move_on(node(moved), node(moved + 1), true), Ok(()), "{moved}");
         }
-        assert_eq!(journey.move_on(node(16), node(17), true), Err(Astray::TooManyMoves));
-        assert_eq!(Journey::default().move_on(node(1), node(2), false), Err(Astray::NoHost));
-        let mut journey = Journey::default();
-        assert_eq!(journey.move_on(node(1), node(2), true), Ok(()));
-        assert_eq!(journey.move_on(node(2), node(1), true), Err(Astray::Back));
+        assert_eq!(path.move_on(node(16), node(17), true), Err(RedirectError::TooManyMoves));
+        assert_eq!(RedirectPath::default().move_on(node(1), node(2), false), Err(RedirectError::NoHost));
+        let mut path = RedirectPath::default();
+        assert_eq!(path.move_on(node(1), node(2), true), Ok(()));
+        assert_eq!(path.move_on(node(2), node(1), true), Err(RedirectError::Back));
     }
 
     /// P-195
     #[test]
     fn a_call_goes_in_no_circle_and_to_nobody_whom_it_did_not_reach() {
-        let mut journey = Journey::default();
-        assert_eq!(journey.turn(node(1), node(2), true), Ok(()));
-        assert_eq!(journey.turn(node(2), node(1), true), Err(Astray::Back));
-        assert_eq!(Journey::default().turn(node(1), node(1), true), Err(Astray::Back), "to itself");
-        let mut journey = Journey::default();
-        journey.lose(node(2));
-        assert_eq!(journey.turn(node(1), node(2), true), Err(Astray::Unreached));
+        let mut path = RedirectPath::default();
+        assert_eq!(path.follow(node(1), node(2), true), Ok(()));
+        assert_eq!(path.follow(node(2), node(1), true), Err(RedirectError::Back));
+        assert_eq!(RedirectPath::default().follow(node(1), node(1), true), Err(RedirectError::Back), "to itself");
+        let mut path = RedirectPath::default();
+        path.mark_unreachable(node(2));
+        assert_eq!(path.follow(node(1), node(2), true), Err(RedirectError::Unreached));
     }
 
     #[test]
@@ -246,18 +248,18 @@ mod tests {
     #[test]
     fn an_older_redirect_changes_nothing_while_the_newer_ones_node_serves() {
         let (mut redirects, echo) = (Redirects::default(), agent("echo"));
-        let mut journey = Journey::default();
-        assert_eq!(redirects.heed(&echo, node(1), to(2, 20), &journey), node(2));
+        let mut path = RedirectPath::default();
+        assert_eq!(redirects.update(&echo, node(1), to(2, 20), &path), node(2));
         redirects.note(&echo, to(2, 20));
-        assert_eq!(redirects.heed(&echo, node(1), to(3, 19), &journey), node(2), "what is known is newer");
+        assert_eq!(redirects.update(&echo, node(1), to(3, 19), &path), node(2), "what is known is newer");
         redirects.note(&echo, to(3, 19));
         assert_eq!(redirects.member(&echo), Some(node(2)));
-        assert_eq!(redirects.heed(&echo, node(1), to(3, 20), &journey), node(3), "as new");
+        assert_eq!(redirects.update(&echo, node(1), to(3, 20), &path), node(3), "as new");
         // It failed in this call, and another call remembered it again meanwhile.
-        journey.lose(node(2));
-        assert_eq!(redirects.heed(&echo, node(1), to(3, 19), &journey), node(3), "there is no other way");
+        path.mark_unreachable(node(2));
+        assert_eq!(redirects.update(&echo, node(1), to(3, 19), &path), node(3), "there is no other way");
         redirects.note(&echo, to(3, 21));
-        assert_eq!(redirects.heed(&echo, node(3), to(2, 1), &journey), node(2), "who redirects is forgotten");
+        assert_eq!(redirects.update(&echo, node(3), to(2, 1), &path), node(2), "who redirects is forgotten");
         assert_eq!(redirects.member(&echo), None);
     }
 

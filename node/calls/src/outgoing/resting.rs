@@ -2,6 +2,7 @@
 
 use a2a::{Message, Part, Role, SendMessageResponse, StreamResponse, Task, TaskState, TaskStatus};
 use althing_call::{CallRequest, OperationError, Refusal, Reply};
+use althing_protocol::Label;
 use althing_session::Remote;
 use futures::StreamExt as _;
 
@@ -30,7 +31,7 @@ pub(super) fn resting(
     let timestamp = i64::try_from(now_ms).ok().and_then(chrono::DateTime::from_timestamp_millis);
     let status = TaskStatus { state: TaskState::AuthRequired, message: Some(message), timestamp };
     let task = Task { id, context_id, status, artifacts: None, history: None, metadata: None };
-    call.metadata.answer.add_label(label);
+    call.metadata.answer.add_label(Some(label.unwrap_or(Label::UNLABELLED)));
     if !operation.streams() {
         return Reply::json(&SendMessageResponse::Task(task));
     }

@@ -8,6 +8,6 @@ mod service;
 mod span;
 
 pub use gather::{Gathered, NodeSpan, TraceNameError, Traces, Untold};
-pub use ring::{Keeping, RING_BYTES_MAX, SpanRing};
+pub use ring::{RING_BYTES_MAX, RingProcessor, SpanRing};
 pub use service::{SPANS_BYTES_MAX, SPANS_MAX, TRACE, TraceService};
 pub use span::{Span, Summary};

@@ -22,7 +22,7 @@ const TEXT_OVERHEAD: usize = 16;
 
 /// A span that has ended, without what is not shown.
 #[derive(Debug)]
-struct Kept {
+struct EndedSpan {
     trace: TraceId,
     id: SpanId,
     parent: SpanId,
@@ -37,7 +37,7 @@ struct Kept {
 
 #[derive(Debug, Default)]
 struct Ring {
-    spans: VecDeque<Kept>,
+    spans: VecDeque<EndedSpan>,
     bytes: usize,
 }
 
@@ -52,7 +52,7 @@ impl SpanRing {
 
     /// Keeps a span; the oldest make room for it.
     pub fn keep(&self, span: SpanData) {
-        let kept = Kept::of(span);
+        let kept = EndedSpan::of(span);
         if kept.bytes > SPAN_BYTES_MAX {
             return;
         }
@@ -76,7 +76,7 @@ impl SpanRing {
     pub fn of(&self, trace: TraceId, most: usize) -> Vec<Span> {
         let ring = self.lock();
         let mut spans: Vec<Span> =
-            ring.spans.iter().rev().filter(|kept| kept.trace == trace).take(most).map(Kept::shown).collect();
+            ring.spans.iter().rev().filter(|kept| kept.trace == trace).take(most).map(EndedSpan::shown).collect();
         spans.reverse();
         spans
     }
@@ -114,8 +114,8 @@ impl SpanRing {
 /// The bytes of a trace's id, which have an order.
 type TraceIdOrder = [u8; 16];
 
-impl Kept {
-    fn of(span: SpanData) -> Kept {
+impl EndedSpan {
+    fn of(span: SpanData) -> EndedSpan {
         let SpanData {
             span_context,
             parent_span_id,
@@ -135,8 +135,8 @@ impl Kept {
             Status::Ok | Status::Unset => 0,
         };
         let held = attributes.capacity() * size_of::<KeyValue>();
-        let bytes = size_of::<Kept>() + text(name.len()) + said + failure + held;
-        Kept {
+        let bytes = size_of::<EndedSpan>() + text(name.len()) + said + failure + held;
+        EndedSpan {
             trace: span_context.trace_id(),
             id: span_context.span_id(),
             parent: parent_span_id,
@@ -200,9 +200,9 @@ fn value_bytes(value: &Value) -> usize {
 
 /// The ring as the end of all spans of this program.
 #[derive(Debug)]
-pub struct Keeping(pub std::sync::Arc<SpanRing>);
+pub struct RingProcessor(pub std::sync::Arc<SpanRing>);
 
-impl SpanProcessor for Keeping {
+impl SpanProcessor for RingProcessor {
     fn on_start(&self, _span: &mut opentelemetry_sdk::trace::Span, _context: &Context) {}
 
     fn on_end(&self, span: SpanData) {

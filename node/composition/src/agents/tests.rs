@@ -6,6 +6,7 @@ use althing_calls::AgentCaller;
 use althing_communication::{Entropy, WallClock};
 use althing_execution::memory::Memories;
 use althing_execution::process::ProcessConfig;
+use althing_execution::tools::contract_gates;
 use althing_execution::{Builtins, Host};
 use althing_protocol::SecretKey;
 use althing_simnet::{LinkConfig, SimNet};
@@ -17,6 +18,7 @@ use tempfile::TempDir;
 use tokio::sync::watch;
 
 use super::*;
+use crate::Gates;
 use crate::agreements::AGREED;
 use crate::assemble::{Execution, LanPort, Ports};
 use crate::config::NodeConfig;
@@ -42,9 +44,11 @@ async fn started_on(folder: &Path, store: Arc<dyn Store>) -> (Node, watch::Sende
     let (sender, owner) = watch::channel(Owner::open(&folder.join("owner"), &clock, &entropy).expect("a new owner"));
     let key = SecretKey::from_seed(&[1; 32]);
     let agent_caller = Arc::<AgentCaller>::default();
+    let gates = Gates::default();
     let ports = althing_execution::Ports {
         owner: owner.borrow().id(),
         agents: Some(agent_caller.clone()),
+        gate: gates.make(contract_gates()),
         ..althing_execution::Ports::none()
     };
     let nothing: althing_execution::secrets::SecretLookup = Arc::new(|_| Ok(None));
@@ -61,6 +65,7 @@ async fn started_on(folder: &Path, store: Arc<dyn Store>) -> (Node, watch::Sende
         promises: None,
         memories: Arc::new(memories),
         agent_caller,
+        gates,
         busy_permille: Arc::default(),
     };
     let ports = Ports {

@@ -1,6 +1,6 @@
 //! Why a request failed, as an answer.
 
-use althing_api::{Doubt, Kind, Problem, Remedy};
+use althing_api::{Kind, OutcomeDoubt, Problem, Remedy};
 use althing_calls::OperationError;
 use althing_node::NodeError;
 use althing_operations::SecretError;
@@ -21,8 +21,8 @@ impl ApiError {
     }
 
     /// The same, where that may have been accepted in the group of that id or name.
-    pub(crate) fn in_doubt(self, group: &str, doubt: Doubt) -> ApiError {
-        ApiError(self.0.in_doubt(group, doubt))
+    pub(crate) fn with_unknown(self, group: &str, unknown: OutcomeDoubt) -> ApiError {
+        ApiError(self.0.with_unknown(group, unknown))
     }
 
     /// The same, with what to do next, if that is a step of its own.

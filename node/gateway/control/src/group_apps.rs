@@ -31,7 +31,7 @@ impl From<AppError> for ApiError {
 }
 
 /// What becomes of each part, for whoever asked for it.
-fn told(changes: &[PartChange]) -> Vec<AppChange> {
+fn app_changes(changes: &[PartChange]) -> Vec<AppChange> {
     let one = |PartChange { kind, name, difference }: &PartChange| AppChange {
         what: kind.name().to_owned(),
         name: name.clone(),
@@ -88,7 +88,7 @@ async fn operate(node: &Operations, requester: &Requester, request: AppRequest) 
         AppRequest::Remove { group, app } => {
             let id = near::group(node, &group)?;
             let plan = groups::remove(node, id, &app).await?.ok_or_else(|| unknown(node, id, &app))?;
-            let changes = told(&plan.changes);
+            let changes = app_changes(&plan.changes);
             Ok(AppChanges { app, group, forms: None, changes, groups: None, waiting: None })
         }
     }
@@ -99,7 +99,7 @@ fn outcome_of(app: App, outcome: AppOutcome) -> AppChanges {
         AppOutcome::NoGroup { plan, groups } => (plan, true, Some(groups), None),
         AppOutcome::Plan { plan, waiting } => (plan, false, None, Some(waiting)),
     };
-    let changes = told(&plan.changes);
+    let changes = app_changes(&plan.changes);
     AppChanges { app: app.name, group: app.group, forms: Some(is_missing), changes, groups, waiting }
 }
 

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use althing_api::{
-    Doubt, GroupStep, Kind, ListQuery, OverlapRule, RunCancellation, RunCondition, RunDetails, RunList, RunResumption,
-    RunStart, RunSummary, ScheduleAddition, ScheduleList, ScheduleQuestion, ScheduleRemoval, ScheduleReply,
-    ScheduleRequest, ScheduleStatus, ScheduledWork, StepApproval, StepCondition, StepFailure, StepStatus,
-    WorkflowReply, WorkflowRequest,
+    GroupStep, Kind, ListQuery, OutcomeDoubt, OverlapRule, RunCancellation, RunCondition, RunDetails, RunList,
+    RunResumption, RunStart, RunSummary, ScheduleAddition, ScheduleList, ScheduleQuestion, ScheduleRemoval,
+    ScheduleReply, ScheduleRequest, ScheduleStatus, ScheduledWork, StepApproval, StepCondition, StepFailure,
+    StepStatus, WorkflowReply, WorkflowRequest,
 };
 use althing_coordination::machine::group::Group;
-use althing_coordination::machine::sight::Sight;
+use althing_coordination::machine::read_scope::ReadScope;
 use althing_coordination::machine::workflow::{Run, RunState, Scheduled, StepNow, StepState};
 use althing_coordination::service::calendar;
 use althing_coordination::{Reader, promptly};
@@ -60,7 +60,7 @@ pub async fn list(
     Parameters(ListQuery { finished }): Parameters<ListQuery>,
 ) -> Answer<RunList> {
     let id = current(&node, &group).await?;
-    let list = Reader::of(&node.groups, id).look(|state, sight| listed(state, sight, finished))?;
+    let list = Reader::of(&node.groups, id).look(|state, scope| listed(state, scope, finished))?;
     Ok(Json(list))
 }
 
@@ -140,7 +140,7 @@ async fn begin(
     let command = RunWorkflow { run, workflow, input };
     let beginning = node.groups.command(group, Command::RunWorkflow(Box::new(command)));
     let number = promptly(&node.groups, group, beginning).await;
-    let number = number.map_err(|error| groups::unsure(error, named, Doubt::Run(run.to_string())))?;
+    let number = number.map_err(|error| groups::unsure(error, named, OutcomeDoubt::Run(run.to_string())))?;
     Ok(RunStart { run: run.to_string(), number })
 }
 
@@ -187,8 +187,8 @@ fn summary(run: &Run) -> RunSummary {
     }
 }
 
-fn listed(state: &Group, sight: &Sight<'_>, finished: bool) -> RunList {
-    let is_listed = |run: &&Run| (finished || run.state == RunState::Running) && sight.of_author(run.author);
+fn listed(state: &Group, scope: &ReadScope<'_>, finished: bool) -> RunList {
+    let is_listed = |run: &&Run| (finished || run.state == RunState::Running) && scope.of_author(run.author);
     let mut runs: Vec<&Run> = state.flows().runs().iter().filter(is_listed).collect();
     runs.sort_by_key(|run| run.number);
     RunList { runs: runs.into_iter().map(summary).collect() }
@@ -243,8 +243,8 @@ pub async fn schedules(
 /// `GET /groups/{group}/schedules`
 pub async fn list_schedules(State(node): State<Arc<Operations>>, Path(group): Path<String>) -> Answer<ScheduleList> {
     let id = current(&node, &group).await?;
-    let all = |state: &Group, sight: &Sight<'_>| {
-        let shown = state.flows().schedules().iter().filter(|known| sight.of_author(known.author));
+    let all = |state: &Group, scope: &ReadScope<'_>| {
+        let shown = state.flows().schedules().iter().filter(|known| scope.of_author(known.author));
         shown.map(|known| planned(&node, known, state.flows().asking(known))).collect::<Vec<ScheduleStatus>>()
     };
     Ok(Json(ScheduleList { schedules: Reader::of(&node.groups, id).look(all)? }))

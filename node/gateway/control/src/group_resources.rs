@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use althing_api::{ResourceClaim, ResourceDecision, ResourceList, ResourceStatus, ResourceVote, WorkState};
 use althing_coordination::machine::group::Group;
-use althing_coordination::machine::work::{Conflict, State as TaskState, Task};
+use althing_coordination::machine::work::{Conflict, State as TaskState, WorkItem};
 use althing_protocol::PublicKey;
 use althing_protocol::group::{ConflictRule, WorkId};
 
@@ -50,13 +50,14 @@ pub fn state_of(state: TaskState) -> WorkState {
 /// The resources that have a rule, are in use or are waited for; and the last decisions.
 pub fn listed(state: &Group) -> ResourceList {
     let work = state.work();
-    let mut names: BTreeMap<&str, Vec<&Task>> = work.resources().iter().map(|(name, _)| (name, Vec::new())).collect();
+    let mut names: BTreeMap<&str, Vec<&WorkItem>> =
+        work.resources().iter().map(|(name, _)| (name, Vec::new())).collect();
     for task in work.tasks().iter().filter(|task| !task.state.is_finished()) {
         for name in &task.submit.resources {
             names.entry(name).or_default().push(task);
         }
     }
-    let next: BTreeSet<WorkId> = work.assignable(state.members().len()).map(Task::id).collect();
+    let next: BTreeSet<WorkId> = work.assignable(state.members().len()).map(WorkItem::id).collect();
     let total = names.len();
     let resources = names.into_iter().take(LISTED_MAX).map(|(name, tasks)| resource(state, name, tasks, &next));
     let decisions: Vec<&Conflict> = work.resources().conflicts().collect();
@@ -68,11 +69,11 @@ pub fn listed(state: &Group) -> ResourceList {
     }
 }
 
-fn resource(state: &Group, name: &str, mut tasks: Vec<&Task>, next: &BTreeSet<WorkId>) -> ResourceStatus {
+fn resource(state: &Group, name: &str, mut tasks: Vec<&WorkItem>, next: &BTreeSet<WorkId>) -> ResourceStatus {
     let known = state.work().resources().get(name);
     tasks.sort_by_key(|task| task.number);
-    let waits = |task: &&&Task| task.held.is_none();
-    let claim = |task: &&Task| ResourceClaim {
+    let waits = |task: &&&WorkItem| task.held.is_none();
+    let claim = |task: &&WorkItem| ResourceClaim {
         task: task.id().to_string(),
         number: task.number,
         state: state_of(task.state),

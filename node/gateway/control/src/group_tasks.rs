@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use althing_api::{
-    ContentReference, Doubt, Kind, ListQuery, MemberVerdict, ResourceChoice, ResourceList, ResourceRule, SubmitTask,
-    TaskCancellation, TaskContent, TaskDependencies, TaskDependency, TaskDetails, TaskId, TaskLink, TaskList,
-    TaskQuery, TaskRefusal, TaskReply, TaskRequest, TaskSubmission, TaskSummary,
+    ContentReference, Kind, ListQuery, MemberVerdict, OutcomeDoubt, ResourceChoice, ResourceList, ResourceRule,
+    SubmitTask, TaskCancellation, TaskContent, TaskDependencies, TaskDependency, TaskDetails, TaskId, TaskLink,
+    TaskList, TaskQuery, TaskRefusal, TaskReply, TaskRequest, TaskSubmission, TaskSummary,
 };
 use althing_coordination::machine::assignment::Verdict;
 use althing_coordination::machine::group::Group;
-use althing_coordination::machine::sight::Sight;
-use althing_coordination::machine::work::{State as TaskState, Task};
+use althing_coordination::machine::read_scope::ReadScope;
+use althing_coordination::machine::work::{State as TaskState, WorkItem};
 use althing_coordination::{Reader, Role, promptly};
 use althing_operations::Operations;
 use althing_protocol::PublicKey;
@@ -53,7 +53,7 @@ pub async fn list(
     Parameters(ListQuery { finished }): Parameters<ListQuery>,
 ) -> Answer<TaskList> {
     let id = current(&node, &group).await?;
-    let list = Reader::of(&node.groups, id).look(|state, sight| listed(state, sight, finished))?;
+    let list = Reader::of(&node.groups, id).look(|state, scope| listed(state, scope, finished))?;
     Ok(Json(list))
 }
 
@@ -75,7 +75,7 @@ pub async fn depends(
     let group = current(&node, &group).await?;
     let id = work_id(&node, group, &task)?;
     let here = node.communication.network().local();
-    let shown = |state: &Group, task: &Task| dependencies(state, &Sight::of(state, here), task);
+    let shown = |state: &Group, task: &WorkItem| dependencies(state, &ReadScope::of(state, here), task);
     let found = Reader::of(&node.groups, group).task(&id, shown)?;
     found.map(Json).ok_or_else(|| unknown(&node, group, &task))
 }
@@ -196,18 +196,19 @@ async fn submitted(
         lease_ms: given.lease_s.saturating_mul(1_000),
         dependencies: given.after.iter().map(|task| work_id(node, group, task)).collect::<Result<_, _>>()?,
         resources: given.resources,
+        label: None,
     };
-    let doubt = || Doubt::Task(id.to_string());
+    let unknown = || OutcomeDoubt::Task(id.to_string());
     let submitting = node.groups.command(group, Command::Submit(Box::new(submit)));
     let number = promptly(&node.groups, group, submitting).await;
-    let number = number.map_err(|error| groups::unsure(error, named, doubt()))?;
+    let number = number.map_err(|error| groups::unsure(error, named, unknown()))?;
     // With a key that was used before, the earlier task stands for this one.
     let stands = node.groups.look(group, |state| {
         let tasks = state.work().tasks();
-        let earlier = tasks.iter().find(|task| Some(task.number) == number).map(Task::id);
+        let earlier = tasks.iter().find(|task| Some(task.number) == number).map(WorkItem::id);
         if tasks.get(&id).is_some() { Some(id) } else { earlier }
     });
-    let stands = stands.map_err(|error| ApiError::from(error).in_doubt(named, doubt()))?;
+    let stands = stands.map_err(|error| ApiError::from(error).with_unknown(named, unknown()))?;
     Ok(TaskSubmission { task: stands.unwrap_or(id).to_string(), number })
 }
 
@@ -234,7 +235,7 @@ fn target(needs: &Needs) -> String {
     }
 }
 
-fn summary(task: &Task) -> TaskSummary {
+fn summary(task: &WorkItem) -> TaskSummary {
     let priority = match task.submit.priority {
         Priority::Low => "low",
         Priority::Normal => "normal",
@@ -257,9 +258,9 @@ fn summary(task: &Task) -> TaskSummary {
     }
 }
 
-fn listed(state: &Group, sight: &Sight<'_>, finished: bool) -> TaskList {
-    let is_listed = |task: &&Task| (finished || !task.state.is_finished()) && sight.task(task);
-    let mut chosen: Vec<&Task> = state.work().tasks().iter().filter(is_listed).collect();
+fn listed(state: &Group, scope: &ReadScope<'_>, finished: bool) -> TaskList {
+    let is_listed = |task: &&WorkItem| (finished || !task.state.is_finished()) && scope.task(task);
+    let mut chosen: Vec<&WorkItem> = state.work().tasks().iter().filter(is_listed).collect();
     chosen.sort_by_key(|task| task.number);
     let total = chosen.len();
     let newest = &chosen[total.saturating_sub(LISTED_MAX)..];
@@ -302,7 +303,7 @@ async fn fetched(node: &Operations, group: GroupId, task: WorkId, shown: &mut Ta
     Ok(())
 }
 
-fn shown(state: &Group, task: &Task) -> TaskDetails {
+fn shown(state: &Group, task: &WorkItem) -> TaskDetails {
     let refusal = |(member, reason): (&PublicKey, &str)| TaskRefusal { node: member.did(), reason: reason.to_owned() };
     TaskDetails {
         summary: summary(task),
@@ -324,7 +325,7 @@ fn shown(state: &Group, task: &Task) -> TaskDetails {
 }
 
 /// What keeps a task from beginning.
-fn waits_for(state: &Group, task: &Task) -> Option<String> {
+fn waits_for(state: &Group, task: &WorkItem) -> Option<String> {
     let tasks = state.work().tasks();
     match task.state {
         TaskState::Blocked => {
@@ -341,9 +342,9 @@ fn waits_for(state: &Group, task: &Task) -> Option<String> {
 }
 
 /// Of tasks that are forgotten or not shown, only the ids.
-fn dependencies(state: &Group, sight: &Sight<'_>, task: &Task) -> TaskDependencies {
+fn dependencies(state: &Group, scope: &ReadScope<'_>, task: &WorkItem) -> TaskDependencies {
     let tasks = state.work().tasks();
-    let link = |id: WorkId| match tasks.get(&id).filter(|task| sight.task(task)) {
+    let link = |id: WorkId| match tasks.get(&id).filter(|task| scope.task(task)) {
         Some(task) => TaskLink::Summary(Box::new(summary(task))),
         None => TaskLink::Id(TaskId { task: id.to_string() }),
     };

@@ -4,15 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use althing_api::{
-    CreateGroup, Doubt, GroupAge, GroupCharter, GroupDeparture, GroupDissolution, GroupEntry, GroupEquivocation,
+    CreateGroup, GroupAge, GroupCharter, GroupDeparture, GroupDissolution, GroupEntry, GroupEquivocation,
     GroupExpulsion, GroupKeys, GroupList, GroupLog, GroupMember, GroupName, GroupProposals, GroupRemoval, GroupReply,
     GroupRequest, GroupRole, GroupState, GroupStatus, GroupSummary, GroupTotals, GroupTransfer, GroupValue,
-    GroupValueRemoval, GroupVersion, GroupWork, JoinGroup, KeysQuery, Kind, NodeStep, ValueQuery,
+    GroupValueRemoval, GroupVersion, GroupWork, JoinGroup, KeysQuery, Kind, NodeStep, OutcomeDoubt, ValueQuery,
 };
 use althing_coordination::machine::group::Group;
 use althing_coordination::machine::members::Member;
-use althing_coordination::machine::sight::Sight;
-use althing_coordination::machine::work::{State as TaskState, Task};
+use althing_coordination::machine::read_scope::ReadScope;
+use althing_coordination::machine::work::{State as TaskState, WorkItem};
 use althing_coordination::machine::workflow::{RunState, StepState};
 use althing_coordination::{GroupError, Overview, Proofs, Reader, Role, Status, Ticket, promptly};
 use althing_operations::Operations;
@@ -40,11 +40,13 @@ impl From<GroupError> for ApiError {
 }
 
 /// Why a command failed that was to begin something in the group of that id or name; if its answer was lost, it may have begun.
-pub fn unsure(error: GroupError, group: &str, doubt: Doubt) -> ApiError {
-    let is_unsure =
-        matches!(error, GroupError::InDoubt | GroupError::NoAnswer { .. } | GroupError::NoMajority { begun: true, .. });
+pub fn unsure(error: GroupError, group: &str, unknown: OutcomeDoubt) -> ApiError {
+    let is_unsure = matches!(
+        error,
+        GroupError::OutcomeUnknown | GroupError::NoAnswer { .. } | GroupError::NoMajority { begun: true, .. }
+    );
     let problem = ApiError::from(error);
-    if is_unsure { problem.in_doubt(group, doubt) } else { problem }
+    if is_unsure { problem.with_unknown(group, unknown) } else { problem }
 }
 
 fn node_of(text: &str) -> Result<PublicKey, ApiError> {
@@ -343,12 +345,12 @@ fn log(replica: &Status) -> GroupLog {
 }
 
 /// What a group does, and how often it had to do something again.
-fn work_of(state: &Group, sight: &Sight<'_>) -> GroupWork {
+fn work_of(state: &Group, scope: &ReadScope<'_>) -> GroupWork {
     let tasks = state.work().tasks();
     let count = |states: &[TaskState]| tasks.iter().filter(|task| states.contains(&task.state)).count();
     let runs = state.flows().runs();
-    let sum = |of: fn(&Task) -> u64| tasks.iter().map(of).sum::<u64>();
-    let alarms = state.flows().schedules().alarms().filter(|known| sight.of_author(known.author));
+    let sum = |of: fn(&WorkItem) -> u64| tasks.iter().map(of).sum::<u64>();
+    let alarms = state.flows().schedules().alarms().filter(|known| scope.of_author(known.author));
     GroupWork {
         waiting: count(&[TaskState::Blocked, TaskState::Ready]),
         working: count(&[TaskState::Assigned, TaskState::Working]),
@@ -402,15 +404,15 @@ mod tests {
 
     #[test]
     fn a_lost_answer_names_what_may_have_begun() {
-        let told = |error: GroupError, doubt: Doubt| unsure(error, "team", doubt);
-        let lost = told(GroupError::InDoubt, Doubt::Task("0a".to_owned()));
+        let told = |error: GroupError, unknown: OutcomeDoubt| unsure(error, "team", unknown);
+        let lost = told(GroupError::OutcomeUnknown, OutcomeDoubt::Task("0a".to_owned()));
         assert!(lost.0.message.ends_with("The task 0a may have been accepted"), "{}", lost.0.message);
         assert_eq!(json!(lost.0)["doubt"], json!({ "task": "0a" }));
         assert_eq!(json!(lost.0)["remedy"], json!({ "groups": { "showTask": { "group": "team", "task": "0a" } } }));
         assert_eq!(lost.0.kind, Kind::Unreachable);
-        let run = told(GroupError::InDoubt, Doubt::Run("0b".to_owned()));
+        let run = told(GroupError::OutcomeUnknown, OutcomeDoubt::Run("0b".to_owned()));
         assert!(run.0.message.ends_with("The run 0b may have begun"), "{}", run.0.message);
-        let refused = told(GroupError::NotFound("team".to_owned()), Doubt::Task("0a".to_owned()));
-        assert_eq!((refused.0.doubt, refused.0.kind), (None, Kind::NotFound), "it was not begun");
+        let refused = told(GroupError::NotFound("team".to_owned()), OutcomeDoubt::Task("0a".to_owned()));
+        assert_eq!((refused.0.unknown, refused.0.kind), (None, Kind::NotFound), "it was not begun");
     }
 }

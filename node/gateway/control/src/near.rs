@@ -4,7 +4,7 @@
 use althing_calls::{Among, Asker, Purpose};
 use althing_coordination::machine::group::Group;
 use althing_coordination::machine::outcome::Refusal;
-use althing_coordination::machine::sight::Sight;
+use althing_coordination::machine::read_scope::ReadScope;
 use althing_coordination::{GroupError, Reader};
 use althing_discovery::{Found, Query};
 use althing_node::{NodeError, publish};
@@ -79,16 +79,16 @@ fn refused(node: &Operations, group: GroupId, error: GroupError) -> ApiError {
 
 /// The ids of a group's tasks that are shown here.
 pub fn tasks(node: &Operations, group: GroupId) -> Vec<String> {
-    names(node, group, |state, sight| {
-        let shown = state.work().tasks().iter().filter(|task| sight.task(task));
+    names(node, group, |state, scope| {
+        let shown = state.work().tasks().iter().filter(|task| scope.task(task));
         shown.map(|task| task.id().to_string()).collect()
     })
 }
 
 /// The ids of a group's runs of workflows that are shown here.
 pub fn runs(node: &Operations, group: GroupId) -> Vec<String> {
-    names(node, group, |state, sight| {
-        let shown = state.flows().runs().iter().filter(|run| sight.of_author(run.author));
+    names(node, group, |state, scope| {
+        let shown = state.flows().runs().iter().filter(|run| scope.of_author(run.author));
         shown.map(|run| run.id.to_string()).collect()
     })
 }
@@ -99,21 +99,21 @@ pub fn values(node: &Operations, group: GroupId, prefix: &str) -> Vec<String> {
     names(
         node,
         group,
-        |state, sight| {
-            if sight.is_whole() { state.values().keys(prefix).map(rest).collect() } else { Vec::new() }
+        |state, scope| {
+            if scope.is_whole() { state.values().keys(prefix).map(rest).collect() } else { Vec::new() }
         },
     )
 }
 
 fn schedules(node: &Operations, group: GroupId) -> Vec<String> {
-    names(node, group, |state, sight| {
-        let shown = state.flows().schedules().iter().filter(|known| sight.of_author(known.author));
+    names(node, group, |state, scope| {
+        let shown = state.flows().schedules().iter().filter(|known| scope.of_author(known.author));
         shown.map(|known| known.schedule.name.clone()).collect()
     })
 }
 
 /// Nothing where the group cannot be looked at: then there is no hint.
-fn names(node: &Operations, group: GroupId, of: impl FnOnce(&Group, &Sight<'_>) -> Vec<String>) -> Vec<String> {
+fn names(node: &Operations, group: GroupId, of: impl FnOnce(&Group, &ReadScope<'_>) -> Vec<String>) -> Vec<String> {
     Reader::of(&node.groups, group).look(of).unwrap_or_default()
 }
 

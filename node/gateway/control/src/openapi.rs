@@ -17,7 +17,11 @@ pub const PATH: &str = "/openapi.json";
 const VARIABLES: &[(&str, &str)] = &[
     ("agent", "The agent's id, or its name"),
     ("app", "The application's name"),
+    ("ask", "The question's id"),
+    ("decision", "The decision's number"),
+    ("entry", "The number of an entry, from 0"),
     ("group", "The group's id, or its name"),
+    ("log", "Which of the node's audit logs, from 1"),
     ("name", "A name on this node"),
     ("namespace", "The namespace's name"),
     ("run", "The run's id"),

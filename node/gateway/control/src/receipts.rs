@@ -36,7 +36,8 @@ pub async fn list(
             None => None,
         };
         let wanted = WantedReceipts { release, entry };
-        let KeptReceipts { registry, key, found } = node.registries.keeping().list(&wanted, registry.as_deref())?;
+        let KeptReceipts { registry, key, found } =
+            node.registries.receipt_book().list(&wanted, registry.as_deref())?;
         Ok(Json(ReceiptList { registry, key, receipts: found.iter().map(shown).collect() }))
     });
     reading.await.unwrap_or_else(|error| Err(ApiError::failed(error.to_string())))

@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 
 use althing_api::{Kind, Listener, LocalPath};
 use althing_calls::Principal;
+use althing_operations::Operations;
+use althing_operations::governance::Actor;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 
@@ -55,6 +57,24 @@ impl<S: Send + Sync> FromRequestParts<S> for Requester {
             ApiError::new(Kind::Refused, why)
         })
     }
+}
+
+/// Who changes something: the owner, over the socket of the node's machine; else whoever a user or a token is.
+///
+/// # Errors
+/// A refusal: whoever asks is nobody in the file of people.
+pub fn actor(node: &Operations, principal: &Principal) -> Result<Actor, ApiError> {
+    let user = match principal {
+        Principal::Local => return Ok(Actor::Owner),
+        Principal::User(name) => name.clone(),
+        other => other.to_string(),
+    };
+    let people = node.governance.people();
+    let name = people.person_of(&user).map(str::to_owned);
+    let name = name.ok_or_else(|| {
+        ApiError::new(Kind::Refused, format!("{user:?} is nobody in the file of people: its owner names them there"))
+    })?;
+    Ok(Actor::Person { name, signed: None })
 }
 
 #[cfg(test)]

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use althing_api::{
-    CallDoubt, CallOutcome, ResumeRequest, SessionCondition, SessionEntry, SessionList, SessionResumption,
-    SessionTotals,
+    CallDoubt, CallOutcome, ResumeRequest, SessionCondition, SessionEntry, SessionList, SessionResumption, SessionRow,
+    SessionRowKind, SessionSteps, SessionTotals, SessionTurn,
 };
-use althing_calls::{Resolution, SessionState, SessionSummary};
+use althing_calls::{Resolution, RowKind, RowSummary, SessionState, SessionSummary, TurnSteps};
 use althing_operations::Operations;
+use althing_protocol::hex;
 use axum::Json;
 use axum::extract::{Path, State};
 use serde::Serialize;
@@ -54,6 +55,33 @@ fn entry(known: SessionSummary) -> SessionEntry {
     let doubts =
         doubts.into_iter().map(|doubt| CallDoubt { step: doubt.seq, name: doubt.name, since_ms: doubt.since_ms });
     SessionEntry { session, task, agent, context, state, rows, bytes, doubts: doubts.collect() }
+}
+
+/// Shows the journals of a task's turns, without what is in them.
+pub async fn steps(State(node): State<Arc<Operations>>, Path(task): Path<String>) -> Answer<SessionSteps> {
+    let shown = node.hosting.session_steps(&task);
+    let turns = shown.map_err(|error| ApiError::new(error.kind(), error.to_string()).with_remedy(error.remedy()))?;
+    Ok(Json(SessionSteps { task, turns: turns.into_iter().map(turn).collect() }))
+}
+
+fn turn(steps: TurnSteps) -> SessionTurn {
+    let TurnSteps { message, ended_ms, rows } = steps;
+    SessionTurn { message, ended_ms, rows: rows.into_iter().map(row).collect() }
+}
+
+fn row(summary: RowSummary) -> SessionRow {
+    let RowSummary { row, at_ms, kind, step, name, call, bytes, label } = summary;
+    let kind = match kind {
+        RowKind::Begin => SessionRowKind::Begin,
+        RowKind::Intent => SessionRowKind::Intent,
+        RowKind::Result => SessionRowKind::Result,
+        RowKind::Failure => SessionRowKind::Failure,
+        RowKind::Resolved => SessionRowKind::Resolved,
+        RowKind::Checkpoint => SessionRowKind::Checkpoint,
+        RowKind::Reads => SessionRowKind::Reads,
+    };
+    let (digest, label) = (call.map(|call| hex(&call)), label.map(|label| label.level.name().to_owned()));
+    SessionRow { row, at_ms, kind, step, name, digest, bytes, label }
 }
 
 /// Says what became of a call in doubt; its task goes on.

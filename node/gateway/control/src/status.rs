@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use althing_api::{
-    CallStatus, CommunicationStatus, DialFailure, DiscoveryStatus, ExecutionStatus, KeyStatus, LayerStatus, NodeStatus,
-    PeerList, PeerStatus, ReachStatus, TableStatus,
+    CallStatus, CommunicationStatus, DialFailure, DiscoveryStatus, ExecutionStatus, GovernanceTotals, KeyStatus,
+    LayerStatus, NodeStatus, PeerList, PeerStatus, ReachStatus, TableStatus,
 };
 use althing_operations::Operations;
 use axum::Json;
@@ -30,6 +30,7 @@ pub async fn status(State(node): State<Arc<Operations>>) -> Json<NodeStatus> {
             calls: CallStatus { live_tasks: node.hosting.live_tasks() },
             l4_session: sessions::totals(&node),
             l5_coordination: groups::totals(&node),
+            l7_governance: governance(&node),
         },
     })
 }
@@ -84,6 +85,16 @@ fn reach(node: &Operations) -> ReachStatus {
 fn discovery(node: &Operations) -> DiscoveryStatus {
     let known = node.discovery.status();
     DiscoveryStatus { nodes: known.nodes, agents: known.agents, dial_targets: known.targets, refused: known.refused }
+}
+
+fn governance(node: &Operations) -> GovernanceTotals {
+    let audit = node.governance.audit();
+    GovernanceTotals {
+        policy: node.governance.policy().digest,
+        pending: node.governance.pending().len(),
+        audit_entries: audit.checkpoint().head.size,
+        audit_failure: audit.availability().err().map(|error| error.to_string()),
+    }
 }
 
 /// `GET /peers`

@@ -1,28 +1,33 @@
 //! The table of routes: each is served, and described in `/openapi.json`. A path that only reads is asked by GET.
 
 use althing_api::{
-    AcceptReply, AcceptRequest, AddRegistry, AddRequest, AddToken, AdoptReply, AdoptRequest, AgentEntries, AppChanges,
-    AppList, AppRequest, AppStatus, ApprovalList, ApprovalReply, ApproveRequest, AttestRequest, AttestationStatement,
-    BindingReply, BlueprintList, BlueprintMeasurement, ChannelReply, CreateGroup, DomainProof, EntryQuery, EventLine,
-    FindQuery, GatewayOpening, GroupKeys, GroupList, GroupName, GroupProposals, GroupReply, GroupRequest, GroupStatus,
-    GroupValue, HandoffReply, HandoffRequest, InstallList, InstallRemoval, InstallReply, InstallRequest, JoinGroup,
-    KeysQuery, ListQuery, LogEntry, LogWatch, LogsRequest, MakeNetworkKey, MarkRequest, MeasureRequest, MemberRequest,
-    MemoryContent, MemoryEntry, MemoryNamespaces, MemoryPassages, MemoryRemoval, MemoryReply, MemoryRequest,
-    NetworkKeyAddition, NodeStatus, OpenGateway, OrganisationStatus, OrganiseRequest, OwnerKeys, PassagesQuery,
-    PeerList, ProveRequest, PublishRequest, PurgeRequest, ReceiptList, RegistryList, RegistryRemoval, RegistryStatus,
-    RejectRequest, ReleaseDetails, ReleaseList, ReleaseMark, ReleasePublication, ReleasePurge, ReserveReply,
-    ReserveRequest, ResourceList, ResumeRequest, RevokeRequest, RotateRequest, RouteChannel, RouteEvaluation,
-    RouteFile, RouteLesson, RouteRemoval, RouteReply, RouteReport, RouteRequest, RunDetails, RunLine, RunList,
-    ScheduleList, ScheduleReply, ScheduleRequest, SearchReply, ServeGroup, ServeReply, SessionList, SessionResumption,
-    StageRejection, TapLine, TapRequest, TaskDependencies, TaskDetails, TaskList, TaskQuery, TaskReply, TaskRequest,
-    TokenAddition, TokenList, TokenRemoval, TraceDetails, TraceList, UpdateReply, UpdateRequest, ValueQuery, WaitReply,
-    WithdrawRequest, WorkflowReply, WorkflowRequest,
+    AcceptReply, AcceptRequest, ActionQuery, ActionReport, AddRegistry, AddRequest, AddToken, AdoptReply, AdoptRequest,
+    AgentEntries, AnswerQuery, AnswerReply, AnswerRequest, AnswerText, AppChanges, AppList, AppRequest, AppStatus,
+    ApprovalList, ApprovalReply, ApproveRequest, AttestRequest, AttestationStatement, AuditDetails, AuditList,
+    AuditQuery, BindingReply, BlueprintList, BlueprintMeasurement, ChannelReply, CreateGroup, DecisionReport,
+    DomainProof, EntryQuery, EraseReply, EraseRequest, EventLine, FindQuery, GatewayOpening, GroupKeys, GroupList,
+    GroupName, GroupProposals, GroupReply, GroupRequest, GroupStatus, GroupValue, HandoffReply, HandoffRequest,
+    InstallList, InstallRemoval, InstallReply, InstallRequest, JoinGroup, KeysQuery, ListQuery, LogEntry, LogWatch,
+    LogsRequest, MakeNetworkKey, MarkRequest, MeasureRequest, MemberRequest, MemoryContent, MemoryEntry,
+    MemoryNamespaces, MemoryPassages, MemoryRemoval, MemoryReply, MemoryRequest, NetworkKeyAddition, NodeStatus,
+    OpenGateway, OrganisationStatus, OrganiseRequest, OwnerKeys, PassagesQuery, PeerList, PendingList, PeopleReport,
+    PeopleText, PolicyDifferences, PolicyExplanation, PolicyFindings, PolicyQuestion, PolicyReport, PolicyTest,
+    PolicyTestReport, PolicyText, ProveRequest, PruneReply, PruneRequest, PublishRequest, PurgeRequest, ReceiptList,
+    RegistryList, RegistryRemoval, RegistryStatus, RejectRequest, ReleaseDetails, ReleaseList, ReleaseMark,
+    ReleasePublication, ReleasePurge, ReserveReply, ReserveRequest, ResourceList, ResumeRequest, RevokeRequest,
+    RotateRequest, RouteChannel, RouteEvaluation, RouteFile, RouteLesson, RouteRemoval, RouteReply, RouteReport,
+    RouteRequest, RunDetails, RunLine, RunList, ScheduleList, ScheduleReply, ScheduleRequest, SearchReply, ServeGroup,
+    ServeReply, SessionList, SessionResumption, SessionSteps, StageRejection, StopReply, StopRequest, TapLine,
+    TapRequest, TaskDependencies, TaskDetails, TaskList, TaskQuery, TaskReply, TaskRequest, TokenAddition, TokenList,
+    TokenRemoval, TraceDetails, TraceList, UpdateReply, UpdateRequest, ValueQuery, WaitReply, WithdrawRequest,
+    WorkflowReply, WorkflowRequest,
 };
 
 use crate::routes::{Route, Routes};
 use crate::{
-    adopt, agents, attesting, bind, blueprints, credentials, events, finding, group_apps, group_flows, group_tasks,
-    groups, handoffs, logs, memory, org, receipts, registries, reserve, routing, sessions, status, tap, traces, waits,
+    adopt, agents, attesting, audit, bind, blueprints, credentials, events, finding, group_apps, group_flows,
+    group_tasks, groups, handoffs, logs, memory, org, pending, people, policies, receipts, registries, reserve,
+    routing, sessions, status, stopping, tap, traces, waits,
 };
 
 /// All routes but those whose handlers are in the root of this crate.
@@ -35,6 +40,9 @@ pub fn routes() -> Routes {
     let routes = of_work(routes);
     let routes = of_memory(routes);
     let routes = of_sessions(routes);
+    let routes = of_policies(routes);
+    let routes = of_people(routes);
+    let routes = of_audit(routes);
     let routes = of_registries(routes);
     let routes = of_releases(routes);
     of_organisation(routes)
@@ -285,12 +293,101 @@ fn of_sessions(routes: Routes) -> Routes {
             sessions::resume,
         )
         .route(
+            Route::get("/sessions/{task}/steps", "Shows the journals of a task's turns, without what is in them")
+                .reply::<SessionSteps>(),
+            sessions::steps,
+        )
+        .route(
             Route::post::<HandoffRequest>(
                 "/tasks/{task}/handoff",
                 "Hands the work of an agent's task to another agent",
             )
             .reply::<HandoffReply>(),
             handoffs::hand_over,
+        )
+}
+
+fn of_policies(routes: Routes) -> Routes {
+    routes
+        .route(Route::get("/policy", "Shows which policies are in force").reply::<PolicyReport>(), policies::status)
+        .route(
+            Route::post::<PolicyText>("/policy", "Puts other policies in force, all of them or none")
+                .reply::<PolicyReport>(),
+            policies::load,
+        )
+        .route(
+            Route::post::<PolicyText>("/policy/lint", "Checks policies, and puts none in force")
+                .reply::<PolicyFindings>(),
+            policies::lint,
+        )
+        .route(
+            Route::post::<PolicyTest>("/policy/test", "Decides cases, and compares").reply::<PolicyTestReport>(),
+            policies::test,
+        )
+        .route(
+            Route::post::<PolicyQuestion>("/policy/explain", "Says how a request would be decided")
+                .reply::<PolicyExplanation>(),
+            policies::explain,
+        )
+        .route(
+            Route::post::<PolicyText>("/policy/diff", "Shows which decisions other policies would turn")
+                .reply::<PolicyDifferences>(),
+            policies::diff,
+        )
+        .route(
+            Route::get("/decisions/{decision}", "Says why something was decided as it was").reply::<DecisionReport>(),
+            policies::decision,
+        )
+        .route(
+            Route::get("/who", "Says which agents may do something").query::<ActionQuery>().reply::<ActionReport>(),
+            policies::who,
+        )
+}
+
+fn of_people(routes: Routes) -> Routes {
+    routes
+        .route(Route::get("/people", "Shows whom the node asks").reply::<PeopleReport>(), people::show)
+        .route(
+            Route::post::<PeopleText>("/people", "Takes other people, all of them or none").reply::<PeopleReport>(),
+            people::load,
+        )
+        .route(Route::get("/pending", "Lists what waits for people").reply::<PendingList>(), pending::list)
+        .route(
+            Route::post::<AnswerRequest>("/pending/{ask}", "Answers what is asked of a call").reply::<AnswerReply>(),
+            pending::answer,
+        )
+        .route(
+            Route::get("/pending/{ask}/text", "Shows what a person signs to answer")
+                .query::<AnswerQuery>()
+                .reply::<AnswerText>(),
+            pending::text,
+        )
+        .route(
+            Route::post::<StopRequest>("/stop", "Stops an agent, or all, at once").reply::<StopReply>(),
+            stopping::stop,
+        )
+}
+
+fn of_audit(routes: Routes) -> Routes {
+    routes
+        .route(
+            Route::get("/audit", "Lists entries of the audit log").query::<AuditQuery>().reply::<AuditList>(),
+            audit::list,
+        )
+        .route(
+            Route::get("/audit/{log}/{entry}", "Shows an entry of the audit log, with its proof")
+                .reply::<AuditDetails>(),
+            audit::show,
+        )
+        .route(
+            Route::post::<EraseRequest>("/audit/erase", "Makes unreadable what lies beside the log of somebody")
+                .reply::<EraseReply>(),
+            audit::erase,
+        )
+        .route(
+            Route::post::<PruneRequest>("/audit/prune", "Deletes what lies beside the log from before a time")
+                .reply::<PruneReply>(),
+            audit::prune,
         )
 }
 

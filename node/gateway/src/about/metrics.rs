@@ -46,7 +46,7 @@ pub(super) async fn show(State(gateway): State<Arc<Gateway>>) -> Response {
             "althing_kept_bytes",
             "gauge",
             "Bytes of answers and events that wait for clients of the Web of Things.",
-            number(gateway.kept.bytes()),
+            number(gateway.budget.bytes()),
         ),
     ];
     let mut body = format!(

@@ -21,7 +21,7 @@ use super::invocation::{Failed, Invocation, Message};
 use super::td::encoded;
 use super::{problem, properties};
 use crate::client::Client;
-use crate::kept;
+use crate::response_budget;
 use crate::{BODY_BYTES_MAX, Gateway, trace};
 
 /// How long an answer is waited for, unless the client says otherwise: below the 60 s after which many proxies give up.
@@ -61,7 +61,7 @@ pub(super) async fn invoke(
     match answered {
         Ok(response) => response,
         Err(failed) => {
-            let (status, reason, detail) = failed.told();
+            let (status, reason, detail) = failed.problem();
             problem::refuse(status, &reason, &detail)
         }
     }
@@ -80,13 +80,13 @@ async fn answered(
     if !patience.is_zero()
         && let Some(output) = invocation.output(patience).await
     {
-        return Ok(kept::json(&client.account, &output?)?);
+        return Ok(response_budget::json(&client.account, &output?)?);
     }
     match invocation.task().await {
         Some(task) => created(gateway, &id, &task, client).await,
         // Without a task there is nothing to ask for later: the answer is there, or comes.
         None => match invocation.output(Duration::from_secs(PATIENCE_MAX_SECS)).await {
-            Some(output) => Ok(kept::json(&client.account, &output?)?),
+            Some(output) => Ok(response_budget::json(&client.account, &output?)?),
             None => Err(OperationError::deadline("the agent did not answer").into()),
         },
     }
@@ -95,7 +95,7 @@ async fn answered(
 async fn created(gateway: &Gateway, id: &AgentId, task: &str, client: &Client) -> Result<Response, Failed> {
     let status = read(gateway, id, task, client).await?;
     let location = [(header::LOCATION, href(gateway.access.prefix(), id, task))];
-    Ok((StatusCode::CREATED, location, kept::json(&client.account, &status)?).into_response())
+    Ok((StatusCode::CREATED, location, response_budget::json(&client.account, &status)?).into_response())
 }
 
 /// How long the client waits: `Prefer: respond-async` and `Prefer: wait=SECONDS`.
@@ -129,7 +129,7 @@ pub(super) async fn query(
     let asked = async {
         let id = client.target(&gateway.calls, &Callee::near(agent)).await?.agent;
         let status = read(&gateway, &id, &task, &client).await?;
-        Ok(kept::json(&client.account, &status)?)
+        Ok(response_budget::json(&client.account, &status)?)
     };
     asked.await.unwrap_or_else(|error: OperationError| problem::of(&error))
 }
@@ -184,7 +184,7 @@ pub(super) fn status_of(href: String, answer: &Answer) -> Value {
     };
     let mut status = json!({ "status": word, "href": href });
     if let Err(failed) = Failed::check(answer) {
-        let (code, reason, detail) = failed.told();
+        let (code, reason, detail) = failed.problem();
         status["error"] = problem::details(code, &reason, &detail);
     }
     if let Some(changed) = &answer.changed {

@@ -9,7 +9,7 @@ use althing_protocol::AgentId;
 use tokio::sync::Notify;
 
 use crate::client::Client;
-use crate::kept::{Full, Share};
+use crate::response_budget::{Full, Share};
 
 /// Events that wait for a slow observer; it misses the oldest beyond this.
 const WAITING_MAX: usize = 256;
@@ -121,7 +121,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::kept::Kept;
+    use crate::response_budget::ResponseBudget;
 
     fn id(name: &str) -> AgentId {
         format!("urn:althing:zQmW6J5KtvuCMPmZEiozeUzguwpR2JTZfRZkZmFZfxp43uw:{name}").parse().expect("an id")
@@ -133,8 +133,8 @@ mod tests {
 
     #[test]
     fn observers_get_their_agents_events_and_the_last_one_leaves_nothing() {
-        let (bus, kept) = (Bus::default(), Arc::<Kept>::default());
-        let observe = |agent: &str| bus.observe(&id(agent), &Client::of("a", &kept)).expect("room");
+        let (bus, budget) = (Bus::default(), Arc::<ResponseBudget>::default());
+        let observe = |agent: &str| bus.observe(&id(agent), &Client::of("a", &budget)).expect("room");
         bus.tell(&id("a"), &Principal::Local, &json!(0));
         let (first, second, other) = (observe("a"), observe("a"), observe("b"));
         bus.tell(&id("a"), &Principal::Local, &json!(1));
@@ -144,14 +144,14 @@ mod tests {
         bus.tell(&id("a"), &Principal::Local, &json!(2));
         assert_eq!(bus.lock().keys().collect::<Vec<_>>(), [&id("b")]);
         drop(other);
-        assert_eq!(kept.bytes(), 0);
+        assert_eq!(budget.bytes(), 0);
     }
 
     /// Threat: clients that open many streams of events and read none.
     #[test]
     fn who_does_not_read_misses_the_oldest_and_takes_nothing_from_others() {
-        let (bus, kept) = (Bus::default(), Arc::new(Kept::new(16 << 20, 6 << 20)));
-        let (greedy, fair) = (Client::of("greedy", &kept), Client::of("fair", &kept));
+        let (bus, budget) = (Bus::default(), Arc::new(ResponseBudget::new(16 << 20, 6 << 20)));
+        let (greedy, fair) = (Client::of("greedy", &budget), Client::of("fair", &budget));
         let slow: Vec<Observer> = (0..100).map(|_| bus.observe(&id("a"), &greedy).expect("room")).collect();
         let reader = bus.observe(&id("a"), &fair).expect("room");
         let padding = "x".repeat(1 << 20);
@@ -160,18 +160,18 @@ mod tests {
             let told: Value = serde_json::from_str(&next(&reader).expect("it reads all")).expect("JSON");
             assert_eq!(told[0], number);
         }
-        assert!(kept.bytes() <= 7 << 20, "{} bytes are kept", kept.bytes());
+        assert!(budget.bytes() <= 7 << 20, "{} bytes are kept", budget.bytes());
         let rest: Vec<String> = slow.iter().flat_map(|observer| std::iter::from_fn(|| next(observer))).collect();
         assert!((1..=6).contains(&rest.len()), "{} events wait", rest.len());
         assert!(bus.observe(&id("a"), &fair).is_ok());
         drop((slow, reader));
-        assert_eq!(kept.bytes(), 0);
+        assert_eq!(budget.bytes(), 0);
     }
 
     #[test]
     fn no_more_events_wait_than_their_number_says() {
-        let (bus, kept) = (Bus::default(), Arc::<Kept>::default());
-        let slow = bus.observe(&id("a"), &Client::of("a", &kept)).expect("room");
+        let (bus, budget) = (Bus::default(), Arc::<ResponseBudget>::default());
+        let slow = bus.observe(&id("a"), &Client::of("a", &budget)).expect("room");
         for number in 0..WAITING_MAX + 10 {
             bus.tell(&id("a"), &Principal::Local, &json!(number));
         }
@@ -181,10 +181,10 @@ mod tests {
 
     #[test]
     fn nobody_is_told_of_anothers_tasks() {
-        let (bus, kept) = (Bus::default(), Arc::<Kept>::default());
-        let mut alice = Client::of("alice", &kept);
+        let (bus, budget) = (Bus::default(), Arc::<ResponseBudget>::default());
+        let mut alice = Client::of("alice", &budget);
         alice.principal = Principal::User("alice".to_owned());
-        let (hers, local) = (bus.observe(&id("a"), &alice), bus.observe(&id("a"), &Client::of("local", &kept)));
+        let (hers, local) = (bus.observe(&id("a"), &alice), bus.observe(&id("a"), &Client::of("local", &budget)));
         bus.tell(&id("a"), &alice.principal, &json!("secret"));
         assert_eq!((next(&hers.expect("room")), next(&local.expect("room"))), (Some("\"secret\"".to_owned()), None));
     }

@@ -19,7 +19,7 @@ use super::chat::Chat;
 use super::problem;
 use crate::Gateway;
 use crate::client::Client;
-use crate::kept::{Account, Full, Share};
+use crate::response_budget::{Account, Full, Share};
 
 /// Invocations that are followed at one time; each holds the answer that it has so far.
 const INVOCATIONS_MAX: usize = 512;
@@ -174,7 +174,7 @@ impl Failed {
     }
 
     /// Status, reason and detail, as problem details have them.
-    pub fn told(&self) -> (axum::http::StatusCode, String, String) {
+    pub fn problem(&self) -> (axum::http::StatusCode, String, String) {
         use axum::http::StatusCode;
         match self {
             Failed::Call(error) => (problem::status(&error.refusal), error.reason().to_owned(), error.message.clone()),

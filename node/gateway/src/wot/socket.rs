@@ -31,7 +31,7 @@ use super::invocation::{self, Failed, Invocation};
 use super::td::SUBPROTOCOL;
 use super::{actions, problem, properties, thing};
 use crate::client::Client;
-use crate::kept::Full;
+use crate::response_budget::Full;
 use crate::{BODY_BYTES_MAX, Gateway};
 
 /// WebSockets that are open at one time.
@@ -113,7 +113,7 @@ struct Whom {
 }
 
 /// What the requests of a connection share.
-struct Session {
+struct SocketConnection {
     whom: Whom,
     out: mpsc::Sender<Message>,
     /// The task of the last invocation, which `queryAction` and `cancelAction` are about.
@@ -124,13 +124,13 @@ struct Session {
 
 async fn run(socket: WebSocket, whom: Whom, place: OwnedSemaphorePermit) {
     let (out, mut waiting) = mpsc::channel(WAITING_MAX);
-    let session = Arc::new(Session { whom, out, last: Mutex::default(), subscribed: Mutex::default() });
+    let connection = Arc::new(SocketConnection { whom, out, last: Mutex::default(), subscribed: Mutex::default() });
     let (mut sender, mut receiver) = socket.split();
     // Whoever leaves takes its subscriptions along.
     let mut requests = JoinSet::new();
     let mut ping = tokio::time::interval(PING_EVERY);
     let mut heard = Instant::now();
-    let standing = session.whom.client.standing.clone();
+    let standing = connection.whom.client.standing.clone();
     let over = async {
         match &standing {
             Some(standing) => standing.over().await,
@@ -155,7 +155,7 @@ async fn run(socket: WebSocket, whom: Whom, place: OwnedSemaphorePermit) {
         match next {
             Next::Came(message) => {
                 heard = Instant::now();
-                if session.take(message, &mut requests).await.is_break() {
+                if connection.take(message, &mut requests).await.is_break() {
                     break;
                 }
             }
@@ -179,7 +179,7 @@ enum Next {
     Send(Message),
 }
 
-impl Session {
+impl SocketConnection {
     /// Begins to serve a message.
     async fn take(self: &Arc<Self>, message: Message, requests: &mut JoinSet<()>) -> ControlFlow<()> {
         let asked = match &message {
@@ -204,12 +204,12 @@ impl Session {
             Ok(mut asked) => {
                 let input = asked.take_input();
                 let input = (asked.kind == "invokeaction").then(|| self.input(input));
-                let session = self.clone();
+                let connection = self.clone();
                 requests.spawn(async move {
-                    let answer = session.answer(&asked, input).await;
-                    let answer = session.said(&answer).unwrap_or_else(|full| session.full(&asked, full));
+                    let answer = connection.answer(&asked, input).await;
+                    let answer = connection.said(&answer).unwrap_or_else(|full| connection.full(&asked, full));
                     // It fails if the connection is gone.
-                    let _ = session.out.send(answer).await;
+                    let _ = connection.out.send(answer).await;
                 });
                 None
             }
@@ -248,7 +248,7 @@ impl Session {
         match answered {
             Ok((kind, members)) => asked.reply(kind, members, &message),
             Err(failed) => {
-                let (status, _, detail) = failed.told();
+                let (status, _, detail) = failed.problem();
                 asked.error(status, &detail, &message)
             }
         }
@@ -386,17 +386,17 @@ impl Session {
             Ok(observed) => observed,
             Err(full) => return Some(asked.error(StatusCode::TOO_MANY_REQUESTS, &full.to_string(), &message)),
         };
-        let session = self.clone();
+        let connection = self.clone();
         let task = requests.spawn(async move {
             loop {
                 let told = observed.next().await;
                 let data: Value = serde_json::from_str(&told.text).unwrap_or_default();
-                let calls = &session.whom.gateway.calls;
+                let calls = &connection.whom.gateway.calls;
                 let members = json!({ "event": AGENT_EVENT, "data": data, "timestamp": calls.now() });
                 // What waits and what is sent are not both there.
                 drop(told);
-                let Ok(event) = session.said(&asked.reply("event", members, &calls.new_id())) else { continue };
-                if session.out.send(event).await.is_err() {
+                let Ok(event) = connection.said(&asked.reply("event", members, &calls.new_id())) else { continue };
+                if connection.out.send(event).await.is_err() {
                     return;
                 }
             }

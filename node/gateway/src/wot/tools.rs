@@ -20,7 +20,7 @@ use super::invocation::{Failed, Invocation, Message};
 use super::td::encoded;
 use super::{TD, problem, properties, thing, tool_td};
 use crate::client::Client;
-use crate::kept;
+use crate::response_budget;
 use crate::{BODY_BYTES_MAX, Gateway, trace};
 
 /// The media type of a Thing Model (TD 1.1 §10.2).
@@ -158,7 +158,7 @@ pub(super) async fn invoke(
         return problem::of(&OperationError::invalid_params(why));
     }
     answered(&gateway, &found, arguments, &client, &headers).await.unwrap_or_else(|failed| {
-        let (status, reason, detail) = failed.told();
+        let (status, reason, detail) = failed.problem();
         problem::refuse(status, &reason, &detail)
     })
 }
@@ -211,17 +211,17 @@ async fn answered(
     if !patience.is_zero()
         && let Some(output) = invocation.ended(patience, read).await
     {
-        return Ok(kept::json(&client.account, &output??)?);
+        return Ok(response_budget::json(&client.account, &output??)?);
     }
     match invocation.task().await {
         Some(task) => {
             let status = status(gateway, found, &task, client).await?;
             let location = [(header::LOCATION, href(gateway, agent, tool, &task))];
-            Ok((StatusCode::CREATED, location, kept::json(&client.account, &status)?).into_response())
+            Ok((StatusCode::CREATED, location, response_budget::json(&client.account, &status)?).into_response())
         }
         // Without a task there is nothing to ask for later: the answer is there, or comes.
         None => match invocation.ended(Duration::from_secs(PATIENCE_MAX_SECS), read).await {
-            Some(output) => Ok(kept::json(&client.account, &output??)?),
+            Some(output) => Ok(response_budget::json(&client.account, &output??)?),
             None => Err(OperationError::deadline("the tool did not answer").into()),
         },
     }
@@ -284,7 +284,7 @@ pub(super) async fn query(
     let asked = async {
         let found = find_action(&gateway, &agent, &tool, &action).await?;
         let status = status(&gateway, &found, &task, &client).await?;
-        Ok::<Response, Missing>(kept::json(&client.account, &status).map_err(OperationError::from)?)
+        Ok::<Response, Missing>(response_budget::json(&client.account, &status).map_err(OperationError::from)?)
     };
     asked.await.unwrap_or_else(Missing::into_response)
 }

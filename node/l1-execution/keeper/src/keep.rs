@@ -363,7 +363,7 @@ impl Keeper {
     fn watch(&mut self, program: Pid, mut naming: Option<Naming>, bounding: &Bounding) -> io::Result<i32> {
         let (mut ending, mut is_listening) = (Ending::Not, true);
         loop {
-            for told in naming.iter_mut().flat_map(Naming::told) {
+            for told in naming.iter_mut().flat_map(Naming::take_reports) {
                 let _ = tell(&self.channel, &told);
             }
             if let Some(status) = reap(program)? {

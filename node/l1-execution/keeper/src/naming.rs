@@ -112,13 +112,13 @@ impl Naming {
         if let Some(tried) = tried.filter(|tried| self.refusals.notes(tried))
             && let Some(refusal) = self.calls.refusal(&tried)
         {
-            self.told.extend(self.refusals.told(refusal));
+            self.told.extend(self.refusals.report(refusal));
         }
         true
     }
 
     /// What was named since it was asked last.
-    pub(crate) fn told(&mut self) -> Vec<Told> {
+    pub(crate) fn take_reports(&mut self) -> Vec<Told> {
         std::mem::take(&mut self.told)
     }
 }

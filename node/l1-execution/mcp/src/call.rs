@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep};
 use crate::exchange::Exchange;
 use crate::handler::capabilities;
 use crate::lines::TOO_LONG;
-use crate::machine::answer::{self, Answer, Task};
+use crate::machine::answer::{self, Answer, McpTask};
 use crate::news::Ear;
 use crate::questions::{Place, QUESTIONS_MAX, Question, Questions};
 use crate::requests::why;
@@ -231,7 +231,7 @@ enum Look {
 }
 
 /// Asks once how a task goes, and for its result if it is done.
-async fn look(peer: &Peer<RoleClient>, task: &Task, place: &Place) -> Result<Look, Miss> {
+async fn look(peer: &Peer<RoleClient>, task: &McpTask, place: &Place) -> Result<Look, Miss> {
     let ever = |why: &str| Miss::Ever(why.to_owned());
     let request = ClientRequest::GetTaskRequest(GetTaskRequest::new(GetTaskParams::new(task.id.clone())));
     let told = peer.send_request(request).await.map_err(miss)?;
@@ -255,7 +255,7 @@ async fn look(peer: &Peer<RoleClient>, task: &Task, place: &Place) -> Result<Loo
 
 /// Asks how a task goes, as often as its server wants, until it is over. Each answer is a sign of life. A question that fails is
 /// asked again with longer pauses.
-async fn follow(peer: &Peer<RoleClient>, task: &Task, place: &Place) -> Result<Value, Fault> {
+async fn follow(peer: &Peer<RoleClient>, task: &McpTask, place: &Place) -> Result<Value, Fault> {
     let lost =
         |why: &str| Fault::Failed(format!("it answers by the task {:?}, and {why}; the work goes on there", task.id));
     let (mut pause, mut heard) = (task.poll, Instant::now());

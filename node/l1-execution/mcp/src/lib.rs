@@ -261,9 +261,9 @@ impl Server {
             return Err(Fault::Stale);
         }
         let mut params = CallToolRequestParams::new(tool.to_owned());
-        let task = althing_execution::current_lease().map(|lease| (META, lease.told()));
+        let task = althing_execution::current_lease().map(|lease| (META, lease.to_json()));
         let call = steps::current_key_text().map(|key| (steps::META, json!({ "idempotencyKey": key })));
-        params.meta = told(trace_context(), [task, call]);
+        params.meta = request_meta(trace_context(), [task, call]);
         if let Value::Object(arguments) = arguments {
             params = params.with_arguments(arguments);
         }
@@ -319,7 +319,7 @@ fn trace_context() -> Option<RequestMetaObject> {
 }
 
 /// What a server is told of a call: its trace, the group's task that it is made for, and the key that all attempts at it have.
-fn told(trace: Option<RequestMetaObject>, members: [Option<(&str, Value)>; 2]) -> Option<RequestMetaObject> {
+fn request_meta(trace: Option<RequestMetaObject>, members: [Option<(&str, Value)>; 2]) -> Option<RequestMetaObject> {
     let mut told = trace;
     for (name, value) in members.into_iter().flatten() {
         told.get_or_insert_default().insert(name.to_owned(), value);
@@ -391,7 +391,7 @@ mod tests {
     use rmcp::model::RequestMetaObject;
     use serde_json::json;
 
-    use super::{META, told};
+    use super::{META, request_meta};
 
     #[test]
     fn a_server_is_told_the_trace_the_task_of_a_group_and_the_key_of_the_call() {
@@ -400,11 +400,11 @@ mod tests {
         let task = json!({ "group": "g", "token": 3 });
         let key = json!({ "idempotencyKey": "0a" });
         let (of_task, of_call) = (Some((META, task.clone())), Some((steps::META, key.clone())));
-        let all = told(Some(trace.clone()), [of_task.clone(), of_call.clone()]).map(|told| json!(told));
+        let all = request_meta(Some(trace.clone()), [of_task.clone(), of_call.clone()]).map(|told| json!(told));
         assert_eq!(all, Some(json!({ "traceparent": "00-1-2-01", META: task, "dev.althing/call": key })));
-        assert_eq!(told(None, [of_task, None]).map(|told| json!(told)), Some(json!({ META: task })));
-        assert_eq!(told(None, [None, of_call]).map(|told| json!(told)), Some(json!({ steps::META: key })));
-        assert_eq!(told(Some(trace.clone()), [None, None]), Some(trace));
-        assert_eq!(told(None, [None, None]), None);
+        assert_eq!(request_meta(None, [of_task, None]).map(|told| json!(told)), Some(json!({ META: task })));
+        assert_eq!(request_meta(None, [None, of_call]).map(|told| json!(told)), Some(json!({ steps::META: key })));
+        assert_eq!(request_meta(Some(trace.clone()), [None, None]), Some(trace));
+        assert_eq!(request_meta(None, [None, None]), None);
     }
 }

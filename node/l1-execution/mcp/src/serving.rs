@@ -5,6 +5,7 @@ use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 use std::time::Duration;
 
+use althing_execution::journal::CHECKPOINT_ARGUMENTS_BYTES_MAX;
 use althing_execution::process::{ProgramCalls, TURN_HEADER};
 use althing_execution::tools::Definition;
 use futures::future::BoxFuture;
@@ -27,7 +28,7 @@ use tokio::task::JoinSet;
 /// Connections of one program.
 const CONNECTIONS_MAX: usize = 64;
 /// Bytes of a request: the longest arguments of a system call, and the envelope.
-const REQUEST_BYTES_MAX: usize = (256 << 10) + (64 << 10);
+const REQUEST_BYTES_MAX: usize = CHECKPOINT_ARGUMENTS_BYTES_MAX + (64 << 10);
 /// How long the headers of a request may take, and how long a connection may be idle before them.
 const HEADERS: Duration = Duration::from_secs(10);
 /// After this long a connection takes no further request; after twice this long it is closed, whatever runs on it.

@@ -1,6 +1,6 @@
 //! Earliest deadline first on one core.
 
-use crate::admission::task::{Preemption, Reason, Task};
+use crate::admission::task::{Preemption, Reason, RtTask};
 
 /// The maximum intervals, or steps towards the end of a busy period, of one proof.
 const STEPS_MAX: usize = 200_000;
@@ -8,7 +8,7 @@ const STEPS_MAX: usize = 200_000;
 /// The parameters of a task in the sums.
 #[derive(Clone, Copy)]
 struct Entry {
-    task: Task,
+    task: RtTask,
     /// From the latest release until the deadline.
     due: u64,
     section: u64,
@@ -26,7 +26,7 @@ impl Edf {
     ///
     /// # Errors
     /// A task whose jitter leaves less than its execution time.
-    pub fn new(tasks: &[Task], preemption: Preemption) -> Result<Edf, Reason> {
+    pub fn new(tasks: &[RtTask], preemption: Preemption) -> Result<Edf, Reason> {
         let mut entries = Vec::with_capacity(tasks.len());
         for task in tasks {
             let due = task.deadline_ns.saturating_sub(task.jitter_ns);
@@ -155,7 +155,7 @@ impl Edf {
     fn completion(&self, place: usize, arrival: i128, busy: u64, effort: &mut usize) -> Option<u64> {
         let own = &self.entries[place].task;
         let due = arrival + i128::from(own.deadline_ns);
-        let jobs = |task: &Task, slack: i128| u64::try_from(slack / i128::from(task.period_ns)).unwrap_or(0) + 1;
+        let jobs = |task: &RtTask, slack: i128| u64::try_from(slack / i128::from(task.period_ns)).unwrap_or(0) + 1;
         let before = jobs(own, arrival + i128::from(own.jitter_ns)) * own.wcet_ns;
         let later = self.entries.iter().filter(|entry| i128::from(entry.task.deadline_ns) > due);
         let fixed = before + own.blocking_ns + later.map(|entry| entry.section).max().unwrap_or(0);
@@ -178,7 +178,7 @@ impl Edf {
 }
 
 /// The work of jobs released within `length` of a critical instant.
-fn arrived(task: &Task, length: u64) -> u64 {
+fn arrived(task: &RtTask, length: u64) -> u64 {
     (length + task.jitter_ns).div_ceil(task.period_ns) * task.wcet_ns
 }
 

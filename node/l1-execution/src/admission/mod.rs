@@ -25,4 +25,4 @@ mod vectors;
 
 pub(crate) use partition::share_ppm;
 pub use partition::{Admitted, Config, Core, Hint, Partition, Rejected, admit, bounds, partition};
-pub use task::{Policy, Preemption, Reason, Task, TaskError};
+pub use task::{Policy, Preemption, Reason, RtTask, TaskError};

@@ -10,7 +10,7 @@ use response_time_analysis::{demand, edf, fixed_priority, wcet};
 
 use crate::admission::edf::Edf;
 use crate::admission::rm;
-use crate::admission::task::{Policy, Preemption, Task};
+use crate::admission::task::{Policy, Preemption, RtTask};
 
 const SETS: u64 = 100_000;
 /// No busy period of these sets is longer.
@@ -28,7 +28,7 @@ impl Chance {
     }
 
     /// 2 to 6 tasks, together below 0.98 of a core.
-    fn set(&mut self) -> Vec<Task> {
+    fn set(&mut self) -> Vec<RtTask> {
         let mut free = 980_000;
         let mut tasks = Vec::new();
         for _ in 0..self.from(2, 6) {
@@ -41,7 +41,7 @@ impl Chance {
             free -= share;
             let deadline_ns = self.from(wcet_ns, period_ns + period_ns / 2);
             let section_ns = self.from(1, wcet_ns.min(6));
-            tasks.push(Task { deadline_ns, section_ns, ..Task::new(wcet_ns, period_ns) });
+            tasks.push(RtTask { deadline_ns, section_ns, ..RtTask::new(wcet_ns, period_ns) });
         }
         tasks
     }
@@ -52,7 +52,7 @@ fn service(ns: u64) -> Service {
 }
 
 /// The oracle's response of each task, the most urgent first where priorities are fixed.
-fn theirs(tasks: &[Task], policy: Policy, preemption: Preemption) -> Vec<Option<u64>> {
+fn theirs(tasks: &[RtTask], policy: Policy, preemption: Preemption) -> Vec<Option<u64>> {
     let limit = Duration::from(HORIZON);
     let arrivals: Vec<Sporadic> =
         tasks.iter().map(|task| Sporadic::new_zero_jitter(Duration::from(task.period_ns))).collect();
@@ -137,7 +137,7 @@ struct Judged {
 }
 
 impl Judged {
-    fn of(&mut self, number: u64, tasks: &[Task], policy: Policy, preemption: Preemption) {
+    fn of(&mut self, number: u64, tasks: &[RtTask], policy: Policy, preemption: Preemption) {
         let (ours, own) = match policy {
             Policy::Edf => (Edf::new(tasks, preemption).and_then(|edf| edf.check()).is_ok(), None),
             Policy::Rm => {

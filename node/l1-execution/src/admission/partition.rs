@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::admission::edf::Edf;
 use crate::admission::rm;
-use crate::admission::task::{Policy, Preemption, Reason, TIME_MAX_NS, Task};
+use crate::admission::task::{Policy, Preemption, Reason, RtTask, TIME_MAX_NS};
 
 /// Tasks of one core.
 pub const TASKS_MAX: usize = 1_000;
@@ -30,7 +30,7 @@ pub struct Config {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Core {
     /// Tasks in the order of admission.
-    pub tasks: Vec<(Task, Option<u64>)>,
+    pub tasks: Vec<(RtTask, Option<u64>)>,
 }
 
 /// An admitted task.
@@ -88,9 +88,11 @@ impl Config {
 
     /// Do all tasks of a core keep their deadlines, and their bounds on jitter? Bounds are found for those that have
     /// one, and for the tasks from `wanted` on.
-    fn prove(&self, tasks: &[(Task, Option<u64>)], wanted: usize) -> Result<Proof, Reason> {
-        let all: Vec<Task> =
-            tasks.iter().map(|(task, _)| Task { blocking_ns: task.blocking_ns + self.platform_ns, ..*task }).collect();
+    fn prove(&self, tasks: &[(RtTask, Option<u64>)], wanted: usize) -> Result<Proof, Reason> {
+        let all: Vec<RtTask> = tasks
+            .iter()
+            .map(|(task, _)| RtTask { blocking_ns: task.blocking_ns + self.platform_ns, ..*task })
+            .collect();
         utilisation(&all, self.cap_ppm)?;
         if all.len() > TASKS_MAX {
             return Err(Reason::TooComplex);
@@ -110,7 +112,7 @@ impl Config {
             }
             Policy::Rm => {
                 let order = rm::order(&all);
-                let sorted: Vec<Task> = order.iter().map(|place| all[*place]).collect();
+                let sorted: Vec<RtTask> = order.iter().map(|place| all[*place]).collect();
                 let found = rm::responses(&sorted, self.preemption).map_err(|reason| match reason {
                     Reason::Response { task, deadline_ns, excess_ns } => {
                         Reason::Response { task: order[task], deadline_ns, excess_ns }
@@ -132,7 +134,7 @@ impl Config {
 }
 
 /// More than the cap is refused; where rounding leaves it open, the exact test decides.
-fn utilisation(tasks: &[Task], cap_ppm: u64) -> Result<(), Reason> {
+fn utilisation(tasks: &[RtTask], cap_ppm: u64) -> Result<(), Reason> {
     let shares = tasks.iter().map(|task| (u128::from(task.wcet_ns) << 64) / u128::from(task.period_ns));
     let wanted = shares.sum::<u128>();
     if wanted > (u128::from(cap_ppm) << 64) / 1_000_000 {
@@ -148,7 +150,7 @@ fn utilisation(tasks: &[Task], cap_ppm: u64) -> Result<(), Reason> {
 ///
 /// # Errors
 /// [`Rejected`], with the proof and a hint.
-pub fn admit(cores: &[Core], task: Task, jitter_ns: Option<u64>, config: &Config) -> Result<Admitted, Rejected> {
+pub fn admit(cores: &[Core], task: RtTask, jitter_ns: Option<u64>, config: &Config) -> Result<Admitted, Rejected> {
     let mut refused: Option<(u64, usize, Reason)> = None;
     for (core, held) in cores.iter().enumerate() {
         match with(held, task, jitter_ns, config) {
@@ -177,12 +179,12 @@ pub fn bounds(core: &Core, config: &Config) -> Option<Vec<u64>> {
 }
 
 /// The share of a core that a task wants, thousandths of thousandths, rounded down.
-pub(crate) fn share_ppm(task: &Task) -> u64 {
+pub(crate) fn share_ppm(task: &RtTask) -> u64 {
     task.wcet_ns.saturating_mul(1_000_000) / task.period_ns.max(1)
 }
 
 /// The bound on the response of `task` on a core that has others already.
-fn with(core: &Core, task: Task, jitter_ns: Option<u64>, config: &Config) -> Result<u64, Reason> {
+fn with(core: &Core, task: RtTask, jitter_ns: Option<u64>, config: &Config) -> Result<u64, Reason> {
     let mut tasks = core.tasks.clone();
     tasks.push((task, jitter_ns));
     let proof = config.prove(&tasks, core.tasks.len())?;
@@ -190,15 +192,15 @@ fn with(core: &Core, task: Task, jitter_ns: Option<u64>, config: &Config) -> Res
 }
 
 /// The largest execution time that some core takes, or else the shortest period.
-fn hint(cores: &[Core], task: Task, jitter_ns: Option<u64>, config: &Config) -> Option<Hint> {
-    let fits = |task: Task| cores.iter().take(HINT_CORES_MAX).any(|core| with(core, task, jitter_ns, config).is_ok());
-    let shorter = |wcet_ns: u64| Task { wcet_ns, section_ns: task.section_ns.min(wcet_ns), ..task };
+fn hint(cores: &[Core], task: RtTask, jitter_ns: Option<u64>, config: &Config) -> Option<Hint> {
+    let fits = |task: RtTask| cores.iter().take(HINT_CORES_MAX).any(|core| with(core, task, jitter_ns, config).is_ok());
+    let shorter = |wcet_ns: u64| RtTask { wcet_ns, section_ns: task.section_ns.min(wcet_ns), ..task };
     if let Some(most) = largest(1, task.wcet_ns.saturating_sub(1), |wcet| fits(shorter(wcet))) {
         return Some(Hint::MaxWcetNs(most));
     }
     let rarer = |period_ns: u64| {
         let deadline_ns = if task.deadline_ns == task.period_ns { period_ns } else { task.deadline_ns };
-        Task { period_ns, deadline_ns, ..task }
+        RtTask { period_ns, deadline_ns, ..task }
     };
     // Counted down, so that the search is the same.
     let least = largest(0, TIME_MAX_NS - task.period_ns, |less| fits(rarer(TIME_MAX_NS - less)));
@@ -228,7 +230,7 @@ pub struct Partition {
 
 /// Places tasks on empty cores, those that want most first.
 #[must_use]
-pub fn partition(tasks: &[Task], cores: usize, config: &Config) -> Partition {
+pub fn partition(tasks: &[RtTask], cores: usize, config: &Config) -> Partition {
     let mut order: Vec<usize> = (0..tasks.len()).collect();
     // By utilisation, falling, exactly: a/b > c/d as a·d > c·b.
     let wants = |place: &usize| (u128::from(tasks[*place].wcet_ns), u128::from(tasks[*place].period_ns));

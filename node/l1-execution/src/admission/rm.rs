@@ -1,12 +1,12 @@
 //! Rate monotonic scheduling on one core: exact response-time analysis.
 
-use crate::admission::task::{Preemption, Reason, Task};
+use crate::admission::task::{Preemption, Reason, RtTask};
 
 /// The maximum steps of the analysis of one core.
 const STEPS_MAX: usize = 2_000_000;
 
 /// The indices of the tasks, the most urgent first: by period, then deadline, then index.
-pub(crate) fn order(tasks: &[Task]) -> Vec<usize> {
+pub(crate) fn order(tasks: &[RtTask]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..tasks.len()).collect();
     order.sort_by_key(|place| (tasks[*place].period_ns, tasks[*place].deadline_ns, *place));
     order
@@ -16,7 +16,7 @@ pub(crate) fn order(tasks: &[Task]) -> Vec<usize> {
 ///
 /// # Errors
 /// The first task that may be late, by its index in that order; or that the proof would take too long.
-pub(crate) fn responses(tasks: &[Task], preemption: Preemption) -> Result<Vec<u64>, Reason> {
+pub(crate) fn responses(tasks: &[RtTask], preemption: Preemption) -> Result<Vec<u64>, Reason> {
     let mut steps = STEPS_MAX;
     let mut all = Vec::with_capacity(tasks.len());
     for (place, task) in tasks.iter().enumerate() {
@@ -36,8 +36,8 @@ pub(crate) fn responses(tasks: &[Task], preemption: Preemption) -> Result<Vec<u6
 /// Analyses every job of the busy period, since with deadlines beyond the period, and without preemption, a later one may take
 /// longer than the first (Lehoczky 1990; Davis, Burns, Bril and Lukkien 2007).
 fn response(
-    task: &Task,
-    higher: &[Task],
+    task: &RtTask,
+    higher: &[RtTask],
     blocking: u64,
     preemption: Preemption,
     steps: &mut usize,
@@ -65,30 +65,30 @@ fn response(
 }
 
 /// How long the core is never idle, nor works on anything less urgent than `task`.
-fn busy_period(task: &Task, higher: &[Task], blocking: u64, steps: &mut usize) -> Result<u64, Reason> {
-    let released = |task: &Task, until: u64| (until + task.jitter_ns).div_ceil(task.period_ns) * task.wcet_ns;
-    let all: Vec<Task> = higher.iter().copied().chain([*task]).collect();
+fn busy_period(task: &RtTask, higher: &[RtTask], blocking: u64, steps: &mut usize) -> Result<u64, Reason> {
+    let released = |task: &RtTask, until: u64| (until + task.jitter_ns).div_ceil(task.period_ns) * task.wcet_ns;
+    let all: Vec<RtTask> = higher.iter().copied().chain([*task]).collect();
     let first = blocking + all.iter().map(|task| task.wcet_ns).sum::<u64>();
     fixpoint(first, blocking, &all, released, steps)
 }
 
 /// When work that is preempted by `higher` is done.
-fn end(work: u64, higher: &[Task], steps: &mut usize) -> Result<u64, Reason> {
-    let released = |task: &Task, until: u64| (until + task.jitter_ns).div_ceil(task.period_ns) * task.wcet_ns;
+fn end(work: u64, higher: &[RtTask], steps: &mut usize) -> Result<u64, Reason> {
+    let released = |task: &RtTask, until: u64| (until + task.jitter_ns).div_ceil(task.period_ns) * task.wcet_ns;
     fixpoint(work, work, higher, released, steps)
 }
 
 /// The start of a job that waits for `work` and for `higher`; jobs that arrive at that instant go first.
-fn start(work: u64, higher: &[Task], steps: &mut usize) -> Result<u64, Reason> {
-    let released = |task: &Task, until: u64| ((until + task.jitter_ns) / task.period_ns + 1) * task.wcet_ns;
+fn start(work: u64, higher: &[RtTask], steps: &mut usize) -> Result<u64, Reason> {
+    let released = |task: &RtTask, until: u64| ((until + task.jitter_ns) / task.period_ns + 1) * task.wcet_ns;
     fixpoint(work, work, higher, released, steps)
 }
 
 fn fixpoint(
     from: u64,
     work: u64,
-    higher: &[Task],
-    released: impl Fn(&Task, u64) -> u64,
+    higher: &[RtTask],
+    released: impl Fn(&RtTask, u64) -> u64,
     steps: &mut usize,
 ) -> Result<u64, Reason> {
     let mut at = from;

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use crate::admission::edf::Edf;
 use crate::admission::partition::{Admitted, Config, Core, Hint, Rejected, admit, bounds, partition};
-use crate::admission::task::{Policy, Preemption, Reason, Task};
+use crate::admission::task::{Policy, Preemption, Reason, RtTask};
 
 /// A job under way.
 #[derive(Debug, Clone)]
@@ -21,7 +21,7 @@ struct Job {
 /// Runs jobs unit by unit; gives the longest response of each task. `late(task, number)` says how late a job is
 /// released, up to its jitter; `section` how long a job holds the core once it runs.
 fn run(
-    tasks: &[Task],
+    tasks: &[RtTask],
     offsets: &[u64],
     until: u64,
     config: &Config,
@@ -70,9 +70,9 @@ fn run(
     longest
 }
 
-fn task() -> impl Strategy<Value = Task> {
+fn task() -> impl Strategy<Value = RtTask> {
     (1u64..8, 3u64..30, 0u64..4, 0u64..5).prop_flat_map(|(wcet, period, jitter, section)| {
-        (wcet..period * 2 + 8).prop_map(move |deadline_ns| Task {
+        (wcet..period * 2 + 8).prop_map(move |deadline_ns| RtTask {
             wcet_ns: wcet,
             period_ns: period,
             deadline_ns,
@@ -95,7 +95,7 @@ fn config() -> impl Strategy<Value = Config> {
 }
 
 /// One core, one task after the other; gives those that were taken, and the last answer.
-fn fill(tasks: &[Task], config: &Config) -> (Core, Vec<Result<Admitted, Rejected>>) {
+fn fill(tasks: &[RtTask], config: &Config) -> (Core, Vec<Result<Admitted, Rejected>>) {
     let mut core = Core::default();
     let mut answers = Vec::new();
     for task in tasks {
@@ -109,9 +109,9 @@ fn fill(tasks: &[Task], config: &Config) -> (Core, Vec<Result<Admitted, Rejected
 }
 
 /// The demand of all tasks, looked at for every length: what quick processor-demand analysis must agree with.
-fn fits_everywhere(tasks: &[Task], preemption: Preemption, until: u64) -> bool {
+fn fits_everywhere(tasks: &[RtTask], preemption: Preemption, until: u64) -> bool {
     (0..until).all(|length| {
-        let due = |task: &&Task| task.deadline_ns - task.jitter_ns <= length;
+        let due = |task: &&RtTask| task.deadline_ns - task.jitter_ns <= length;
         let demand: u64 = tasks
             .iter()
             .filter(due)
@@ -134,7 +134,7 @@ proptest! {
         chances in prop::collection::vec(0u64..4, 64),
     ) {
         let (core, _) = fill(&tasks, &config);
-        let admitted: Vec<Task> = core.tasks.iter().map(|(task, _)| *task).collect();
+        let admitted: Vec<RtTask> = core.tasks.iter().map(|(task, _)| *task).collect();
         // In the order in which they came: of two tasks with one period the first is the more urgent.
         let bounds = bounds(&core, &config).expect("each was admitted beside the others");
         for (offsets, jitter) in [(vec![0; 6], false), (offsets.clone(), false), (offsets, true), (vec![0; 6], true)] {
@@ -155,7 +155,7 @@ proptest! {
         tasks in prop::collection::vec(task(), 1..6),
         preemption in prop_oneof![Just(Preemption::Full), Just(Preemption::Limited), Just(Preemption::None)],
     ) {
-        let tasks: Vec<Task> =
+        let tasks: Vec<RtTask> =
             tasks.into_iter().filter(|task| task.deadline_ns >= task.jitter_ns + task.wcet_ns).collect();
         let wanted: u128 = tasks.iter().map(|t| (u128::from(t.wcet_ns) << 64) / u128::from(t.period_ns)).sum();
         prop_assume!(!tasks.is_empty() && wanted <= 1 << 64);
@@ -179,16 +179,16 @@ proptest! {
                     match again.hint {
                         Some(Hint::MaxWcetNs(wcet_ns)) => {
                             prop_assert!(wcet_ns < task.wcet_ns);
-                            let one_more = Task { wcet_ns: wcet_ns + 1, section_ns: task.section_ns.min(wcet_ns + 1), ..*task };
+                            let one_more = RtTask { wcet_ns: wcet_ns + 1, section_ns: task.section_ns.min(wcet_ns + 1), ..*task };
                             let more = admit(std::slice::from_ref(&core), one_more, None, &config);
                             prop_assert!(more.is_err(), "the hint is the largest");
-                            Task { wcet_ns, section_ns: task.section_ns.min(wcet_ns), ..*task }
+                            RtTask { wcet_ns, section_ns: task.section_ns.min(wcet_ns), ..*task }
                         }
                         Some(Hint::MinPeriodNs(period_ns)) => {
                             prop_assert!(period_ns > task.period_ns);
                             let implicit = task.deadline_ns == task.period_ns;
                             let deadline_ns = if implicit { period_ns } else { task.deadline_ns };
-                            Task { period_ns, deadline_ns, ..*task }
+                            RtTask { period_ns, deadline_ns, ..*task }
                         }
                         None => continue,
                     }
@@ -201,7 +201,7 @@ proptest! {
 
     #[test]
     fn a_set_that_holds_holds_without_any_of_its_tasks(tasks in prop::collection::vec(task(), 2..6), config in config()) {
-        let all = |tasks: &[Task]| partition(tasks, 1, &config).verdicts.iter().all(Result::is_ok);
+        let all = |tasks: &[RtTask]| partition(tasks, 1, &config).verdicts.iter().all(Result::is_ok);
         prop_assume!(all(&tasks));
         for without in 0..tasks.len() {
             let mut fewer = tasks.clone();
@@ -215,15 +215,15 @@ proptest! {
 fn a_bound_on_jitter_and_the_machines_own_delays_count() {
     let config = Config { policy: Policy::Edf, preemption: Preemption::Full, cap_ppm: 1_000_000, platform_ns: 0 };
     let mut core = Core::default();
-    let tight = Task::new(2, 10);
+    let tight = RtTask::new(2, 10);
     assert!(admit(std::slice::from_ref(&core), tight, Some(2), &config).is_ok());
     core.tasks.push((tight, Some(2)));
     // A shorter deadline comes in front of the first task, whose jitter was promised to be at most 2.
-    let urgent = Task { deadline_ns: 3, ..Task::new(1, 10) };
+    let urgent = RtTask { deadline_ns: 3, ..RtTask::new(1, 10) };
     let refused = admit(std::slice::from_ref(&core), urgent, None, &config).expect_err("it would break a promise");
     assert_eq!(refused.reason, Reason::Jitter { task: 0, bound_ns: 3, wanted_ns: 2 });
     let slow = Config { platform_ns: 2, ..config };
-    let refused = admit(&[Core::default()], Task { deadline_ns: 3, ..tight }, None, &slow).expect_err("too late");
+    let refused = admit(&[Core::default()], RtTask { deadline_ns: 3, ..tight }, None, &slow).expect_err("too late");
     assert_eq!(refused.reason, Reason::Demand { at_ns: 3, excess_ns: 1 });
     let admitted = admit(&[Core::default()], tight, None, &slow).expect("in time");
     assert_eq!(admitted.response_bound_ns, 4);

@@ -7,7 +7,7 @@ pub const TIME_MAX_NS: u64 = 86_400_000_000_000;
 
 /// A sporadic task; all times in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Task {
+pub struct RtTask {
     /// C: the worst-case execution time of a job.
     pub wcet_ns: u64,
     /// T: the minimum time between arrivals.
@@ -36,11 +36,11 @@ pub enum TaskError {
     TooLong,
 }
 
-impl Task {
+impl RtTask {
     /// A task whose deadline is its period, without jitter, preemptible at any time.
     #[must_use]
-    pub fn new(wcet_ns: u64, period_ns: u64) -> Task {
-        Task { wcet_ns, period_ns, deadline_ns: period_ns, jitter_ns: 0, section_ns: 0, blocking_ns: 0 }
+    pub fn new(wcet_ns: u64, period_ns: u64) -> RtTask {
+        RtTask { wcet_ns, period_ns, deadline_ns: period_ns, jitter_ns: 0, section_ns: 0, blocking_ns: 0 }
     }
 
     /// Checks that the analysis is defined for it.

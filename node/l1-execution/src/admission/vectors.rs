@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::admission::edf::Edf;
 use crate::admission::rm;
-use crate::admission::task::{Preemption, Reason, Task};
+use crate::admission::task::{Preemption, Reason, RtTask};
 
 fn vectors() -> Vec<Value> {
     let all: Vec<Value> = serde_json::from_str(include_str!("published.json")).expect("JSON");
@@ -19,11 +19,11 @@ fn number(of: &Value, name: &str) -> Option<u64> {
     of.get(name).map(|value| value.as_u64().expect("a whole number"))
 }
 
-fn tasks(vector: &Value) -> Vec<Task> {
+fn tasks(vector: &Value) -> Vec<RtTask> {
     let sections = vector["maxnp"].as_array();
     let task = |(at, row): (usize, &Value)| {
         let period_ns = number(row, "T").expect("a period");
-        Task {
+        RtTask {
             wcet_ns: number(row, "C").expect("an execution time"),
             period_ns,
             // Where none is given, or the response passes it, the response may be as long as it is.

@@ -1,6 +1,7 @@
 //! Why a turn fails.
 
 use crate::journal::JournalError;
+use crate::ruling::TurnRest;
 
 /// Why a turn failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -41,10 +42,22 @@ pub enum AgentError {
     NotA2a(String),
     /// The journal of the turn cannot go on.
     #[error(transparent)]
-    Journal(#[from] JournalError),
+    Journal(JournalError),
+    /// Somebody is asked about a call of the turn, which goes on when that is answered.
+    #[error("{0}")]
+    Parked(TurnRest),
     /// The receiver of the outputs is gone: the turn was cancelled.
     #[error("the turn was cancelled")]
     Cancelled,
+}
+
+impl From<JournalError> for AgentError {
+    fn from(error: JournalError) -> AgentError {
+        match error {
+            JournalError::Parked(parking) => AgentError::Parked(parking),
+            error => AgentError::Journal(error),
+        }
+    }
 }
 
 impl AgentError {

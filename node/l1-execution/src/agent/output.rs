@@ -64,6 +64,10 @@ impl Output {
     /// Ends a turn: emits what its gates release. `ended` is how the turn ended by itself.
     pub(crate) async fn release(&self, ended: Result<(), AgentError>) -> Result<(), AgentError> {
         let Some(gates) = &self.gates else { return ended };
+        // It has not ended: what is held back of it is made again when it goes on.
+        if matches!(ended, Err(AgentError::Parked(_))) {
+            return ended;
+        }
         ended.map_err(|error| gates.failure(error))?;
         for made in gates.release().await? {
             self.send(made).await?;

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use althing_protocol::contract::{Class, Latency, Srt};
+use althing_protocol::contract::{Class, DataLabel, Latency, Srt, TurnRecord};
 use althing_protocol::{AgentRef, Contract};
 use althing_td::AgentFile;
 
@@ -21,6 +21,7 @@ use crate::definition::Pins;
 use crate::hrt::Histogram;
 use crate::kernel::HardAgent;
 use crate::kernel::slots::BandwidthServer;
+use crate::memory::MemorySeal;
 use crate::process::remote::RemoteAgent;
 use crate::process::{ProcessAgent, ProcessConfig};
 use crate::running::{AgentKey, RunningAgents};
@@ -210,6 +211,18 @@ impl Host {
         self.find(agent.into()).map(|agent| agent.binding.clone())
     }
 
+    /// The key of an agent's memory, if that is encrypted; none of an agent that does not run.
+    #[must_use]
+    pub fn memory_seal<'a>(&self, agent: impl Into<AgentKey<'a>>) -> Option<MemorySeal> {
+        self.find(agent.into())?.calls.memory.as_ref()?.seal()
+    }
+
+    /// Whether the journals of an agent's turns stay when they are over; not those of an agent that does not run.
+    #[must_use]
+    pub fn is_recorded<'a>(&self, agent: impl Into<AgentKey<'a>>) -> bool {
+        self.find(agent.into()).is_some_and(|agent| agent.contract.record == TurnRecord::Tape)
+    }
+
     /// Whether an agent can do nothing outside its turns: a turn of it that is cut off left no trace anywhere.
     #[must_use]
     pub fn is_confined<'a>(&self, agent: impl Into<AgentKey<'a>>) -> bool {
@@ -245,6 +258,12 @@ impl Host {
     #[must_use]
     pub fn latency<'a>(&self, agent: impl Into<AgentKey<'a>>) -> Option<Latency> {
         Some(self.find(agent.into())?.class_and_turns().0)
+    }
+
+    /// The label of the data that a running agent works with, by its contract.
+    #[must_use]
+    pub fn data_label<'a>(&self, agent: impl Into<AgentKey<'a>>) -> Option<DataLabel> {
+        Some(self.find(agent.into())?.contract.data_label)
     }
 
     fn find(&self, agent: AgentKey<'_>) -> Option<Arc<RunningAgent>> {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use althing_protocol::Label;
 use althing_protocol::contract::Observability;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -128,11 +129,13 @@ fn call_context(agent: &RunningAgent, turn: &Turn, rights: TurnRights) -> CallCo
         task: turn.task_id.as_str().into(),
         trace: turn.parameters.traceparent.as_deref().map(Arc::from),
         label: agent.contract.data_label,
-        attributes: TurnAttributes::of(&turn.parameters.attributes, &turn.parameters.answer),
+        attributes: TurnAttributes::of(&turn.parameters.attributes, &turn.parameters.answer)
+            .with_own(Label::of_trusted(agent.contract.data_label)),
         principals: turn.parameters.principals.clone().into(),
         observability: agent.contract.observability,
         rights,
         notes: turn.parameters.notes.clone(),
+        hidden: Arc::default(),
     }
 }
 

@@ -258,7 +258,7 @@ impl Drop for Executor {
 }
 
 /// One task, on the executor's own thread.
-struct Task {
+struct TaskFiber {
     fiber: Option<Box<dyn Fiber>>,
     cell: Arc<AgentCell>,
     params: Params,
@@ -268,7 +268,7 @@ struct Task {
 /// The state of the executor's thread, which blocks on no other thread.
 struct ExecutorThread {
     schedule: Schedule,
-    tasks: Vec<Option<Task>>,
+    tasks: Vec<Option<TaskFiber>>,
     commands: rtrb::Consumer<Command>,
     reports: rtrb::Producer<Report>,
     collector: Thread,
@@ -323,7 +323,7 @@ impl ExecutorThread {
             Command::Add { place, params, fiber, cell } => {
                 let first_ns = now_ns() + FIRST_RELEASE_NS;
                 self.schedule.add(place, params, if params.periodic { first_ns } else { 0 });
-                self.tasks[place] = Some(Task { fiber: Some(fiber), cell, params, first_ns });
+                self.tasks[place] = Some(TaskFiber { fiber: Some(fiber), cell, params, first_ns });
                 self.sentinel.set_active(true);
             }
             Command::ReplaceFiber { place, fiber } => {
@@ -523,7 +523,7 @@ fn ended(job: &Job, now: u64, outcome: Outcome) -> JobRecord {
     }
 }
 
-fn count(task: &Task, record: &JobRecord) {
+fn count(task: &TaskFiber, record: &JobRecord) {
     let counters = &task.cell.counters;
     counters.jobs.fetch_add(1, Ordering::Relaxed);
     counters.lateness.add(record.noticed_ns.saturating_sub(record.release_ns));

@@ -49,7 +49,7 @@ pub enum ArriveError {
 }
 
 #[derive(Debug)]
-struct Task {
+struct PeriodicTask {
     params: Params,
     /// When the next periodic job is released; the earliest moment at which a sporadic one may be.
     next_ns: u64,
@@ -65,7 +65,7 @@ struct Task {
 #[derive(Debug)]
 pub struct Schedule {
     policy: Policy,
-    tasks: Vec<Option<Task>>,
+    tasks: Vec<Option<PeriodicTask>>,
     /// Tasks that were added so far.
     added: u64,
 }
@@ -86,7 +86,7 @@ impl Schedule {
         let room = (params.deadline_ns / params.period_ns.max(1) + WAITING_SPARE).min(WAITING_MAX);
         let waiting = VecDeque::with_capacity(usize::try_from(room).unwrap_or_default());
         self.tasks[place] =
-            Some(Task { params, next_ns: first_ns, numbers: 0, waiting, ready: true, order: self.added });
+            Some(PeriodicTask { params, next_ns: first_ns, numbers: 0, waiting, ready: true, order: self.added });
         self.added += 1;
     }
 
@@ -166,7 +166,7 @@ impl Schedule {
 
     /// The smaller value runs first. Of jobs with equal deadlines the one that has begun runs first; of tasks with equal
     /// periods the one that is first in the analysis, even if the other has begun.
-    fn urgency(&self, task: &Task, job: &Job) -> (u64, u64, u64, u64) {
+    fn urgency(&self, task: &PeriodicTask, job: &Job) -> (u64, u64, u64, u64) {
         match self.policy {
             Policy::Edf => (job.deadline_ns, u64::from(job.begun_ns.is_none()), job.release_ns, 0),
             Policy::Rm => task.rank(),
@@ -190,7 +190,7 @@ impl Schedule {
         job.begun_ns.get_or_insert(now_ns);
         let (used_ns, rank) = (job.used_ns, job.deadline_ns);
         let budget_ends = now_ns + params.budget_ns.saturating_sub(used_ns);
-        let outranks = |other: &&Task| match (policy, other.next_release(now_ns)) {
+        let outranks = |other: &&PeriodicTask| match (policy, other.next_release(now_ns)) {
             (_, None) => false,
             (Policy::Edf, Some(next)) => next + other.params.deadline_ns < rank,
             (Policy::Rm, Some(_)) => other.rank() < own,
@@ -216,7 +216,7 @@ impl Schedule {
     }
 }
 
-impl Task {
+impl PeriodicTask {
     /// Rate monotonic: by period, then deadline, then the order in which tasks were added.
     fn rank(&self) -> (u64, u64, u64, u64) {
         (self.params.period_ns, self.params.deadline_ns, self.order, 0)

@@ -4,7 +4,7 @@ use std::fmt;
 
 use althing_protocol::contract::{Class, Contract, Grade, Hrt};
 
-use crate::admission::{Admitted, Config, Core, Hint, Reason, Rejected, Task, admit, bounds, share_ppm};
+use crate::admission::{Admitted, Config, Core, Hint, Reason, Rejected, RtTask, admit, bounds, share_ppm};
 use crate::realtime::show_ns;
 
 /// How long a guest's bulk memory instruction, which cannot be interrupted, may block other jobs; nanoseconds for each MiB.
@@ -26,11 +26,11 @@ pub struct Plan {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refused {
     /// The task, with the time charged for stopping it.
-    pub asked: Task,
+    pub asked: RtTask,
     /// The condition that does not hold, and on which core.
     pub rejected: Rejected,
     /// The tasks admitted on that core, by name.
-    pub held: Vec<(String, Task)>,
+    pub held: Vec<(String, RtTask)>,
     /// The part of the budget that is charged for stopping a job, nanoseconds.
     pub charged_ns: u64,
     /// The share of a core that may be guaranteed, parts per million.
@@ -133,11 +133,11 @@ impl Plan {
 
 /// The task for the schedulability analysis: the budget with the cost of stopping a job, and the longest section that cannot
 /// be interrupted.
-fn task(contract: &Contract, hrt: &Hrt, wake_ns: u64) -> Task {
+fn task(contract: &Contract, hrt: &Hrt, wake_ns: u64) -> RtTask {
     let declared_ns = hrt.section_us.unwrap_or_default().saturating_mul(1_000);
     // At least what one bulk memory instruction can take, whatever the contract declares.
     let section_ns = declared_ns.max(contract.memory_bytes().div_ceil(MIB).saturating_mul(SECTION_NS_PER_MIB));
-    Task {
+    RtTask {
         // A section that begins within the budget may end beyond it.
         wcet_ns: hrt.budget_us.saturating_mul(1_000).max(section_ns).saturating_add(wake_ns),
         period_ns: hrt.period_us.saturating_mul(1_000),
@@ -155,7 +155,7 @@ pub fn grade_wanted(contract: &Contract) -> Grade {
     contract.placement.min_grade.unwrap_or(least)
 }
 
-fn describe(task: &Task) -> String {
+fn describe(task: &RtTask) -> String {
     format!("{} every {}, done within {}", show_ns(task.wcet_ns), show_ns(task.period_ns), show_ns(task.deadline_ns))
 }
 

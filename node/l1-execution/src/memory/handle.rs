@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use althing_protocol::Label;
 use serde_json::{Value, json};
 use tracing::Instrument as _;
 
 use super::embed::Embedder;
 use super::error::MemoryError;
 use super::*;
+use crate::context;
 
 /// The memory of one agent.
 #[derive(Clone)]
@@ -53,7 +55,7 @@ impl Memory {
 
     /// The namespace, if the turn that runs here may still change it.
     fn writable_namespace(&self) -> Result<&Arc<Namespace>, MemoryError> {
-        crate::context::check_lease()?;
+        context::check_lease()?;
         self.checked_namespace()
     }
 
@@ -78,17 +80,20 @@ impl Memory {
         if value.len() > VALUE_BYTES_MAX {
             return Err(MemoryError::Length { what: "a value", bytes: value.len(), most: VALUE_BYTES_MAX });
         }
-        let entry = Entry::Value { key: key.to_owned(), value: value.to_vec() };
+        let entry = Entry::Value { key: key.to_owned(), value: value.to_vec(), label: context::whole_label() };
         self.writable_namespace()?.change(vec![entry], Forget::Nothing, |_| Value::Null).await.map(drop)
     }
 
-    /// The value under a key.
+    /// The value under a key. The turn that runs here hears its label.
     ///
     /// # Errors
     /// See [`MemoryError`].
     pub async fn get(&self, key: &str) -> Result<Option<Vec<u8>>, MemoryError> {
         match self.checked_namespace()?.read(&Name::Value(key.to_owned())).await? {
-            Some((_, Entry::Value { value, .. })) => Ok(Some(value)),
+            Some((_, Entry::Value { value, label, .. })) => {
+                context::hear(label);
+                Ok(Some(value))
+            }
             Some((_, Entry::Passage { .. })) | None => Ok(None),
         }
     }
@@ -103,20 +108,23 @@ impl Memory {
         Ok(forgotten > 0)
     }
 
-    /// The keys with that prefix, in order, at most [`KEYS_MAX`].
+    /// The keys with that prefix, in order, at most [`KEYS_MAX`]. The turn that runs here hears their labels.
     ///
     /// # Errors
     /// See [`MemoryError`].
     pub async fn keys(&self, prefix: &str) -> Result<Vec<String>, MemoryError> {
         let prefix = prefix.to_owned();
         let keys = move |rows: namespace::Rows<'_>, _| {
-            let key = |(name, _): (&Name, &namespace::RowInfo)| match name {
-                Name::Value(key) if key.starts_with(&prefix) => Some(key.clone()),
+            let key = |(name, known): (&Name, &namespace::RowInfo)| match name {
+                Name::Value(key) if key.starts_with(&prefix) => Some((key.clone(), known.label)),
                 _ => None,
             };
-            rows.filter_map(key).take(KEYS_MAX).collect()
+            let (keys, labels): (Vec<String>, Vec<Option<Label>>) = rows.filter_map(key).take(KEYS_MAX).unzip();
+            (keys, labels.into_iter().fold(None, Label::of_both))
         };
-        self.checked_namespace()?.read_index(keys).await
+        let (keys, label) = self.checked_namespace()?.read_index(keys).await?;
+        context::hear(label);
+        Ok(keys)
     }
 
     /// Stores a text under the name of its source, replacing that source; gives the number of its passages.
@@ -128,7 +136,7 @@ impl Memory {
         check_length("a text", text.trim().len(), TEXT_BYTES_MAX)?;
         let pieces = machine::chunks(text);
         let vectors = self.embedder.embed(&pieces).await.map_err(|error| MemoryError::Embedding(error.to_string()))?;
-        let source_hash = hex(&digest(text.as_bytes()));
+        let (source_hash, label) = (hex(&digest(text.as_bytes())), context::whole_label());
         let entry = |(place, (text, vector)): (usize, (&&str, Vec<i8>))| Entry::Passage {
             id: machine::passage_id(source, text),
             source: source.to_owned(),
@@ -137,6 +145,7 @@ impl Memory {
             text: (*text).to_owned(),
             by: self.agent.clone().unwrap_or_else(|| OPERATOR.to_owned()),
             vector: vector.into_iter().map(i8::cast_unsigned).collect(),
+            label,
         };
         let entries: Vec<Entry> = pieces.iter().zip(vectors).enumerate().map(entry).collect();
         let count = entries.len();
@@ -182,14 +191,14 @@ impl Memory {
     /// See [`MemoryError`].
     pub async fn recall(&self, question: &str, most: usize) -> Result<Vec<Recalled>, MemoryError> {
         // The names are those of OpenTelemetry's conventions for GenAI.
-        let span = crate::context::span(|| {
+        let span = context::span(|| {
             tracing::info_span!(
                 "retrieval",
                 otel.kind = "internal",
                 gen_ai.operation.name = "retrieval",
                 gen_ai.data_source.id = self.namespace(),
                 althing.memory.passages = tracing::field::Empty,
-                althing.binding.hash = &*crate::context::binding_hash(),
+                althing.binding.hash = &*context::binding_hash(),
             )
         });
         let within = span.clone();
@@ -230,13 +239,14 @@ impl Memory {
         Ok(recalled)
     }
 
-    /// The passage of an id.
+    /// The passage of an id. The turn that runs here hears its label.
     ///
     /// # Errors
     /// See [`MemoryError`].
     pub async fn passage(&self, id: &str) -> Result<Option<Recalled>, MemoryError> {
         Ok(match self.checked_namespace()?.read(&Name::Passage(id.to_owned())).await? {
-            Some((kept_ms, Entry::Passage { id, source, source_hash, place, text, by, .. })) => {
+            Some((kept_ms, Entry::Passage { id, source, source_hash, place, text, by, label, .. })) => {
+                context::hear(label);
                 Some(Recalled { id, source, source_hash, place, text, by, kept_ms, similarity: 1.0 })
             }
             Some((_, Entry::Value { .. })) | None => None,
@@ -258,4 +268,62 @@ impl Memory {
 
 fn check_length(what: &'static str, bytes: usize, most: usize) -> Result<(), MemoryError> {
     if (1..=most).contains(&bytes) { Ok(()) } else { Err(MemoryError::Length { what, bytes, most }) }
+}
+
+#[cfg(test)]
+mod tests {
+    use althing_protocol::contract::{self, DataLabel};
+    use althing_protocol::{AnswerAttributes, Attributes};
+    use althing_store::MemoryStore;
+
+    use super::*;
+    use crate::context::{CALL_CONTEXT, CallContext, TurnAttributes};
+
+    /// The memory of an agent, opened anew.
+    fn opened(store: &Arc<MemoryStore>) -> Memory {
+        let entropy = Arc::new(|bytes: &mut [u8]| bytes.fill(7));
+        let memories = Memories::new(store.clone(), Arc::new(|| 1), entropy, Arc::new(|_: &str| Ok(None)));
+        memories.open("clerk", &contract::Memory::default(), Arc::new(Embedder::Words)).expect("it opens")
+    }
+
+    /// The label of what a turn is given that does this to answer a call of that label.
+    async fn heard(label: Option<Label>, work: impl Future<Output = ()>) -> Option<Label> {
+        let (call, answer) = (Attributes { label, ..Attributes::default() }, AnswerAttributes::default());
+        let attributes = TurnAttributes::of(&call, &answer);
+        CALL_CONTEXT.scope(CallContext { attributes, ..CallContext::default() }, work).await;
+        answer.label()
+    }
+
+    #[tokio::test]
+    async fn what_is_kept_has_the_label_of_its_turn_and_gives_it_back_to_each_that_reads_it() {
+        let store = Arc::new(MemoryStore::new(&[MEMORY]));
+        let kept = opened(&store);
+        let strict = Label { level: DataLabel::Restricted, trusted: false };
+        let keeping = async {
+            kept.put("price", b"ninety").await.expect("kept");
+            kept.remember("rules", "A dog costs ninety euro of tax in a year.").await.expect("kept");
+        };
+        assert_eq!(heard(Some(strict), keeping).await, None, "who writes is given nothing");
+        kept.put("open", b"to all").await.expect("by the operator");
+        drop(kept);
+
+        let again = opened(&store);
+        let got = async { drop(again.get("price").await.expect("read")) };
+        assert_eq!(heard(None, got).await, Some(strict));
+        let listed = async { drop(again.keys("").await.expect("read")) };
+        assert_eq!(heard(None, listed).await, Some(strict), "names say something too");
+        let recalled = async { assert_eq!(again.recall("tax for a dog", 1).await.expect("read").len(), 1) };
+        assert_eq!(heard(None, recalled).await, Some(strict));
+        let other = async {
+            drop(again.get("open").await.expect("read"));
+            drop(again.keys("o").await.expect("read"));
+            drop(again.get("nothing").await.expect("read"));
+        };
+        assert_eq!(heard(None, other).await, None);
+        let replaced = async { again.put("price", b"ten").await.expect("kept") };
+        let public = Label::of_trusted(DataLabel::Public);
+        assert_eq!(heard(Some(public), replaced).await, None);
+        let got = async { drop(again.get("price").await.expect("read")) };
+        assert_eq!(heard(None, got).await, Some(public), "it is another value");
+    }
 }

@@ -14,6 +14,7 @@ mod handle;
 mod machine;
 mod namespace;
 mod rows;
+mod seal;
 mod server;
 
 use std::collections::BTreeMap;
@@ -35,6 +36,7 @@ pub use machine::PASSAGE_BYTES_MAX;
 use namespace::{Forget, Namespace};
 use rows::{Entry, Header, Name, Sealed};
 pub use rows::{MEMORY, Removal};
+pub use seal::MemorySeal;
 pub use server::{MemoryServer, Offered, SERVER};
 
 /// Gives milliseconds since 1970.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
+use althing_protocol::Label;
 use althing_store::{Batch, Durability, Range, Store};
 use serde_json::Value;
 
@@ -49,6 +50,8 @@ pub struct RowInfo {
     pub bytes: u64,
     /// The source and the vector of a passage.
     pub passage: Option<(String, Vec<i8>)>,
+    /// How its value or passage is labelled, if at all.
+    pub label: Option<Label>,
 }
 
 /// An iterator over the index.
@@ -96,6 +99,21 @@ impl Namespace {
     /// Whether it has its key, if it is encrypted.
     pub fn is_open(&self) -> bool {
         self.header().sealed.is_none() || self.seal.get().is_some()
+    }
+
+    /// Whether it is encrypted, and has its key.
+    pub fn has_key(&self) -> bool {
+        self.header().sealed.is_some() && self.seal.get().is_some()
+    }
+
+    /// Encrypts bytes of that place; none without a key.
+    pub fn close(&self, around: &[u8], plain: &[u8]) -> Option<Vec<u8>> {
+        Some(self.seal.get()?.close(self.nonce(), around, plain))
+    }
+
+    /// Decrypts them; none if they do not open, or without a key.
+    pub fn open(&self, around: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
+        self.seal.get()?.open(around, sealed)
     }
 
     /// Sets its key; the first one stays.
@@ -205,7 +223,12 @@ impl Namespace {
             let name = entry.name();
             let key = rows::row_key(b'r', &self.name, &name, self.seal.get());
             let value = rows::encode(&key, now_ms, &entry, self.seal.get().map(|seal| (seal, self.nonce())));
-            let info = RowInfo { at_ms: now_ms, bytes: (key.len() + value.len()) as u64, passage: passage(&entry) };
+            let info = RowInfo {
+                at_ms: now_ms,
+                bytes: (key.len() + value.len()) as u64,
+                passage: passage(&entry),
+                label: entry.label(),
+            };
             let taken = index.rows.get(&name).and_then(|old| old.passage.as_ref());
             if let (Some((old, _)), Some((new, _))) = (taken, &info.passage)
                 && old != new
@@ -377,7 +400,8 @@ impl Namespace {
             for (key, value) in &page {
                 let (at_ms, entry) = self.decode(key, value)?;
                 let bytes = (key.len() + value.len()) as u64;
-                index.put(entry.name(), RowInfo { at_ms, bytes, passage: passage(&entry) });
+                let (passage, label) = (passage(&entry), entry.label());
+                index.put(entry.name(), RowInfo { at_ms, bytes, passage, label });
             }
         }
     }

@@ -4,6 +4,7 @@
 //! tombstone: the time of removal (8 bytes) and the reason (1 byte). A row's name is its kind and key, or an HMAC of them if
 //! the namespace is encrypted.
 
+use althing_protocol::Label;
 use althing_store::Family;
 use serde::{Deserialize, Serialize};
 
@@ -53,6 +54,10 @@ pub enum Entry {
         /// The value.
         #[serde(with = "serde_bytes")]
         value: Vec<u8>,
+        /// The label of all that the turn had been given that wrote it. What the operator wrote, and rows from before there were
+        /// labels, have none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        label: Option<Label>,
     },
     /// A passage of a source.
     Passage {
@@ -71,6 +76,9 @@ pub enum Entry {
         /// Its vector, a signed byte for each place.
         #[serde(with = "serde_bytes")]
         vector: Vec<u8>,
+        /// As that of a value.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        label: Option<Label>,
     },
 }
 
@@ -80,6 +88,13 @@ impl Entry {
         match self {
             Entry::Value { key, .. } => Name::Value(key.clone()),
             Entry::Passage { id, .. } => Name::Passage(id.clone()),
+        }
+    }
+
+    /// How it was labelled when it was written, if at all.
+    pub fn label(&self) -> Option<Label> {
+        match self {
+            Entry::Value { label, .. } | Entry::Passage { label, .. } => *label,
         }
     }
 }
@@ -157,4 +172,74 @@ pub fn decode(key: &[u8], value: &[u8], seal: Option<&Seal>) -> Option<(u64, Ent
         None => body.to_vec(),
     };
     Some((u64::from_be_bytes(*at), ciborium::from_reader(opened.as_slice()).ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use althing_protocol::contract::DataLabel;
+
+    use super::*;
+
+    /// Entries as they were before there were labels.
+    #[derive(Serialize)]
+    enum UnlabelledEntry {
+        Value {
+            key: String,
+            #[serde(with = "serde_bytes")]
+            value: Vec<u8>,
+        },
+        Passage {
+            id: String,
+            source: String,
+            source_hash: String,
+            place: u32,
+            text: String,
+            by: String,
+            #[serde(with = "serde_bytes")]
+            vector: Vec<u8>,
+        },
+    }
+
+    fn entries(label: Option<Label>) -> [Entry; 2] {
+        let text = |text: &str| text.to_owned();
+        let passage = Entry::Passage {
+            id: text("0a"),
+            source: text("book"),
+            source_hash: text("0b"),
+            place: 1,
+            text: text("once"),
+            by: text("clerk"),
+            vector: vec![1, 2],
+            label,
+        };
+        [Entry::Value { key: text("k"), value: vec![7], label }, passage]
+    }
+
+    #[test]
+    fn a_row_keeps_its_label_and_one_from_before_there_were_labels_is_read_and_written_as_it_was() {
+        let text = |text: &str| text.to_owned();
+        let before = [
+            UnlabelledEntry::Value { key: text("k"), value: vec![7] },
+            UnlabelledEntry::Passage {
+                id: text("0a"),
+                source: text("book"),
+                source_hash: text("0b"),
+                place: 1,
+                text: text("once"),
+                by: text("clerk"),
+                vector: vec![1, 2],
+            },
+        ];
+        for (before, entry) in before.iter().zip(entries(None)) {
+            let row = [1_u64.to_be_bytes().as_slice(), &write(before)].concat();
+            assert_eq!(decode(b"key", &row, None), Some((1, entry.clone())));
+            assert_eq!(encode(b"key", 1, &entry, None), row);
+        }
+        let label = Some(Label { level: DataLabel::Restricted, trusted: false });
+        for entry in entries(label) {
+            let row = encode(b"key", 1, &entry, None);
+            let read = decode(b"key", &row, None).expect("a row").1;
+            assert_eq!((read.label(), read), (label, entry));
+        }
+    }
 }

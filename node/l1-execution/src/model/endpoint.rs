@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use crate::http::{CONNECT_TIMEOUT, bearer, client};
+use crate::journal::JournalError;
 use crate::model::chat::{ChatMessage, ChatToolCall};
 use crate::sse::Events;
 use crate::tools::Denied;
@@ -41,6 +42,9 @@ pub(super) enum EndpointError {
     /// The agent's gate did not let the request out.
     #[error(transparent)]
     Denied(Denied),
+    /// Somebody is asked whether it lets the request out, and the turn ends until then.
+    #[error(transparent)]
+    Journal(JournalError),
 }
 
 impl EndpointError {
@@ -58,9 +62,11 @@ impl EndpointError {
             EndpointError::Status { status, .. } => format!("it answered {status}"),
             EndpointError::Unreachable(_) => "it cannot be reached".to_owned(),
             EndpointError::Malformed(_) => "it sent a malformed chat completion".to_owned(),
-            EndpointError::Silent | EndpointError::Cut | EndpointError::Cancelled | EndpointError::Denied(_) => {
-                self.to_string()
-            }
+            EndpointError::Silent
+            | EndpointError::Cut
+            | EndpointError::Cancelled
+            | EndpointError::Denied(_)
+            | EndpointError::Journal(_) => self.to_string(),
         }
     }
 }

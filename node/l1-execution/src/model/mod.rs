@@ -28,10 +28,12 @@ use tracing::Instrument as _;
 
 use crate::agent::{Agent, AgentError, Made, Output, Turn};
 use crate::cost_budget::CostBudget;
+use crate::decisions::GateRefusal;
 use crate::memory::{Memory, QUESTION_BYTES_MAX, RECALLED_MAX, Recalled};
+use crate::ruling_ahead::rule_all;
 use crate::secrets::{SecretLookup, SecretLookupError, granted};
 use crate::syscalls::SystemCalls;
-use crate::tools::{CallKind, CallRecord, ToolError, Tools};
+use crate::tools::{CallKind, CallRecord, Denied, GateVerdict, ToolError, Tools};
 use crate::{binding, context};
 use chat::{ChatMessage, ChatToolCall};
 use endpoint::{ChatRequest, Completion, Endpoint, EndpointError};
@@ -224,8 +226,13 @@ impl Model {
                 return close(&artifact, &completion, &spent, out).await;
             }
             messages.push(ChatMessage::tool_calls(completion.text.clone(), completion.calls.clone()));
+            // Before the first of them is made, all that may be made are decided.
+            let left = usize::try_from(left).unwrap_or(usize::MAX);
+            let named = |call: &ChatToolCall| (call.function.name.clone(), call.function.arguments.clone());
+            let wanted: Vec<(String, String)> = completion.calls.iter().take(left).map(named).collect();
+            let mut rulings = Box::pin(rule_all(&self.tools, &wanted)).await?.into_iter();
             for call in &completion.calls {
-                let result = self.call(call, &mut spent).await?;
+                let result = self.call(call, rulings.next().flatten(), &mut spent).await?;
                 messages.push(ChatMessage::result(&call.id, result));
             }
         }
@@ -258,18 +265,24 @@ impl Model {
     ) -> Result<Vec<Recalled>, AgentError> {
         let search = Box::pin(memory.recall(question, most));
         let recalled = self.tools.gated(CallKind::Recall, RECALL, arguments, search).await;
-        let recalled = recalled.map_err(|denied| {
-            AgentError::Rejected(format!("its memory may not be searched for this message: {denied}"))
-        })?;
+        let told = |denied: Denied| format!("its memory may not be searched for this message: {denied}");
+        let recalled = recalled.map_err(|refusal| refusal.rejection(told))?;
         recalled.map_err(|error| AgentError::internal("its memory cannot be searched", error))
     }
 
-    /// One system call for the model; gives the text for the model. An error ends the turn.
-    async fn call(&self, call: &ChatToolCall, spent: &mut Spent) -> Result<String, AgentError> {
+    /// One system call for the model, on which that was ruled, if anything was; gives the text for the model. An error ends the
+    /// turn.
+    async fn call(
+        &self,
+        call: &ChatToolCall,
+        ruling: Option<GateVerdict>,
+        spent: &mut Spent,
+    ) -> Result<String, AgentError> {
         if spent.calls.len() as u64 >= self.calls {
             return Ok(format!("error: the turn has made all {} tool calls that it may make", self.calls));
         }
-        let (outcome, record) = self.tools.invoke(&call.function.name, &call.function.arguments).await;
+        let function = &call.function;
+        let (outcome, record) = self.tools.invoke_ruled(&function.name, &function.arguments, ruling).await;
         spent.calls.push(record);
         match outcome {
             Ok(result) => Ok(chat::result_text(&result)),
@@ -318,6 +331,7 @@ impl Model {
                     return Ok(completion);
                 }
                 Err(RequestFailed { error: EndpointError::Cancelled, .. }) => return Err(AgentError::Cancelled),
+                Err(RequestFailed { error: EndpointError::Journal(error), .. }) => return Err(error.into()),
                 // Another model cannot continue a partial answer.
                 Err(RequestFailed { error, partial: true }) => {
                     return Err(AgentError::Failed(format!("the answer broke off: {}", error.brief())));
@@ -358,15 +372,22 @@ impl Model {
         // Boxed, or the turn's future would have room for it more than once.
         let answer = Box::pin(endpoint.traced_answer(request, &body, sink));
         let answered = self.tools.gated(CallKind::Model, &name, &body, answer).await;
-        let denied = |denied| Err(RequestFailed { error: EndpointError::Denied(denied), partial: false });
-        let answered = answered.unwrap_or_else(denied);
+        let answered = answered.unwrap_or_else(|refusal| {
+            let error = match refusal {
+                GateRefusal::Denied(denied) => EndpointError::Denied(denied),
+                GateRefusal::Journal(error) => EndpointError::Journal(error),
+            };
+            Err(RequestFailed { error, partial: false })
+        });
         match &answered {
             Ok(completion) => {
                 let (input, output) = completion.tokens(request.prompt_tokens);
                 reserved.settle(input.saturating_add(output));
             }
             // It was not sent.
-            Err(RequestFailed { error: EndpointError::Denied(_), .. }) => reserved.settle(0),
+            Err(RequestFailed { error: EndpointError::Denied(_) | EndpointError::Journal(_), .. }) => {
+                reserved.settle(0);
+            }
             // What is broken off stays charged in full.
             Err(RequestFailed { error: EndpointError::Cancelled, .. } | RequestFailed { partial: true, .. }) => {}
             Err(_) => reserved.settle(request.prompt_tokens),

@@ -9,7 +9,7 @@ use crate::agent::AgentError;
 use crate::context;
 use crate::note_server::{self, READ};
 use crate::notes::{self, Note, Notes, SessionNotes};
-use crate::tools::{CallKind, Tools};
+use crate::tools::{CallKind, Denied, Tools};
 
 /// The notes that a turn is told.
 #[derive(Serialize, Deserialize)]
@@ -42,9 +42,8 @@ pub(super) async fn noted(tools: &Tools) -> Result<Option<ChatMessage>, AgentErr
 /// Reads the notes, if the gate allows it. Notes that cannot be read keep no turn from running.
 async fn read(tools: &Tools, kept: &dyn Notes, arguments: &Value) -> Result<LastNotes, AgentError> {
     let read = tools.gated(CallKind::Recall, READ, arguments, async { kept.all() }).await;
-    let read = read.map_err(|denied| {
-        AgentError::Rejected(format!("the notes of its session may not be read for this message: {denied}"))
-    })?;
+    let told = |denied: Denied| format!("the notes of its session may not be read for this message: {denied}");
+    let read = read.map_err(|refusal| refusal.rejection(told))?;
     let all = read.unwrap_or_else(|error| {
         tracing::warn!(agent = tools.agent.name(), %error, "a turn runs without the notes of its session");
         Vec::new()

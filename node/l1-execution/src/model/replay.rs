@@ -11,7 +11,7 @@ use crate::tools::CallKind;
 
 /// A step that may be made twice.
 pub(super) fn repeatable<'a>(kind: CallKind, name: &'a str, arguments: &'a Value) -> Step<'a> {
-    Step { kind, name, arguments, effect: Effect::Repeatable, callee: None }
+    Step { kind, name, arguments, effect: Effect::Repeatable, callee: None, gate: None }
 }
 
 /// What the journal has of a step, with the tokens that it took then; or what comes of making it now, of which `tokens` tells the
@@ -30,12 +30,14 @@ pub(super) async fn make<T: Serialize + DeserializeOwned>(
             let damaged = || JournalError::Damaged { what: format!("a row of {name:?} holds no result") };
             Ok((made.ok_or_else(damaged)?, Some(tokens)))
         }
-        NextStep::Go(intent) => {
+        NextStep::Denied(denied) => Err(AgentError::Rejected(denied.to_string())),
+        NextStep::Ask(ask) => Err(AgentError::Parked(ask.rest())),
+        NextStep::Go(intent, permit) => {
             let made = making.await?;
             let result = serde_json::to_value(&made);
             let result = result.map_err(|error| AgentError::internal("its journal cannot be written", error))?;
             let outcome = StepOutcome { result: Ok(result), tokens: tokens(&made), label: context::label() };
-            journal.done(intent, &outcome).await?;
+            journal.done(intent, &outcome, permit.rows).await?;
             Ok((made, None))
         }
     }

@@ -72,8 +72,8 @@ impl Files for Disk {
         entries.map(entry).collect()
     }
 
-    fn inside(&self, folder: &Path, most: usize) -> (usize, Vec<(PathBuf, Kind)>) {
-        folders::inside(folder, most)
+    fn list_folder(&self, folder: &Path, most: usize) -> (usize, Vec<(PathBuf, Kind)>) {
+        folders::list_folder(folder, most)
     }
 }
 
@@ -378,7 +378,7 @@ mod tests {
             let enclosed = Enclosed { level, why, bounds, account: None, landlock: 0, withheld: Vec::new() };
             Containment::of(&Sandbox::default(), enclosed).with(&refusals).lacks
         };
-        assert_eq!(lacks().told(8), None);
+        assert_eq!(lacks().summary(8), None);
         let host = |name: &str| Refusal {
             access: Access::Connect,
             path: format!("{name}:443"),
@@ -387,13 +387,13 @@ mod tests {
         for name in ["a.b", "c.d"] {
             refusals.add(host(name));
         }
-        let told = |most| lacks().told(most);
+        let told = |most| lacks().summary(most);
         let both = "connect to a.b:443, connect to c.d:443; its file would grant it by sandbox: { egress: [a.b, c.d] }";
         assert_eq!(told(2).as_deref(), Some(both));
         let one = "connect to a.b:443, and more; its file would grant it by sandbox: { egress: [a.b, c.d] }";
         assert_eq!(told(1).as_deref(), Some(one));
         let own = Refusal { access: Access::Write, path: "/data".to_owned(), lack: Lack::NodesOwn };
-        assert_eq!(refusals.told(&own), "write /data (the node's own: it cannot be granted)");
-        assert_eq!(refusals.told(&host("a.b")), "connect to a.b:443 (sandbox: { egress: [a.b] })");
+        assert_eq!(refusals.advice(&own), "write /data (the node's own: it cannot be granted)");
+        assert_eq!(refusals.advice(&host("a.b")), "connect to a.b:443 (sandbox: { egress: [a.b] })");
     }
 }

@@ -34,7 +34,7 @@ static KNOWN: Mutex<FolderMemory> = Mutex::new(FolderMemory::new(MEMORY_BYTES_MA
 
 /// How many entries a folder has, at most that many, and those among them that are folders and sockets; none if it cannot be read, or is
 /// a link.
-pub fn inside(folder: &Path, most: usize) -> (usize, Vec<(PathBuf, Kind)>) {
+pub fn list_folder(folder: &Path, most: usize) -> (usize, Vec<(PathBuf, Kind)>) {
     look(&KNOWN, folder, most, now_s()).unwrap_or_default()
 }
 
@@ -181,8 +181,8 @@ mod tests {
         fs::create_dir_all(place.path().join("folder/inner")).expect("a folder");
         std::os::unix::fs::symlink("folder", place.path().join("link")).expect("a link");
         for name in ["file", "link", "nothing"] {
-            assert_eq!(inside(&place.path().join(name), 9), (0, Vec::new()), "{name}");
+            assert_eq!(list_folder(&place.path().join(name), 9), (0, Vec::new()), "{name}");
         }
-        assert_eq!(inside(&place.path().join("folder"), 9).0, 1);
+        assert_eq!(list_folder(&place.path().join("folder"), 9).0, 1);
     }
 }

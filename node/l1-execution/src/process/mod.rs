@@ -21,6 +21,7 @@ pub(crate) mod remote;
 mod said;
 mod seen;
 mod socket;
+mod state;
 mod text;
 mod work;
 
@@ -352,6 +353,7 @@ impl ProcessAgent {
             }
             _ => down("its program does not answer yet".to_owned()),
         })?;
+        let turn = state::told(turn);
         let _working = self.shared.asker.work.begin();
         match &self.shared.calls {
             None => answer::turn(client, turn, out).await,

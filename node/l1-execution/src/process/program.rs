@@ -238,7 +238,7 @@ async fn follow(told: tokio::net::UnixStream, agent: String, refusals: Refusals,
         }
         match serde_json::from_slice(&line) {
             Ok(Told::Refused(refusal)) => {
-                let words = refusals.told(&refusal);
+                let words = refusals.advice(&refusal);
                 tracing::warn!(agent, refusal = words, "a program was refused something by its sandbox");
                 refusals.add(refusal);
             }

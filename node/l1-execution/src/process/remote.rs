@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use a2a::{AgentCard, Message, methods};
-use althing_protocol::{digest, hex};
+use althing_protocol::{Label, digest, hex};
 use althing_td::{Place, SignerKey, verify_signer};
 use futures::future::BoxFuture;
 use serde_json::{Map, Value, json};
@@ -17,6 +17,7 @@ use super::answer;
 use super::card::{CardFault, ShownCard};
 use super::client::{Client, ProgramAddress, sent_to};
 use crate::agent::{Agent, AgentError, AgentState, Output, OwnCard, Parameters, Turn};
+use crate::context;
 
 /// How long a server may take to show its card.
 const CARD_PATIENCE: Duration = Duration::from_secs(5);
@@ -110,6 +111,8 @@ impl Agent for RemoteAgent {
             };
             let why = format!("{why}, and `ps` on its node says more");
             let down = || AgentError::Down { agent: self.name.clone(), why };
+            // Nothing that it answers says how far it may go.
+            context::hear(Some(Label::UNLABELLED));
             let ended = answer::turn(client.ok_or_else(down)?, turn, out).await;
             self.note(&ended);
             ended

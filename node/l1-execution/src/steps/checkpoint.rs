@@ -27,6 +27,20 @@ pub async fn save(state: Vec<u8>, progress: Vec<u8>) -> Result<(), CheckpointErr
     Ok(replay.save(&checkpoint).await?)
 }
 
+/// The same, of an agent that makes several calls at once and whose runtime notes nothing beside its state.
+///
+/// # Errors
+/// [`CheckpointError`]: nothing was saved.
+pub(crate) async fn save_between(state: Vec<u8>) -> Result<(), CheckpointError> {
+    if state.len() > CHECKPOINT_BYTES_MAX {
+        return Err(CheckpointError::Size { bytes: state.len() });
+    }
+    let journal = context::current_journal().ok_or(CheckpointError::NoJournal)?;
+    let replay = journal.replay().ok_or(CheckpointError::NoJournal)?;
+    let checkpoint = Checkpoint { state, progress: Vec::new(), label: context::label() };
+    if replay.save_between(&checkpoint).await? { Ok(()) } else { Err(CheckpointError::Calls) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

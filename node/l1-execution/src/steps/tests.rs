@@ -1,5 +1,7 @@
 //! Tests of calls in turns that have a journal.
 
+mod gate;
+
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,6 +13,7 @@ use serde_json::json;
 use super::*;
 use crate::context::{CALL_CONTEXT, CallContext};
 use crate::ports::Ports;
+use crate::ruling::Permit;
 use crate::tools::{ContractGate, Definition, Fault, ToolServer};
 
 /// A step as a journal keeps it.
@@ -20,50 +23,96 @@ struct Row {
     effect: Effect,
     intent: Intent,
     outcome: Option<StepOutcome>,
+    /// The keys that the gate added to the batch of the intent, and to that of the result.
+    added: [Vec<Vec<u8>>; 2],
 }
 
 /// A journal of one turn, whose rows outlive it.
 struct MemoryJournal {
     rows: Arc<Mutex<Vec<Row>>>,
     next: AtomicUsize,
+    is_parkable: bool,
 }
 
 impl MemoryJournal {
     fn of(rows: &Arc<Mutex<Vec<Row>>>) -> Arc<dyn Journal> {
-        Arc::new(MemoryJournal { rows: rows.clone(), next: AtomicUsize::new(0) })
+        Arc::new(MemoryJournal { rows: rows.clone(), next: AtomicUsize::new(0), is_parkable: false })
+    }
+
+    /// One whose turn ends where somebody is asked.
+    fn parkable(rows: &Arc<Mutex<Vec<Row>>>) -> Arc<dyn Journal> {
+        Arc::new(MemoryJournal { rows: rows.clone(), next: AtomicUsize::new(0), is_parkable: true })
     }
 }
 
+fn keys(rows: &Batch) -> Vec<Vec<u8>> {
+    rows.changes().map(|(_, key, _)| key.to_vec()).collect()
+}
+
 impl Journal for MemoryJournal {
-    fn step<'a>(&'a self, step: Step<'a>) -> BoxFuture<'a, Result<NextStep, JournalError>> {
+    fn step<'a>(&'a self, mut step: Step<'a>) -> BoxFuture<'a, Result<NextStep, JournalError>> {
         let place = self.next.fetch_add(1, Ordering::SeqCst);
         let seq = u32::try_from(place).expect("few steps");
         let known = self.rows.lock().expect("nobody panics with it").get(place).cloned();
         Box::pin(async move {
-            let Step { name, effect, callee, .. } = step;
+            let (name, effect) = (step.name, step.effect);
             let Some(row) = known else {
-                let callee = match callee {
+                let ruling = step.rule().await;
+                if let GateVerdict::Ask(ask) = ruling {
+                    return Ok(NextStep::Ask(ask));
+                }
+                let callee = match step.callee.filter(|_| matches!(ruling, GateVerdict::Permit(_))) {
                     Some(callee) => callee.await,
                     None => None,
                 };
                 let intent = Intent { seq, key: [seq.to_be_bytes()[3] + 10; 32], callee };
-                let row = Row { name: name.to_owned(), effect, intent: intent.clone(), outcome: None };
+                let (outcome, added) = Default::default();
+                let mut row = Row { name: name.to_owned(), effect, intent: intent.clone(), outcome, added };
+                let next = match ruling {
+                    GateVerdict::Permit(mut permit) => {
+                        if matches!(effect, Effect::Keyed | Effect::Final) {
+                            row.added[0] = keys(&std::mem::take(&mut permit.rows));
+                        }
+                        NextStep::Go(intent, permit)
+                    }
+                    GateVerdict::Deny(denied) => {
+                        row.outcome = Some(StepOutcome { result: Err(denied.to_string()), tokens: 0, label: None });
+                        NextStep::Denied(denied)
+                    }
+                    GateVerdict::Ask(ask) => NextStep::Ask(ask),
+                };
                 self.rows.lock().expect("nobody panics with it").push(row);
-                return Ok(NextStep::Go(intent));
+                return Ok(next);
             };
             match row.outcome {
                 _ if row.name != name => Err(JournalError::Diverged { seq, was: row.name, came: name.to_owned() }),
                 Some(outcome) => Ok(NextStep::Replayed(outcome)),
                 None if row.effect == Effect::Final => Err(JournalError::InDoubt { seq, name: row.name }),
-                None => Ok(NextStep::Go(row.intent)),
+                None => Ok(NextStep::Go(row.intent, Permit::default())),
             }
         })
     }
 
-    fn done<'a>(&'a self, intent: Intent, outcome: &'a StepOutcome) -> BoxFuture<'a, Result<(), JournalError>> {
+    fn done<'a>(
+        &'a self,
+        intent: Intent,
+        outcome: &'a StepOutcome,
+        rows: Batch,
+    ) -> BoxFuture<'a, Result<(), JournalError>> {
         let place = usize::try_from(intent.seq).expect("few steps");
-        self.rows.lock().expect("nobody panics with it")[place].outcome = Some(outcome.clone());
+        let mut written = self.rows.lock().expect("nobody panics with it");
+        written[place].outcome = Some(outcome.clone());
+        written[place].added[1] = keys(&rows);
         Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn ahead(&self) -> BoxFuture<'_, usize> {
+        let rows = self.rows.lock().expect("nobody panics with it").len();
+        Box::pin(std::future::ready(rows.saturating_sub(self.next.load(Ordering::SeqCst))))
+    }
+
+    fn is_parkable(&self) -> bool {
+        self.is_parkable
     }
 }
 
@@ -155,10 +204,12 @@ async fn why_a_call_failed_is_told_again_in_the_same_words() {
         assert!(matches!(again, ToolError::Replayed(_)), "{again:?}");
     }
     assert_eq!(scene.called(), 1);
-    // What is refused in the same way each time needs no row.
+    // What is refused before it reaches the gate needs no row.
     scene.rows.lock().expect("nobody panics with it").clear();
-    let denied = scene.call("other/order").await.0;
-    assert!(matches!(denied, Err(ToolError::Denied(_))), "{denied:?}");
+    let rights = TurnRights { lease: None, journal: Some(MemoryJournal::of(&scene.rows)) };
+    let refused = async { scene.tools.invoke("shop/order", "{").await.0 };
+    let refused = CALL_CONTEXT.scope(CallContext { rights, ..CallContext::default() }, refused).await;
+    assert!(matches!(refused, Err(ToolError::Arguments { .. })), "{refused:?}");
     assert!(scene.rows.lock().expect("nobody panics with it").is_empty());
 }
 
@@ -262,8 +313,8 @@ async fn a_call_of_an_agent_elsewhere_is_final_unless_the_owner_knows_better() {
         tools.with_effects(Effects { node, file: BTreeMap::new() })
     };
     let unsaid = tools(&[]);
-    assert_eq!(unsaid.effect_now("agents/near").await, Effect::Keyed);
-    assert_eq!(unsaid.effect_now("agents/far").await, Effect::Final);
-    assert_eq!(tools(&[("agents/far", Effect::Keyed)]).effect_now("agents/far").await, Effect::Keyed);
-    assert_eq!(unsaid.effect_now("shop/order").await, Effect::Final, "nothing is known of it");
+    assert_eq!(effect_now(&unsaid, "agents/near").await, Effect::Keyed);
+    assert_eq!(effect_now(&unsaid, "agents/far").await, Effect::Final);
+    assert_eq!(effect_now(&tools(&[("agents/far", Effect::Keyed)]), "agents/far").await, Effect::Keyed);
+    assert_eq!(effect_now(&unsaid, "shop/order").await, Effect::Final, "nothing is known of it");
 }

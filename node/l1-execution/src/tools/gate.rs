@@ -5,50 +5,52 @@ use std::sync::Arc;
 
 use althing_protocol::contract::covers;
 use althing_protocol::{AgentRef, Contract};
+use althing_store::Batch;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use serde_json::Value;
 
-use super::ToolError;
+use crate::ruling::{Denied, GateVerdict, Permit};
+use crate::statements::ToolStatements;
 use crate::tool_call::{CallKind, Permission, ToolCall};
-
-/// A denied call.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("denied: {reason}")]
-pub struct Denied {
-    /// Why, and what to do.
-    pub reason: String,
-}
+use crate::tool_error::ToolError;
 
 /// Decides on every system call of an agent, and on what the node does for its turns (see [`CallKind`]), and is told the
-/// outcome of what it allowed. No call is dispatched without a decision. A call whose turn was dropped after the decision
-/// is not settled: its outcome is unknown.
+/// outcome of what it allowed. No call is dispatched without a decision. One that is answered from the journal of its turn is
+/// not decided again. A call may be decided several times before it is made: only a permit whose rows are written was used. A
+/// call whose turn was dropped or superseded after the decision is not settled: its outcome is unknown.
 pub trait ToolGate: Send + Sync + 'static {
-    /// Whether the agent may call the tool. Models see only those that need no consent.
+    /// Whether the agent may call the tool. Models see only those that need no consent: a gate that asks people says of what it
+    /// would ask about that it is allowed.
     fn lists(&self, agent: &AgentRef, tool: &str) -> Permission;
 
-    /// Decides whether the call may run. May take long, since a person may have to be asked.
-    ///
-    /// # Errors
-    /// [`Denied`], with the reason.
-    fn decide<'a>(&'a self, call: &'a ToolCall<'a>) -> BoxFuture<'a, Result<(), Denied>>;
+    /// Decides whether the call may run. Where a person has to be asked it says so, and does not wait for the answer.
+    fn decide<'a>(&'a self, call: &'a ToolCall<'a>) -> BoxFuture<'a, GateVerdict>;
 
-    /// Is told the outcome of an allowed call, before the agent is: the result of a tool, and `null` for what else ended
-    /// well. A model's answer may have been streamed by then.
-    fn settle<'a>(&'a self, call: &'a ToolCall<'a>, outcome: Result<&'a Value, &'a ToolError>) -> BoxFuture<'a, ()>;
+    /// Is told the outcome of a permitted call, before the agent is: the result of a tool, and `null` for what else ended
+    /// well. A model's answer may have been streamed by then. Gives rows for the batch of the call's result; of a call that is
+    /// not journalled it writes them by itself.
+    fn settle<'a>(
+        &'a self,
+        call: &'a ToolCall<'a>,
+        permit: &'a Permit,
+        outcome: Result<&'a Value, &'a ToolError>,
+    ) -> BoxFuture<'a, Batch>;
 }
 
-/// Makes the gate of an agent for its contract.
-pub type MakeGate = Arc<dyn Fn(&AgentRef, &Contract) -> Arc<dyn ToolGate> + Send + Sync>;
+/// Makes the gate of an agent for its contract and what is said of its tools.
+pub type MakeGate = Arc<dyn Fn(&AgentRef, &Contract, &ToolStatements) -> Arc<dyn ToolGate> + Send + Sync>;
 
 /// Gates that decide by the contract alone.
 #[must_use]
 pub fn contract_gates() -> MakeGate {
-    Arc::new(|_, contract| Arc::new(ContractGate::of(contract)))
+    Arc::new(|_, contract, _| Arc::new(ContractGate::of(contract)))
 }
 
-/// Allows what `capabilities` of the contract name, and denies all other system calls. What the node does by itself for a
-/// turn it allows: the contract has decided on that when the agent was bound, by its `memory` and its `model`.
+/// Allows what `capabilities` of the contract name, and denies all other system calls. It asks nobody: what needs consent it
+/// denies, unless a gate around it, which sees by [`ToolGate::lists`] what that is, asks first and decides by itself. What the
+/// node does by itself for a turn it allows: the contract has decided on that when the agent was bound, by its `memory` and its
+/// `model`.
 #[derive(Debug, Clone)]
 pub struct ContractGate {
     capabilities: Vec<String>,
@@ -83,12 +85,21 @@ impl ToolGate for ContractGate {
         }
     }
 
-    fn decide<'a>(&'a self, call: &'a ToolCall<'a>) -> BoxFuture<'a, Result<(), Denied>> {
-        std::future::ready(self.check(call)).boxed()
+    fn decide<'a>(&'a self, call: &'a ToolCall<'a>) -> BoxFuture<'a, GateVerdict> {
+        let ruling = match self.check(call) {
+            Ok(()) => GateVerdict::Permit(Permit::default()),
+            Err(denied) => GateVerdict::Deny(denied),
+        };
+        std::future::ready(ruling).boxed()
     }
 
-    fn settle<'a>(&'a self, _: &'a ToolCall<'a>, _: Result<&'a Value, &'a ToolError>) -> BoxFuture<'a, ()> {
-        std::future::ready(()).boxed()
+    fn settle<'a>(
+        &'a self,
+        _: &'a ToolCall<'a>,
+        _: &'a Permit,
+        _: Result<&'a Value, &'a ToolError>,
+    ) -> BoxFuture<'a, Batch> {
+        std::future::ready(Batch::new()).boxed()
     }
 }
 

@@ -8,31 +8,35 @@ mod gate;
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use althing_protocol::{AgentRef, binding};
+use althing_protocol::{AgentRef, Label, binding};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::time::{Instant, timeout};
 use tracing::Instrument as _;
 
-use crate::context;
+use crate::context::{self, CallContext};
+use crate::decisions::{Decisions, GateRefusal};
 use crate::definition::{Pins, Unfit, hash};
 use crate::effects::Effects;
-use crate::journal::JournalError;
 use crate::known::{Known, model_name, real_name};
-use crate::lease::Superseded;
 use crate::patience;
+use crate::profiles::Profiles;
 use crate::relayed::Relayed;
-use crate::steps::change;
+use crate::tool_error::{arguments_of, refused_arguments};
 
+pub use crate::call_record::CallRecord;
 pub use crate::definition::Definition;
 pub use crate::fault::Fault;
+pub use crate::ruling::{Ask, Denied, GateVerdict, PendingAsks, Permit, TurnRest};
+pub use crate::statements::ToolStatements;
 pub use crate::tool_call::{CallKind, Permission, ToolCall};
+pub use crate::tool_error::ToolError;
 pub use crate::tool_server::ToolServer;
-pub use gate::{ContractGate, Denied, MakeGate, ToolGate, contract_gates};
+pub use gate::{ContractGate, MakeGate, ToolGate, contract_gates};
 
 /// How long a tool may take, since it told last how far it is.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -47,83 +51,23 @@ pub const RESULT_TOO_LONG: &str = "its answer has more than 4 MiB";
 /// Listings for one call to a server whose tools keep changing.
 const LISTINGS_MAX: usize = 3;
 
-/// Why a tool call failed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ToolError {
-    /// The gate denied it.
-    #[error("{0}")]
-    Denied(#[from] Denied),
-    /// The turn works on a group's task that another member has by now.
-    #[error(transparent)]
-    Superseded(#[from] Superseded),
-    /// The journal of the turn cannot go on, and the turn ends.
-    #[error(transparent)]
-    Journal(#[from] JournalError),
-    /// It failed before the node ended, and the turn that goes on is told so in the same words.
-    #[error("{0}")]
-    Replayed(String),
-    /// It is not the tool that was bound, or may not be shown to models. The text quotes nothing of the tool.
-    #[error("{}: {tool:?} is suspended and not called: {}", unfit.reason(), unfit.brief())]
-    Unfit {
-        /// Which tool.
-        tool: String,
-        /// The reason.
-        unfit: Unfit,
-    },
-    /// There is no such tool.
-    #[error("there is no tool {0:?}")]
-    Unknown(String),
-    /// Its arguments are no JSON object, or too long.
-    #[error("the arguments of {tool:?} are refused: {reason}")]
-    Arguments {
-        /// Which tool.
-        tool: String,
-        /// Why.
-        reason: String,
-    },
-    /// Its server failed.
-    #[error("{tool:?} failed: {fault}")]
-    Fault {
-        /// Which tool.
-        tool: String,
-        /// How.
-        fault: Fault,
-    },
-}
-
-/// The record of one call.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct CallRecord {
-    /// `server/tool`.
-    pub tool: String,
-    /// Hash of its definition.
-    pub definition: String,
-    /// Hash of its arguments.
-    pub arguments: String,
-    /// Hash of its result, when there was one.
-    pub result: Option<String>,
-    /// How long it took.
-    pub took_us: u64,
-    /// `done`, `error` (of the tool), `denied`, `changed` (not the tool that was bound), `superseded` (the turn's group task
-    /// was given to another member) or `failed`.
-    pub outcome: &'static str,
-}
-
 /// One agent's tools.
 pub struct Tools {
     pub(crate) agent: AgentRef,
     pub(crate) servers: BTreeMap<String, Arc<dyn ToolServer>>,
-    gate: Arc<dyn ToolGate>,
+    decisions: Decisions,
     known: Mutex<Known>,
     pub(crate) effects: Effects,
+    pub(crate) profiles: Profiles,
 }
 
 impl Tools {
     /// The tools of these servers that the gate allows.
     #[must_use]
     pub fn new(agent: AgentRef, servers: BTreeMap<String, Arc<dyn ToolServer>>, gate: Arc<dyn ToolGate>) -> Tools {
-        Tools { agent, servers, gate, known: Mutex::default(), effects: Effects::default() }
+        let (known, effects, profiles) = (Mutex::default(), Effects::default(), Profiles::default());
+        let decisions = Decisions::new(agent.clone(), gate);
+        Tools { agent, servers, decisions, known, effects, profiles }
     }
 
     /// Pins these definitions: only they may be called from now on. The first pins stay.
@@ -154,7 +98,7 @@ impl Tools {
     }
 
     pub(crate) fn may(&self, name: &str) -> bool {
-        self.gate.lists(&self.agent, name) == Permission::Allowed
+        self.decisions.lists(name) == Permission::Allowed
     }
 
     pub(crate) fn known(&self) -> std::sync::MutexGuard<'_, Known> {
@@ -224,84 +168,98 @@ impl Tools {
 
     /// Calls a tool by its name for models, or by `server/tool`.
     pub async fn invoke(&self, name: &str, arguments: &str) -> (Result<Value, ToolError>, CallRecord) {
+        self.invoke_ruled(name, arguments, None).await
+    }
+
+    /// The same, on which the gate ruled that before, if it did.
+    pub(crate) async fn invoke_ruled(
+        &self,
+        name: &str,
+        arguments: &str,
+        ruling: Option<GateVerdict>,
+    ) -> (Result<Value, ToolError>, CallRecord) {
         let name = real_name(name);
-        let definition = self.known().expected(&name);
         let begun = Instant::now();
-        let mut record = CallRecord {
-            tool: name.clone(),
-            definition: definition.unwrap_or_default(),
-            arguments: String::new(),
-            result: None,
-            took_us: 0,
-            outcome: "failed",
-        };
-        // The names are those of OpenTelemetry's conventions for GenAI.
-        let span = context::span(|| {
-            tracing::info_span!(
-                "execute_tool",
-                otel.kind = "client",
-                gen_ai.operation.name = "execute_tool",
-                gen_ai.tool.name = name,
-                gen_ai.agent.name = self.agent.name(),
-                gen_ai.tool.call.arguments = tracing::field::Empty,
-                gen_ai.tool.call.result = tracing::field::Empty,
-                althing.tool.definition = record.definition,
-                althing.binding.hash = &*context::binding_hash(),
-                "error.type" = tracing::field::Empty,
-                otel.status_description = tracing::field::Empty,
-            )
-        });
+        let mut record = CallRecord::of(name.clone(), self.known().expected(&name));
+        let span = record.span(self.agent.name());
         context::record(&span, "gen_ai.tool.call.arguments", || arguments.to_owned());
-        let dispatched = self.dispatch(&name, arguments, &mut record).instrument(span.clone());
+        let dispatched = self.dispatch(&name, arguments, ruling, &mut record).instrument(span.clone());
         let outcome = dispatched.await;
-        context::record(&span, "gen_ai.tool.call.result", || match &outcome {
-            Ok(result) => result.to_string(),
-            Err(error) => error.to_string(),
-        });
-        record.took_us = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
-        record.outcome = match &outcome {
-            Ok(result) if result["isError"] == true => "error",
-            Ok(_) => "done",
-            Err(ToolError::Denied(_)) => "denied",
-            Err(ToolError::Superseded(_)) => "superseded",
-            Err(ToolError::Unfit { .. }) => "changed",
-            Err(_) => "failed",
-        };
-        if outcome.is_err() || record.outcome == "error" {
-            span.record("error.type", record.outcome);
-            // This sets the status to an error too.
-            span.record("otel.status_description", record.outcome);
-        }
-        tracing::info!(
-            agent = self.agent.name(),
-            tool = record.tool,
-            outcome = record.outcome,
-            took_us = record.took_us,
-            "system call"
-        );
+        record.end(self.agent.name(), &span, (&outcome, begun.elapsed()));
         (outcome, record)
     }
 
-    async fn dispatch(&self, name: &str, arguments: &str, record: &mut CallRecord) -> Result<Value, ToolError> {
-        let refused = |reason: String| ToolError::Arguments { tool: name.to_owned(), reason };
-        if arguments.len() > ARGUMENTS_BYTES_MAX {
-            return Err(refused(format!("they have {} bytes, and {ARGUMENTS_BYTES_MAX} is the most", arguments.len())));
-        }
-        let text = if arguments.trim().is_empty() { "{}" } else { arguments };
-        let arguments: Value = serde_json::from_str(text).map_err(|error| refused(error.to_string()))?;
+    async fn dispatch(
+        &self,
+        name: &str,
+        arguments: &str,
+        ruling: Option<GateVerdict>,
+        record: &mut CallRecord,
+    ) -> Result<Value, ToolError> {
+        let (arguments, turn, label) = self.filled(name, arguments)?;
         record.arguments = hash(&arguments);
-        // The gate decides first, so that a denied agent does not learn whether the tool exists.
-        let (definition, turn) = (record.definition.clone(), context::now());
-        let call = ToolCall::of(&self.agent, &turn, name, &definition, &arguments);
-        self.gate.decide(&call).await?;
-        let outcome = match &turn.rights.journal {
-            _ if !arguments.is_object() => Err(refused("they are no object".to_owned())),
-            // Boxed, or each call would have room for it.
-            Some(journal) => Box::pin(self.journalled(&**journal, &call, record)).await,
-            None => self.bounded(name, &arguments, record).await,
+        let made = self.decided(name, &arguments, &turn, ruling, record);
+        let outcome = match label {
+            // Whoever sends them on says their label too.
+            Some(_) => Box::pin(context::CALL_CONTEXT.scope(turn.clone(), made)).await,
+            None => made.await,
         };
-        self.gate.settle(&call, outcome.as_ref()).await;
+        match outcome {
+            Ok(result) if self.profiles.hides(name) => {
+                let served = self.server(name).map(|(_, server, tool)| (&**server, tool));
+                self.profiles.hidden(&turn, name, served, &result)
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// The arguments of a call with what handles in them stand for, the turn that makes it, and the label of what was hidden.
+    pub(crate) fn filled(&self, name: &str, arguments: &str) -> Result<(Value, CallContext, Option<Label>), ToolError> {
+        let most = self.arguments_max(name);
+        let arguments = arguments_of(name, arguments, most)?;
+        let mut turn = context::now();
+        let filled = turn.hidden.lock().unwrap_or_else(PoisonError::into_inner).fill(arguments, most);
+        let (arguments, label) = filled.map_err(|error| refused_arguments(name, error.to_string()))?;
+        turn.attributes.send(label);
+        Ok((arguments, turn, label))
+    }
+
+    /// Makes a call of a turn, if the gate allows it.
+    async fn decided(
+        &self,
+        name: &str,
+        arguments: &Value,
+        turn: &CallContext,
+        ruling: Option<GateVerdict>,
+        record: &mut CallRecord,
+    ) -> Result<Value, ToolError> {
+        let definition = record.definition.clone();
+        let journal = turn.rights.journal.as_deref().filter(|_| self.is_step(name, arguments));
+        let is_journalled = journal.is_some();
+        let call = ToolCall { is_journalled, ..self.decisions.call(turn, name, &definition, arguments) };
+        if let Some(journal) = journal {
+            // Boxed, or each call would have room for it.
+            return Box::pin(self.journalled(journal, &call, ruling, record)).await;
+        }
+        // The gate decides first, so that a denied agent does not learn whether the tool exists.
+        let permit = self.decisions.permit(&call, ruling).await?;
+        let outcome = match arguments.is_object() {
+            true => self.bounded(name, arguments, record).await,
+            false => Err(refused_arguments(name, "they are no object".to_owned())),
+        };
+        drop(self.decisions.settle(&call, &permit, outcome.as_ref()).await);
         outcome
+    }
+
+    /// Bytes of a tool's arguments.
+    fn arguments_max(&self, name: &str) -> usize {
+        let most = self.server(name).and_then(|(_, server, tool)| server.arguments_max(tool));
+        most.unwrap_or(ARGUMENTS_BYTES_MAX)
+    }
+
+    /// Whether a call is a step of its turn's journal, if that has one.
+    pub(crate) fn is_step(&self, name: &str, arguments: &Value) -> bool {
+        arguments.is_object() && self.server(name).is_none_or(|(_, server, tool)| server.is_step(tool))
     }
 
     /// Calls a tool; a result that is too long is an error.
@@ -311,7 +269,15 @@ impl Tools {
         arguments: &Value,
         record: &mut CallRecord,
     ) -> Result<Value, ToolError> {
-        let result = self.call(name, arguments, record).await?;
+        let called = self.call(name, arguments, record).await;
+        // Of why there is no answer the same is said as of an answer. What is hidden is not given to the turn.
+        let is_hidden = called.is_ok() && self.profiles.hides(name);
+        if let (Ok(_) | Err(ToolError::Fault { .. }), Some((_, server, tool))) = (&called, self.server(name))
+            && !is_hidden
+        {
+            context::hear(self.profiles.result_label(name, (&**server, tool), context::whole_label()));
+        }
+        let result = called?;
         if result.to_string().len() > RESULT_BYTES_MAX {
             let fault = Fault::Failed(RESULT_TOO_LONG.to_owned());
             return Err(ToolError::Fault { tool: name.to_owned(), fault });
@@ -352,38 +318,36 @@ impl Tools {
     ///
     /// # Errors
     /// Why it is denied, or what `work` says.
-    pub async fn permitted<T: Serialize + DeserializeOwned>(
+    pub fn permitted<T: Serialize + DeserializeOwned>(
         &self,
         name: &str,
         arguments: &Value,
         work: impl Future<Output = Result<T, String>>,
-    ) -> Result<T, String> {
-        // Boxed, or the future of each call that awaits this would have room for it more than once.
-        let leased = Box::pin(async {
-            context::check_lease().map_err(|superseded| superseded.to_string())?;
-            change::make(name, arguments, work).await
-        });
-        let outcome = self.gated(CallKind::Tool, name, arguments, leased).await;
-        outcome.map_err(|denied| denied.to_string())?
+    ) -> impl Future<Output = Result<T, String>> {
+        self.decisions.permitted(name, arguments, work)
     }
 
-    /// Runs `work` if the gate allows it, and tells the gate how it ended. Unlike a system call it is not refused because
-    /// the turn's lease is over.
-    pub(crate) async fn gated<T, E: Display>(
+    /// Runs `work` if the gate allows it: see [`Decisions::gated`].
+    pub(crate) fn gated<T, E: Display>(
         &self,
         kind: CallKind,
         name: &str,
         arguments: &Value,
         work: impl Future<Output = Result<T, E>>,
-    ) -> Result<Result<T, E>, Denied> {
-        let turn = context::now();
-        let call = ToolCall { kind, ..ToolCall::of(&self.agent, &turn, name, "", arguments) };
-        self.gate.decide(&call).await?;
-        let outcome = work.await;
-        let failed = |error: &E| ToolError::Fault { tool: name.to_owned(), fault: Fault::Failed(error.to_string()) };
-        let failure = outcome.as_ref().err().map(failed);
-        self.gate.settle(&call, failure.as_ref().map_or(Ok(&Value::Null), Err)).await;
-        Ok(outcome)
+    ) -> impl Future<Output = Result<Result<T, E>, GateRefusal>> {
+        self.decisions.gated(kind, name, arguments, work)
+    }
+
+    /// What asks the gate.
+    pub(crate) fn decisions(&self) -> &Decisions {
+        &self.decisions
+    }
+
+    /// The same, of which that is said.
+    #[must_use]
+    pub(crate) fn with_profiles(mut self, profiles: Profiles) -> Tools {
+        self.profiles = profiles;
+        self
     }
 
     /// Stops all servers.

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use althing_protocol::contract::DataLabel;
 use althing_protocol::{AnswerAttributes, Attributes, Contract};
+use althing_store::Batch;
 use serde_json::json;
 
 use futures::future::BoxFuture;
@@ -11,6 +12,8 @@ use futures::future::BoxFuture;
 use super::*;
 use crate::known::UNFIT_MAX;
 use crate::ports::Ports;
+
+mod labels;
 
 fn agent() -> AgentRef {
     Ports::none().agent_ref("agent", "1.2.0").expect("a name")
@@ -355,19 +358,29 @@ impl ToolGate for Noting {
         Permission::Allowed
     }
 
-    fn decide<'a>(&'a self, call: &'a ToolCall<'a>) -> BoxFuture<'a, Result<(), Denied>> {
+    fn decide<'a>(&'a self, call: &'a ToolCall<'a>) -> BoxFuture<'a, GateVerdict> {
         Box::pin(async move {
             tokio::task::yield_now().await;
             self.note(format!("{} for {}?", call.tool, call.principals.join(", ")));
             let denied = || Denied { reason: "it writes".to_owned() };
-            if call.tool.ends_with("write") { Err(denied()) } else { Ok(()) }
+            if call.tool.ends_with("write") {
+                GateVerdict::Deny(denied())
+            } else {
+                GateVerdict::Permit(Permit::default())
+            }
         })
     }
 
-    fn settle<'a>(&'a self, call: &'a ToolCall<'a>, outcome: Result<&'a Value, &'a ToolError>) -> BoxFuture<'a, ()> {
+    fn settle<'a>(
+        &'a self,
+        call: &'a ToolCall<'a>,
+        _: &'a Permit,
+        outcome: Result<&'a Value, &'a ToolError>,
+    ) -> BoxFuture<'a, Batch> {
         Box::pin(async move {
             tokio::task::yield_now().await;
             self.note(format!("{} {}", call.tool, if outcome.is_ok() { "done" } else { "failed" }));
+            Batch::new()
         })
     }
 }
@@ -390,7 +403,7 @@ async fn the_gate_hears_for_whom_a_call_is_before_it_is_made_and_how_it_ended() 
             let asked = tools.gated(CallKind::Model, "models/small", &key, async { Ok::<_, String>(7) }).await;
             assert_eq!(asked, Ok(Ok(7)));
             let written = tools.gated(CallKind::Model, "models/write", &key, async { Ok::<_, String>(7) }).await;
-            assert_eq!(written, Err(Denied { reason: "it writes".to_owned() }));
+            assert_eq!(written, Err(Denied { reason: "it writes".to_owned() }.into()));
         })
         .await;
     let noted = gate.0.lock().expect("nobody panics with it").clone();
@@ -418,17 +431,22 @@ impl ToolGate for Witness {
         if *agent == self::agent() && tool != "files/write" { Permission::Allowed } else { Permission::Ask }
     }
 
-    fn decide<'a>(&'a self, call: &'a ToolCall<'a>) -> BoxFuture<'a, Result<(), Denied>> {
+    fn decide<'a>(&'a self, call: &'a ToolCall<'a>) -> BoxFuture<'a, GateVerdict> {
         let (agent, label) = (call.agent, call.label.name());
         let who = format!("{} {} {label} {:?} {:?}", agent.id, agent.version, call.task, call.trace);
         let what = format!("{:?} {} {} {}", call.binding_hash, call.server, call.tool, call.arguments);
         let what = format!("{what} {:?} {:?}", call.kind, call.attributes.session.map(|session| session[0]));
         self.0.lock().expect("nobody panics with it").push(format!("{who} {what}"));
-        Box::pin(std::future::ready(Ok(())))
+        Box::pin(std::future::ready(GateVerdict::Permit(Permit::default())))
     }
 
-    fn settle<'a>(&'a self, _: &'a ToolCall<'a>, _: Result<&'a Value, &'a ToolError>) -> BoxFuture<'a, ()> {
-        Box::pin(std::future::ready(()))
+    fn settle<'a>(
+        &'a self,
+        _: &'a ToolCall<'a>,
+        _: &'a Permit,
+        _: Result<&'a Value, &'a ToolError>,
+    ) -> BoxFuture<'a, Batch> {
+        Box::pin(std::future::ready(Batch::new()))
     }
 }
 

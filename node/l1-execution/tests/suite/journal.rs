@@ -8,8 +8,9 @@ use a2a::PartContent;
 use althing_execution::agent::{Made, Parameters};
 use althing_execution::journal::{Effect, Intent, Journal, JournalError, NextStep, Step, StepOutcome};
 use althing_execution::process::ProcessConfig;
-use althing_execution::tools::ToolServer;
+use althing_execution::tools::{GateVerdict, Permit, ToolServer};
 use althing_execution::{AgentError, Builtins, Host, Output, Ports, Turn, TurnRights};
+use althing_store::Batch;
 use althing_td::AgentFile;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
@@ -46,16 +47,25 @@ impl Disk {
         Ok(())
     }
 
-    fn reach(&self, step: &Step<'_>) -> Result<NextStep, JournalError> {
+    async fn reach(&self, mut step: Step<'_>) -> Result<NextStep, JournalError> {
         let place = self.next.fetch_add(1, Ordering::SeqCst);
         let seq = u32::try_from(place).expect("few steps");
         let intent = Intent { seq, key: [7; 32], callee: None };
-        let mut rows = self.rows.lock().expect("nobody panics with it");
-        let Some(row) = rows.get(place) else {
+        let known = self.rows.lock().expect("nobody panics with it").get(place).cloned();
+        let Some(row) = known else {
+            let ruling = step.rule().await;
+            let (name, arguments, effect) = (step.name.to_owned(), step.arguments.clone(), step.effect);
+            let (next, outcome) = match ruling {
+                GateVerdict::Permit(permit) => (NextStep::Go(intent, permit), None),
+                GateVerdict::Deny(denied) => {
+                    let outcome = StepOutcome { result: Err(denied.to_string()), tokens: 0, label: None };
+                    (NextStep::Denied(denied), Some(outcome))
+                }
+                GateVerdict::Ask(ask) => return Ok(NextStep::Ask(ask)),
+            };
             self.write()?;
-            let (name, arguments) = (step.name.to_owned(), step.arguments.clone());
-            rows.push(Row { name, arguments, effect: step.effect, outcome: None });
-            return Ok(NextStep::Go(intent));
+            self.rows.lock().expect("nobody panics with it").push(Row { name, arguments, effect, outcome });
+            return Ok(next);
         };
         match &row.outcome {
             _ if row.name != step.name || row.arguments != *step.arguments => {
@@ -63,18 +73,31 @@ impl Disk {
             }
             Some(outcome) => Ok(NextStep::Replayed(outcome.clone())),
             None if row.effect == Effect::Final => Err(JournalError::InDoubt { seq, name: row.name.clone() }),
-            None => Ok(NextStep::Go(intent)),
+            None => Ok(NextStep::Go(intent, Permit::default())),
         }
     }
 }
 
 impl Journal for Disk {
     fn step<'a>(&'a self, step: Step<'a>) -> BoxFuture<'a, Result<NextStep, JournalError>> {
-        let reached = self.reach(&step);
-        Box::pin(std::future::ready(reached))
+        Box::pin(self.reach(step))
     }
 
-    fn done<'a>(&'a self, intent: Intent, outcome: &'a StepOutcome) -> BoxFuture<'a, Result<(), JournalError>> {
+    fn ahead(&self) -> BoxFuture<'_, usize> {
+        let rows = self.rows.lock().expect("nobody panics with it").len();
+        Box::pin(std::future::ready(rows.saturating_sub(self.next.load(Ordering::SeqCst))))
+    }
+
+    fn is_parkable(&self) -> bool {
+        true
+    }
+
+    fn done<'a>(
+        &'a self,
+        intent: Intent,
+        outcome: &'a StepOutcome,
+        _: Batch,
+    ) -> BoxFuture<'a, Result<(), JournalError>> {
         let place = usize::try_from(intent.seq).expect("few steps");
         let written = self.write();
         if written.is_ok() {
@@ -149,12 +172,13 @@ async fn a_turn_that_is_cut_off_at_any_row_goes_on_and_calls_no_final_tool_twice
                 assert_eq!(again, whole, "{effect}, {cut} rows");
                 assert!((1..=2).contains(&called) && (called == 1 || effect != "final"), "{effect}: {called} calls");
                 // A completion that is in a row is not asked for once more.
-                let most = if heard == 0 || heard == 2 { 3 } else { 2 };
+                let most = if heard == 0 || heard == 3 { 3 } else { 2 };
                 assert!(asked() - before <= most, "{effect}, {cut} rows: {} requests", asked() - before);
             }
             cut += 1;
         }
-        assert_eq!((cut, doubts), (6, if effect == "final" { vec![3] } else { Vec::new() }), "{effect}");
+        // The call that is denied has a row, too.
+        assert_eq!((cut, doubts), (7, if effect == "final" { vec![3] } else { Vec::new() }), "{effect}");
     }
 }
 

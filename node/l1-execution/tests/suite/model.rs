@@ -12,12 +12,13 @@ use althing_execution::memory::{Embedder, MEMORY, Memories, Memory};
 use althing_execution::model::{Model, ModelError};
 use althing_execution::secrets::{SecretLookup, SecretLookupError};
 use althing_execution::tools::{
-    CallKind, ContractGate, Definition, Denied, Fault, Permission, ToolCall, ToolError, ToolGate, ToolServer, Tools,
+    CallKind, ContractGate, Definition, Denied, Fault, GateVerdict, Permission, Permit, ToolCall, ToolError, ToolGate,
+    ToolServer, Tools,
 };
 use althing_execution::{Agent, AgentError, Output, Ports, SystemCalls, Turn};
 use althing_protocol::contract::Memory as MemoryTerms;
 use althing_protocol::{AgentRef, Contract};
-use althing_store::MemoryStore;
+use althing_store::{Batch, MemoryStore};
 use althing_td::{ModelEndpoint, RuntimeSpec};
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
@@ -484,17 +485,23 @@ impl ToolGate for Guard {
         Permission::Denied
     }
 
-    fn decide<'a>(&'a self, call: &'a ToolCall<'a>) -> BoxFuture<'a, Result<(), Denied>> {
+    fn decide<'a>(&'a self, call: &'a ToolCall<'a>) -> BoxFuture<'a, GateVerdict> {
         let decided = (call.kind, call.tool.to_owned(), call.arguments.clone());
         self.decided.lock().expect("nobody panics with it").push(decided);
         let is_denied = call.tool == self.denied;
-        let decision = if is_denied { Err(Denied { reason: "it is guarded".to_owned() }) } else { Ok(()) };
-        Box::pin(std::future::ready(decision))
+        let denied = || Denied { reason: "it is guarded".to_owned() };
+        let ruling = if is_denied { GateVerdict::Deny(denied()) } else { GateVerdict::Permit(Permit::default()) };
+        Box::pin(std::future::ready(ruling))
     }
 
-    fn settle<'a>(&'a self, call: &'a ToolCall<'a>, outcome: Result<&'a Value, &'a ToolError>) -> BoxFuture<'a, ()> {
+    fn settle<'a>(
+        &'a self,
+        call: &'a ToolCall<'a>,
+        _: &'a Permit,
+        outcome: Result<&'a Value, &'a ToolError>,
+    ) -> BoxFuture<'a, Batch> {
         self.settled.lock().expect("nobody panics with it").push((call.tool.to_owned(), outcome.is_ok()));
-        Box::pin(std::future::ready(()))
+        Box::pin(std::future::ready(Batch::new()))
     }
 }
 

@@ -7,11 +7,11 @@ use a2a::{Message, Part, Role};
 use althing_execution::agent::Parameters;
 use althing_execution::memory::{MEMORY, Memories};
 use althing_execution::process::ProcessConfig;
-use althing_execution::tools::{Denied, Permission, ToolCall, ToolError, ToolGate, Tools};
+use althing_execution::tools::{GateVerdict, Permission, Permit, ToolCall, ToolError, ToolGate, ToolStatements, Tools};
 use althing_execution::{Agent, AgentError, Builtins, Host, Output, Ports, Turn};
 use althing_protocol::contract::DataLabel;
 use althing_protocol::{AgentRef, Attributes, Contract, Label, PublisherId};
-use althing_store::MemoryStore;
+use althing_store::{Batch, MemoryStore};
 use althing_td::AgentFile;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
@@ -54,7 +54,7 @@ impl ToolGate for Watch {
         if *agent == self.agent { Permission::Allowed } else { Permission::Denied }
     }
 
-    fn decide<'a>(&'a self, call: &'a ToolCall<'a>) -> BoxFuture<'a, Result<(), Denied>> {
+    fn decide<'a>(&'a self, call: &'a ToolCall<'a>) -> BoxFuture<'a, GateVerdict> {
         let words = [call.task, call.binding_hash, call.label.name(), call.server, call.tool].map(str::to_owned);
         self.sightings.lock().expect("nobody panics with it").push(Sighting {
             agent: call.agent.clone(),
@@ -63,11 +63,16 @@ impl ToolGate for Watch {
             attributes: call.attributes.clone(),
             arguments: call.arguments.clone(),
         });
-        Box::pin(std::future::ready(Ok(())))
+        Box::pin(std::future::ready(GateVerdict::Permit(Permit::default())))
     }
 
-    fn settle<'a>(&'a self, _: &'a ToolCall<'a>, _: Result<&'a Value, &'a ToolError>) -> BoxFuture<'a, ()> {
-        Box::pin(std::future::ready(()))
+    fn settle<'a>(
+        &'a self,
+        _: &'a ToolCall<'a>,
+        _: &'a Permit,
+        _: Result<&'a Value, &'a ToolError>,
+    ) -> BoxFuture<'a, Batch> {
+        Box::pin(std::future::ready(Batch::new()))
     }
 }
 
@@ -81,7 +86,7 @@ async fn a_gate_sees_the_agent_its_version_and_the_turn_that_a_call_is_made_in()
         Arc::new(|bytes: &mut [u8]| bytes.fill(7)),
         Arc::new(|_: &str| Ok(None)),
     );
-    let gate = move |agent: &AgentRef, _: &Contract| -> Arc<dyn ToolGate> {
+    let gate = move |agent: &AgentRef, _: &Contract, _: &ToolStatements| -> Arc<dyn ToolGate> {
         Arc::new(Watch { agent: agent.clone(), sightings: seen.clone() })
     };
     let owner = PublisherId::from_digest([4; 32]);

@@ -167,7 +167,7 @@ pub async fn recognise(
 
 /// What a program was refused, as it follows why it does not answer.
 fn refused(lacks: &Lacks) -> String {
-    lacks.told(REFUSALS_SHOWN).map_or_else(String::new, |told| format!("; it was refused: {told}"))
+    lacks.summary(REFUSALS_SHOWN).map_or_else(String::new, |told| format!("; it was refused: {told}"))
 }
 
 /// The Thing or the directory at an address, or where that of its host is.

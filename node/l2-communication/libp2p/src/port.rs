@@ -2,7 +2,7 @@
 
 use althing_communication::network::Incoming;
 use althing_communication::{
-    AcceptError, BoxedStream, DialError, Network, OpenError, Origin, PeerEvent, PeerInfo, Reachability, Routing,
+    AcceptError, BoxedStream, DhtRouting, DialError, Network, OpenError, Origin, PeerEvent, PeerInfo, Reachability,
     TrustLevel,
 };
 use althing_protocol::PublicKey;
@@ -107,7 +107,7 @@ impl Network for Libp2pNetwork {
         self.shared.connections().listens_at(peer)
     }
 
-    fn routing(&self) -> &dyn Routing {
+    fn routing(&self) -> &dyn DhtRouting {
         self
     }
 

@@ -1,6 +1,6 @@
-//! The [`Routing`] part of the port, by commands to the swarm's task.
+//! The [`DhtRouting`] part of the port, by commands to the swarm's task.
 
-use althing_communication::{LookupStats, Provider, Routing, RoutingError, TableStats};
+use althing_communication::{DhtRouting, LookupStats, Provider, RoutingError, TableStats};
 use althing_protocol::PublicKey;
 use althing_protocol::record::RecordKey;
 use futures::FutureExt as _;
@@ -19,7 +19,7 @@ impl Libp2pNetwork {
     }
 }
 
-impl Routing for Libp2pNetwork {
+impl DhtRouting for Libp2pNetwork {
     fn provide(&self, key: RecordKey) -> BoxFuture<'_, Result<LookupStats, RoutingError>> {
         self.query(Query::Provide(key)).boxed()
     }

@@ -99,7 +99,7 @@ impl Libp2pNetwork {
         listen(&mut swarm, &config, |address| shared.add_listening(address)).await?;
         let (commands, inbox) = mpsc::channel(COMMANDS);
         let (lookups, verified) = Lookups::new(local, &config.network, config.clock.clone());
-        let task = Task {
+        let task = SwarmTask {
             swarm,
             shared: shared.clone(),
             dials: BTreeMap::new(),
@@ -151,7 +151,7 @@ impl Shared {
     }
 }
 
-struct Task {
+struct SwarmTask {
     swarm: Swarm<Behaviour>,
     shared: Arc<Shared>,
     dials: BTreeMap<ConnectionId, oneshot::Sender<Result<PublicKey, DialError>>>,
@@ -164,7 +164,7 @@ struct Task {
     bans: BanList,
 }
 
-impl Task {
+impl SwarmTask {
     async fn run(
         mut self,
         mut inbox: mpsc::Receiver<Command>,

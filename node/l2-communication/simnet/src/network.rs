@@ -11,7 +11,7 @@ use althing_communication::Origin;
 use althing_communication::network::{
     AcceptError, BoxedStream, DialError, Incoming, Network, OpenError, PeerEvent, PeerInfo,
 };
-use althing_communication::routing::Routing;
+use althing_communication::routing::DhtRouting;
 
 fn info(peer: PublicKey, dialled: bool) -> PeerInfo {
     PeerInfo { peer, connections: 1, address: format!("sim:{peer}"), dialled, round_trip: None }
@@ -132,7 +132,7 @@ impl Network for SimNetwork {
         if self.net.connected(self.local, peer) { vec![format!("sim:{peer}")] } else { Vec::new() }
     }
 
-    fn routing(&self) -> &dyn Routing {
+    fn routing(&self) -> &dyn DhtRouting {
         self
     }
 }

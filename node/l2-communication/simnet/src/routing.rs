@@ -17,7 +17,7 @@ use super::table::Table;
 use super::{SimNet, SimNetwork};
 use althing_communication::address_groups::AddressGroup;
 use althing_communication::records::{RecordLimits, Records, distance, position_of_key, position_of_node};
-use althing_communication::routing::{ALPHA, K, LookupStats, Provider, Routing, RoutingError, TableStats};
+use althing_communication::routing::{ALPHA, DhtRouting, K, LookupStats, Provider, RoutingError, TableStats};
 
 /// A node that does not answer within this is skipped.
 const TIMEOUT: Duration = Duration::from_secs(2);
@@ -278,7 +278,7 @@ impl SimNetwork {
     }
 }
 
-impl Routing for SimNetwork {
+impl DhtRouting for SimNetwork {
     fn provide(&self, key: RecordKey) -> BoxFuture<'_, Result<LookupStats, RoutingError>> {
         self.dht(|dht| dht.provided.insert(key));
         self.store_at_closest(key, Question::Provide(key)).boxed()

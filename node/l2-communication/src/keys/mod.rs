@@ -181,6 +181,12 @@ impl Keys {
         self.ring().watched().map(|(publisher, log)| (publisher, log.cloned())).collect()
     }
 
+    /// Whether something of a publisher matters here: it is watched, or in use.
+    #[must_use]
+    pub fn wants(&self, publisher: PublisherId) -> bool {
+        self.ring().wants(publisher)
+    }
+
     /// Takes a key log of this node's owner, of the DHT, or of the store, and pushes what is new in it to the peers.
     ///
     /// # Errors

@@ -211,6 +211,24 @@ async fn attributes_go_with_a_request_and_come_back_with_its_answer() {
     let said = plain.answer.clone();
     a.call(peer, LABELS, plain).await.expect("an answer");
     assert_eq!(said.get(), Attributes::default());
+
+    // What an agent says without a label counts as what nobody vouches for, whole and streamed.
+    let agent = || Some(AgentId::new(PublisherId::from_digest([1; 32]), "echo").expect("a name"));
+    let asking = |operation: &str| Request { agent: agent(), ..Request::new(operation, Vec::new()) };
+    let unlabelled = Attributes { label: Some(Label::UNLABELLED), ..Attributes::default() };
+    let plain = asking("one");
+    let said = plain.answer.clone();
+    a.call(peer, LABELS, plain).await.expect("an answer");
+    assert_eq!(said.get(), unlabelled);
+    let several = asking("events");
+    let said = several.answer.clone();
+    let mut events = a.stream(peer, LABELS, several).await.expect("it begins");
+    events.next().await.expect("an event");
+    assert_eq!(said.get(), unlabelled);
+    let refused = asking("refuse");
+    let said = refused.answer.clone();
+    a.call(peer, LABELS, refused).await.expect_err("a refusal");
+    assert_eq!(said.get(), Attributes::default());
 }
 
 /// What a peer of its own owner shows.

@@ -11,14 +11,14 @@ use super::rank::Rank;
 
 /// The verified agents of expired nodes.
 pub(super) struct DepartedNodes {
-    nodes: BTreeMap<PublicKey, Kept>,
+    nodes: BTreeMap<PublicKey, DepartedNode>,
     /// How many were kept so far.
     count: u64,
     bytes: usize,
     bytes_max: usize,
 }
 
-struct Kept {
+struct DepartedNode {
     agents: Vec<Departed>,
     /// The nearest rank among them.
     rank: Rank,
@@ -39,7 +39,7 @@ impl DepartedNodes {
         self.count += 1;
         let bytes = weight(&agents);
         self.bytes += bytes;
-        self.nodes.insert(node, Kept { agents, rank, number: self.count, bytes });
+        self.nodes.insert(node, DepartedNode { agents, rank, number: self.count, bytes });
         while self.bytes > self.bytes_max {
             let drops = self.nodes.iter().max_by_key(|(_, kept)| (kept.rank, Reverse(kept.number)));
             let Some(node) = drops.map(|(node, _)| *node) else { break };

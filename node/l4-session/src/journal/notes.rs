@@ -9,11 +9,12 @@ use althing_execution::notes::{NOTE_BYTES_MAX, NOTES_MAX, Note, NoteError};
 use althing_protocol::{Digest, cbor};
 use althing_store::{Batch, Durability, Range, ReadError, Store};
 
-use super::{HEAD_BYTES_MAX, PAGE, SESSION_HEADS, SESSION_ROWS};
+use super::row_seal::{SEALED_MORE, SealError};
+use super::{HEAD_BYTES_MAX, PAGE, RowSeal, SESSION_HEADS, SESSION_ROWS};
 use crate::machine::session::{NOTES_BYTES_MAX, NOTES_MS_MAX, NoteRows, NotesHead, SessionId};
 
 /// Bytes of the rows of one session: each has its text, and some hundred beside it.
-const ROWS_BYTES_MAX: usize = NOTES_MAX * 2 * NOTE_BYTES_MAX;
+const ROWS_BYTES_MAX: usize = NOTES_MAX * (2 * NOTE_BYTES_MAX + SEALED_MORE);
 
 /// The notes of a node's sessions.
 pub(crate) struct NoteStore {
@@ -56,13 +57,15 @@ impl NoteStore {
         Ok(notes)
     }
 
-    /// Adds a note to a session, of that context; one that was added under the same key is there already.
+    /// Adds a note to a session, of that context, whose rows are stored so; one that was added under the same key is there
+    /// already.
     ///
     /// # Errors
     /// [`NoteError::TooMany`], [`NoteError::Damaged`], [`NoteError::Write`].
     pub async fn add(
         &self,
         (session, context): (SessionId, Digest),
+        seal: &RowSeal,
         note: Note,
         key: Option<[u8; 32]>,
         now_ms: u64,
@@ -71,10 +74,12 @@ impl NoteStore {
         if self.head(session).is_some_and(|head| is_old(&head, now_ms)) {
             self.delete(session).await;
         }
-        let mut rows = self.read(session)?;
+        let mut rows = self.read(session, seal)?;
         let Some((place, row)) = rows.add(note, key, now_ms)? else { return Ok(()) };
-        self.make_room(session, rows.bytes()).await;
-        let head = NotesHead { context, last_ms: now_ms, bytes: rows.bytes() };
+        let bytes = rows.bytes() + seal.more(rows.count());
+        self.make_room(session, bytes).await;
+        let head = NotesHead { context, last_ms: now_ms, bytes };
+        let row = seal.close(&place, &row);
         let mut batch = Batch::new();
         batch.put(SESSION_ROWS, place, row).put(SESSION_HEADS, session.notes_prefix(), encode(&head));
         if let Err(error) = self.store.write(batch, Durability::Buffered).await {
@@ -85,13 +90,13 @@ impl NoteStore {
         Ok(())
     }
 
-    /// The notes of a session, the oldest first.
+    /// The notes of a session whose rows are stored so, the oldest first.
     ///
     /// # Errors
     /// [`NoteError::Damaged`].
-    pub fn all(&self, session: SessionId, now_ms: u64) -> Result<Vec<Note>, NoteError> {
+    pub fn all(&self, session: SessionId, seal: &RowSeal, now_ms: u64) -> Result<Vec<Note>, NoteError> {
         match self.head(session) {
-            Some(head) if !is_old(&head, now_ms) => self.read(session).map(NoteRows::into_notes),
+            Some(head) if !is_old(&head, now_ms) => self.read(session, seal).map(NoteRows::into_notes),
             _ => Ok(Vec::new()),
         }
     }
@@ -157,7 +162,7 @@ impl NoteStore {
         }
     }
 
-    fn read(&self, session: SessionId) -> Result<NoteRows, NoteError> {
+    fn read(&self, session: SessionId, seal: &RowSeal) -> Result<NoteRows, NoteError> {
         let range = Range::prefix(session.notes_prefix(), NOTES_MAX).within(ROWS_BYTES_MAX);
         let rows = self.store.scan(SESSION_ROWS, range);
         let rows = rows.map_err(|error| {
@@ -165,7 +170,12 @@ impl NoteStore {
             NoteError::Damaged { what: "the disk does not give them; the log of the node says why".to_owned() }
         })?;
         let number = |key: &[u8]| key.last_chunk().map_or(u32::MAX, |seq| u32::from_be_bytes(*seq));
-        let rows: Vec<(u32, Vec<u8>)> = rows.into_iter().map(|(key, row)| (number(&key), row)).collect();
+        let opened = |(key, row): (Vec<u8>, Vec<u8>)| {
+            let (number, row) = (number(&key), seal.open(&key, row));
+            let damaged = |error: SealError| NoteError::Damaged { what: format!("note {number}: {error}") };
+            row.map(|row| (number, row)).map_err(damaged)
+        };
+        let rows = rows.into_iter().map(opened).collect::<Result<Vec<(u32, Vec<u8>)>, NoteError>>()?;
         NoteRows::read(session, &rows)
     }
 
@@ -203,8 +213,11 @@ mod tests {
     use althing_store::MemoryStore;
 
     use super::*;
+    use crate::journal::row_seal::tests::sealed;
 
     const NOW_MS: u64 = 1_700_000_000_000;
+    /// How the rows of an agent are stored whose memory is not encrypted.
+    static PLAIN: RowSeal = RowSeal::of(None);
 
     fn disk() -> Arc<MemoryStore> {
         Arc::new(MemoryStore::new(&[SESSION_HEADS, SESSION_ROWS]))
@@ -232,14 +245,14 @@ mod tests {
         let disk = disk();
         let notes = open(&disk, NOW_MS).await;
         for (number, text) in [(1, "a"), (2, "b"), (1, "c")] {
-            notes.add(session(number), note(text), None, NOW_MS).await.expect("written");
+            notes.add(session(number), &PLAIN, note(text), None, NOW_MS).await.expect("written");
         }
         // The same call, which was made again.
         for _ in 0..2 {
-            notes.add(session(2), note("d"), Some([9; 32]), NOW_MS).await.expect("written");
+            notes.add(session(2), &PLAIN, note("d"), Some([9; 32]), NOW_MS).await.expect("written");
         }
         let notes = open(&disk, NOW_MS + 1).await;
-        let all = |number: u8| notes.all(session(number).0, NOW_MS + 1);
+        let all = |number: u8| notes.all(session(number).0, &PLAIN, NOW_MS + 1);
         assert_eq!(all(1), Ok(["a", "c"].map(note).to_vec()));
         assert_eq!(all(2), Ok(["b", "d"].map(note).to_vec()));
         assert_eq!(all(3), Ok(Vec::new()));
@@ -250,36 +263,59 @@ mod tests {
         let disk = disk();
         let notes = open(&disk, NOW_MS).await;
         for number in 1..=3 {
-            notes.add(session(number), note("a"), None, NOW_MS).await.expect("written");
+            notes.add(session(number), &PLAIN, note("a"), None, NOW_MS).await.expect("written");
         }
         assert_eq!(notes.among([[1; 32], [7; 32]].into_iter()), [[1; 32]]);
         notes.forget(&[[1; 32], [7; 32]]).await;
-        assert_eq!((rows(&disk), notes.all(session(1).0, NOW_MS)), ([2, 2], Ok(Vec::new())));
+        assert_eq!((rows(&disk), notes.all(session(1).0, &PLAIN, NOW_MS)), ([2, 2], Ok(Vec::new())));
 
         let later = NOW_MS + NOTES_MS_MAX;
-        notes.add(session(2), note("b"), None, later).await.expect("written");
-        assert_eq!(notes.all(session(3).0, later), Ok(vec![note("a")]), "it is their last day");
-        assert_eq!(notes.all(session(3).0, later + 1), Ok(Vec::new()));
+        notes.add(session(2), &PLAIN, note("b"), None, later).await.expect("written");
+        assert_eq!(notes.all(session(3).0, &PLAIN, later), Ok(vec![note("a")]), "it is their last day");
+        assert_eq!(notes.all(session(3).0, &PLAIN, later + 1), Ok(Vec::new()));
         let notes = open(&disk, later + 1).await;
         assert_eq!(rows(&disk), [1, 2], "those of the second session");
         // Those that are too old do not come back with a new one.
         let much_later = later + 1 + NOTES_MS_MAX;
-        notes.add(session(2), note("c"), None, much_later).await.expect("written");
-        assert_eq!(notes.all(session(2).0, much_later), Ok(vec![note("c")]));
+        notes.add(session(2), &PLAIN, note("c"), None, much_later).await.expect("written");
+        assert_eq!(notes.all(session(2).0, &PLAIN, much_later), Ok(vec![note("c")]));
     }
 
     #[tokio::test]
     async fn where_not_all_fit_the_notes_go_to_which_none_was_added_for_longest() {
         let notes = open(&disk(), NOW_MS).await;
         for (number, at) in [(1, 3), (2, 1), (3, 2)] {
-            notes.add(session(number), note("a"), None, NOW_MS + at).await.expect("written");
+            notes.add(session(number), &PLAIN, note("a"), None, NOW_MS + at).await.expect("written");
         }
         for head in notes.heads().values_mut() {
             head.bytes = NOTES_BYTES_MAX / 3;
         }
-        notes.add(session(4), note("a"), None, NOW_MS + 4).await.expect("written");
-        let has = |number: u8| notes.all(session(number).0, NOW_MS + 5).is_ok_and(|all| !all.is_empty());
+        notes.add(session(4), &PLAIN, note("a"), None, NOW_MS + 4).await.expect("written");
+        let has = |number: u8| notes.all(session(number).0, &PLAIN, NOW_MS + 5).is_ok_and(|all| !all.is_empty());
         assert_eq!([1, 2, 3, 4].map(has), [true, false, true, true]);
+    }
+
+    #[tokio::test]
+    async fn sealed_notes_are_read_with_their_key_and_are_damaged_without_it() {
+        let disk = disk();
+        let notes = open(&disk, NOW_MS).await;
+        let seal = sealed("one");
+        for text in ["hidden a", "hidden b"] {
+            notes.add(session(1), &seal, note(text), None, NOW_MS).await.expect("written");
+        }
+        notes.add(session(2), &PLAIN, note("a"), None, NOW_MS).await.expect("written");
+        let own = |(key, row): &(Vec<u8>, Vec<u8>)| key[0] == 1 && row.windows(6).any(|window| window == b"hidden");
+        assert!(!disk.scan(SESSION_ROWS, Range::all(10)).expect("readable").iter().any(own), "none is readable");
+        let notes = open(&disk, NOW_MS).await;
+        assert_eq!(notes.all(session(1).0, &seal, NOW_MS), Ok(["hidden a", "hidden b"].map(note).to_vec()));
+        for other in [&sealed("two"), &PLAIN] {
+            let refused = notes.all(session(1).0, other, NOW_MS);
+            assert!(matches!(refused, Err(NoteError::Damaged { .. })), "{refused:?}");
+        }
+        // What is not sealed was not added by an agent whose notes are.
+        let refused = notes.all(session(2).0, &seal, NOW_MS);
+        assert!(matches!(refused, Err(NoteError::Damaged { .. })), "{refused:?}");
+        assert_eq!(notes.all(session(2).0, &PLAIN, NOW_MS), Ok(vec![note("a")]));
     }
 
     #[tokio::test]
@@ -287,15 +323,15 @@ mod tests {
         let disk = disk();
         let notes = open(&disk, NOW_MS).await;
         for number in 1..=2 {
-            notes.add(session(number), note("a"), None, NOW_MS).await.expect("written");
+            notes.add(session(number), &PLAIN, note("a"), None, NOW_MS).await.expect("written");
         }
         let mut batch = Batch::new();
         let first = [&session(1).0.notes_prefix()[..], &[0; 4]].concat();
         batch.put(SESSION_ROWS, first, b"no row".to_vec());
         disk.write(batch, Durability::Synced).await.expect("written");
-        assert!(matches!(notes.all(session(1).0, NOW_MS), Err(NoteError::Damaged { .. })));
-        let refused = notes.add(session(1), note("b"), None, NOW_MS).await;
+        assert!(matches!(notes.all(session(1).0, &PLAIN, NOW_MS), Err(NoteError::Damaged { .. })));
+        let refused = notes.add(session(1), &PLAIN, note("b"), None, NOW_MS).await;
         assert!(matches!(refused, Err(NoteError::Damaged { .. })), "{refused:?}");
-        assert_eq!(notes.all(session(2).0, NOW_MS), Ok(vec![note("a")]));
+        assert_eq!(notes.all(session(2).0, &PLAIN, NOW_MS), Ok(vec![note("a")]));
     }
 }

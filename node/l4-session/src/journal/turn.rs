@@ -8,12 +8,13 @@ use std::sync::{Arc, Mutex as StdMutex, MutexGuard};
 
 use althing_communication::WallClock;
 use althing_execution::journal::{Checkpoint, Intent, Journal, JournalError, NextStep, Replay, Step, StepOutcome};
+use althing_execution::tools::{Denied, GateVerdict, Permit};
 use althing_store::{Batch, Durability, Store};
 use futures::future::BoxFuture;
 use tokio::sync::{Mutex, watch};
 
-use super::{Journals, SESSION_HEADS, SESSION_ROWS};
-use crate::machine::session::{Call, Choice, Doubt, Head, Next, Tape, TurnId, TurnRows};
+use super::{Journals, RowSeal, SESSION_HEADS, SESSION_ROWS};
+use crate::machine::session::{Call, Choice, Doubt, Head, HeadEnd, Next, Tape, TurnId, TurnRows, TurnTape};
 
 /// What others see of a journal.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -31,6 +32,8 @@ pub(crate) struct TurnJournal {
     journals: Arc<Journals>,
     clock: WallClock,
     turn: TurnId,
+    /// How its rows are stored.
+    seal: RowSeal,
     /// Held while rows are written, so that they are written in their order.
     writing: Mutex<State>,
     ledger: watch::Sender<Ledger>,
@@ -42,6 +45,10 @@ pub(crate) struct TurnJournal {
     checkpoint: Option<Checkpoint>,
     /// Whether its node is being stopped.
     is_paused: AtomicBool,
+    /// Whether its rows stay when it is over.
+    is_recorded: bool,
+    /// Whether it may end where somebody is asked, and go on later.
+    is_parkable: bool,
 }
 
 struct State {
@@ -55,17 +62,51 @@ struct State {
 }
 
 impl TurnJournal {
-    /// The journal of a turn with these rows, if any.
-    pub fn new(journals: Arc<Journals>, clock: WallClock, mut rows: TurnRows) -> TurnJournal {
-        let (turn, counted) = (*rows.turn(), rows.size().1);
-        let is_own = journals.open().insert(turn.prefix());
+    /// The journal of a turn with these rows, if any, which are stored so.
+    pub fn new(journals: Arc<Journals>, clock: WallClock, mut rows: TurnRows, seal: RowSeal) -> TurnJournal {
+        let (turn, counted) = (*rows.turn(), stored_bytes(&rows, &seal));
+        // Rows of a turn that is over may have that number, too.
+        let is_taken = journals.tapes().has(&turn.prefix());
+        let is_own = !is_taken && journals.open().insert(turn.prefix());
         journals.usage().count(turn.session, counted);
         let ledger = watch::Sender::new(ledger(&rows));
         let (seed, checkpoint) = (rows.begin().seed, rows.take_checkpoint());
         let tape = StdMutex::new(Tape::of(rows.take_tape(), rows.next_step()));
         let writing = Mutex::new(State { rows, counted, is_own, is_closed: false });
         let is_paused = AtomicBool::new(false);
-        TurnJournal { journals, clock, turn, writing, ledger, seed, tape, checkpoint, is_paused }
+        TurnJournal {
+            journals,
+            clock,
+            turn,
+            seal,
+            writing,
+            ledger,
+            seed,
+            tape,
+            checkpoint,
+            is_recorded: false,
+            is_parkable: false,
+            is_paused,
+        }
+    }
+
+    /// The same, whose turn may end where somebody is asked about its next step, and go on later, if its steps have an order.
+    #[must_use]
+    pub fn parkable(mut self, is_parkable: bool) -> TurnJournal {
+        self.is_parkable = is_parkable && self.writing.get_mut().rows.is_ordered();
+        self
+    }
+
+    /// The same, whose rows stay when the turn is over, or do not.
+    #[must_use]
+    pub fn recorded(mut self, is_recorded: bool) -> TurnJournal {
+        self.is_recorded = is_recorded;
+        self
+    }
+
+    /// Which turn it is.
+    pub fn turn(&self) -> &TurnId {
+        &self.turn
     }
 
     /// Its session, as people read it.
@@ -112,9 +153,14 @@ impl TurnJournal {
         self.is_paused.store(true, Ordering::Release);
     }
 
-    /// Writes nothing any more, and leaves its rows to whoever resumes the turn.
+    /// Writes nothing any more, and leaves its rows to whoever resumes the turn, which may be this process.
     pub async fn leave(&self) {
-        self.writing.lock().await.is_closed = true;
+        let mut writing = self.writing.lock().await;
+        writing.is_closed = true;
+        self.journals.usage().remove(self.turn.session, std::mem::take(&mut writing.counted));
+        if std::mem::take(&mut writing.is_own) {
+            self.journals.open().remove(&self.turn.prefix());
+        }
     }
 
     /// Writes nothing any more; adds the deletion of all its rows to the batch that ends its task.
@@ -128,6 +174,28 @@ impl TurnJournal {
         batch.delete(SESSION_HEADS, self.turn.prefix());
         for key in writing.rows.keys() {
             batch.delete(SESSION_ROWS, key);
+        }
+    }
+
+    /// Writes nothing any more; adds to the batch that ends its task that its rows stay with that, if they do, and else what
+    /// [`TurnJournal::close`] adds.
+    pub async fn end(&self, batch: &mut Batch) {
+        let mut writing = self.writing.lock().await;
+        let is_written = writing.rows.size().0 > 0 && !writing.rows.is_unwritten();
+        if !self.is_recorded || !writing.is_own || !is_written {
+            drop(writing);
+            return self.close(batch).await;
+        }
+        writing.is_closed = true;
+        let (task, bytes) = (writing.rows.begin().task.clone(), writing.counted);
+        drop(writing);
+        let ended_ms = self.clock.now_ms();
+        let head = Head { task: task.clone(), end: Some(HeadEnd { at_ms: ended_ms, bytes }) };
+        let head = minicbor::to_vec(&head).expect("writing to a vector cannot fail");
+        batch.put(SESSION_HEADS, self.turn.prefix(), head);
+        // Only a row of the index, if the batch cannot be written: it is forgotten with the task, or when the node ends.
+        if let Err(error) = self.journals.keep(self.turn.prefix(), TurnTape { task, ended_ms, bytes }).await {
+            tracing::warn!(%error, "older journals of turns that are over cannot be deleted: they cannot be read");
         }
     }
 
@@ -156,24 +224,25 @@ impl TurnJournal {
             tracing::error!(task = writing.rows.begin().task, "a turn goes on that has no journal any more");
             return Err(JournalError::Write);
         }
-        let (_, bytes) = writing.rows.size();
+        let bytes = stored_bytes(&writing.rows, &self.seal);
         let (more, fewer) = (bytes.saturating_sub(writing.counted), writing.counted.saturating_sub(bytes));
         self.journals.reserve(self.turn.session, more)?;
         writing.counted = bytes.max(writing.counted);
         let mut batch = Batch::large();
         batch.append(changes);
         if writing.rows.is_unwritten() {
-            let head = Head { task: writing.rows.begin().task.clone() };
+            let head = Head { task: writing.rows.begin().task.clone(), end: None };
             let head = minicbor::to_vec(&head).expect("writing to a vector cannot fail");
             batch.put(SESSION_HEADS, self.turn.prefix(), head);
         }
         for (key, row) in writing.rows.pending() {
-            batch.put(SESSION_ROWS, key, row);
+            let stored = self.seal.close(&key, row);
+            batch.put(SESSION_ROWS, key, stored);
         }
         for key in writing.rows.dropped() {
             batch.delete(SESSION_ROWS, key);
         }
-        if let Err(error) = self.journals.store.write(batch, durability).await {
+        if let Err(error) = self.journals.store().write(batch, durability).await {
             tracing::error!(task = writing.rows.begin().task, %error, "a row of a journal cannot be written");
             return Err(JournalError::Write);
         }
@@ -184,19 +253,32 @@ impl TurnJournal {
         Ok(())
     }
 
-    async fn reach(&self, step: Step<'_>) -> Result<NextStep, JournalError> {
+    async fn reach(&self, mut step: Step<'_>) -> Result<NextStep, JournalError> {
         let call = Call::of(step.kind, step.name, step.arguments, step.effect);
-        let (seq, is_new) = {
+        let (seq, intent, is_new) = {
             let mut writing = self.writing.lock().await;
             let next = writing.rows.reach(call)?;
             self.tape().reach(writing.rows.next_step());
             match next {
                 Next::Replayed(outcome) => return Ok(NextStep::Replayed(outcome)),
-                Next::Go(intent) => return Ok(NextStep::Go(intent)),
-                Next::Intend(seq) => (seq, writing.rows.is_new(seq)),
+                Next::Go(intent) => {
+                    let is_new = !writing.rows.has_intent(intent.seq);
+                    (intent.seq, Some(intent), is_new)
+                }
+                Next::Intend(seq) => (seq, None, writing.rows.is_new(seq)),
             }
         };
-        // No other step waits for that: it may be asked for in the mesh.
+        // No other step waits for that: somebody may be asked. What has a row was permitted before.
+        let ruling = if is_new { step.rule().await } else { GateVerdict::Permit(Permit::default()) };
+        let mut permit = match ruling {
+            GateVerdict::Permit(permit) => permit,
+            GateVerdict::Deny(denied) => return self.deny(seq, denied).await,
+            GateVerdict::Ask(ask) => return Ok(NextStep::Ask(ask)),
+        };
+        if let Some(intent) = intent {
+            return Ok(NextStep::Go(intent, permit));
+        }
+        // Nor for that: it may be asked for in the mesh.
         let callee = match step.callee.filter(|_| is_new) {
             Some(callee) => callee.await,
             None => None,
@@ -204,17 +286,27 @@ impl TurnJournal {
         let mut writing = self.writing.lock().await;
         self.note_readings(&mut writing);
         let intent = writing.rows.intend(seq, callee, self.clock.now_ms())?;
-        self.write(&mut writing, Durability::Synced).await?;
-        Ok(NextStep::Go(intent))
+        self.write_with(&mut writing, std::mem::take(&mut permit.rows), Durability::Synced).await?;
+        Ok(NextStep::Go(intent, permit))
     }
 
-    async fn finish(&self, intent: Intent, outcome: &StepOutcome) -> Result<(), JournalError> {
+    /// Writes that a step was denied, as what came of it.
+    async fn deny(&self, seq: u32, denied: Denied) -> Result<NextStep, JournalError> {
+        let outcome = StepOutcome { result: Err(denied.to_string()), tokens: 0, label: None };
+        let mut writing = self.writing.lock().await;
+        self.note_readings(&mut writing);
+        writing.rows.deny(seq, &outcome, self.clock.now_ms())?;
+        self.write(&mut writing, Durability::Buffered).await?;
+        Ok(NextStep::Denied(denied))
+    }
+
+    async fn finish(&self, intent: Intent, outcome: &StepOutcome, rows: Batch) -> Result<(), JournalError> {
         let mut writing = self.writing.lock().await;
         self.note_readings(&mut writing);
         let is_final = writing.rows.finish(intent.seq, outcome, self.clock.now_ms())?;
-        self.write(&mut writing, Durability::Buffered).await?;
+        self.write_with(&mut writing, rows, Durability::Buffered).await?;
         if is_final {
-            tokio::spawn(sync(self.journals.store.clone()));
+            tokio::spawn(sync(self.journals.store().clone()));
         }
         Ok(())
     }
@@ -225,8 +317,21 @@ impl Journal for TurnJournal {
         Box::pin(self.reach(step))
     }
 
-    fn done<'a>(&'a self, intent: Intent, outcome: &'a StepOutcome) -> BoxFuture<'a, Result<(), JournalError>> {
-        Box::pin(self.finish(intent, outcome))
+    fn done<'a>(
+        &'a self,
+        intent: Intent,
+        outcome: &'a StepOutcome,
+        rows: Batch,
+    ) -> BoxFuture<'a, Result<(), JournalError>> {
+        Box::pin(self.finish(intent, outcome, rows))
+    }
+
+    fn ahead(&self) -> BoxFuture<'_, usize> {
+        Box::pin(async { self.writing.lock().await.rows.ahead() })
+    }
+
+    fn is_parkable(&self) -> bool {
+        self.is_parkable
     }
 
     fn replay(&self) -> Option<&dyn Replay> {
@@ -260,6 +365,12 @@ async fn sync(store: Arc<dyn Store>) {
     if let Err(error) = store.write(Batch::new(), Durability::Synced).await {
         tracing::warn!(%error, "the result of a call is not on disk for good yet");
     }
+}
+
+/// Bytes that its rows have on disk, with their keys.
+fn stored_bytes(rows: &TurnRows, seal: &RowSeal) -> u64 {
+    let (count, bytes) = rows.size();
+    bytes + seal.more(count)
 }
 
 fn ledger(rows: &TurnRows) -> Ledger {

@@ -8,6 +8,7 @@ use a2a::TaskState;
 use serde::{Deserialize, Serialize};
 
 use crate::machine::record::{Record, Scope};
+use crate::machine::task;
 
 /// How many tasks are kept, and how many bytes they take on disk; beyond that the oldest are evicted. One caller has a
 /// quarter of it and one agent half, so that neither fills the store; the bytes are what a small machine can spare, and
@@ -90,6 +91,16 @@ impl Summary {
             departed: record.departed.is_some(),
             resumes: record.begin.is_some(),
         }
+    }
+
+    /// Whether the task rests until somebody has answered, and its turn goes on then.
+    pub fn is_parked(&self) -> bool {
+        self.resumes && self.state == TaskState::AuthRequired
+    }
+
+    /// Whether its turn goes on when its agent is there.
+    pub fn goes_on(&self) -> bool {
+        self.resumes && !self.departed && (!task::is_idle(&self.state) || self.is_parked())
     }
 }
 

@@ -219,7 +219,7 @@ pub(crate) fn unpack(pack: &TaskPack, agent: &AgentId, from: PublicKey, here: &S
         return Err(MoveError::Contents);
     }
     let mut rest = pack.record.as_slice();
-    let record: Record = match ciborium::from_reader(&mut rest) {
+    let mut record: Record = match ciborium::from_reader(&mut rest) {
         Ok(record) if rest.is_empty() => record,
         _ => return wrong("it cannot be read"),
     };
@@ -229,6 +229,8 @@ pub(crate) fn unpack(pack: &TaskPack, agent: &AgentId, from: PublicKey, here: &S
     if record.departed.is_some() || !task::is_idle(&record.task.status.state) {
         return wrong("it is at work, or handed over already");
     }
+    // A turn goes on where its journal is, and nowhere else.
+    (record.begin, record.ask) = (None, None);
     Ok(record)
 }
 

@@ -1,6 +1,6 @@
 //! A task as it is stored, and its size limits.
 
-use a2a::Task;
+use a2a::{Task, TaskState};
 use althing_call::{CallMetadata, Principal};
 use althing_protocol::{AgentRef, CallerId, Digest, Label, digest};
 use althing_store::LARGE_BATCH_BYTES_MAX;
@@ -49,6 +49,9 @@ pub(crate) struct Record {
     /// none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub begin: Option<String>,
+    /// What somebody is asked before the turn goes on, by its name, if its task rests for that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ask: Option<String>,
 }
 
 /// Whether a number need not be written.
@@ -60,7 +63,8 @@ impl Record {
     /// The record of a task of that agent that begins.
     pub fn new(task: Task, agent: &str, scope: Scope) -> Record {
         let (label, version, departed, begin) = (None, None, None, None);
-        Record { task, agent: agent.to_owned(), scope, remembered: None, label, version, fence: 0, departed, begin }
+        let (remembered, ask) = (None, None);
+        Record { task, agent: agent.to_owned(), scope, remembered, label, version, fence: 0, departed, begin, ask }
     }
 
     /// The same, given to that version of its agent, with what came with the call in it.
@@ -76,6 +80,16 @@ impl Record {
     pub fn begun_with(mut self, begin: Option<&Begin>) -> Record {
         self.begin = begin.map(|begin| URL_SAFE_NO_PAD.encode(begin.encode()));
         self
+    }
+
+    /// Whether the task rests until somebody has answered, and its turn goes on then.
+    pub fn is_parked(&self) -> bool {
+        self.begin.is_some() && self.ask.is_some() && self.task.status.state == TaskState::AuthRequired
+    }
+
+    /// Whether a turn of it has not ended, or goes on later.
+    pub fn goes_on(&self) -> bool {
+        self.departed.is_none() && (!task::is_idle(&self.task.status.state) || self.is_parked())
     }
 
     /// With what the turn that runs began, if it can begin again; an error where that cannot be read.

@@ -37,9 +37,21 @@ pub enum Reason {
     /// By its journal.
     #[error(transparent)]
     Journal(#[from] JournalError),
+    /// Another attempt at the group's task counts, or none any more.
+    #[error(
+        "STALE_TOKEN: the group's task is not this node's any more ({0}); what it did for it before is not repeated, and its \
+         result would not count"
+    )]
+    StaleToken(String),
     /// Whoever sent the message may not call the agent any more.
     #[error("its caller may not call this agent any more: {0}")]
     Caller(String),
+}
+
+impl From<&Damage> for Reason {
+    fn from(Damage { step, what }: &Damage) -> Reason {
+        JournalError::Damaged { what: format!("step {step}: {what}") }.into()
+    }
 }
 
 /// Why a turn does not go on, and what stays in doubt with that.
@@ -70,10 +82,7 @@ impl std::fmt::Display for Failure {
 pub fn decide(rows: &Result<TurnRows, Damage>, present: Present<'_>) -> Recovery {
     let (rows, doubts) = match rows {
         Ok(rows) => (rows, rows.doubts()),
-        Err(Damage { step, what }) => {
-            let reason = JournalError::Damaged { what: format!("step {step}: {what}") }.into();
-            return Recovery::Fail(Failure { reason, doubts: Vec::new() });
-        }
+        Err(damage) => return Recovery::Fail(Failure { reason: damage.into(), doubts: Vec::new() }),
     };
     let reason = if !present.is_resumable {
         Some(Reason::NotResumable)
@@ -99,7 +108,7 @@ pub fn patience_ms(doubts: &[Doubt], now_ms: u64) -> u64 {
 
 /// What a task says that waits for somebody to say what came of these calls.
 #[must_use]
-pub fn told(doubts: &[Doubt]) -> String {
+pub fn in_doubt_message(doubts: &[Doubt]) -> String {
     let calls: Vec<String> = doubts.iter().map(|doubt| format!("step {}, {:?}", doubt.seq, doubt.name)).collect();
     format!(
         "IN_DOUBT: the node ended during a call, and nobody knows whether it took place: {}. It is not made again unless the \

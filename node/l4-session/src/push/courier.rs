@@ -80,7 +80,7 @@ async fn run(shared: &Shared, task: &str, config: &str) {
 async fn catch_up(shared: &Shared, delivery: &Delivery, task: &str, config: &str) {
     let is_last =
         |state: &TaskState| state.is_terminal() || matches!(state, TaskState::InputRequired | TaskState::AuthRequired);
-    let is_settled = (delivery.look)(task).is_some_and(|now| is_last(&now.status.state));
+    let is_settled = (delivery.look)(task).is_some_and(|(now, _)| is_last(&now.status.state));
     let dropped = shared.book().catch_up(task, config, is_settled);
     if dropped.is_empty() {
         return;
@@ -136,6 +136,8 @@ async fn send(shared: &Shared, delivery: &Delivery, task: &str, next: &Next) -> 
         // Sequence numbers begin anew where nothing was kept.
         id: format!("{task}-{}-{}", next.entry.made_ms, next.entry.seq),
         task: task.to_owned(),
+        // After the body was made: a label does not fall.
+        label: (delivery.look)(task).and_then(|(_, label)| label),
         body,
     };
     delivery.postman.post(notification).await
@@ -147,7 +149,7 @@ async fn send(shared: &Shared, delivery: &Delivery, task: &str, next: &Next) -> 
 /// The event cannot be read now.
 fn body(shared: &Shared, delivery: &Delivery, task: &str, next: &Next) -> Result<Option<Vec<u8>>, PostError> {
     if next.entry.size.is_none()
-        && let Some(now) = (delivery.look)(task)
+        && let Some((now, _)) = (delivery.look)(task)
     {
         return Ok(serde_json::to_vec(&StreamResponse::Task(task::fit(now, ANSWER_BYTES_MAX))).ok());
     }
@@ -165,8 +167,9 @@ fn body(shared: &Shared, delivery: &Delivery, task: &str, next: &Next) -> Result
 mod tests {
     use std::sync::Mutex;
 
-    use a2a::{TaskState, TaskStatus, TaskStatusUpdateEvent};
-    use althing_protocol::{CallerId, SecretKey};
+    use a2a::{Message, Part, Role, TaskState, TaskStatus, TaskStatusUpdateEvent};
+    use althing_protocol::contract::DataLabel;
+    use althing_protocol::{CallerId, Label, SecretKey};
     use althing_store::MemoryStore;
     use futures::FutureExt as _;
     use futures::future::BoxFuture;
@@ -246,6 +249,49 @@ mod tests {
             let all = told(refused, HOLDS_BACK_MAX as usize + 1).await;
             let (last, before) = all.split_last().expect("some");
             assert!(before.iter().all(|one| one.contains("WORKING")) && last.contains("COMPLETED"), "{all:?}");
+        }
+    }
+
+    /// A receiver that only notes labels.
+    struct Labels(mpsc::Sender<Option<Label>>);
+
+    impl Postman for Labels {
+        fn permits<'a>(&'a self, _url: &'a str) -> BoxFuture<'a, Result<(), PostError>> {
+            async { Ok(()) }.boxed()
+        }
+
+        fn post(&self, notification: Notification) -> BoxFuture<'_, Result<(), PostError>> {
+            async move {
+                self.0.send(notification.label).await.expect("the test listens");
+                Ok(())
+            }
+            .boxed()
+        }
+    }
+
+    /// P-201
+    #[tokio::test(start_paused = true)]
+    async fn a_notification_has_the_label_of_its_task() {
+        let scope = Scope::of(CallerId::Node(SecretKey::from_seed(&[1; 32]).public()));
+        let label = Some(Label { level: DataLabel::Restricted, trusted: false });
+        let store = Arc::new(MemoryStore::new(&[PUSH_CONFIGS, PUSH_OUTBOX]));
+        let push = Push::open(store, scope, |_| Some(false)).await.expect("an empty store");
+        for task in ["known", "gone"] {
+            let config = serde_json::json!({ "taskId": task, "id": "1", "url": "https://receiver.example" });
+            let config = serde_json::from_value(config).expect("a configuration");
+            push.set(scope, config, Durability::Buffered).await.expect("there is room");
+        }
+        let (heard, mut hearing) = mpsc::channel(8);
+        let message = Message::new(Role::User, vec![Part::text("hi")]);
+        let task = task::submitted("known".to_owned(), "c".to_owned(), message, chrono::DateTime::UNIX_EPOCH);
+        let look = move |id: &str| (id == "known").then(|| (task.clone(), label));
+        push.serve(Arc::new(Labels(heard)), || 0, look);
+        for (task, expected) in [("known", label), ("gone", None)] {
+            let status = TaskStatus { state: TaskState::Working, message: None, timestamp: None };
+            let (task_id, context_id) = (task.to_owned(), "c".to_owned());
+            let event = TaskStatusUpdateEvent { task_id, context_id, status, metadata: None };
+            push.note(task, Some(&StreamResponse::StatusUpdate(event)), 0).await;
+            assert_eq!(hearing.recv().await, Some(expected), "{task}");
         }
     }
 

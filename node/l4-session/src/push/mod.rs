@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use a2a::{StreamResponse, Task, TaskPushNotificationConfig};
 use althing_call::OperationError;
+use althing_protocol::Label;
 use althing_store::{Batch, Durability, Family, Range, ReadError, Store, WriteError};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
@@ -74,8 +75,8 @@ pub(crate) struct Notes {
     task: String,
 }
 
-/// Shows the task of an id as it is now.
-type Look = Box<dyn Fn(&str) -> Option<Task> + Send + Sync>;
+/// Shows the task of an id as it is now, with the label of all that is in it.
+type Look = Box<dyn Fn(&str) -> Option<(Task, Option<Label>)> + Send + Sync>;
 
 /// What notifications need of the node.
 struct Delivery {
@@ -142,7 +143,7 @@ impl Push {
         &self,
         postman: Arc<dyn Postman>,
         now_ms: impl Fn() -> u64 + Send + Sync + 'static,
-        look: impl Fn(&str) -> Option<Task> + Send + Sync + 'static,
+        look: impl Fn(&str) -> Option<(Task, Option<Label>)> + Send + Sync + 'static,
     ) {
         let delivery = Delivery { postman, now_ms: Box::new(now_ms), look: Box::new(look) };
         if self.shared.delivery.set(delivery).is_ok() {

@@ -1,5 +1,6 @@
 //! What sends notifications.
 
+use althing_protocol::Label;
 use futures::future::BoxFuture;
 
 /// One notification, ready to be sent.
@@ -15,6 +16,8 @@ pub struct Notification {
     pub id: String,
     /// The task.
     pub task: String,
+    /// The label of all that the task holds by now, which is no lower than that of what is sent; none where nothing is known of it.
+    pub label: Option<Label>,
     /// A `StreamResponse` as JSON.
     pub body: Vec<u8>,
 }

@@ -15,8 +15,9 @@ use crate::machine::size::stored_bytes;
 use crate::machine::task::{self, HISTORY_BYTES_MAX};
 use crate::machine::time_limit::time_limit;
 use crate::tasks::begin;
-use crate::tasks::keeping::Kept;
 use crate::tasks::live::{LiveTask, TurnRequest};
+use crate::tasks::parking;
+use crate::tasks::persistence::PersistenceState;
 use crate::tasks::runner::{HostedAgent, STOPPING, TaskRunner, internal, unkept};
 use crate::tasks::start;
 use crate::tasks::store::{Encoded, TaskStoreError};
@@ -48,6 +49,28 @@ pub(crate) struct Start {
 /// Refuses a message to a node that is being stopped.
 fn check_open(runner: &TaskRunner) -> Result<(), OperationError> {
     if runner.ending().is_cancelled() { Err(OperationError::busy(STOPPING)) } else { Ok(()) }
+}
+
+/// Refuses a message under a key that was answered, where no task of it is kept.
+fn check_unanswered(
+    runner: &TaskRunner,
+    agent: &HostedAgent,
+    scope: Scope,
+    message: &a2a::Message,
+    metadata: &CallMetadata,
+) -> Result<(), OperationError> {
+    let id = &message.message_id;
+    if agent.is_told_again || !answers::is_key(id) {
+        return Ok(());
+    }
+    let name = answers::name_of(agent.name(), &String::from(scope), id);
+    let known = runner.store().answers().get(&name, runner.now_ms()).map_err(|error| internal(error.into()))?;
+    let Some(known) = known else { return Ok(()) };
+    if !known.is_of(message) {
+        return Err(OperationError::message_id_reused(id, "that is not kept any more"));
+    }
+    metadata.answer.add_label(known.label);
+    Err(OperationError::already_done(id, known.answer))
 }
 
 impl TaskRunner {
@@ -99,28 +122,6 @@ impl TaskRunner {
         Ok(None)
     }
 
-    /// Refuses a message under a key that was answered, where no task of it is kept.
-    fn check_unanswered(
-        &self,
-        agent: &HostedAgent,
-        scope: Scope,
-        message: &a2a::Message,
-        metadata: &CallMetadata,
-    ) -> Result<(), OperationError> {
-        let id = &message.message_id;
-        if agent.is_told_again || !answers::is_key(id) {
-            return Ok(());
-        }
-        let name = answers::name_of(agent.name(), &String::from(scope), id);
-        let known = self.store().answers().get(&name, self.now_ms()).map_err(|error| internal(error.into()))?;
-        let Some(known) = known else { return Ok(()) };
-        if !known.is_of(message) {
-            return Err(OperationError::message_id_reused(id, "that is not kept any more"));
-        }
-        metadata.answer.add_label(known.label);
-        Err(OperationError::already_done(id, known.answer))
-    }
-
     /// Accepts a message into a new task, or into the one that it names. The task is on disk when this returns, unless it
     /// waits for that. One that needs somebody's consent interrupts no turn.
     async fn accept(
@@ -151,7 +152,14 @@ impl TaskRunner {
         if let Some(taken) = self.find_duplicate(agent, scope, &message)? {
             return Ok(taken);
         }
-        self.check_unanswered(agent, scope, &message, metadata)?;
+        // It goes on when somebody has answered, and with no message before that.
+        if let Some(id) = continues.as_ref().filter(|id| self.is_own_task(agent, scope, id))
+            && self.live().running(id).is_none()
+            && parking::is_parked(self, id)
+        {
+            return Ok(Accepted::Duplicate(id.clone()));
+        }
+        check_unanswered(self, agent, scope, &message, metadata)?;
         (asked.waits, asked.consent) = (start.waits, start.consent);
         let mut record = match continues {
             None => {
@@ -220,12 +228,12 @@ impl TaskRunner {
     /// # Errors
     /// It cannot be written.
     pub(crate) async fn keep_shown(&self, live: &LiveTask) -> Result<bool, TaskStoreError> {
-        let mut kept = live.kept.lock().await;
-        if *kept == Kept::NotYet {
+        let mut persistence = live.persistence.lock().await;
+        if *persistence == PersistenceState::NotYet {
             self.store().write(Encoded::of(&live.record())?).await?;
-            *kept = Kept::Yes;
+            *persistence = PersistenceState::Yes;
         }
-        Ok(*kept == Kept::Yes)
+        Ok(*persistence == PersistenceState::Yes)
     }
 
     /// The claim of a turn on the capacity, and whose share it counts against.

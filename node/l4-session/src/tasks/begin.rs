@@ -5,11 +5,12 @@ use std::sync::Arc;
 use althing_call::chain;
 use althing_protocol::{AgentRef, Attributes};
 
-use crate::journal::TurnJournal;
+use crate::journal::{RowSeal, TurnJournal};
 use crate::machine::record::Record;
 use crate::machine::session::{Begin, SessionId, TurnId, TurnRows};
 use crate::tasks::live::TurnRequest;
 use crate::tasks::runner::TaskRunner;
+use crate::tasks::tenure;
 
 /// Whether turns of an agent that runs here can begin again.
 pub(super) fn is_resumable(runner: &TaskRunner, agent: &AgentRef) -> bool {
@@ -22,10 +23,9 @@ pub(super) fn arranged(runner: &TaskRunner, agent: &AgentRef, rows: TurnRows) ->
     if is_ordered { rows } else { rows.in_any_order() }
 }
 
-/// With what the turn of a task that was accepted begins; none if it cannot begin again: its agent cannot, or its task is a
-/// group's, which is given to a member anew.
+/// With what the turn of a task that was accepted begins; none if it cannot begin again, as its agent cannot.
 pub(super) fn begin(runner: &TaskRunner, agent: &AgentRef, record: &Record, asked: &TurnRequest) -> Option<Begin> {
-    let goes_on = asked.consent.is_none() && !asked.waits && asked.call.rights.lease.is_none();
+    let goes_on = asked.consent.is_none() && !asked.waits;
     if !goes_on || !is_resumable(runner, agent) {
         return None;
     }
@@ -50,6 +50,7 @@ pub(super) fn begin(runner: &TaskRunner, agent: &AgentRef, record: &Record, aske
         began_ms: runner.now_ms(),
         seed: runner.ports().1.bytes(),
         caller: asked.call.holder.map(|holder| holder.peer),
+        attempt: asked.call.rights.lease.as_ref().map(tenure::attempt),
     })
 }
 
@@ -61,8 +62,14 @@ pub(super) fn journal(
     begin: Begin,
 ) -> Option<Arc<TurnJournal>> {
     let rows = arranged(runner, agent, TurnRows::new(turn(record, &begin)?, begin));
-    let journals = runner.store().journals().clone();
-    Some(Arc::new(TurnJournal::new(journals, runner.ports().0.clone(), rows)))
+    Some(Arc::new(opened(runner, agent, rows)))
+}
+
+/// The journal of a turn of an agent that has these rows.
+pub(super) fn opened(runner: &TaskRunner, agent: &AgentRef, rows: TurnRows) -> TurnJournal {
+    let (journals, clock) = (runner.store().journals().clone(), runner.ports().0.clone());
+    let journal = TurnJournal::new(journals, clock, rows, row_seal(runner, agent));
+    journal.recorded(runner.host().is_recorded(agent)).parkable(runner.asks().get().is_some())
 }
 
 /// The name of a turn that began so; none if that names no agent.
@@ -70,6 +77,14 @@ pub(super) fn turn(record: &Record, begin: &Begin) -> Option<TurnId> {
     let agent = begin.agent.parse().ok()?;
     let session = SessionId::of(&agent, &String::from(record.scope), &record.task.context_id);
     Some(TurnId::of(session, &begin.task, &begin.message))
+}
+
+/// How the rows of an agent's sessions are stored: sealed where its memory is. A version that does not run has the memory of
+/// the one that does.
+pub(super) fn row_seal(runner: &TaskRunner, agent: &AgentRef) -> RowSeal {
+    let host = runner.host();
+    let is_here = host.agent(agent).is_some();
+    RowSeal::of(if is_here { host.memory_seal(agent) } else { host.memory_seal(agent.name()) })
 }
 
 /// The hash of the manifest that an agent is bound to here; empty where it does not run.

@@ -7,6 +7,7 @@ use althing_execution::agent::Parameters;
 
 use crate::machine::record::{RECORD_BYTES_MAX, Scope};
 use crate::machine::task::{self, STATUS_MESSAGE_BYTES_MAX};
+use crate::tasks::parking;
 use crate::tasks::replies::shown;
 use crate::tasks::runner::{HostedAgent, internal};
 use crate::tasks::service::TaskService;
@@ -42,6 +43,7 @@ impl TaskService {
             }
             return shown(task, None);
         }
+        let parked = if record.is_parked() { parking::give_up(&mut record) } else { None };
         let mut cancelled = record.clone();
         // What the agent said is in it.
         cancelled.add_label(metadata.answer.label());
@@ -55,6 +57,9 @@ impl TaskService {
         }
         let notes = self.runner.store().push().plan(&request.id, Some(&event), self.runner.now_ms());
         self.runner.store().write_telling(encoded, notes).await.map_err(internal)?;
+        if let Some(turn) = parked {
+            parking::forget(&self.runner, &cancelled, &turn).await;
+        }
         metadata.answer.add_label(cancelled.label);
         let waiting = self.runner.live().take_waiting(&request.id);
         let told = waiting.iter().map(|listener| listener.tell(event.clone(), &metadata.answer));

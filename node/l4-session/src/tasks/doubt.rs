@@ -9,6 +9,7 @@ use althing_execution::journal::JournalError;
 use crate::machine::recovery::{self, Failure, Reason};
 use crate::machine::session::Doubt;
 use crate::machine::task;
+use crate::tasks::closing;
 use crate::tasks::live::LiveTask;
 use crate::tasks::runner::{STOPPING, TaskRunner};
 use crate::tasks::turn;
@@ -23,10 +24,10 @@ pub(super) async fn wait(runner: &TaskRunner, live: &LiveTask) -> Result<(), Age
     if doubts.is_empty() {
         return Ok(());
     }
-    let said = turn::status_message(recovery::told(&doubts));
+    let said = closing::status_message(recovery::in_doubt_message(&doubts));
     let tell =
         live.change(|now| Some(task::set_status(&mut now.record.task, TaskState::Working, Some(said), runner.now())));
-    turn::push(runner, live, tell.await).await;
+    closing::push(runner, live, tell.await).await;
     let patience = Duration::from_millis(recovery::patience_ms(&doubts, runner.now_ms()));
     tokio::select! {
         biased;

@@ -1,6 +1,6 @@
 //! Handing a task over to another node, and taking one: what is known of it goes there, and it ends there.
 
-use a2a::TaskPushNotificationConfig;
+use a2a::{TaskPushNotificationConfig, TaskState};
 use althing_call::OperationError;
 use althing_protocol::{AgentId, PublicKey};
 use althing_store::Durability;
@@ -8,6 +8,8 @@ use althing_store::Durability;
 use crate::machine::moves::{self, MoveError, TaskPack};
 use crate::machine::record::Record;
 use crate::machine::task;
+use crate::tasks::closing::status_message;
+use crate::tasks::parking;
 use crate::tasks::runner::{TaskRunner, unkept};
 use crate::tasks::service::TaskService;
 use crate::tasks::store::{Encoded, TaskStoreError};
@@ -89,6 +91,13 @@ pub async fn freeze(tasks: &TaskService, agent: &AgentId, id: &str, to: PublicKe
         // Its turn waits for the agent, which has not been added since the node began.
         return Err(HandoverError::NotHosted { agent: agent.clone() });
     }
+    let mut parked = None;
+    if record.is_parked() {
+        // It is stopped as a turn that runs: what it waits for is answered to nobody.
+        parked = parking::give_up(&mut record);
+        let said = Some(status_message(BY_HANDOVER.to_owned()));
+        task::set_status(&mut record.task, TaskState::InputRequired, said, runner.now());
+    }
     let departed = record.departed.take();
     match &departed {
         Some(proof) => {
@@ -105,6 +114,9 @@ pub async fn freeze(tasks: &TaskService, agent: &AgentId, id: &str, to: PublicKe
     if departed.is_none() {
         record.departed = Some(moves::text_of(&pack.proof));
         runner.store().write(Encoded::of(&record)?).await?;
+        if let Some(turn) = parked {
+            parking::forget(runner, &record, &turn).await;
+        }
         // Streams of those who wait for its next turn end here: they find it where it is.
         drop(runner.live().take_waiting(id));
     }

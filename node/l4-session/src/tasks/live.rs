@@ -16,7 +16,7 @@ use crate::machine::task;
 use crate::tasks::first_response::{Answer, FirstResponse, FirstResponseReceiver, Outcome};
 use crate::tasks::handoffs::Relays;
 use crate::tasks::in_flight::MessageKey;
-use crate::tasks::keeping::Kept;
+use crate::tasks::persistence::PersistenceState;
 
 /// Events that are queued for one listener. When its queue is full, the agent waits.
 const EVENTS: usize = 64;
@@ -85,7 +85,7 @@ pub(crate) struct LiveTask {
     /// The request that began this turn.
     pub request: TurnRequest,
     /// Whether the task is on disk. Held while it is written.
-    pub(super) kept: tokio::sync::Mutex<Kept>,
+    pub(super) persistence: tokio::sync::Mutex<PersistenceState>,
     /// The result, if the turn leaves no task.
     pub answer: Answer,
     /// Cancels the turn.
@@ -276,7 +276,7 @@ impl LiveTask {
     ) -> LiveTask {
         let state = watch::Sender::new(record.task.status.state.clone());
         let artifact_bytes = record.task.artifacts.iter().flatten().map(task::bytes).sum();
-        let kept = if asked.waits { Kept::NotYet } else { Kept::Yes };
+        let persistence = if asked.waits { PersistenceState::NotYet } else { PersistenceState::Yes };
         let id = record.task.id.clone();
         // What the task holds by now, and what came with the message: the turn's answer is made of it.
         asked.call.answer.add_label(record.label);
@@ -301,7 +301,7 @@ impl LiveTask {
             id,
             agent,
             request: asked,
-            kept: tokio::sync::Mutex::new(kept),
+            persistence: tokio::sync::Mutex::new(persistence),
             answer: Answer::default(),
             cancel: CancellationToken::new(),
             interrupted: OnceLock::new(),

@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2a::Role;
-use althing_call::{CallMetadata, Consent, Decision, Principal, chain};
+use a2a::{Role, TaskState};
+use althing_call::{CallMetadata, Consent, Decision, chain};
 use althing_communication::Caller;
-use althing_protocol::{AgentRef, Attributes, CallerId, Label};
+use althing_execution::lease::Lease;
+use althing_protocol::{AgentRef, Attributes, CallerId};
 use futures::future::BoxFuture;
 use tokio::time::{Instant, sleep};
 
-use crate::journal::TurnJournal;
+use crate::journal::Attempt;
 use crate::machine::listing::NotedFailure;
 use crate::machine::record::Record;
 use crate::machine::recovery::{self, Failure, Present, Reason, Recovery};
@@ -19,40 +20,23 @@ use crate::machine::session::{Begin, DOUBT_MS_MAX, Damage, TurnRows};
 use crate::machine::size::stored_bytes;
 use crate::machine::task;
 use crate::tasks::begin;
+use crate::tasks::closing;
 use crate::tasks::live::{LiveTask, TurnRequest};
-use crate::tasks::runner::{HostedAgent, TaskRunner};
+use crate::tasks::parking::{self, CONSENT_RETRY, RETRY};
+use crate::tasks::runner::{HostedAgent, Resumer, TaskRunner};
+use crate::tasks::standing::{Recheck, Standing};
 use crate::tasks::start;
 use crate::tasks::store::TaskStoreError;
-use crate::tasks::turn;
+use crate::tasks::tenure::{self, Tenure};
 
 /// How long a turn waits for the version of its agent that began it, beside the one that was added.
 const VERSION_PATIENCE: Duration = Duration::from_secs(30);
-/// Between two attempts, where there is no room for a turn yet, or its version is not there.
-const RETRY: Duration = Duration::from_secs(1);
-/// Between two times that is asked whether a turn may go on to which somebody must consent.
-const CONSENT_RETRY: Duration = Duration::from_secs(60);
-
-/// By what right a turn would go on.
-#[derive(Debug, Clone)]
-pub struct Standing {
-    /// The agent, in the version that would go on.
-    pub agent: AgentRef,
-    /// Who sent the message.
-    pub caller: Caller,
-    /// On whose behalf, the origin first.
-    pub principals: Vec<Principal>,
-    /// The label of what came with it.
-    pub label: Option<Label>,
-}
-
-/// Decides again whether a caller may call an agent.
-pub type Recheck = Arc<dyn Fn(Standing) -> BoxFuture<'static, Decision> + Send + Sync>;
 
 /// What became of an unfinished task.
-enum Attempt {
+enum Progress {
     /// It goes on, waits, or failed.
     Made,
-    /// There is no room for it yet, its version is not there, or it changed meanwhile.
+    /// There is no room for it yet, its version is not there, its group does not answer, or it changed meanwhile.
     Later,
     /// Somebody must consent first.
     Resting,
@@ -64,7 +48,19 @@ struct Permission {
     agent: AgentRef,
     /// With what the turn began, as it is in the task.
     begin: Option<String>,
-    may: Decision,
+    right: Right,
+}
+
+/// By what right a turn goes on.
+enum Right {
+    /// It may, under this lease if it is for a task of a group.
+    Granted(Option<Lease>),
+    /// It may not.
+    Refused(Reason),
+    /// Its group does not answer now.
+    Unknown,
+    /// Somebody must consent first, to this.
+    Resting(String),
 }
 
 /// An unfinished task, with the rows of its journal.
@@ -73,6 +69,11 @@ pub(super) type TaskRows = (Record, Result<TurnRows, Damage>);
 /// Goes on with the unfinished tasks of an agent.
 pub(super) async fn resume(runner: TaskRunner, agent: HostedAgent, recheck: Recheck) {
     let begun = Instant::now();
+    for id in runner.store().journals().unfinished(agent.name()) {
+        if parking::is_parked(&runner, &id) {
+            parking::watch(&runner, agent.name().to_owned(), id);
+        }
+    }
     // Those to which somebody must consent, and since when that is known.
     let mut resting: BTreeMap<String, Instant> = BTreeMap::new();
     loop {
@@ -82,24 +83,30 @@ pub(super) async fn resume(runner: TaskRunner, agent: HostedAgent, recheck: Rech
         }
         let is_last = begun.elapsed() >= VERSION_PATIENCE;
         let journals = runner.store().journals();
-        for id in journals.unfinished(agent.name()) {
+        for id in unfinished(&runner, &agent) {
             if resting.get(&id).is_some_and(|since| since.elapsed() < CONSENT_RETRY) {
                 continue;
             }
             // Another version of the agent may be trying it.
             let Some(attempt) = journals.attempt(agent.name(), &id) else { continue };
-            match resume_task(&runner, &agent, &id, &recheck, is_last).await {
-                Attempt::Made => attempt.made(),
-                Attempt::Later => {}
-                Attempt::Resting => drop(resting.insert(id, Instant::now())),
+            match resume_task(&runner, &agent, attempt, &recheck, is_last).await {
+                Progress::Made | Progress::Later => {}
+                Progress::Resting => drop(resting.insert(id, Instant::now())),
             }
         }
         // As long as one is left: whoever tries it may be removed before it goes on.
-        if journals.unfinished(agent.name()).is_empty() {
+        if unfinished(&runner, &agent).is_empty() {
             return;
         }
         sleep(RETRY).await;
     }
+}
+
+/// The unfinished tasks of an agent, but for those that wait for an answer: they are watched one by one.
+fn unfinished(runner: &TaskRunner, agent: &HostedAgent) -> Vec<String> {
+    let mut all: Vec<String> = runner.store().journals().unfinished(agent.name()).into_iter().collect();
+    all.retain(|id| !parking::is_parked(runner, id));
+    all
 }
 
 /// Fails the tasks whose agents have not been added a day after the node began.
@@ -112,6 +119,10 @@ pub(super) fn give_up_later(runner: &TaskRunner) {
         sleep(Duration::from_millis(DOUBT_MS_MAX)).await;
         let Some(runner) = weak() else { return };
         for (agent, id) in runner.store().journals().all_unfinished() {
+            // It waits for an answer, and its agent is here.
+            if parking::is_parked(&runner, &id) && runner.host().agent(agent.as_str()).is_some() {
+                continue;
+            }
             let Some(attempt) = runner.store().journals().attempt(&agent, &id) else { continue };
             give_up(&runner, &id).await;
             attempt.made();
@@ -126,57 +137,80 @@ async fn give_up(runner: &TaskRunner, id: &str) {
     let Ok(Ok(Some((record, rows)))) = runner.apart(move || read(&reader, &named)).await else { return };
     let began = record.read_begin().and_then(Result::ok);
     let agent = began.and_then(|began| Some(AgentRef { id: began.agent.parse().ok()?, version: began.version.into() }));
-    let doubts = rows.as_ref().map(TurnRows::doubts).unwrap_or_default();
-    let failure = Failure { reason: Reason::NotResumable, doubts };
-    match agent.and_then(|agent| begin_again(runner, &agent, record, rows)) {
-        Some(live) => turn::fail(runner, &live, failure.to_string()).await,
+    let failure = match &rows {
+        Ok(rows) => Failure { reason: Reason::NotResumable, doubts: rows.doubts() },
+        // Which calls are in doubt is not known then, and that is what is told.
+        Err(damage) => Failure { reason: damage.into(), doubts: Vec::new() },
+    };
+    match agent.and_then(|agent| begin_again(runner, &agent, record, rows, None)) {
+        Some(live) => closing::fail(runner, &live, failure.to_string()).await,
         // There is no room for it, or its beginning names no agent.
-        None => {
-            let _ = unreadable(runner, id, &failure.to_string()).await;
-        }
+        None => note_unreadable(runner, id, &failure.to_string()).await,
+    }
+}
+
+/// Waits for a task whose turn is to go on where its node ended, until it does, or does not go on.
+pub(super) async fn until_begun(runner: &TaskRunner, id: &str) {
+    let goes_on = |record: Record| record.begin.is_some() && record.goes_on() && !record.is_parked();
+    // In this order: a turn that ends is in the store before it is live no more.
+    while runner.live().running(id).is_none() && runner.store().read(id).ok().flatten().is_some_and(goes_on) {
+        sleep(RETRY).await;
     }
 }
 
 /// Goes on with one task.
-async fn resume_task(runner: &TaskRunner, agent: &HostedAgent, id: &str, recheck: &Recheck, is_last: bool) -> Attempt {
+async fn resume_task(
+    runner: &TaskRunner,
+    agent: &HostedAgent,
+    attempt: Attempt,
+    recheck: &Recheck,
+    is_last: bool,
+) -> Progress {
+    let id = &attempt.task().to_owned();
     let permission = permission(runner, agent, id, recheck, is_last).await;
     let lock = runner.live().write_lock(id).await;
     let (reader, named) = (runner.clone(), id.to_owned());
     let read = match runner.apart(move || read(&reader, &named)).await {
         Ok(Ok(read)) => read,
-        Ok(Err(error)) => return unreadable(runner, id, &error.to_string()).await,
-        Err(error) => return unreadable(runner, id, &error.message).await,
+        Ok(Err(error)) => return unreadable(runner, attempt, &error.to_string()).await,
+        Err(error) => return unreadable(runner, attempt, &error.message).await,
     };
-    let Some((record, rows)) = read else { return Attempt::Made };
-    let Some(agent) = version_for(runner, agent, &record, is_last) else { return Attempt::Later };
+    let Some((record, rows)) = read else {
+        attempt.made();
+        return Progress::Made;
+    };
+    let Some(agent) = version_for(runner, agent, &record, is_last) else { return Progress::Later };
     let is_resumable = begin::is_resumable(runner, &agent);
     let binding = begin::binding(runner, &agent);
     let present = Present { version: &agent.version, binding: &binding, is_resumable, now_ms: runner.now_ms() };
     let recovery = recovery::decide(&rows, present);
-    let may_go_on = match &recovery {
+    let right = match &recovery {
         Recovery::Resume | Recovery::Wait(_) => {
             let of_it = permission.filter(|asked| asked.agent == agent && asked.begin == record.begin);
-            let Some(permission) = of_it else { return Attempt::Later };
-            permission.may
+            let Some(permission) = of_it else { return Progress::Later };
+            permission.right
         }
-        Recovery::Fail(_) => Decision::Allow,
+        Recovery::Fail(_) => Right::Granted(None),
     };
-    let failure = match (recovery, may_go_on) {
-        (Recovery::Fail(failure), _) => Some(failure),
-        (Recovery::Wait(doubts), Decision::Deny(error)) => {
-            Some(Failure { reason: Reason::Caller(error.message), doubts })
-        }
-        (Recovery::Resume, Decision::Deny(error)) => {
-            Some(Failure { reason: Reason::Caller(error.message), doubts: Vec::new() })
-        }
-        (Recovery::Resume | Recovery::Wait(_), Decision::Ask(Consent { to })) => {
+    let (lease, refused) = match right {
+        Right::Granted(lease) => (lease, None),
+        Right::Refused(reason) => (None, Some(reason)),
+        Right::Unknown => return Progress::Later,
+        Right::Resting(to) => {
             tracing::info!(agent = agent.name(), task = id, to, "a turn waits until somebody consents that it goes on");
-            return Attempt::Resting;
+            return Progress::Resting;
         }
-        (Recovery::Resume | Recovery::Wait(_), Decision::Allow) => None,
     };
-    let Some(live) = begin_again(runner, &agent, record, rows) else { return Attempt::Later };
+    let failure = match (recovery, refused) {
+        (Recovery::Fail(failure), _) => Some(failure),
+        (Recovery::Wait(doubts), Some(reason)) => Some(Failure { reason, doubts }),
+        (Recovery::Resume, Some(reason)) => Some(Failure { reason, doubts: Vec::new() }),
+        (Recovery::Resume | Recovery::Wait(_), None) => None,
+    };
+    let Some(live) = begin_again(runner, &agent, record, rows, lease) else { return Progress::Later };
     drop(lock);
+    // Before it goes on: it may come to wait again at once.
+    attempt.made();
     match failure {
         None => {
             tracing::info!(agent = agent.name(), task = id, "a turn goes on that had not ended when the node did");
@@ -184,14 +218,42 @@ async fn resume_task(runner: &TaskRunner, agent: &HostedAgent, id: &str, recheck
         }
         Some(failure) => {
             tracing::warn!(agent = agent.name(), task = id, %failure, "a turn does not go on");
-            turn::fail(runner, &live, failure.to_string()).await;
+            closing::fail(runner, &live, failure.to_string()).await;
         }
     }
-    Attempt::Made
+    Progress::Made
 }
 
-/// Decides again whether the caller of a turn may call its agent; none where there is nothing to go on with. That may take long, and
-/// many tasks share the lock of one: nobody waits for it.
+/// Goes on with the turn of a task that rests, as soon as there is room for it.
+pub(super) fn go_on(runner: TaskRunner, agent: String, id: String) -> BoxFuture<'static, ()> {
+    Box::pin(async move { attempt_until_made(&runner, &agent, &id).await })
+}
+
+async fn attempt_until_made(runner: &TaskRunner, agent: &str, id: &str) {
+    let begun = Instant::now();
+    loop {
+        let resumer = runner.resumer(agent);
+        let resumer = resumer.filter(|resumer| runner.host().agent(&resumer.agent.agent).is_some());
+        // Without its agent it waits until that is added again, as other turns do.
+        let Some(Resumer { agent, recheck, .. }) = resumer.filter(|_| !runner.ending().is_cancelled()) else { return };
+        if !runner.store().journals().unfinished(agent.name()).contains(id) {
+            return;
+        }
+        let mut pause = RETRY;
+        if let Some(attempt) = runner.store().journals().attempt(agent.name(), id) {
+            let is_last = begun.elapsed() >= VERSION_PATIENCE;
+            match resume_task(runner, &agent, attempt, &recheck, is_last).await {
+                Progress::Made => return,
+                Progress::Later => {}
+                Progress::Resting => pause = CONSENT_RETRY,
+            }
+        }
+        sleep(pause).await;
+    }
+}
+
+/// By what right a turn would go on; none where there is nothing to go on with. Whoever is asked may take long, and many tasks share
+/// the lock of one: nobody waits for it.
 async fn permission(
     runner: &TaskRunner,
     agent: &HostedAgent,
@@ -203,21 +265,39 @@ async fn permission(
     let record = runner.apart(move || reader.store().read(&named)).await.ok()?.ok()??;
     let begin = record.read_begin()?.ok()?;
     let agent = version_for(runner, agent, &record, is_last)?;
-    let may = recheck(standing(runner, &agent, &record, &begin)).await;
-    Some(Permission { agent, begin: record.begin, may })
+    let right = right(runner, &begin, recheck(standing(runner, &agent, &record, &begin))).await;
+    Some(Permission { agent, begin: record.begin, right })
+}
+
+/// Its group says that its attempt counts, and its caller may still call the agent.
+async fn right(runner: &TaskRunner, begin: &Begin, recheck: BoxFuture<'static, Decision>) -> Right {
+    let lease = match &begin.attempt {
+        None => None,
+        Some(attempt) => match tenure::of(runner.tenures().get(), attempt).await {
+            Tenure::Valid(lease) => Some(lease),
+            Tenure::Over(why) => return Right::Refused(Reason::StaleToken(why)),
+            Tenure::Unknown => return Right::Unknown,
+        },
+    };
+    match recheck.await {
+        Decision::Allow => Right::Granted(lease),
+        Decision::Deny(error) => Right::Refused(Reason::Caller(error.message)),
+        Decision::Ask(Consent { to }) => Right::Resting(to),
+    }
 }
 
 /// Reads an unfinished task with its journal; none if it is finished by now, or gone.
 pub(super) fn read(runner: &TaskRunner, id: &str) -> Result<Option<TaskRows>, TaskStoreError> {
     let Some(record) = runner.store().read(id)? else { return Ok(None) };
-    if task::is_idle(&record.task.status.state) || record.departed.is_some() {
+    if !record.goes_on() {
         return Ok(None);
     }
     let Some(began) = record.read_begin() else { return Ok(None) };
     let rows = began.and_then(|began| {
         let nobody = || Damage { step: 0, what: "its beginning names no agent".to_owned() };
         let turn = begin::turn(&record, &began).ok_or_else(nobody)?;
-        runner.store().journals().read(turn, began)
+        let agent = AgentRef { id: began.agent.parse().map_err(|_| nobody())?, version: began.version.as_str().into() };
+        runner.store().journals().read(turn, began, &begin::row_seal(runner, &agent))
     });
     Ok(Some((record, rows)))
 }
@@ -247,17 +327,23 @@ fn standing(runner: &TaskRunner, agent: &AgentRef, record: &Record, begin: &Begi
 fn begin_again(
     runner: &TaskRunner,
     agent: &AgentRef,
-    record: Record,
+    mut record: Record,
     rows: Result<TurnRows, Damage>,
+    lease: Option<Lease>,
 ) -> Option<Arc<LiveTask>> {
+    if record.ask.take().is_some() {
+        // It rests no more.
+        task::set_status(&mut record.task, TaskState::Working, None, runner.now());
+    }
     let mut asked = TurnRequest::default();
     let mut journalled = 0;
     match rows {
         Ok(rows) => {
             journalled = usize::try_from(rows.size().1).unwrap_or(usize::MAX);
             asked = request(rows.begin(), &record, runner.now_ms());
-            let (rows, journals) = (begin::arranged(runner, agent, rows), runner.store().journals().clone());
-            asked.journal = Some(Arc::new(TurnJournal::new(journals, runner.ports().0.clone(), rows)));
+            asked.call.rights.lease = lease;
+            let rows = begin::arranged(runner, agent, rows);
+            asked.journal = Some(Arc::new(begin::opened(runner, agent, rows)));
         }
         // It is told that it failed, and nothing runs. Its rows go when the node starts again.
         Err(_) => asked.before = before(&record),
@@ -297,12 +383,17 @@ fn before(record: &Record) -> Option<a2a::TaskStatus> {
 }
 
 /// Notes that a task failed which cannot be read.
-async fn unreadable(runner: &TaskRunner, id: &str, why: &str) -> Attempt {
+async fn unreadable(runner: &TaskRunner, attempt: Attempt, why: &str) -> Progress {
+    note_unreadable(runner, attempt.task(), why).await;
+    attempt.made();
+    Progress::Made
+}
+
+async fn note_unreadable(runner: &TaskRunner, id: &str, why: &str) {
     tracing::error!(task = id, why, "a task that had not ended cannot be read");
     let now = runner.now().timestamp_millis();
     runner.store().note_failures(&[id.to_owned()], NotedFailure::Unreadable, now).await;
     runner.store().push().note(id, None, runner.now_ms()).await;
-    Attempt::Made
 }
 
 #[cfg(test)]

@@ -1,15 +1,18 @@
 //! Runs tasks on the agents of this node; owns their store and clock. The caller check was made before. Whatever wraps a
 //! task or moves it to another node attaches here.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, OnceLock};
 
 use althing_call::OperationError;
 use althing_communication::{CallerRule, Entropy, Priority, WallClock};
 use althing_execution::Host;
 use althing_execution::agent::OwnCard;
+use althing_execution::tools::PendingAsks;
 use althing_protocol::{AgentId, AgentRef};
 use althing_store::{Store, WriteError};
 use chrono::{DateTime, Utc};
+use futures::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
 use crate::machine::moves::Signer;
@@ -19,7 +22,9 @@ use crate::tasks::figures::TurnFigures;
 use crate::tasks::in_flight::InFlightMessages;
 use crate::tasks::live_tasks::LiveTasks;
 use crate::tasks::reads::Reads;
+use crate::tasks::standing::Recheck;
 use crate::tasks::store::{TaskStore, TaskStoreError};
+use crate::tasks::tenure::Tenures;
 
 /// What is to be known of an agent that this node hosts, for its calls and its tasks.
 #[derive(Debug, Clone)]
@@ -71,6 +76,21 @@ struct Context {
     figures: TurnFigures,
     /// Cancelled when the node is being stopped.
     ending: CancellationToken,
+    tenures: OnceLock<Arc<dyn Tenures>>,
+    asks: OnceLock<Arc<dyn PendingAsks>>,
+    resumers: Mutex<BTreeMap<String, Resumer>>,
+}
+
+/// What goes on with the turn of a task that rests: of an agent of that name, the task of that id.
+pub(crate) type GoOn = fn(TaskRunner, String, String) -> BoxFuture<'static, ()>;
+
+/// An agent whose turns may go on.
+#[derive(Clone)]
+pub(crate) struct Resumer {
+    pub agent: HostedAgent,
+    /// Decides whether the callers of its turns may still call it.
+    pub recheck: Recheck,
+    pub go_on: GoOn,
 }
 
 /// What callers are told whose turns end with the node.
@@ -94,7 +114,23 @@ impl TaskRunner {
         let store = TaskStore::open(store, owner, i64::try_from(clock.now_ms()).unwrap_or(i64::MAX)).await?;
         let (live, in_flight, reads) = (LiveTasks::new(), InFlightMessages::default(), Reads::new());
         let (figures, ending) = (TurnFigures::default(), CancellationToken::new());
-        let context = Context { host, store, clock, entropy, owner, signer, live, in_flight, reads, figures, ending };
+        let (tenures, asks, resumers) = Default::default();
+        let context = Context {
+            host,
+            store,
+            clock,
+            entropy,
+            owner,
+            signer,
+            live,
+            in_flight,
+            reads,
+            figures,
+            ending,
+            tenures,
+            asks,
+            resumers,
+        };
         Ok(TaskRunner { context: Arc::new(context) })
     }
 
@@ -113,7 +149,7 @@ impl TaskRunner {
         let look = move |id: &str| {
             let runner = TaskRunner { context: context.upgrade()? };
             let record = runner.live().record(id).or_else(|| runner.store().read(id).ok().flatten());
-            record.map(|record| record.task)
+            record.map(|record| (record.task, record.label))
         };
         self.store().push().serve(postman, move || clock.now_ms(), look);
     }
@@ -138,6 +174,27 @@ impl TaskRunner {
     /// Who this node is, where tasks move.
     pub(crate) fn signer(&self) -> &Signer {
         &self.context.signer
+    }
+
+    /// Who knows the groups for whose tasks turns run.
+    pub(crate) fn tenures(&self) -> &OnceLock<Arc<dyn Tenures>> {
+        &self.context.tenures
+    }
+
+    /// Who knows what people are asked: where nobody does, no turn ends for that.
+    pub(crate) fn asks(&self) -> &OnceLock<Arc<dyn PendingAsks>> {
+        &self.context.asks
+    }
+
+    /// Notes an agent that was added, in place of its other versions.
+    pub(crate) fn note_resumer(&self, agent: &HostedAgent, recheck: Recheck, go_on: GoOn) {
+        let mut resumers = self.context.resumers.lock().expect("no holder of the agents panics");
+        resumers.insert(agent.name().to_owned(), Resumer { agent: agent.clone(), recheck, go_on });
+    }
+
+    /// The version of an agent that was added last.
+    pub(crate) fn resumer(&self, agent: &str) -> Option<Resumer> {
+        self.context.resumers.lock().expect("no holder of the agents panics").get(agent).cloned()
     }
 
     /// What is counted of turns.

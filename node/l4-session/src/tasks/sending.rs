@@ -13,6 +13,7 @@ use crate::tasks::accept::{Accepted, Start};
 use crate::tasks::first_response::{FirstResponse, Outcome};
 use crate::tasks::live::{LiveTask, too_many_listeners};
 use crate::tasks::replies::{sent, stream};
+use crate::tasks::resume;
 use crate::tasks::runner::{HostedAgent, internal};
 use crate::tasks::service::TaskService;
 
@@ -47,6 +48,9 @@ impl TaskService {
                 (live, prepared)
             }
             Accepted::Duplicate(id) => {
+                if !at_once {
+                    resume::until_begun(&self.runner, &id).await;
+                }
                 if let Some(live) = self.runner.live().running(&id).filter(|_| !at_once) {
                     let _ = live.state.subscribe().wait_for(task::is_idle).await;
                 }
@@ -101,6 +105,7 @@ impl TaskService {
                 (live, waiting)
             }
             Accepted::Duplicate(id) => {
+                resume::until_begun(&self.runner, &id).await;
                 let Some(live) = self.runner.live().running(&id) else {
                     // It is idle: there are no further events.
                     let record = self.runner.read(agent, scope, &id)?;

@@ -9,6 +9,7 @@ use althing_call::{CallMetadata, OperationError, Params, Reply};
 use althing_communication::{Entropy, WallClock};
 use althing_execution::Host;
 use althing_execution::agent::OwnCard;
+use althing_protocol::contract::DataLabel;
 use althing_protocol::{AgentId, AgentRef};
 use althing_store::Store;
 
@@ -154,6 +155,12 @@ impl TaskService {
     #[must_use]
     pub fn latency_class(&self, agent: &AgentRef) -> Option<&'static str> {
         Some(self.runner.host().latency(agent)?.name())
+    }
+
+    /// The label of the data that a running agent works with, by its contract.
+    #[must_use]
+    pub fn data_label(&self, agent: &AgentRef) -> Option<DataLabel> {
+        self.runner.host().data_label(agent)
     }
 
     /// The agent card that a running agent serves itself, if any.

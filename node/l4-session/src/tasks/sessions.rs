@@ -1,9 +1,11 @@
 //! The sessions of this node that have unfinished turns: they go on when their agents are added, and the owner of the node says
 //! what came of calls that are in doubt.
 
+use std::sync::Arc;
+
 use althing_call::Principal;
 use althing_execution::journal::{JournalError, StepOutcome};
-use althing_execution::tools::RESULT_BYTES_MAX;
+use althing_execution::tools::{PendingAsks, RESULT_BYTES_MAX};
 use althing_failure::{CallStep, Kind, Remedy};
 use serde_json::Value;
 
@@ -13,8 +15,9 @@ use crate::tasks::live::LiveTask;
 use crate::tasks::resume;
 use crate::tasks::runner::{HostedAgent, TaskRunner};
 use crate::tasks::service::TaskService;
-
-pub use crate::tasks::resume::{Recheck, Standing};
+use crate::tasks::standing::Recheck;
+use crate::tasks::steps::{self, StepsError, TurnSteps};
+use crate::tasks::tenure::Tenures;
 
 /// The sessions of a node.
 #[derive(Clone)]
@@ -48,7 +51,7 @@ pub struct SessionSummary {
 pub enum SessionState {
     /// It runs.
     Working,
-    /// It goes on when its agent has been added.
+    /// It goes on when its agent has been added, or when somebody has answered what it waits for.
     Waiting,
     /// It goes on when somebody says what came of its calls.
     InDoubt,
@@ -150,13 +153,28 @@ impl Sessions {
 
     /// Goes on with the unfinished turns of an agent that was added and runs, if there are any; `recheck` decides again whether
     /// their callers may call it. Outside a runtime of tokio nothing happens.
+    /// They also go on by that when somebody has answered what they wait for: `recheck` is kept, and must not keep these tasks.
     pub fn resume(&self, agent: &HostedAgent, recheck: Recheck) {
+        self.runner.note_resumer(agent, recheck.clone(), resume::go_on);
         if !self.runner.store().journals().waiting().contains_key(agent.name()) {
             return;
         }
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(resume::resume(self.runner.clone(), agent.clone(), recheck));
         }
+    }
+
+    /// Goes on with turns that are for tasks of groups as these say. Until then they wait. The first one stays.
+    pub fn ask_tenures(&self, tenures: Arc<dyn Tenures>) {
+        // A second one would be a fault of the composition: the first decides.
+        let _ = self.runner.tenures().set(tenures);
+    }
+
+    /// From now on turns end where somebody is asked about their next call, and go on when these say that it was answered. Until
+    /// then, calls wait for the answer. The first one stays.
+    pub fn ask_people(&self, asks: Arc<dyn PendingAsks>) {
+        // A second one would be a fault of the composition: the first decides.
+        let _ = self.runner.asks().set(asks);
     }
 
     /// The unfinished turns that have a journal, and those that wait for their agent; by their tasks' ids, the oldest first.
@@ -169,6 +187,14 @@ impl Sessions {
         all.sort_by(|one, other| one.task.cmp(&other.task));
         all.dedup_by(|one, other| one.task == other.task);
         all
+    }
+
+    /// The journals of a task's turns, the oldest first: names, digests, sizes and times, and nothing of what is in them.
+    ///
+    /// # Errors
+    /// [`StepsError`].
+    pub fn steps(&self, task: &str) -> Result<Vec<TurnSteps>, StepsError> {
+        steps::of(&self.runner, task)
     }
 
     /// A turn that waits for its agent.

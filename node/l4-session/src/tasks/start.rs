@@ -7,6 +7,7 @@ use althing_call::traced;
 use futures::FutureExt as _;
 use tokio::time::Instant;
 
+use crate::tasks::closing;
 use crate::tasks::doubt;
 use crate::tasks::handoffs;
 use crate::tasks::live::LiveTask;
@@ -43,7 +44,7 @@ pub(super) fn start(runner: &TaskRunner, live: &Arc<LiveTask>) {
             let said = panic.downcast_ref::<String>().map(String::as_str);
             let said = said.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or_default();
             traced::fail(&span, "panic");
-            turn::fail_panicked(&runner, &live, said).await;
+            closing::fail_panicked(&runner, &live, said).await;
         }
         let failed = matches!(live.lock().record.task.status.state, a2a::TaskState::Failed);
         runner.figures().count(live.agent.name(), begun.elapsed(), failed);

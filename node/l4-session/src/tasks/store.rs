@@ -97,7 +97,8 @@ impl TaskStore {
         let mut add = |id: String, summary: Summary| {
             listing.note(&id, &summary);
             // The work of a task that was given away goes on elsewhere.
-            if task::is_idle(&summary.state) || summary.departed || handoffs.is_given(&id) {
+            let is_idle = task::is_idle(&summary.state) && !summary.is_parked();
+            if is_idle || summary.departed || handoffs.is_given(&id) {
                 return;
             }
             match summary.resumes {
@@ -113,8 +114,9 @@ impl TaskStore {
         let over = |id: &str| listing.summary(id).map(|summary| summary.state.is_terminal() || summary.departed);
         let push = Push::open(store.clone(), own, over).await?;
         handoffs.recall(|task| listing.summary(task).is_some())?;
-        let goes_on = |summary: Summary| summary.resumes && !task::is_idle(&summary.state) && !summary.departed;
-        journals.sweep(|id| !handoffs.is_given(id) && listing.summary(id).is_some_and(goes_on)).await?;
+        let goes_on = |id: &str| listing.summary(id).is_some_and(|summary| summary.goes_on());
+        let is_unfinished = |id: &str| !handoffs.is_given(id) && goes_on(id);
+        journals.sweep(is_unfinished, |id| listing.summary(id).is_some()).await?;
         let handoffs = Arc::new(handoffs);
         let notes = NoteStore::open(store.clone(), u64::try_from(now_ms).unwrap_or(0)).await?;
         let answers = Answers::open(store.clone())?;
@@ -211,6 +213,7 @@ impl TaskStore {
             self.ended(&listing, &evicted)
         };
         self.notes.forget(&ended).await;
+        self.journals.forget(&old).await;
         self.push.commit(notes);
         self.push.forget(&old).await;
         Ok(())
@@ -248,6 +251,7 @@ impl TaskStore {
         batch.delete(TASKS, id.as_bytes()).delete(TASK_SUMMARIES, id.as_bytes());
         self.store.write(batch, Durability::Synced).await?;
         self.lock().forget(id);
+        self.journals.forget(&[id]).await;
         self.push.forget([id]).await;
         Ok(())
     }

@@ -8,7 +8,7 @@ use althing_protocol::group::{Needs, Target, WorkId};
 use althing_protocol::{CallerId, PublicKey, PublisherId};
 use minicbor::{Decode, Encode};
 
-use super::work::{State, Task, Work};
+use super::work::{State, Work, WorkItem};
 
 /// Load from which tasks are taken from a member, thousandths.
 pub const STEAL_LOAD_PERMILLE: u16 = 800;
@@ -305,12 +305,12 @@ pub fn steal(
     loads: &[(PublicKey, u16)],
     work: &Work,
     now_ms: u64,
-    asker: impl Fn(&Task) -> CallerId,
+    asker: impl Fn(&WorkItem) -> CallerId,
 ) -> Option<(WorkId, PublicKey)> {
     let mut loaded: Vec<&(PublicKey, u16)> = loads.iter().filter(|(node, _)| *node != idle.node).collect();
     loaded.sort_by_key(|(node, load)| (Reverse(*load), *node));
     loaded.into_iter().find_map(|(node, load)| {
-        let waits = |task: &&Task| {
+        let waits = |task: &&WorkItem| {
             let given_ms = task.held.map_or(now_ms, |held| held.until_ms.saturating_sub(task.submit.lease_ms));
             *load > STEAL_LOAD_PERMILLE || now_ms >= given_ms.saturating_add(STEAL_AFTER_MS)
         };

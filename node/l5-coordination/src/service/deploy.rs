@@ -14,7 +14,7 @@ use crate::error::GroupError;
 use crate::machine::agents::DEPLOYED_MAX;
 use crate::machine::group::Group;
 use crate::machine::placement::{self, AGENTS, HOSTS, Host, Placed};
-use crate::machine::work::Task;
+use crate::machine::work::WorkItem;
 
 /// How long an agent has few tasks until instances that were started for more of them end.
 const REST: Duration = Duration::from_secs(10);
@@ -172,7 +172,7 @@ fn placed(state: &Group, deployment: &Deployment) -> Placed {
 fn demand(agent: &Placed, state: &Group, reports: &BTreeMap<PublicKey, Report>) -> placement::Demand {
     let name = &agent.deployment.agent;
     let reported = |host: &PublicKey| reports.get(host).filter(|report| report.hosted().contains(name));
-    let does = |task: &&Task| match &task.submit.needs.target {
+    let does = |task: &&WorkItem| match &task.submit.needs.target {
         Target::Agent(wanted) => wanted == name,
         Target::Capability(wanted) => {
             agent.hosts.iter().filter_map(reported).any(|report| report.capabilities.contains(wanted))

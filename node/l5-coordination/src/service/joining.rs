@@ -60,7 +60,7 @@ async fn ask_to_join(
         let sent = groups.deliver(member, &mut sending, Some(contact.node)).await;
         match sent.and_then(only) {
             // An earlier attempt was executed, though its answer was lost: only an invitation that is valid gets so far.
-            Ok(_) | Err(GroupError::InDoubt) => return Ok(()),
+            Ok(_) | Err(GroupError::OutcomeUnknown) => return Ok(()),
             Err(error @ GroupError::NoAnswer { .. }) => last = error,
             // What another one was sent before may have been executed. Nothing is forgotten here, since nobody can tell.
             Err(GroupError::Refused(Refusal::SessionEnded | Refusal::AlreadyMember(_)))

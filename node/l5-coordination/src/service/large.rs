@@ -10,7 +10,7 @@ use althing_store::{Batch, Durability, Range};
 use super::Groups;
 use super::member::Member;
 use super::results::{
-    HELD_BYTES_MAX, HELD_MAX, Kept, PART_BYTES, RESULT_BYTES_MAX, RESULTS, delete, key, part, part_key,
+    HELD_BYTES_MAX, HELD_MAX, PART_BYTES, RESULT_BYTES_MAX, RESULTS, ResultHold, delete, key, part, part_key,
 };
 use crate::consensus::wire::{Fetch, Fetched};
 use crate::error::GroupError;
@@ -20,7 +20,7 @@ use crate::machine::group::Group;
 ///
 /// # Errors
 /// [`GroupError::Content`] if it is too large, or too many are kept; or the store's.
-pub(super) async fn keep(groups: &Groups, member: &Arc<Member>, bytes: &[u8]) -> Result<Kept, GroupError> {
+pub(super) async fn keep(groups: &Groups, member: &Arc<Member>, bytes: &[u8]) -> Result<ResultHold, GroupError> {
     let (store, here, group) = (&groups.shared.store, groups.shared.here(), member.id);
     let refused = |why: String| GroupError::Content { holder: here, why };
     if bytes.len() > RESULT_BYTES_MAX {

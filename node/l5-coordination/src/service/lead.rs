@@ -20,7 +20,7 @@ use crate::machine::assignment::{self, Candidate, Verdict};
 use crate::machine::group::Group;
 use crate::machine::outcome::Outcome;
 use crate::machine::replacement::{self, Seen};
-use crate::machine::work::{State, Task, Why};
+use crate::machine::work::{State, Why, WorkItem};
 use crate::machine::workflow::{ALARM_FAILURES, Schedules};
 
 /// Between two looks while tasks wait.
@@ -335,12 +335,12 @@ impl Lead {
     /// Gives a task to the best member, whose load grows by it; or abandons it, when no member may do it.
     fn give(
         &mut self,
-        task: &Task,
+        task: &WorkItem,
         asker: CallerId,
         candidates: &mut [Candidate],
         reports: &BTreeMap<PublicKey, Report>,
     ) -> Option<Command> {
-        regard(task, candidates);
+        mark_declined(task, candidates);
         let choice = assignment::choose(&task.submit.needs, asker, candidates);
         let Some(node) = choice.chosen else {
             return self.abandon(task, assignment::hopeless(&choice, |node| reports.contains_key(node)));
@@ -363,7 +363,7 @@ impl Lead {
     }
 
     /// Ends a task that has been hopeless for long enough.
-    fn abandon(&mut self, task: &Task, why: Option<String>) -> Option<Command> {
+    fn abandon(&mut self, task: &WorkItem, why: Option<String>) -> Option<Command> {
         let Some(why) = why else {
             self.hopeless.remove(&task.id());
             return None;
@@ -376,8 +376,8 @@ impl Lead {
     }
 }
 
-/// Notes at each candidate how it stands to a task.
-fn regard(task: &Task, candidates: &mut [Candidate]) {
+/// Marks candidates that declined or refused the task.
+fn mark_declined(task: &WorkItem, candidates: &mut [Candidate]) {
     for candidate in candidates {
         candidate.declined = task.declined.contains(&candidate.node);
         candidate.refused = task.refused.of(&candidate.node).map(str::to_owned);
@@ -413,7 +413,7 @@ impl Groups {
             let task = state.work().tasks().get(&task)?;
             successes.count(state);
             let mut candidates = candidates(state, &reports, &successes);
-            regard(task, &mut candidates);
+            mark_declined(task, &mut candidates);
             let asker = state.on_behalf_of(task.author);
             Some(assignment::choose(&task.submit.needs, asker, &candidates).why)
         })

@@ -21,8 +21,8 @@ use crate::consensus::arriving::{Arriving, Room};
 use crate::consensus::wire::Unserved;
 use crate::consensus::{Replica, ReplicaError};
 use crate::error::GroupError;
+use crate::machine::frame_log::FrameLog;
 use crate::machine::group::Group;
-use crate::machine::kept::Kept;
 
 /// How often a term may rise far at once.
 const LEAP_EVERY: Duration = Duration::from_secs(1);
@@ -62,7 +62,7 @@ pub(crate) struct Member {
     pub results: Arc<Results>,
     outbox: OnceLock<Outbox>,
     /// The last appends that leaders sent this node, as they signed them.
-    pub kept: Mutex<Kept>,
+    pub frames: Mutex<FrameLog>,
     /// An append was kept, or somebody proven to have equivocated.
     pub comparing: tokio::sync::Notify,
     /// The members that equivocated when they led, as proofs here show.
@@ -92,7 +92,7 @@ impl Member {
             telling: AtomicBool::new(false),
             results: Arc::new(Results::new()),
             outbox: OnceLock::new(),
-            kept: Mutex::default(),
+            frames: Mutex::default(),
             comparing: tokio::sync::Notify::new(),
             proven: RwLock::default(),
             stop: CancellationToken::new(),

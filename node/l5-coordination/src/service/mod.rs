@@ -237,7 +237,7 @@ fn only(outcomes: Option<Vec<Outcome>>) -> Result<Option<u64>, GroupError> {
     match outcomes.and_then(|outcomes| outcomes.into_iter().next()) {
         Some(Outcome::Refused(refusal)) => Err(refusal.into()),
         Some(Outcome::Done(number)) => Ok(number),
-        None => Err(GroupError::InDoubt),
+        None => Err(GroupError::OutcomeUnknown),
     }
 }
 

@@ -52,7 +52,7 @@ impl Outbox {
         // What is malformed must not spoil the batch for the others.
         let alone = Batch::new(1, Author::Node(self.here), 1, 1, vec![command]);
         alone.check()?;
-        let Some(command) = alone.commands.into_iter().next() else { return Err(GroupError::InDoubt) };
+        let Some(command) = alone.commands.into_iter().next() else { return Err(GroupError::OutcomeUnknown) };
         let (done, executed) = oneshot::channel();
         let ended = || GroupError::Stopped { group: self.group, why: "the node is stopping".to_owned() };
         self.sender.send(Waiting { command, done }).await.map_err(|_| ended())?;
@@ -85,10 +85,10 @@ fn size(command: &Command) -> (usize, usize) {
     };
     match command {
         Command::Set(set) => (12, set.value.len()),
-        Command::Complete(complete) => (24, inline(&complete.result)),
+        Command::Complete(complete) => (30, inline(&complete.result)),
         Command::Submit(submit) => {
             let Submit { needs, dependencies, resources, input, .. } = submit.as_ref();
-            (56 + needs.labels.len() + dependencies.len() + resources.len(), inline(input))
+            (62 + needs.labels.len() + dependencies.len() + resources.len(), inline(input))
         }
         _ => (16, 0),
     }
@@ -141,7 +141,7 @@ async fn send(groups: &Groups, group: GroupId, mut batch: Vec<Waiting>) {
         let outcomes: Vec<Executed> = match groups.submit(group, author, &groups.shared.key, commands).await {
             Ok(Some(outcomes)) => outcomes.into_iter().map(executed).collect(),
             // An earlier attempt was executed; only the state tells what became of the commands.
-            Ok(None) => batch.iter().map(|_| Err(GroupError::InDoubt)).collect(),
+            Ok(None) => batch.iter().map(|_| Err(GroupError::OutcomeUnknown)).collect(),
             Err(error) => batch.iter().map(|_| Err(of_all(&error, group))).collect(),
         };
         batch = rest(batch, outcomes);

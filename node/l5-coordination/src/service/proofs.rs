@@ -20,7 +20,7 @@ use crate::RAFT;
 use crate::consensus::RAFT_STATE;
 use crate::consensus::wire::{self, Accuse, Accused, Compare, Compared, DIGEST_BYTES, NOTES_MAX};
 use crate::error::GroupError;
-use crate::machine::kept::Reign;
+use crate::machine::frame_log::Reign;
 
 /// Between two comparisons: each with one other member.
 const TICK: Duration = Duration::from_millis(500);
@@ -50,7 +50,7 @@ pub(super) fn keep(member: &Member, request: &Request, entries: usize) {
         return;
     }
     if let Some(kept) = SignedAppend::new(&signed.stream, &signed.bytes) {
-        member.kept.lock().expect("no panic").keep(kept, entries);
+        member.frames.lock().expect("no panic").keep(kept, entries);
         member.comparing.notify_one();
     }
 }
@@ -97,7 +97,7 @@ impl<'a> Proofs<'a> {
     /// What a member answers to another one that compares.
     pub(super) async fn answer(&self, member: &Member, compare: &Compare) -> Compared {
         self.read(member).await;
-        let kept = member.kept.lock().expect("no panic");
+        let kept = member.frames.lock().expect("no panic");
         let differing = kept.differing((compare.leader, compare.term), compare.entries());
         differing.map_or(Compared::Same, |append| Compared::Differs(append.as_ref().clone()))
     }
@@ -129,11 +129,11 @@ impl<'a> Proofs<'a> {
 
     /// Reads what was kept since, and proves what contradicts itself there.
     async fn read(&self, member: &Member) {
-        let unread = member.kept.lock().expect("no panic").unread();
+        let unread = member.frames.lock().expect("no panic").unread();
         for (number, append) in unread {
             // Its signature was verified when it came.
             let Some(said) = append.read() else { continue };
-            let conflict = member.kept.lock().expect("no panic").note(number, said);
+            let conflict = member.frames.lock().expect("no panic").note(number, said);
             if let Some((one, other)) = conflict {
                 self.prove(member, one.as_ref().clone(), other.as_ref().clone()).await;
             }
@@ -152,7 +152,7 @@ impl<'a> Proofs<'a> {
 
     /// Compares what is kept of a reign with what another member has of it.
     async fn compare(&self, member: &Member, peer: PublicKey, reign: Reign) -> bool {
-        let runs = member.kept.lock().expect("no panic").runs(reign, NOTES_MAX, RUNS_MAX);
+        let runs = member.frames.lock().expect("no panic").runs(reign, NOTES_MAX, RUNS_MAX);
         for run in runs {
             if !self.compare_run(member, peer, reign, run).await {
                 return false;
@@ -170,7 +170,7 @@ impl<'a> Proofs<'a> {
         if let Ok(Compared::Differs(theirs)) = wire::read::<Compared>(&body)
             && let Ok(said) = theirs.verify(&self.0.shared.config.network)
         {
-            let ours = member.kept.lock().expect("no panic").contradicting(&said);
+            let ours = member.frames.lock().expect("no panic").contradicting(&said);
             if let Some(ours) = ours {
                 self.prove(member, ours.as_ref().clone(), theirs).await;
             }
@@ -241,7 +241,7 @@ pub(super) async fn run(groups: Groups, member: Arc<Member>) {
             let proofs = Proofs::of(&groups);
             proofs.read(&member).await;
             let (count, reigns) = {
-                let kept = member.kept.lock().expect("no panic");
+                let kept = member.frames.lock().expect("no panic");
                 (kept.count(), kept.reigns())
             };
             let mut is_done = proofs.tell(&member, peer, &mut told).await;

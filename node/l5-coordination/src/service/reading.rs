@@ -9,8 +9,8 @@ use super::Groups;
 use super::member::Member;
 use crate::error::GroupError;
 use crate::machine::group::Group;
-use crate::machine::sight::Sight;
-use crate::machine::work::Task;
+use crate::machine::read_scope::ReadScope;
+use crate::machine::work::WorkItem;
 use crate::machine::workflow::Run;
 
 /// How long a member that asks for a result waits while this node learns what was executed before: less than it waits at all.
@@ -33,9 +33,9 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// See [`GroupError`].
-    pub fn look<T>(&self, at: impl FnOnce(&Group, &Sight<'_>) -> T) -> Result<T, GroupError> {
+    pub fn look<T>(&self, at: impl FnOnce(&Group, &ReadScope<'_>) -> T) -> Result<T, GroupError> {
         let here = self.groups.shared.here();
-        self.groups.look(self.group, |state| at(state, &Sight::of(state, here)))
+        self.groups.look(self.group, |state| at(state, &ReadScope::of(state, here)))
     }
 
     /// Whether everything is shown, its values too.
@@ -43,16 +43,16 @@ impl<'a> Reader<'a> {
     /// # Errors
     /// [`GroupError::OnlyOwnersRead`] if not.
     pub fn check(&self) -> Result<(), GroupError> {
-        self.look(|state, sight| if sight.is_whole() { Ok(()) } else { Err(only_owners(state)) })?
+        self.look(|state, scope| if scope.is_whole() { Ok(()) } else { Err(only_owners(state)) })?
     }
 
     /// Looks at a task; none if the group has none of that id.
     ///
     /// # Errors
     /// [`GroupError::OnlyOwnersRead`] if it is not shown.
-    pub fn task<T>(&self, id: &WorkId, look: impl FnOnce(&Group, &Task) -> T) -> Result<Option<T>, GroupError> {
-        self.look(|state, sight| match state.work().tasks().get(id) {
-            Some(task) if sight.task(task) => Ok(Some(look(state, task))),
+    pub fn task<T>(&self, id: &WorkId, look: impl FnOnce(&Group, &WorkItem) -> T) -> Result<Option<T>, GroupError> {
+        self.look(|state, scope| match state.work().tasks().get(id) {
+            Some(task) if scope.task(task) => Ok(Some(look(state, task))),
             Some(_) => Err(only_owners(state)),
             None => Ok(None),
         })?
@@ -63,8 +63,8 @@ impl<'a> Reader<'a> {
     /// # Errors
     /// [`GroupError::OnlyOwnersRead`] if it is not shown.
     pub fn run<T>(&self, id: &WorkId, look: impl FnOnce(&Run) -> T) -> Result<Option<T>, GroupError> {
-        self.look(|state, sight| match state.flows().runs().get(id) {
-            Some(run) if sight.of_author(run.author) => Ok(Some(look(run))),
+        self.look(|state, scope| match state.flows().runs().get(id) {
+            Some(run) if scope.of_author(run.author) => Ok(Some(look(run))),
             Some(_) => Err(only_owners(state)),
             None => Ok(None),
         })?
@@ -83,7 +83,7 @@ pub(super) async fn is_shown(
     digest: &Digest,
 ) -> Result<bool, GroupError> {
     let here = groups.shared.here();
-    let looked = || member.look(|state| Sight::of(state, to).result(here, digest));
+    let looked = || member.look(|state| ReadScope::of(state, to).result(here, digest));
     if looked()? {
         return Ok(true);
     }

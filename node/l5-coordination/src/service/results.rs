@@ -43,9 +43,9 @@ impl Results {
     }
 
     /// Keeps what the reference names, whatever the state says, until the result is dropped.
-    pub fn hold(self: &Arc<Results>, reference: Reference) -> Kept {
+    pub fn hold(self: &Arc<Results>, reference: Reference) -> ResultHold {
         *self.under_way.lock().expect("no panic").entry(reference.digest).or_default() += 1;
-        Kept { reference, results: self.clone() }
+        ResultHold { reference, results: self.clone() }
     }
 
     /// What is kept whatever the state says; nothing, while all must be kept.
@@ -55,13 +55,13 @@ impl Results {
     }
 }
 
-/// A result that is kept at least as long as this.
-pub(super) struct Kept {
+/// Keeps a result for at least as long as this is not dropped.
+pub(super) struct ResultHold {
     pub reference: Reference,
     results: Arc<Results>,
 }
 
-impl Drop for Kept {
+impl Drop for ResultHold {
     fn drop(&mut self) {
         let mut under_way = self.results.under_way.lock().expect("no panic");
         if let Some(count) = under_way.get_mut(&self.reference.digest) {

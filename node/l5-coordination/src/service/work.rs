@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use althing_protocol::contract::Latency;
 use althing_protocol::group::{Author, Deployment, GroupId, Needs, Priority, WorkId};
 use althing_protocol::limits::WORK_NAME_BYTES_MAX;
-use althing_protocol::{CallerId, PublisherId};
+use althing_protocol::{AnswerAttributes, CallerId, Label, PublisherId};
 use futures::future::BoxFuture;
 use minicbor::{Decode, Encode};
 
@@ -145,6 +145,10 @@ pub struct Assigned {
     pub deadline_ms: Option<u64>,
     /// Its result is read by the steps of a workflow: it must be the text that was asked for, in no envelope.
     pub is_step: bool,
+    /// The label of the input, as its submitter said it.
+    pub label: Option<Label>,
+    /// Where whoever does it adds the label of its result.
+    pub answer: AnswerAttributes,
 }
 
 /// Why a task has no result.
@@ -178,6 +182,11 @@ pub trait Worker: Send + Sync + 'static {
     fn admit(&self, task: &Assigned) -> Result<(), WorkFailure>;
     /// Runs a task. Dropping the future stops it.
     fn run(&self, task: Assigned) -> BoxFuture<'static, Result<Vec<u8>, WorkFailure>>;
+    /// Whether an attempt that this node began before it ended goes on here: what became of it by then is known here still. It is
+    /// run once more then, under the token that it had, if the group says that this still counts.
+    fn goes_on(&self, _task: &Assigned) -> bool {
+        false
+    }
     /// A task was taken from this node: what was begun here by lower tokens than this one must do nothing more. It may run on
     /// for a while, since dropping what [`Worker::run`] returned may not stop all of it at once.
     fn supersede(&self, _group: GroupId, _task: WorkId, _token: u64) {}

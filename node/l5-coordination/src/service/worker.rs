@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use althing_protocol::PublicKey;
 use althing_protocol::group::{Claim, Command, Complete, Content, Decline, Deployment, Fail, Refuse, Steal, WorkId};
 use althing_protocol::limits::{WORK_CONTENT_BYTES_MAX, WORK_REASON_BYTES_MAX, WORK_REFUSAL_BYTES_MAX};
+use althing_protocol::{AnswerAttributes, PublicKey};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::Instant;
 
@@ -24,7 +24,7 @@ use crate::error::GroupError;
 use crate::machine::assignment;
 use crate::machine::group::Group;
 use crate::machine::outcome::Refusal;
-use crate::machine::work::{State, Task};
+use crate::machine::work::{State, WorkItem};
 
 /// Between two reports while there is work, and between two attempts to steal.
 const TICK: Duration = Duration::from_secs(1);
@@ -82,14 +82,17 @@ pub(super) async fn run(groups: Groups, member: Arc<Member>, worker: Arc<dyn Wor
         held.unreadable.into_iter().for_each(|claim| refuse(&mut failing, &outbox, unreadable(claim)));
         for (task, state) in held.new {
             let (id, token) = (task.task, task.token);
-            if state == State::Working {
-                // This node began it before it stopped; nobody knows how far it came.
+            // This node began it before it stopped.
+            let is_begun = state == State::Working;
+            if is_begun && !worker.goes_on(&task) {
+                // Nobody knows how far it came. What may be left of it does nothing more.
+                worker.supersede(member.id, id, token + 1);
                 let reason = "the node that worked on it started again".to_owned();
                 let fail = Command::Fail(Fail { claim: Claim { task: id, token }, reason, retry: true });
                 refuse(&mut failing, &outbox, fail);
                 continue;
             }
-            let handle = tokio::spawn(attempt(groups.clone(), member.clone(), worker.clone(), task));
+            let handle = tokio::spawn(attempt(groups.clone(), member.clone(), worker.clone(), task, is_begun));
             running.insert(id, Running { token, handle });
         }
         let is_told = telling.as_ref().is_none_or(JoinHandle::is_finished);
@@ -204,6 +207,8 @@ fn held(state: &Group, here: PublicKey, tokens: &BTreeMap<WorkId, u64>) -> HeldT
             priority: task.submit.priority,
             deadline_ms: task.submit.deadline_ms,
             is_step: state.flows().runs().of_task(&task.id()).is_some(),
+            label: task.submit.label,
+            answer: AnswerAttributes::default(),
         };
         held.new.push((assigned, task.state));
     }
@@ -229,24 +234,52 @@ fn unfinished(claim: Claim, failure: WorkFailure, is_begun: bool) -> Command {
     }
 }
 
-/// One attempt of a task: admitted, begun, run, and ended.
-async fn attempt(groups: Groups, member: Arc<Member>, worker: Arc<dyn Worker>, task: Assigned) {
-    let (outbox, lease) = (member.outbox(&groups).clone(), lease(&member, task.task));
+/// Begins an attempt of a task, if it is admitted, or goes on with one that was begun before the node ended; false if another
+/// member has the task, or will when the lease is over.
+async fn begin(outbox: &Outbox, worker: &dyn Worker, task: &Assigned, is_begun: bool) -> bool {
     let claim = Claim { task: task.task, token: task.token };
-    if let Err(failure) = worker.admit(&task) {
+    if is_begun {
+        return hold(outbox, claim).await;
+    }
+    if let Err(failure) = worker.admit(task) {
         tracing::debug!(task = %task.task, reason = failure.reason, again = ?failure.again, "a task is not begun");
         let _ = outbox.execute(unfinished(claim, failure, false)).await;
-        return;
+        return false;
     }
-    match outbox.execute(Command::Start(claim)).await {
-        Ok(_) => {}
-        // Not begun: another one has it, or will when the lease is over.
-        Err(error) => {
-            tracing::debug!(task = %task.task, %error, "a task could not be begun");
-            return;
+    let started = outbox.execute(Command::Start(claim)).await;
+    if let Err(error) = &started {
+        tracing::debug!(task = %task.task, %error, "a task could not be begun");
+    }
+    started.is_ok()
+}
+
+/// Extends the lease of an attempt that was begun before the node ended, as soon as the group answers; false if the group
+/// refuses.
+async fn hold(outbox: &Outbox, claim: Claim) -> bool {
+    loop {
+        match outbox.execute(Command::Renew(claim)).await {
+            Ok(_) => {
+                tracing::info!(task = %claim.task, token = claim.token, "a task that was begun here goes on");
+                return true;
+            }
+            Err(GroupError::Refused(refusal)) => {
+                tracing::info!(task = %claim.task, %refusal, "a task that was begun here is another one's now");
+                return false;
+            }
+            // It does not answer now.
+            Err(_) => tokio::time::sleep(TICK).await,
         }
     }
-    let (group, id, is_step) = (task.group, task.task, task.is_step);
+}
+
+/// One attempt of a task: admitted and begun, or gone on with, run, and ended.
+async fn attempt(groups: Groups, member: Arc<Member>, worker: Arc<dyn Worker>, task: Assigned, is_begun: bool) {
+    let (outbox, lease) = (member.outbox(&groups).clone(), lease(&member, task.task));
+    let claim = Claim { task: task.task, token: task.token };
+    if !begin(&outbox, worker.as_ref(), &task, is_begun).await {
+        return;
+    }
+    let (group, id, is_step, answer) = (task.group, task.task, task.is_step, task.answer.clone());
     let ended = tokio::select! {
         biased;
         ended = worker.run(task) => ended,
@@ -268,7 +301,7 @@ async fn attempt(groups: Groups, member: Arc<Member>, worker: Arc<dyn Worker>, t
         Ok(result) if result.len() > WORK_CONTENT_BYTES_MAX => match large::keep(&groups, &member, &result).await {
             Ok(result) => {
                 let reference = kept.insert(result).reference.clone();
-                Command::Complete(Complete { claim, result: Content::Reference(reference) })
+                completed(claim, Content::Reference(reference), &answer)
             }
             Err(error) => {
                 // Another member may have room.
@@ -277,7 +310,7 @@ async fn attempt(groups: Groups, member: Arc<Member>, worker: Arc<dyn Worker>, t
                 unfinished(claim, failure, true)
             }
         },
-        Ok(result) => Command::Complete(Complete { claim, result: Content::Inline(result.into()) }),
+        Ok(result) => completed(claim, Content::Inline(result.into()), &answer),
         Err(failure) => unfinished(claim, failure, true),
     };
     // Until the group has heard of it, or somebody else has the task.
@@ -296,6 +329,11 @@ async fn attempt(groups: Groups, member: Arc<Member>, worker: Arc<dyn Worker>, t
             }
         }
     }
+}
+
+/// The end of a task that has a result, with the label that its answer was given.
+fn completed(claim: Claim, result: Content, answer: &AnswerAttributes) -> Command {
+    Command::Complete(Complete { claim, result, label: answer.label() })
 }
 
 /// Extends a lease until the group refuses.
@@ -334,7 +372,7 @@ async fn steal(groups: &Groups, member: &Arc<Member>, outbox: &Outbox, report: &
             let loads: Vec<(PublicKey, u16)> =
                 counts.iter().filter(|(node, _)| **node != here).map(|(node, count)| (*node, load(*count))).collect();
             let now_ms = groups.shared.clock.now_ms();
-            let asker = |task: &Task| state.on_behalf_of(task.author);
+            let asker = |task: &WorkItem| state.on_behalf_of(task.author);
             assignment::steal(&candidate(here, report, running, state, None), &loads, state.work(), now_ms, asker)
         });
         let Ok(Some((task, from))) = found else { return };

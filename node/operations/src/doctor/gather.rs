@@ -16,7 +16,7 @@ use super::{DialBack, GroupHealth, Mesh, NodeStatus, Report, Sessions, diagnose}
 use crate::operations::Operations;
 use althing_coordination::Reader;
 use althing_coordination::machine::group::Group;
-use althing_coordination::machine::sight::Sight;
+use althing_coordination::machine::read_scope::ReadScope;
 use althing_coordination::machine::work::Conflict;
 
 /// Peers that are asked to dial back.
@@ -105,8 +105,8 @@ fn silent<'a>(node: &Node, group: GroupId, voters: impl Iterator<Item = &'a Publ
 }
 
 /// The schedules with an alarm that are shown here.
-fn alarms(group: &Group, sight: &Sight<'_>) -> Vec<String> {
-    let shown = group.flows().schedules().alarms().filter(|known| sight.of_author(known.author));
+fn alarms(group: &Group, scope: &ReadScope<'_>) -> Vec<String> {
+    let shown = group.flows().schedules().alarms().filter(|known| scope.of_author(known.author));
     shown.map(|known| known.schedule.name.clone()).collect()
 }
 
@@ -191,6 +191,7 @@ async fn gather(node: &Operations, dialled_back: Vec<DialBack>) -> NodeStatus {
         reach: node.reach().to_owned(),
         table: network.routing().stats().nodes,
         sessions: Sessions::of(node.hosting.sessions()),
+        governance: super::GovernanceHealth::of(&node.governance),
         groups: groups(node),
         registries: node.registries.examine().await,
         unread: node.discovery.reading_things().1,

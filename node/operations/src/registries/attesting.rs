@@ -91,7 +91,7 @@ impl Attesting<'_> {
             Subject::Agent(_, None) | Subject::Blueprint(_) => None,
         };
         let signed = self.signed(claim, content)?;
-        self.0.keeping().send((&at, &client), Kind::Attestation, signed.clone(), None).await?;
+        self.0.receipt_book().send((&at, &client), Kind::Attestation, signed.clone(), None).await?;
         Ok(Attested { signed, content, registry: at })
     }
 

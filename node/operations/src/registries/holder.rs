@@ -1,4 +1,4 @@
-//! Whose a name is: who published what was installed by it here, and whom it leads to now. Pure.
+//! Detects that a name now leads to another publisher than the one whose release is installed. Pure.
 
 use althing_failure::{RegistryStep, Remedy};
 use althing_protocol::{AgentId, PublisherId};

@@ -9,14 +9,14 @@ mod contents;
 mod error;
 mod follow;
 mod holder;
-mod hosting;
 mod install;
-mod keeping;
 mod organisation;
 mod outdated;
 mod portable;
+mod presence;
 mod publishing;
 mod purge;
+mod receipt_book;
 mod receipts;
 mod requirement;
 mod rows;
@@ -49,10 +49,10 @@ pub use error::RegistriesError;
 pub(crate) use follow::Following;
 pub use holder::HolderError;
 pub use install::{Installation, Installing, NamedBy, Offer, UpdateTerms};
-pub use keeping::{FoundReceipt, Keeping, KeptReceipt, KeptReceipts, ReceiptError, WantedReceipts};
 pub use organisation::{MemberRow, ORGANISATIONS, OrganisationRow, Organising, Proof, WatchedLog};
 pub use outdated::Outdated;
 pub use publishing::{Mark, Publication, Published, Publishing};
+pub use receipt_book::{FoundReceipt, KeptReceipt, KeptReceipts, ReceiptBook, ReceiptError, WantedReceipts};
 pub use receipts::RECEIPTS;
 pub use requirement::{AttestedRow, Lack, Requirement};
 pub(crate) use rows::followed;
@@ -265,8 +265,8 @@ impl Registries {
 
     /// What the owner sends to registries, and the receipts of it.
     #[must_use]
-    pub fn keeping(&self) -> Keeping<'_> {
-        Keeping(self)
+    pub fn receipt_book(&self) -> ReceiptBook<'_> {
+        ReceiptBook(self)
     }
 
     /// What was found of releases.

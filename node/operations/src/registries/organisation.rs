@@ -8,7 +8,7 @@ use althing_registry_client::{LogReader, RegistryClient, ShownDomain, ShownProof
 use althing_store::{Batch, Durability, Family, Range};
 use serde::{Deserialize, Serialize};
 
-use super::keeping::FoundReceipt;
+use super::receipt_book::FoundReceipt;
 use super::rows::REGISTRIES_MAX;
 use super::{Registries, RegistriesError};
 
@@ -169,7 +169,7 @@ impl Organising<'_> {
         self.0.accept(&at, &client, shown.clone()).await?;
         let network = self.0.identity.network();
         let mut watched = LogReader(&client).watch(network, &shown, from).await?;
-        let missing = self.0.keeping().missing((&at, client.key()), &kept, (from, &watched))?;
+        let missing = self.0.receipt_book().missing((&at, client.key()), &kept, (from, &watched))?;
         let (owner, now_ms) = (self.0.identity.owner().id(), self.0.identity.clock().now_ms());
         let row = self.organisation_row(&at)?;
         let domain = row.as_ref().map(|row| row.domain.as_str());
@@ -223,7 +223,7 @@ impl Organising<'_> {
         let owner = self.0.identity.owner();
         let now_ms = self.0.identity.clock().now_ms();
         let roster = object::sign(row.roster(owner.id(), now_ms)?, self.0.identity.network(), "", &owner.key)?;
-        self.0.keeping().send((at, &client), Kind::Roster, roster.bytes, None).await?;
+        self.0.receipt_book().send((at, &client), Kind::Roster, roster.bytes, None).await?;
         row.signed_ms = now_ms;
         let mut batch = Batch::new();
         batch.put(ORGANISATIONS, at.as_bytes(), bytes(&row));

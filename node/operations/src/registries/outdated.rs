@@ -46,7 +46,7 @@ impl Installing<'_> {
         for (name, from) in self.0.revocations.installed().into_iter().chain(self.0.revocations.workflows()) {
             let newest = self.newest(&from).await;
             let passed_to = self.passed_to(&from).await;
-            all.push(Outdated { passed_to, ..self.told(name, from, newest) });
+            all.push(Outdated { passed_to, ..self.to_outdated(name, from, newest) });
         }
         all
     }
@@ -80,10 +80,10 @@ impl Installing<'_> {
         if newest.version.is_some() || !taken_back || self.revoked(&from).is_some() {
             return Ok(None);
         }
-        Ok(Some(self.told(name.to_owned(), from, Ok(newest))))
+        Ok(Some(self.to_outdated(name.to_owned(), from, Ok(newest))))
     }
 
-    fn told(&self, name: String, from: InstalledRow, asked: Result<Newest, RegistriesError>) -> Outdated {
+    fn to_outdated(&self, name: String, from: InstalledRow, asked: Result<Newest, RegistriesError>) -> Outdated {
         let revoked = self.revoked(&from);
         let (newest, passed_over, yanked, quarantined) = match asked {
             Ok(newest) => (Ok(newest.version), newest.passed_over, newest.yanked, newest.quarantined),

@@ -92,7 +92,7 @@ impl Publishing<'_> {
             }
             let (entries, bytes) = (before.checkpoint.head.size, bundle.len());
             self.0.accept(&at, &client, before.checkpoint.clone()).await?;
-            self.0.keeping().keep_of((&at, &client), &before).await;
+            self.0.receipt_book().keep_of((&at, &client), &before).await;
             client.keep_bundle(&agent, &version, bundle).await?;
             return Ok(Published { agent, version, registry: at, entries, bytes });
         }
@@ -100,7 +100,7 @@ impl Publishing<'_> {
             Release::new(agent.clone(), version.clone(), described.digest(), publication.audience.clone(), now_ms);
         release.bundle = Some(wanted);
         let release = object::sign(release, network, "", &owner.key)?.bytes;
-        let sent = self.0.keeping().send((&at, &client), Kind::Release, release, Some(described.bytes)).await;
+        let sent = self.0.receipt_book().send((&at, &client), Kind::Release, release, Some(described.bytes)).await;
         let (entries, bytes) = (sent?, bundle.len());
         client.keep_bundle(&agent, &version, bundle).await?;
         Ok(Published { agent, version, registry: at, entries, bytes })
@@ -140,7 +140,7 @@ impl Publishing<'_> {
         let now_ms = self.0.identity.clock().now_ms();
         let body = registry::Mark::new(agent.clone(), version.clone(), mark.standing, &mark.reason, now_ms);
         let signed = object::sign(body, network, "", &owner.key)?.bytes;
-        let entries = self.0.keeping().send((&at, &client), Kind::Mark, signed, None).await?;
+        let entries = self.0.receipt_book().send((&at, &client), Kind::Mark, signed, None).await?;
         Ok(Published { agent, version, registry: at, entries, bytes: 0 })
     }
 }

@@ -164,7 +164,7 @@ impl Publishing<'_> {
             Some(before) if before.release.body.bundle == Some(wanted) => {
                 let entries = before.checkpoint.head.size;
                 self.0.accept(at, client, before.checkpoint.clone()).await?;
-                self.0.keeping().keep_of((at, client), &before).await;
+                self.0.receipt_book().keep_of((at, client), &before).await;
                 entries
             }
             Some(_) => return Err(RegistriesError::VersionTaken { agent, version }),
@@ -188,7 +188,7 @@ impl Publishing<'_> {
     ) -> Result<u64, RegistriesError> {
         let owner = self.0.identity.owner();
         let release = object::sign(body, self.0.identity.network(), "", &owner.key)?.bytes;
-        self.0.keeping().send(to, Kind::Release, release, described).await
+        self.0.receipt_book().send(to, Kind::Release, release, described).await
     }
 }
 

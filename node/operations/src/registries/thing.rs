@@ -87,7 +87,7 @@ impl Publishing<'_> {
             }
             let entries = before.checkpoint.head.size;
             self.0.accept(&at, &client, before.checkpoint.clone()).await?;
-            self.0.keeping().keep_of((&at, &client), &before).await;
+            self.0.receipt_book().keep_of((&at, &client), &before).await;
             return Ok(Published { agent, version, registry: at, entries, bytes: 0 });
         }
         let now_ms = self.0.identity.clock().now_ms();
@@ -95,7 +95,7 @@ impl Publishing<'_> {
         let described: Authored<Description> = object::sign(body, network, "", &owner.key)?;
         let release = Release::new(agent.clone(), version.clone(), described.digest(), audience.clone(), now_ms);
         let release = object::sign(release, network, "", &owner.key)?.bytes;
-        let entries = self.0.keeping().send((&at, &client), Kind::Release, release, Some(described.bytes)).await?;
+        let entries = self.0.receipt_book().send((&at, &client), Kind::Release, release, Some(described.bytes)).await?;
         Ok(Published { agent, version, registry: at, entries, bytes: 0 })
     }
 }

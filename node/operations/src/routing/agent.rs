@@ -50,7 +50,7 @@ struct Config {
 /// What it keeps from one message of a task to the next.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-enum Kept {
+enum PendingRoute {
     /// It asked which agent a sentence is for.
     Asked { sentence: String, agents: Vec<String> },
     /// An agent waits for an answer.
@@ -146,7 +146,7 @@ impl RouterAgent {
         let about = &answer["structuredContent"];
         if about["state"] == INPUT_REQUIRED {
             let task = about["task"].as_str().unwrap_or_default().to_owned();
-            self.keep(&Kept::Waits { agent: agent.to_owned(), task }, out).await?;
+            self.keep(&PendingRoute::Waits { agent: agent.to_owned(), task }, out).await?;
             return out.ask(turn, text).await;
         }
         if answer["isError"] == true {
@@ -155,7 +155,7 @@ impl RouterAgent {
         out.text(agent, text).await
     }
 
-    async fn keep(&self, kept: &Kept, out: &Output) -> Result<(), AgentError> {
+    async fn keep(&self, kept: &PendingRoute, out: &Output) -> Result<(), AgentError> {
         out.put(Made::Remember(serde_json::to_string(kept).unwrap_or_default())).await
     }
 
@@ -168,7 +168,7 @@ impl RouterAgent {
             Decision::Close(one, other) => {
                 let question =
                     format!("Is that for {} or for {}? Answer with one of these names.", name(one), name(other));
-                self.keep(&Kept::Asked { sentence, agents: vec![name(one), name(other)] }, out).await?;
+                self.keep(&PendingRoute::Asked { sentence, agents: vec![name(one), name(other)] }, out).await?;
                 out.ask(turn, question).await
             }
             Decision::Nobody => {
@@ -220,8 +220,8 @@ impl Agent for RouterAgent {
             let text = turn.text();
             let kept = turn.remembered.as_deref().and_then(|kept| serde_json::from_str(kept).ok());
             match kept {
-                Some(Kept::Waits { agent, task }) => self.send(&agent, &text, Some(&task), &turn, &out).await,
-                Some(Kept::Asked { sentence, agents }) => match named(&text, &agents) {
+                Some(PendingRoute::Waits { agent, task }) => self.send(&agent, &text, Some(&task), &turn, &out).await,
+                Some(PendingRoute::Asked { sentence, agents }) => match named(&text, &agents) {
                     Some(agent) => self.send(agent, &sentence, None, &turn, &out).await,
                     // Another sentence.
                     None => self.route(text, &turn, &out).await,

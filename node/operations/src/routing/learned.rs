@@ -29,7 +29,7 @@ struct Built {
 }
 
 /// What a node knows of routing.
-pub struct Routing {
+pub struct LearnedRoutes {
     store: Arc<dyn Store>,
     /// The labelled sentences, once they are read.
     rows: Mutex<Option<Arc<Vec<Row>>>>,
@@ -42,12 +42,12 @@ pub struct Routing {
     pub(super) embedding: Option<Arc<Embedding>>,
 }
 
-impl Routing {
+impl LearnedRoutes {
     /// With the model of embeddings of that configuration.
-    pub(crate) fn new(store: Arc<dyn Store>, config: &OperationsConfig) -> Routing {
+    pub(crate) fn new(store: Arc<dyn Store>, config: &OperationsConfig) -> LearnedRoutes {
         let secrets = config.node.data.as_deref().map(Secrets::of);
         let embedding = config.embeddings.clone().map(|endpoint| Embedding::new(endpoint, secrets, store.clone()));
-        Routing {
+        LearnedRoutes {
             embedding: embedding.map(Arc::new),
             store,
             rows: Mutex::default(),
@@ -144,7 +144,7 @@ fn bytes(row: &Row) -> usize {
     row.instruction.len() + row.agent.len() + row.intent.len()
 }
 
-impl Routing {
+impl LearnedRoutes {
     /// What was learned.
     ///
     /// # Errors

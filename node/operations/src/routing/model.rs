@@ -36,6 +36,7 @@ fn file() -> Result<AgentFile, NodeError> {
         runtime: RuntimeSpec::Model { prompt, endpoints: Vec::new(), temperature: Some(0.0) },
         tools: BTreeMap::new(),
         effects: BTreeMap::new(),
+        profiles: BTreeMap::new(),
         expose: Vec::new(),
         embeddings: None,
         role: None,

@@ -10,12 +10,15 @@
 //!
 //! Only every eighth level of the tree is stored, as tiles have it; the levels between are computed from at most 255 hashes.
 //!
+//! [`witness`] is the other side: it cosigns the heads of others' logs.
+//!
 //! This crate must never know what entries mean, who may write them, or who signs its head.
 
 mod edge;
 mod error;
 mod log;
 mod tile;
+pub mod witness;
 
 pub use althing_protocol::tlog::{Head, Span};
 pub use error::{AppendError, LogError};

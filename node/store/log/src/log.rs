@@ -43,6 +43,8 @@ struct Pending {
 pub struct Log {
     store: Arc<dyn Store>,
     families: LogFamilies,
+    /// What the keys of its rows begin with.
+    prefix: Vec<u8>,
     written: Mutex<Written>,
     head: RwLock<Head>,
 }
@@ -59,12 +61,21 @@ impl Log {
     /// # Errors
     /// [`LogError`]: the store fails, or the end of the log is not whole.
     pub fn open(store: Arc<dyn Store>, families: LogFamilies) -> Result<Log, LogError> {
-        let last = store.scan(families.entries, Range::all(1).reversed())?;
+        Log::open_below(store, families, Vec::new())
+    }
+
+    /// The same, of one of several logs in these families: that whose rows have keys that begin with `prefix`. All prefixes in
+    /// them have the same number of bytes.
+    ///
+    /// # Errors
+    /// As [`Log::open`].
+    pub fn open_below(store: Arc<dyn Store>, families: LogFamilies, prefix: Vec<u8>) -> Result<Log, LogError> {
+        let last = store.scan(families.entries, Range::prefix(prefix.clone(), 1).reversed())?;
         let size = match last.first() {
             None => 0,
-            Some((key, _)) => number(key).ok_or_else(|| damaged("the key of its last entry"))? + 1,
+            Some((key, _)) => number(&key[prefix.len()..]).ok_or_else(|| damaged("the key of its last entry"))? + 1,
         };
-        let log = Log { store, families, written: Mutex::default(), head: RwLock::default() };
+        let log = Log { store, families, prefix, written: Mutex::default(), head: RwLock::default() };
         let (mut levels, mut count) = (Vec::new(), size);
         for level in 0.. {
             let width = count % WIDTH;
@@ -219,11 +230,12 @@ impl Log {
     }
 
     /// The rows from `first` on that have no gap.
-    fn scan(&self, family: Family, prefix: &[u8], first: u64, count: u64) -> Result<Vec<(u64, Vec<u8>)>, LogError> {
+    fn scan(&self, family: Family, level: &[u8], first: u64, count: u64) -> Result<Vec<(u64, Vec<u8>)>, LogError> {
         let limit = usize::try_from(count).unwrap_or(usize::MAX);
-        let mut range = Range::prefix(prefix, limit);
+        let prefix = [&self.prefix[..], level].concat();
+        let mut range = Range::prefix(prefix.clone(), limit);
         if let Some(before) = first.checked_sub(1) {
-            range = range.after([prefix, &before.to_be_bytes()].concat());
+            range = range.after([&prefix[..], &before.to_be_bytes()].concat());
         }
         let rows = self.store.scan(family, range)?.into_iter();
         let numbered = rows.map(|(key, value)| (number(&key[prefix.len()..]), value));
@@ -277,9 +289,10 @@ impl Writer<'_> {
             if entry.len() > ENTRY_BYTES_MAX {
                 return Err(AppendError::TooLong { bytes: entry.len(), max: ENTRY_BYTES_MAX });
             }
-            batch.put(self.log.families.entries, edge.size().to_be_bytes(), entry.clone());
+            let (families, prefix) = (self.log.families, &self.log.prefix[..]);
+            batch.put(families.entries, [prefix, &edge.size().to_be_bytes()].concat(), entry.clone());
             for (level, index, hash) in edge.push(entry) {
-                batch.put(self.log.families.hashes, [&[level][..], &index.to_be_bytes()].concat(), hash);
+                batch.put(families.hashes, [prefix, &[level], &index.to_be_bytes()].concat(), hash);
             }
         }
         let head = edge.head();

@@ -212,3 +212,22 @@ async fn an_entry_that_is_too_long_is_refused() {
     assert_eq!(log.head(), Head::default());
     writer.append(&[vec![0; 65_535]], |_| Batch::new()).await.expect("the longest");
 }
+
+#[tokio::test]
+async fn logs_in_the_same_families_do_not_see_each_other() {
+    let store = memory();
+    let below = |prefix: u8| Log::open_below(Arc::new(store.clone()), FAMILIES, vec![0, prefix]).expect("a whole log");
+    for (prefix, count) in [(1, 300), (2, 3)] {
+        let log = below(prefix);
+        let entries: Vec<Vec<u8>> = (0..count).map(|index| entry(index + u64::from(prefix))).collect();
+        log.writer().await.append(&entries, |_| Batch::new()).await.expect("it is written");
+    }
+    let (one, two) = (below(1), below(2));
+    assert_eq!((one.head().size, two.head().size, below(3).head().size), (300, 3, 0));
+    assert_eq!((one.entry(299).expect("it is there"), two.entry(2).expect("it is there")), (entry(300), entry(4)));
+    assert!(two.entry(3).is_err(), "that of the other log");
+    let alone = memory();
+    let entries: Vec<Vec<u8>> = (2..5).map(entry).collect();
+    open(&alone).writer().await.append(&entries, |_| Batch::new()).await.expect("it is written");
+    assert_eq!(two.head(), open(&alone).head(), "a prefix is no part of what is hashed");
+}

@@ -28,7 +28,7 @@ fn meant(registry: &Registry, path: String) -> String {
 }
 
 /// Who finds nothing is told what may have become of the address.
-fn told(answer: Answer) -> Answer {
+fn with_proxy_hint(answer: Answer) -> Answer {
     answer.map_err(|problem| match problem.status() {
         StatusCode::NOT_FOUND => problem.and(
             "its address came with slashes: a proxy before this registry may have decoded %2F in the id, and left some out; \
@@ -46,9 +46,9 @@ async fn retrieve(state: Shared, Path(path): Path<String>, headers: HeaderMap) -
         (Some(id), _) => super::retrieve(state, Path(id), headers).await,
         (None, Some(of)) => {
             let id = meant(registry, of);
-            told(super::submitted(state, Path(id), headers).await)
+            with_proxy_hint(super::submitted(state, Path(id), headers).await)
         }
-        (None, None) => told(super::retrieve(state, Path(path), headers).await),
+        (None, None) => with_proxy_hint(super::retrieve(state, Path(path), headers).await),
     }
 }
 
@@ -65,11 +65,11 @@ async fn put(
 async fn patch(state: Shared, peer: Extension<Peer>, Path(path): Path<String>, request: Request) -> Answer {
     let State(registry) = &state;
     let id = meant(registry, path);
-    told(super::patch(state, peer, Path(id), request).await)
+    with_proxy_hint(super::patch(state, peer, Path(id), request).await)
 }
 
 async fn delete(state: Shared, Path(path): Path<String>, headers: HeaderMap) -> Answer {
     let State(registry) = &state;
     let id = meant(registry, path);
-    told(super::delete(state, Path(id), headers).await)
+    with_proxy_hint(super::delete(state, Path(id), headers).await)
 }

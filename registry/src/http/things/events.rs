@@ -86,7 +86,7 @@ impl Telling {
     }
 }
 
-fn told(telling: Telling) -> impl Stream<Item = Result<Sent, Infallible>> {
+fn event_stream(telling: Telling) -> impl Stream<Item = Result<Sent, Infallible>> {
     stream::unfold(telling, |mut telling| async move { telling.next().await.map(|sent| (Ok(sent), telling)) })
 }
 
@@ -134,7 +134,7 @@ fn answer(
         _permit: permit,
         _place: place,
     };
-    Ok(Sse::new(told(telling)).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response())
+    Ok(Sse::new(event_stream(telling)).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response())
 }
 
 pub async fn all(

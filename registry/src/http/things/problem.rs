@@ -24,7 +24,7 @@ impl From<ThingError> for Problem {
             ThingError::Refused(refusal) => status(refusal),
             ThingError::Request(_) => StatusCode::INTERNAL_SERVER_ERROR,
         };
-        let faults: Vec<Value> = error.faults().into_iter().map(told).collect();
+        let faults: Vec<Value> = error.faults().into_iter().map(fault_json).collect();
         let problem = match error {
             ThingError::Request(error) => return error.into(),
             ThingError::Invalid(_) => {
@@ -36,7 +36,7 @@ impl From<ThingError> for Problem {
     }
 }
 
-fn told(Fault { field, description }: Fault) -> Value {
+fn fault_json(Fault { field, description }: Fault) -> Value {
     json!({ "field": field, "description": description })
 }
 

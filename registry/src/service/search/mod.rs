@@ -29,7 +29,7 @@ use super::Registry;
 use super::releases::Reader;
 use super::rows::THINGS;
 use super::things::{Pick, Picked, Stored, ThingError, agents_after, chunks, picks, total};
-use crate::machine::Machine;
+use crate::machine::RegistryState;
 
 /// How long one search may take.
 const TIME_MAX: Duration = Duration::from_secs(2);
@@ -309,7 +309,7 @@ impl<'a> Search<'a> {
         self.pages(|machine, after, _| agents_after(machine, after).take(PICKED_AT_ONCE).map(Pick::owned).collect())
     }
 
-    fn pages(&mut self, next: impl Fn(&Machine, Option<&str>, u64) -> Vec<Picked>) -> Result<(), SearchError> {
+    fn pages(&mut self, next: impl Fn(&RegistryState, Option<&str>, u64) -> Vec<Picked>) -> Result<(), SearchError> {
         let mut after: Option<String> = None;
         loop {
             let picked = {

@@ -4,7 +4,7 @@
 use althing_protocol::AgentId;
 
 use super::{PICKED_AT_ONCE, Search, SearchError};
-use crate::machine::{Machine, Released};
+use crate::machine::{RegistryState, Released};
 use crate::service::releases::Reader;
 use crate::service::things::Picked;
 
@@ -35,7 +35,7 @@ impl Search<'_> {
 }
 
 /// An agent as a reader sees it, if that is not as everybody does.
-fn as_seen(machine: &Machine, reader: Reader, agent: &AgentId, now_ms: u64) -> Option<Picked> {
+fn as_seen(machine: &RegistryState, reader: Reader, agent: &AgentId, now_ms: u64) -> Option<Picked> {
     let sees = |released: &Released| machine.sees(reader, agent, released, now_ms);
     let (first, _, current) = machine.agent(agent)?.seen(sees)?;
     let is_as_shown = machine.shown_agents().get(agent).is_some_and(|shown| shown.current == current.index);

@@ -6,7 +6,7 @@ use althing_td::{Finding, Report};
 
 use crate::machine::things::ThingRefusal;
 use crate::service::RequestError;
-use crate::service::group::ChangeError;
+use crate::service::write_batch::ChangeError;
 
 /// Why a Thing is not written or shown.
 #[derive(Debug, thiserror::Error)]

@@ -7,7 +7,7 @@ use althing_protocol::AgentId;
 use super::body::{Registration, shown};
 use super::{Directory, ThingError};
 use crate::machine::things::{AGENTS, Thing, is_agent};
-use crate::machine::{Machine, ShownAgent};
+use crate::machine::{RegistryState, ShownAgent};
 use crate::service::RequestError;
 use crate::service::rows::THINGS;
 
@@ -77,7 +77,7 @@ pub(in crate::service) enum Pick<'a> {
 
 impl<'a> Pick<'a> {
     /// The one of that id.
-    fn of(machine: &'a Machine, id: &str, now_ms: u64) -> Option<Pick<'a>> {
+    fn of(machine: &'a RegistryState, id: &str, now_ms: u64) -> Option<Pick<'a>> {
         if is_agent(id) {
             return Some(machine.shown_agents().get(&id.parse().ok()?)?.into());
         }
@@ -85,7 +85,7 @@ impl<'a> Pick<'a> {
     }
 
     /// The one whose description is what it is since exactly that entry.
-    pub fn changed_at(machine: &'a Machine, entry: u64, now_ms: u64) -> Option<Pick<'a>> {
+    pub fn changed_at(machine: &'a RegistryState, entry: u64, now_ms: u64) -> Option<Pick<'a>> {
         if let Some(agent) = machine.shown_agents().changed_at(entry) {
             return Some(agent.into());
         }
@@ -95,7 +95,7 @@ impl<'a> Pick<'a> {
 
     /// The Things and the agents for which that is so since entries from `entry` on, in the order of these.
     pub fn changed_since(
-        machine: &'a Machine,
+        machine: &'a RegistryState,
         entry: u64,
         now_ms: u64,
     ) -> (impl Iterator<Item = (u64, Pick<'a>)>, impl Iterator<Item = (u64, Pick<'a>)>) {
@@ -145,7 +145,7 @@ impl Picked {
 
 /// All of the directory after an id, in the order of the ids: those of agents are neighbours in it.
 pub(in crate::service) fn picks<'a>(
-    machine: &'a Machine,
+    machine: &'a RegistryState,
     after: Option<&'a str>,
     now_ms: u64,
 ) -> impl DoubleEndedIterator<Item = Pick<'a>> {
@@ -162,19 +162,19 @@ pub(in crate::service) fn picks<'a>(
 
 /// The agents after an id.
 pub(in crate::service) fn agents_after<'a>(
-    machine: &'a Machine,
+    machine: &'a RegistryState,
     after: Option<&str>,
 ) -> impl Iterator<Item = Pick<'a>> {
     agents(machine, after.and_then(|after| after.parse().ok()))
 }
 
 /// The agents that are shown to everybody, with a version that is neither yanked nor revoked.
-fn agents(machine: &Machine, after: Option<AgentId>) -> impl DoubleEndedIterator<Item = Pick<'_>> {
+fn agents(machine: &RegistryState, after: Option<AgentId>) -> impl DoubleEndedIterator<Item = Pick<'_>> {
     machine.shown_agents().after(after.as_ref()).map(Pick::from)
 }
 
 /// How many the directory has. No row is read for it.
-pub(in crate::service) fn total(machine: &Machine, now_ms: u64) -> u64 {
+pub(in crate::service) fn total(machine: &RegistryState, now_ms: u64) -> u64 {
     machine.things().count(now_ms) + machine.shown_agents().count()
 }
 
@@ -222,14 +222,14 @@ impl Directory<'_> {
     /// What is stored of each, as it is now; none of one that was deleted since.
     pub(in crate::service) fn stored_all(&self, picked: &[Picked]) -> Result<Vec<Option<Stored>>, ThingError> {
         let things: Vec<&Thing> = picked.iter().filter_map(Picked::thing).collect();
-        let mut kept = self.registry.kept.get_all(things.iter().map(|thing| thing.index));
+        let mut kept = self.registry.descriptions.get_all(things.iter().map(|thing| thing.index));
         let missing = || things.iter().zip(&kept).filter(|(_, kept)| kept.is_none()).map(|(thing, _)| *thing);
         let keys: Vec<Vec<u8>> = missing().map(|thing| thing.index.to_be_bytes().to_vec()).collect();
         let mut rows = self.registry.store.read_many(THINGS, &keys)?.into_iter();
         for (thing, bytes) in things.iter().zip(&mut kept).filter(|(_, kept)| kept.is_none()) {
             let Some(read) = rows.next().flatten() else { continue };
             let read: Arc<[u8]> = self.unchanged(thing, read)?.into();
-            self.registry.kept.put(thing.index, read.clone());
+            self.registry.descriptions.put(thing.index, read.clone());
             *bytes = Some(read);
         }
         let mut kept = kept.into_iter();
@@ -302,7 +302,7 @@ impl Stored {
 }
 
 /// The part of all that a page wants; between equals their ids decide.
-fn sorted(machine: &Machine, page: &Page, now_ms: u64, count: usize) -> Vec<Picked> {
+fn sorted(machine: &RegistryState, page: &Page, now_ms: u64, count: usize) -> Vec<Picked> {
     let (things, agents) = (machine.things().orders(), machine.shown_agents().orders());
     let is_descending = page.is_descending;
     let ids: Box<dyn Iterator<Item = &str>> = match page.order {

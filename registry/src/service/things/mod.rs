@@ -1,8 +1,8 @@
 //! The directory of Things: writes them to the log, and gives them back as they were sent.
 
 mod body;
+mod description_cache;
 mod error;
-mod kept;
 mod list;
 
 use std::sync::Arc;
@@ -11,16 +11,16 @@ use althing_protocol::registry::{Entry, Version};
 use althing_protocol::{AgentId, digest};
 use serde_json::Value;
 
+pub(super) use description_cache::DescriptionCache;
 pub(crate) use error::Fault;
 pub use error::ThingError;
-pub(super) use kept::Kept;
 pub use list::{Order, Page, Paged};
 pub(super) use list::{Pick, Picked, Stored, agents_after, chunks, picks, total};
 
 pub(super) use body::{Registration, difference, shown};
 
-use super::group::{Change, Changed, Job, Random, Written};
 use super::rows::{STATEMENTS, THINGS};
+use super::write_batch::{Change, Changed, PendingWrite, Random, Written};
 use super::{Registry, RequestError};
 use crate::machine::things::{Expected, Quotas, Thing, ThingRefusal, Writer, is_agent};
 use crate::machine::{Released, Statement};
@@ -252,7 +252,7 @@ impl<'a> Directory<'a> {
         let directory = self.config()?;
         let (writer, salt) = (writer.clone(), (directory.random)());
         let change = Change { id: id.to_owned(), sent, writer, expected, quotas: directory.quotas, salt };
-        Ok(self.registry.commit(|answer| Job::Thing(Box::new(change), answer)).await?)
+        Ok(self.registry.commit(|answer| PendingWrite::Thing(Box::new(change), answer)).await?)
     }
 
     /// A Thing, and its description as it was sent.
@@ -291,12 +291,12 @@ impl<'a> Directory<'a> {
 
     /// The description of a Thing as it was sent, which stays in memory; none if it is not kept any more.
     fn kept_description(&self, thing: &Thing) -> Result<Option<Arc<[u8]>>, ThingError> {
-        if let Some(bytes) = self.registry.kept.get_all([thing.index].into_iter()).pop().flatten() {
+        if let Some(bytes) = self.registry.descriptions.get_all([thing.index].into_iter()).pop().flatten() {
             return Ok(Some(bytes));
         }
         let Some(bytes) = self.description(thing)? else { return Ok(None) };
         let bytes: Arc<[u8]> = bytes.into();
-        self.registry.kept.put(thing.index, bytes.clone());
+        self.registry.descriptions.put(thing.index, bytes.clone());
         Ok(Some(bytes))
     }
 

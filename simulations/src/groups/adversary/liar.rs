@@ -30,7 +30,10 @@ pub(super) fn start(target: Target) -> BoxFuture<'static, ()> {
             let claim = Claim { token: (claim.token + 1).saturating_sub(rng.random_range(0..3)), ..claim };
             let reason = || "a lie".to_owned();
             let command = match rng.random_range(0..5) {
-                0 | 1 => Command::Complete(Complete { claim, result: Content::Inline(b"a lie".to_vec().into()) }),
+                0 | 1 => {
+                    let result = Content::Inline(b"a lie".to_vec().into());
+                    Command::Complete(Complete { claim, result, label: None })
+                }
                 2 => Command::Fail(Fail { claim, reason: reason(), retry: false }),
                 3 => Command::Decline(Decline { claim, reason: reason() }),
                 _ => Command::Start(claim),

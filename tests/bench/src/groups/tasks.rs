@@ -67,6 +67,7 @@ async fn one(team: &Team) {
         lease_ms: 10_000,
         dependencies: Vec::new(),
         resources: Vec::new(),
+        label: None,
     };
     team.groups.command(team.id, Command::Submit(Box::new(submit))).await.expect("it is taken");
     loop {

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use althing_conformance::groups::{GroupNode, echo_task, group_of, leader, task_id};
+use althing_conformance::groups::{GroupNode, Owner, echo_task, group_of, leader, task_id};
 use althing_conformance::world::until;
 use althing_conformance::{NETWORK, NOW_MS};
 use althing_coordination::machine::outcome::Refusal;
-use althing_coordination::machine::work::{State, Task};
+use althing_coordination::machine::work::{State, WorkItem};
 use althing_coordination::{GroupError, PART_BYTES, RESULT_BYTES_MAX, content};
 use althing_protocol::group::{Claim, Command, Complete, Content, GroupId, Needs, Reference, Submit, Target, WorkId};
 use althing_simnet::{LinkConfig, SimNet};
@@ -116,7 +116,8 @@ async fn a_result_under_an_old_token_is_refused() {
     assert!(old < new, "{old}, {new}");
     is_live();
     let result = Content::Inline(b"late".to_vec().into());
-    let late_result = Command::Complete(Complete { claim: Claim { task: task_id(1), token: old }, result });
+    let claim = Claim { task: task_id(1), token: old };
+    let late_result = Command::Complete(Complete { claim, result, label: None });
     let refused = late.groups.command(id, late_result).await.expect_err("it is fenced");
     assert!(
         matches!(refused, GroupError::Refused(Refusal::Fenced { current }) if current == new),
@@ -126,6 +127,37 @@ async fn a_result_under_an_old_token_is_refused() {
     lead.completed(id, &[task_id(1)]).await;
     let result = lead.task(id, task_id(1), |task| task.result.clone());
     assert_eq!(result, Some(Content::Inline(b"sleep 60000".to_vec().into())), "the other one's");
+}
+
+/// A member whose task takes a minute, and the token by which it began it; it does not lead.
+async fn busy_member(nodes: &[GroupNode], id: GroupId, lease_ms: u64) -> (usize, u64) {
+    let (leads, _) = leader(nodes, id).await;
+    let at = (leads + 1) % nodes.len();
+    nodes[at].worker.capabilities.lock().expect("no panic").push("slow".to_owned());
+    let needs = Needs::of(Target::Capability("slow".to_owned()));
+    let task = Submit { needs, lease_ms, ..echo_task(1, "sleep 60000") };
+    nodes[leads].groups.command(id, Command::Submit(Box::new(task))).await.expect("it is submitted");
+    until("it works on it", || !nodes[at].worker.effects.lock().expect("no panic").is_empty()).await;
+    (at, nodes[at].worker.effects.lock().expect("no panic")[0].1)
+}
+
+/// P-115: once the group gave the task to another member, what was journalled of it is not gone on with.
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_starts_again_too_late_leaves_its_task_to_who_has_it() {
+    let net = net();
+    let (mut nodes, id) = group_of(&net, 3).await;
+    let (at, old) = busy_member(&nodes, id, 2_000).await;
+    let worker = nodes[at].worker.clone();
+    let begun = worker.begun.lock().expect("no panic").len();
+    let (secret, kept) = nodes.remove(at).crash(&net).await;
+    nodes[0].worker.capabilities.lock().expect("no panic").push("slow".to_owned());
+    until("another one works on it", || !nodes[0].worker.effects.lock().expect("no panic").is_empty()).await;
+    nodes.push(GroupNode::restart(&net, &secret, &Owner::new(101), kept, worker.clone()).await);
+    nodes[0].completed(id, &[task_id(1)]).await;
+    let (token, last) = nodes[0].task(id, task_id(1), |task| (task.token, task.last));
+    assert!(token > old && last == Some(nodes[0].id()), "{old}, {token}, {last:?}");
+    assert_eq!(worker.begun.lock().expect("no panic").len(), begun, "it did nothing more");
+    assert!(worker.ended.lock().expect("no panic").is_empty());
 }
 
 /// P-113, P-121
@@ -181,7 +213,7 @@ async fn what_a_member_declines_another_one_does() {
 async fn end_of(node: &GroupNode, id: GroupId, task: WorkId) -> (State, u8, String) {
     for _ in 0..4_000 {
         if node.task(id, task, |task| task.state.is_finished()) {
-            let why = |task: &Task| task.why.as_ref().map(ToString::to_string).unwrap_or_default();
+            let why = |task: &WorkItem| task.why.as_ref().map(ToString::to_string).unwrap_or_default();
             return node.task(id, task, |task| (task.state, task.attempt, why(task)));
         }
         tokio::time::sleep(Duration::from_millis(5)).await;

@@ -15,6 +15,7 @@ use althing_execution::journal::{Intent, Journal, JournalError, NextStep, Step, 
 use althing_execution::lease::{Lease, Leases};
 use althing_protocol::{AnswerAttributes, Attributes};
 use althing_simnet::{LinkConfig, SimNet};
+use althing_store::Batch;
 use futures::future::BoxFuture;
 use futures::{FutureExt as _, StreamExt as _};
 use serde_json::{Value, json};
@@ -140,7 +141,7 @@ impl Journal for PausableJournal {
         futures::future::ready(Err(JournalError::Write)).boxed()
     }
 
-    fn done<'a>(&'a self, _: Intent, _: &'a StepOutcome) -> BoxFuture<'a, Result<(), JournalError>> {
+    fn done<'a>(&'a self, _: Intent, _: &'a StepOutcome, _: Batch) -> BoxFuture<'a, Result<(), JournalError>> {
         futures::future::ready(Err(JournalError::Write)).boxed()
     }
 

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use althing_communication::network::Incoming;
 use althing_communication::{
-    AcceptError, Answer, BoxedStream, CallError, Caller, CommunicationConfig, DialError, DialReport, Inbound, Network,
-    OpenError, PeerEvent, PeerInfo, REACH, Request, Routing, StreamLimits, WallClock,
+    AcceptError, Answer, BoxedStream, CallError, Caller, CommunicationConfig, DhtRouting, DialError, DialReport,
+    Inbound, Network, OpenError, PeerEvent, PeerInfo, REACH, Request, StreamLimits, WallClock,
 };
 use althing_conformance::world::{Peer, World, connect, until};
 use althing_conformance::{NETWORK, NOW_MS, key};
@@ -116,7 +116,7 @@ impl Network for Withheld {
     fn listening(&self) -> Vec<String> {
         self.inner.listening()
     }
-    fn routing(&self) -> &dyn Routing {
+    fn routing(&self) -> &dyn DhtRouting {
         self.inner.routing()
     }
 }

@@ -41,9 +41,13 @@ const READ: &[(&str, &[(&str, &str)])] = &[
             ("node/l2-communication/src/machine/caller.rs", "defines it"),
             ("node/l4-session/src/tasks/runner.rs", "carries it with the agent"),
             ("simulations/src/mesh.rs", "makes it, for agents of simulated nodes"),
+            ("simulations/src/sessions/life.rs", "makes it, for the agent of simulated sessions"),
         ],
     ),
-    ("TakenBack", &[("node/calls/src/lib.rs", "exports it"), ("node/composition/src/taken_back.rs", "implements it")]),
+    (
+        "RevocationCheck",
+        &[("node/calls/src/lib.rs", "exports it"), ("node/composition/src/revocation_check.rs", "implements it")],
+    ),
     (
         "AllowedAgents",
         &[

@@ -4,10 +4,10 @@ use cargo_metadata::{DependencyKind, MetadataCommand};
 use std::collections::BTreeSet;
 
 const RULE: &str = "ARCHITECTURE.md: a layer may import the layers below it, and nothing above: l1 and l2 (not each other), l3, \
-then `call`, l4, `calls`, `composition`, `operations`, `gateway` with its leaves, then `althing` with its leaves. `protocol`, \
+then `call`, l4 and l7, `calls`, `composition`, `operations`, `gateway` with its leaves, then `althing` with its leaves. `protocol`, \
 `store`, `fetch` and `failure` import no other crate of the workspace, `thing-descriptions` imports `protocol` (an agent file \
-contains a contract), and so does `edge`; `api` imports these and `failure` (types alone). A new edge is a decision: record it \
-there, then list it in tests/tidy/tests/suite/edges.rs";
+contains a contract), and so do `edge` and `policy` (L7's leaf); `api` imports these and `failure` (types alone). A new edge \
+is a decision: record it there, then list it in tests/tidy/tests/suite/edges.rs";
 
 /// What production code imports: all of these, and no others.
 const EDGES: &[(&str, &[&str])] = &[
@@ -31,6 +31,21 @@ const EDGES: &[(&str, &[&str])] = &[
     ("althing-libp2p", &["althing-communication", "althing-protocol"]),
     ("althing-simnet", &["althing-communication", "althing-protocol"]),
     ("althing-coordination", &["althing-communication", "althing-failure", "althing-protocol", "althing-store"]),
+    (
+        "althing-governance",
+        &[
+            "althing-call",
+            "althing-communication",
+            "althing-discovery",
+            "althing-execution",
+            "althing-log",
+            "althing-policy",
+            "althing-protocol",
+            "althing-store",
+            "althing-td",
+        ],
+    ),
+    ("althing-policy", &["althing-protocol"]),
     ("althing-failure", &[]),
     ("althing-fetch", &[]),
     (
@@ -91,6 +106,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "althing-node",
             "althing-operations",
             "althing-protocol",
+            "althing-session",
             "althing-simnet",
             "althing-store",
             "althing-td",
@@ -106,8 +122,10 @@ const EDGES: &[(&str, &[&str])] = &[
             "althing-discovery",
             "althing-execution",
             "althing-gateway",
+            "althing-governance",
             "althing-libp2p",
             "althing-mcp-server",
+            "althing-operations",
             "althing-protocol",
             "althing-simnet",
             "althing-simulations",
@@ -125,6 +143,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "althing-discovery",
             "althing-execution",
             "althing-failure",
+            "althing-governance",
             "althing-protocol",
             "althing-store",
             "althing-td",
@@ -139,6 +158,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "althing-discovery",
             "althing-execution",
             "althing-failure",
+            "althing-governance",
             "althing-node",
             "althing-protocol",
             "althing-registry-client",
@@ -215,6 +235,7 @@ const TEST_EDGES: &[(&str, &[&str])] = &[
     ("althing-mcp-server", &["althing-simulations"]),
     ("althing-node", &["althing-simnet"]),
     ("althing-operations", &["althing-simnet"]),
+    ("althing-policy", &["althing-testing"]),
     ("althing-registry", &["althing-registry-client", "althing-testing"]),
     ("althing-store", &["althing-testing"]),
     ("althing-keeper", &["althing-testing"]),

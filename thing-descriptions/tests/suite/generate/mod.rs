@@ -119,6 +119,7 @@ pub fn agent_file() -> impl Strategy<Value = AgentFile> {
                 runtime,
                 tools: std::collections::BTreeMap::new(),
                 effects: std::collections::BTreeMap::new(),
+                profiles: std::collections::BTreeMap::new(),
                 expose: Vec::new(),
                 embeddings: None,
                 role: None,

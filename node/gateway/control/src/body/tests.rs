@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 
 use althing_api::{
-    AcceptRequest, AddRegistry, AddRequest, AddToken, AdoptRequest, AmendGroup, AppRequest, ApproveRequest,
-    AttestRequest, CallRequest, CreateGroup, DoctorRequest, FindQuery, GroupRequest, HandoffRequest, InstallRequest,
-    JoinGroup, MakeNetworkKey, MarkRequest, MeasureRequest, MemberRequest, MemoryRequest, OpenGateway, OrganiseRequest,
-    Problem, ProveRequest, PublishRequest, PurgeRequest, RejectRequest, ReserveRequest, ResumeRequest, RevokeRequest,
-    RotateRequest, RouteChannel, RouteEvaluation, RouteFile, RouteRequest, ScheduleRequest, ServeGroup, SubmitTask,
-    TaskRequest, TrustRequest, UpdateRequest, WithdrawRequest, WorkflowRequest,
+    AcceptRequest, AddRegistry, AddRequest, AddToken, AdoptRequest, AmendGroup, AnswerRequest, AppRequest,
+    ApproveRequest, AttestRequest, CallRequest, CreateGroup, DoctorRequest, EraseRequest, FindQuery, GroupRequest,
+    HandoffRequest, InstallRequest, JoinGroup, MakeNetworkKey, MarkRequest, MeasureRequest, MemberRequest,
+    MemoryRequest, OpenGateway, OrganiseRequest, PeopleText, PolicyQuestion, PolicyTest, PolicyText, Problem,
+    ProveRequest, PruneRequest, PublishRequest, PurgeRequest, RejectRequest, ReserveRequest, ResumeRequest,
+    RevokeRequest, RotateRequest, RouteChannel, RouteEvaluation, RouteFile, RouteRequest, ScheduleRequest, ServeGroup,
+    StopRequest, SubmitTask, TaskRequest, TrustRequest, UpdateRequest, WithdrawRequest, WorkflowRequest,
 };
 use axum::http::Request;
 
@@ -26,6 +27,16 @@ fn read_as<T: DeserializeOwned>(bytes: &[u8]) -> Result<(), ApiError> {
 const POSTS: &[(&str, Reader, &str)] = &[
     ("/adding", read_as::<AddRequest>, r#"{"folder":7}"#),
     ("/adopt", read_as::<AdoptRequest>, r#"{"dry_run":"no"}"#),
+    ("/audit/erase", read_as::<EraseRequest>, r#"{"subject":7}"#),
+    ("/audit/prune", read_as::<PruneRequest>, r#"{"beforeMs":"today"}"#),
+    ("/pending/{ask}", read_as::<AnswerRequest>, r#"{"approved":"yes"}"#),
+    ("/people", read_as::<PeopleText>, r#"{"text":7}"#),
+    ("/policy", read_as::<PolicyText>, r#"{"text":7}"#),
+    ("/policy/diff", read_as::<PolicyText>, r#"{"text":["a"]}"#),
+    ("/policy/explain", read_as::<PolicyQuestion>, r#"{"principal":7}"#),
+    ("/policy/lint", read_as::<PolicyText>, r#"{"text":{}}"#),
+    ("/policy/test", read_as::<PolicyTest>, r#"{"policy":7}"#),
+    ("/stop", read_as::<StopRequest>, r#"{"revoke":"yes"}"#),
     ("/adopt/accept", read_as::<AcceptRequest>, r#"{"name":[]}"#),
     ("/agents", read_as::<AddRequest>, r#"{"sources":"a.yaml"}"#),
     ("/apps", read_as::<AppRequest>, r#"{"remove":{"group":1,"app":"a"}}"#),
@@ -230,6 +241,10 @@ async fn what_breaks_off_is_an_answer_too() {
 const ATTENDED: &[(&str, &str)] = &[
     // Each binds or shows, and keeps nothing of it that is not whole.
     ("bind.rs", "bind"),
+    ("policies.rs", "lint"),
+    ("policies.rs", "test"),
+    ("policies.rs", "explain"),
+    ("policies.rs", "diff"),
     ("adding.rs", "adding"),
     // It makes a key, and keeps none.
     ("credentials.rs", "make_network_key"),

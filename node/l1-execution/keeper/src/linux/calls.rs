@@ -22,7 +22,7 @@ use super::disk::{Disk, held};
 use super::sys;
 use crate::job::{Access, Level, Refusal};
 use crate::machine::facts::{Facts, Kind};
-use crate::machine::filter::told;
+use crate::machine::filter::notify_filter;
 use crate::machine::grants::Grants;
 use crate::machine::refusals::{Address, Outlook, Reach, Tried, address, listens, opening};
 
@@ -47,7 +47,7 @@ const ITSELF: [&str; 2] = ["self", "thread-self"];
 /// # Errors
 /// The system's: this kernel does not tell, or tells somebody else already.
 pub fn listen() -> nix::Result<OwnedFd> {
-    sys::listen(&told())
+    sys::listen(&notify_filter())
 }
 
 /// What a program reaches that has these grants and ports and is enclosed by that level, with that version of Landlock; none
@@ -135,8 +135,8 @@ impl Facts for View {
         Disk.kind(path)
     }
 
-    fn inside(&self, folder: &Path, most: usize) -> Vec<PathBuf> {
-        Disk.inside(folder, most)
+    fn list_folder(&self, folder: &Path, most: usize) -> Vec<PathBuf> {
+        Disk.list_folder(folder, most)
     }
 }
 

@@ -23,7 +23,7 @@ impl Facts for Disk {
         }
     }
 
-    fn inside(&self, folder: &Path, most: usize) -> Vec<PathBuf> {
+    fn list_folder(&self, folder: &Path, most: usize) -> Vec<PathBuf> {
         let entries = fs::read_dir(folder).into_iter().flatten();
         let mut paths: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).take(most).collect();
         paths.sort();
@@ -77,8 +77,8 @@ mod tests {
         symlink("b", at.join("c")).expect("a link");
         let kinds: Vec<Kind> = ["a\n ", "b", "c", "d", "c/d"].iter().map(|name| Disk.kind(&at.join(name))).collect();
         assert_eq!(kinds, [Kind::File, Kind::Folder, Kind::Link("b".into()), Kind::Missing, Kind::Missing]);
-        assert_eq!(Disk.inside(at, 9), ["a\n ", "b", "c"].map(|name| at.join(name)));
-        assert_eq!(Disk.inside(at, 2).len(), 2);
-        assert!(Disk.inside(&at.join("d"), 9).is_empty());
+        assert_eq!(Disk.list_folder(at, 9), ["a\n ", "b", "c"].map(|name| at.join(name)));
+        assert_eq!(Disk.list_folder(at, 2).len(), 2);
+        assert!(Disk.list_folder(&at.join("d"), 9).is_empty());
     }
 }

@@ -44,7 +44,7 @@ const PASSED: [io::ErrorKind; 3] =
 /// What this machine does not allow; the process is then of no use any more.
 pub fn enter(grants: &Grants, account: (Uid, Gid), memory_kib: u64) -> Result<(), Failure> {
     map(account)?;
-    share()?;
+    bound_shares()?;
     sethostname(HOST).map_err(|why| Failure::by("name the host", why))?;
     sys::raise_loopback().map_err(|why| Failure::by("bring up loopback", why))?;
     mounts::enter(grants, memory_kib)
@@ -64,7 +64,7 @@ fn map((uid, gid): (Uid, Gid)) -> Result<(), Failure> {
 }
 
 /// Bounds what is counted for the account, by its namespace of users: in it this process has every privilege still.
-fn share() -> Result<(), Failure> {
+fn bound_shares() -> Result<(), Failure> {
     for (file, most) in SHARES {
         let file = format!("/proc/sys/user/{file}");
         match fs::write(&file, most) {

@@ -26,7 +26,7 @@ pub trait Facts {
     fn kind(&self, path: &Path) -> Kind;
 
     /// The paths of what lies in a folder, in order, at most that many; none where it cannot be read.
-    fn inside(&self, folder: &Path, most: usize) -> Vec<PathBuf>;
+    fn list_folder(&self, folder: &Path, most: usize) -> Vec<PathBuf>;
 }
 
 /// How far a granted path leads without following a link: the path itself with what is there, or the first link on the
@@ -106,7 +106,7 @@ fn followed(path: &Path, facts: &impl Facts) -> Option<(PathBuf, Kind)> {
 /// machine's.
 pub(crate) fn spread(granted: &[PathBuf], facts: &impl Facts, most: usize) -> Vec<PathBuf> {
     let roots = granted.iter().filter(|path| path.as_path() == Path::new("/"));
-    roots.flat_map(|root| facts.inside(root, most)).collect()
+    roots.flat_map(|root| facts.list_folder(root, most)).collect()
 }
 
 /// A machine of tests.
@@ -148,7 +148,7 @@ pub(crate) mod world {
             self.0.get(path).cloned().unwrap_or(Kind::Missing)
         }
 
-        fn inside(&self, folder: &Path, most: usize) -> Vec<PathBuf> {
+        fn list_folder(&self, folder: &Path, most: usize) -> Vec<PathBuf> {
             self.0.keys().filter(|path| path.parent() == Some(folder)).take(most).cloned().collect()
         }
     }

@@ -315,7 +315,7 @@ const fn value(constant: libc::c_int) -> u64 {
 /// The filter by which the kernel tells of a program's calls: it waits for an answer to each of them, and allows the rest.
 /// A filter that refuses a call holds over it: what is refused is not told.
 #[must_use]
-pub fn told() -> BpfProgram {
+pub fn notify_filter() -> BpfProgram {
     let instruction = |code, jt, jf, k| sock_filter { code, jt, jf, k };
     let calls = u8::try_from(TOLD.len()).expect("they are few");
     // Where a filter finds the architecture, and the number.

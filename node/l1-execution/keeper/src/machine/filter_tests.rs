@@ -296,7 +296,7 @@ fn the_kernel_tells_of_what_names_a_file_or_a_host_and_of_nothing_else() {
         let mut call = [0; 64];
         call[..4].copy_from_slice(&u32::try_from(number).expect("a number").to_le_bytes());
         call[4..8].copy_from_slice(&architecture.to_le_bytes());
-        answer(&told(), &call)
+        answer(&notify_filter(), &call)
     };
     for number in TOLD {
         assert_eq!(answered(THIS, *number), libc::SECCOMP_RET_USER_NOTIF, "{number}");

@@ -66,7 +66,7 @@ pub fn gaps(version: u8) -> Vec<Gap> {
 
 /// The same on one line, with what closes each; none where it leaves nothing open.
 #[must_use]
-pub fn told(version: u8) -> Option<String> {
+pub fn summary(version: u8) -> Option<String> {
     let each: Vec<String> =
         gaps(version).into_iter().map(|gap| format!("{} (before Linux {})", gap.words(), gap.closed_by())).collect();
     (!each.is_empty()).then(|| format!("version {version} of Landlock leaves open: {}", each.join(", ")))
@@ -107,7 +107,7 @@ mod tests {
         for (version, open) in all {
             assert_eq!(gaps(version), open, "version {version}");
             assert_eq!(suffices(version).is_ok(), version >= 4, "version {version}: files and network");
-            assert_eq!(told(version).is_some(), version < 6, "version {version}");
+            assert_eq!(summary(version).is_some(), version < 6, "version {version}");
         }
     }
 
@@ -117,7 +117,7 @@ mod tests {
         assert!(why.contains("leaves open: cutting files short, the network; Linux 6.7 or later"), "{why}");
         let why = suffices(3).expect_err("the network is open");
         assert!(why.contains("leaves open: the network; Linux 6.7 or later") && why.contains("namespaces"), "{why}");
-        let told = told(4).expect("signals are open");
+        let told = summary(4).expect("signals are open");
         assert_eq!(told, "version 4 of Landlock leaves open: signals (before Linux 6.12)");
     }
 }

@@ -165,7 +165,7 @@ fn part(
 ) -> Result<(), TooMany> {
     let mut open = vec![folder.clone()];
     while let Some(at) = open.pop() {
-        for inside in facts.inside(&at, RULES_MAX + 1) {
+        for inside in facts.list_folder(&at, RULES_MAX + 1) {
             if wanted.contains_key(&inside) || apart.contains(&inside) {
                 continue;
             }

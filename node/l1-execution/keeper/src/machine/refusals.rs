@@ -331,7 +331,7 @@ impl Refusals {
     }
 
     /// What is told of a refusal; none if it was told before, or enough was.
-    pub fn told(&mut self, refusal: Refusal) -> Option<Told> {
+    pub fn report(&mut self, refusal: Refusal) -> Option<Told> {
         if self.is_full || !self.told.insert((refusal.access, refusal.path.clone())) {
             return None;
         }

@@ -19,8 +19,8 @@ impl Facts for Scene {
         self.world.kind(path)
     }
 
-    fn inside(&self, folder: &Path, most: usize) -> Vec<PathBuf> {
-        self.world.inside(folder, most)
+    fn list_folder(&self, folder: &Path, most: usize) -> Vec<PathBuf> {
+        self.world.list_folder(folder, most)
     }
 }
 
@@ -285,29 +285,29 @@ fn refusal(path: String) -> Refusal {
 fn each_is_told_once_and_then_that_there_are_more() {
     let mut refusals = Refusals::default();
     let one = refusal("/0".to_owned());
-    assert_eq!(refusals.told(one.clone()), Some(Told::Refused(one.clone())));
-    assert_eq!(refusals.told(one.clone()), None);
-    assert!(matches!(refusals.told(Refusal { access: Write, ..one }), Some(Told::Refused(_))));
+    assert_eq!(refusals.report(one.clone()), Some(Told::Refused(one.clone())));
+    assert_eq!(refusals.report(one.clone()), None);
+    assert!(matches!(refusals.report(Refusal { access: Write, ..one }), Some(Told::Refused(_))));
     for n in 2..REFUSALS_MAX {
-        assert!(matches!(refusals.told(refusal(format!("/{n}"))), Some(Told::Refused(_))), "{n}");
+        assert!(matches!(refusals.report(refusal(format!("/{n}"))), Some(Told::Refused(_))), "{n}");
     }
     assert!(!refusals.is_full());
-    assert_eq!(refusals.told(refusal("/more".to_owned())), Some(Told::MoreRefused));
+    assert_eq!(refusals.report(refusal("/more".to_owned())), Some(Told::MoreRefused));
     assert!(refusals.is_full());
-    assert_eq!(refusals.told(refusal("/even more".to_owned())), None);
+    assert_eq!(refusals.report(refusal("/even more".to_owned())), None);
 }
 
 #[test]
 fn what_is_told_is_bounded_in_bytes_whatever_the_names_hold() {
     let mut refusals = Refusals::default();
     let told =
-        |refusals: &mut Refusals, name: u8| refusals.told(refusal(cut(&"\u{1}".repeat(9_999 + usize::from(name)))));
+        |refusals: &mut Refusals, name: u8| refusals.report(refusal(cut(&"\u{1}".repeat(9_999 + usize::from(name)))));
     assert!(
         matches!(told(&mut refusals, 0), Some(Told::Refused(Refusal { path, .. })) if path.len() == PATH_BYTES_MAX)
     );
     assert_eq!(told(&mut refusals, 1), None, "it is the same when it is cut");
     let other = refusal(cut(&"\u{2}".repeat(9_999)));
-    assert_eq!(refusals.told(other), Some(Told::MoreRefused));
+    assert_eq!(refusals.report(other), Some(Told::MoreRefused));
     assert_eq!(cut("ä".repeat(3_000).as_str()).len(), PATH_BYTES_MAX);
 }
 

@@ -112,7 +112,7 @@ fn descend(
             continue;
         }
         if hidden.iter().any(|hidden| hidden.starts_with(&at)) {
-            let inside = facts.inside(&at, RULES_MAX + 1);
+            let inside = facts.list_folder(&at, RULES_MAX + 1);
             // What a link leads to is granted by its own path.
             open.extend(inside.into_iter().filter(|path| !matches!(facts.kind(path), Kind::Link(_))));
         } else {

@@ -22,14 +22,14 @@ pub enum Answer {
     /// The server asks its client for something first.
     Asks(Value),
     /// The server works on, and tells later (tasks of MCP).
-    Task(Task),
+    Task(McpTask),
     /// None of these.
     Unreadable(&'static str),
 }
 
 /// A task of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Task {
+pub struct McpTask {
     pub id: String,
     /// How long to wait before the next question.
     pub poll: Duration,
@@ -75,7 +75,7 @@ pub fn readable(answer: Value) -> Value {
 
 /// The task by which a call is answered, if its server works on. An answer that has something to read, or says that the tool
 /// failed, is a result, whatever stands beside it.
-pub fn begun(answer: &Value) -> Option<Task> {
+pub fn begun(answer: &Value) -> Option<McpTask> {
     match answer["resultType"].as_str() {
         Some("task") => task(answer),
         None | Some("complete") => task(&answer["task"]).filter(|_| !has_result(answer)),
@@ -104,9 +104,9 @@ fn is_failure(said: &Value) -> bool {
 }
 
 /// The handle of a task.
-fn task(handle: &Value) -> Option<Task> {
+fn task(handle: &Value) -> Option<McpTask> {
     let id = handle["taskId"].as_str().filter(|id| (1..=TASK_ID_BYTES_MAX).contains(&id.len()))?;
-    Some(Task { id: id.to_owned(), poll: poll(handle) })
+    Some(McpTask { id: id.to_owned(), poll: poll(handle) })
 }
 
 fn poll(handle: &Value) -> Duration {
@@ -267,12 +267,12 @@ mod tests {
     #[test]
     fn handles_of_tasks_are_told_from_results_in_both_versions() {
         let new = json!({ "resultType": "task", "taskId": "t", "status": "working", "pollIntervalMs": 1_000 });
-        let task = Task { id: "t".to_owned(), poll: Duration::from_secs(1) };
+        let task = McpTask { id: "t".to_owned(), poll: Duration::from_secs(1) };
         assert_eq!(read(&new), Answer::Task(task.clone()));
         let old = json!({ "task": { "taskId": "t", "status": "working", "ttl": 1, "pollInterval": 1_000 } });
         assert_eq!(read(&old), Answer::Task(task));
         let hasty = json!({ "task": { "taskId": "t", "pollInterval": 0 } });
-        assert_eq!(read(&hasty), Answer::Task(Task { id: "t".to_owned(), poll: POLL_MIN }));
+        assert_eq!(read(&hasty), Answer::Task(McpTask { id: "t".to_owned(), poll: POLL_MIN }));
         let of = |status: &str| json!({ "taskId": "t", "status": status });
         assert_eq!(progress(&of("working")), Ok(Progress::Works(POLL)));
         assert_eq!(progress(&json!({ "task": of("working") })), Ok(Progress::Works(POLL)));

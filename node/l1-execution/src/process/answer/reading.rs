@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::machine::course::{After, Course, Miss, Next, Verdict};
-use super::machine::decoder::{Decoder, Said};
+use super::machine::decoder::{AnswerItem, Decoder};
 use super::relay::Relay;
 use crate::agent::AgentError;
 
@@ -76,8 +76,8 @@ impl Answer {
                     break;
                 }
             };
-            for said in decoder.push(&chunk) {
-                self.take(said).await?;
+            for item in decoder.push(&chunk) {
+                self.take(item).await?;
             }
             if self.course.is_heard() {
                 tokio::spawn(timeout(REST_TIMEOUT, read_rest(bytes)));
@@ -87,27 +87,27 @@ impl Answer {
         if is_broken {
             self.course.break_off();
         }
-        for said in decoder.end() {
-            match said {
+        for item in decoder.end() {
+            match item {
                 // Of what broke off nobody expects that it is whole.
-                Said::Odd(odd) if is_broken => self.course.pass(odd),
-                said => self.take(said).await?,
+                AnswerItem::Foreign(skipped) if is_broken => self.course.note_gap(skipped),
+                item => self.take(item).await?,
             }
         }
         Ok(())
     }
 
-    async fn take(&mut self, said: Said) -> Result<(), AgentError> {
-        match said {
+    async fn take(&mut self, item: AnswerItem) -> Result<(), AgentError> {
+        match item {
             _ if self.course.is_heard() => Ok(()),
-            Said::Event(event) => self.take_event(*event).await,
-            Said::Refusal(error) => self.course.refuse(error),
-            Said::Odd(odd) => self.course.odd(odd),
-            Said::Named(odd) => {
-                self.course.pass(odd);
+            AnswerItem::Event(event) => self.take_event(*event).await,
+            AnswerItem::Refusal(error) => self.course.refuse(error),
+            AnswerItem::Foreign(skipped) => self.course.note_foreign(skipped),
+            AnswerItem::Named(skipped) => {
+                self.course.note_gap(skipped);
                 Ok(())
             }
-            Said::Endless(what) => self.course.endless(what),
+            AnswerItem::Endless(what) => self.course.endless(what),
         }
     }
 
@@ -174,7 +174,7 @@ impl Answer {
                 Next::Ask { task, pause } => {
                     sleep(pause).await;
                     after = match tasks.task(&task).await {
-                        Ok(task) => self.told(task).await?,
+                        Ok(task) => self.hear_task(task).await?,
                         Err(miss) => After::Missed(miss),
                     };
                 }
@@ -182,8 +182,8 @@ impl Answer {
         }
     }
 
-    async fn told(&mut self, task: Task) -> Result<After, AgentError> {
-        let (before, state) = (self.relay.told(), task.status.state.clone());
+    async fn hear_task(&mut self, task: Task) -> Result<After, AgentError> {
+        let (before, state) = (self.relay.output_count(), task.status.state.clone());
         let has_word = task.status.message.is_some();
         let event = StreamResponse::Task(task);
         match self.course.hear(&event, self.relay.share(&event)) {
@@ -203,7 +203,7 @@ impl Answer {
             }
             (_, event) => self.relay.put(event).await?,
         }
-        Ok(After::Told { changed: self.relay.told() > before })
+        Ok(After::Told { changed: self.relay.output_count() > before })
     }
 }
 

@@ -52,7 +52,7 @@ impl Relay {
     }
 
     /// How many outputs were told.
-    pub fn told(&self) -> u64 {
+    pub fn output_count(&self) -> u64 {
         self.told
     }
 

@@ -59,7 +59,7 @@ pub trait Files {
     fn entries(&self, folder: &Path, most: usize) -> Vec<(PathBuf, Kind)>;
     /// How many entries a folder has, at most that many, and those among them that are folders and sockets: what is only counted takes
     /// no memory.
-    fn inside(&self, folder: &Path, most: usize) -> (usize, Vec<(PathBuf, Kind)>) {
+    fn list_folder(&self, folder: &Path, most: usize) -> (usize, Vec<(PathBuf, Kind)>) {
         let all = self.entries(folder, most);
         let is_looked_at = |(_, kind): &(PathBuf, Kind)| matches!(kind, Kind::Folder | Kind::Socket);
         (all.len(), all.into_iter().filter(is_looked_at).collect())

@@ -54,7 +54,7 @@ fn search(files: &dyn Files, roots: &[&Path], apart: &dyn Fn(&Path) -> bool, mos
     let (mut found, mut left) = (Search::default(), most);
     let mut open: VecDeque<PathBuf> = roots.iter().map(|root| (*root).to_owned()).collect();
     while let Some(folder) = open.pop_front() {
-        let (count, entries) = if left == 0 { (0, Vec::new()) } else { files.inside(&folder, left + 1) };
+        let (count, entries) = if left == 0 { (0, Vec::new()) } else { files.list_folder(&folder, left + 1) };
         if left == 0 || count > left {
             left = 0;
             found.unknown.insert(folder);

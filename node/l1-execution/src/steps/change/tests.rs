@@ -56,10 +56,16 @@ impl Journal for Life {
         }
         let outcome = rows[place].1.clone();
         let intent = Intent { seq: u32::try_from(place).expect("few steps"), key: [0; 32], callee: None };
-        Box::pin(async move { Ok(outcome.map_or(NextStep::Go(intent), NextStep::Replayed)) })
+        let go = NextStep::Go(intent, Permit::default());
+        Box::pin(async move { Ok(outcome.map_or(go, NextStep::Replayed)) })
     }
 
-    fn done<'a>(&'a self, intent: Intent, outcome: &'a StepOutcome) -> BoxFuture<'a, Result<(), JournalError>> {
+    fn done<'a>(
+        &'a self,
+        intent: Intent,
+        outcome: &'a StepOutcome,
+        _: Batch,
+    ) -> BoxFuture<'a, Result<(), JournalError>> {
         Box::pin(std::future::ready(self.write(intent.seq, outcome)))
     }
 

@@ -5,10 +5,12 @@ use std::sync::{Arc, Mutex};
 
 use crate::turns::turn;
 use althing_execution::memory::{Embedder, MEMORY, Memories, Memory};
-use althing_execution::tools::{ContractGate, Denied, Permission, ToolCall, ToolError, ToolGate, Tools};
+use althing_execution::tools::{
+    ContractGate, Denied, GateVerdict, Permission, Permit, ToolCall, ToolError, ToolGate, Tools,
+};
 use althing_execution::{Agent, Loaded, Ports, SoftRuntime as _, SystemCalls};
 use althing_protocol::{AgentRef, Contract, contract};
-use althing_store::MemoryStore;
+use althing_store::{Batch, MemoryStore};
 use althing_wasm::Soft;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
@@ -123,15 +125,21 @@ impl ToolGate for KeyGuard {
         Permission::Allowed
     }
 
-    fn decide<'a>(&'a self, call: &'a ToolCall<'a>) -> BoxFuture<'a, Result<(), Denied>> {
+    fn decide<'a>(&'a self, call: &'a ToolCall<'a>) -> BoxFuture<'a, GateVerdict> {
         self.decided.lock().expect("nobody panics with it").push((call.tool.to_owned(), call.arguments.clone()));
         let is_denied = call.arguments["key"] == self.denied;
-        let decision = if is_denied { Err(Denied { reason: "not under this key".to_owned() }) } else { Ok(()) };
-        Box::pin(std::future::ready(decision))
+        let denied = || Denied { reason: "not under this key".to_owned() };
+        let ruling = if is_denied { GateVerdict::Deny(denied()) } else { GateVerdict::Permit(Permit::default()) };
+        Box::pin(std::future::ready(ruling))
     }
 
-    fn settle<'a>(&'a self, _: &'a ToolCall<'a>, _: Result<&'a Value, &'a ToolError>) -> BoxFuture<'a, ()> {
-        Box::pin(std::future::ready(()))
+    fn settle<'a>(
+        &'a self,
+        _: &'a ToolCall<'a>,
+        _: &'a Permit,
+        _: Result<&'a Value, &'a ToolError>,
+    ) -> BoxFuture<'a, Batch> {
+        Box::pin(std::future::ready(Batch::new()))
     }
 }
 

@@ -12,7 +12,7 @@ use althing_execution::journal::{
 use althing_execution::kernel::{Kernel, KernelConfig};
 use althing_execution::process::ProcessConfig;
 use althing_execution::steps::current_key_text;
-use althing_execution::tools::{Definition, Fault, ToolServer};
+use althing_execution::tools::{Definition, Fault, Permit, ToolServer};
 use althing_execution::{AgentError, Builtins, Host, Output, Ports, Scheduling, Turn, TurnRights};
 use althing_store::Batch;
 use althing_td::AgentFile;
@@ -200,12 +200,12 @@ impl Disk {
         let Some(row) = known else {
             let (name, arguments) = (step.name.to_owned(), step.arguments.clone());
             self.write()?.rows.push(Row { name, arguments, outcome: None });
-            return Ok(NextStep::Go(intent));
+            return Ok(NextStep::Go(intent, Permit::default()));
         };
         if row.name != step.name || row.arguments != *step.arguments {
             return Err(JournalError::Diverged { seq, was: row.name, came: step.name.to_owned() });
         }
-        Ok(row.outcome.map_or(NextStep::Go(intent), NextStep::Replayed))
+        Ok(row.outcome.map_or(NextStep::Go(intent, Permit::default()), NextStep::Replayed))
     }
 
     fn finish(&self, intent: &Intent, outcome: &StepOutcome) -> Result<(), JournalError> {
@@ -228,7 +228,12 @@ impl Journal for Disk {
         Box::pin(std::future::ready(self.reach(&step)))
     }
 
-    fn done<'a>(&'a self, intent: Intent, outcome: &'a StepOutcome) -> BoxFuture<'a, Result<(), JournalError>> {
+    fn done<'a>(
+        &'a self,
+        intent: Intent,
+        outcome: &'a StepOutcome,
+        _: Batch,
+    ) -> BoxFuture<'a, Result<(), JournalError>> {
         Box::pin(std::future::ready(self.finish(&intent, outcome)))
     }
 
@@ -263,9 +268,9 @@ impl Replay for Disk {
         &'a self,
         intent: Intent,
         outcome: &'a StepOutcome,
-        _: Batch,
+        rows: Batch,
     ) -> BoxFuture<'a, Result<(), JournalError>> {
-        self.done(intent, outcome)
+        self.done(intent, outcome, rows)
     }
 }
 

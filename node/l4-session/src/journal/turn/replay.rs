@@ -4,7 +4,16 @@ use althing_execution::journal::{Checkpoint, Intent, JournalError, Reading, Repl
 use althing_store::{Batch, Durability};
 use futures::future::BoxFuture;
 
-use super::TurnJournal;
+use super::{State, TurnJournal};
+
+impl TurnJournal {
+    /// Writes a checkpoint, and deletes the rows before it.
+    async fn put(&self, writing: &mut State, checkpoint: &Checkpoint) -> Result<(), JournalError> {
+        self.tape().clear()?;
+        writing.rows.save(checkpoint, self.clock.now_ms())?;
+        self.write(writing, Durability::Buffered).await
+    }
+}
 
 impl Replay for TurnJournal {
     fn seed(&self) -> [u8; 32] {
@@ -22,9 +31,17 @@ impl Replay for TurnJournal {
     fn save<'a>(&'a self, checkpoint: &'a Checkpoint) -> BoxFuture<'a, Result<(), JournalError>> {
         Box::pin(async move {
             let mut writing = self.writing.lock().await;
-            self.tape().clear()?;
-            writing.rows.save(checkpoint, self.clock.now_ms())?;
-            self.write(&mut writing, Durability::Buffered).await
+            self.put(&mut writing, checkpoint).await
+        })
+    }
+
+    fn save_between<'a>(&'a self, checkpoint: &'a Checkpoint) -> BoxFuture<'a, Result<bool, JournalError>> {
+        Box::pin(async move {
+            let mut writing = self.writing.lock().await;
+            if writing.rows.has_steps() {
+                return Ok(false);
+            }
+            self.put(&mut writing, checkpoint).await.map(|()| true)
         })
     }
 

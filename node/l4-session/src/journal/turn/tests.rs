@@ -1,4 +1,7 @@
+mod gate;
+mod recorded;
 mod replay;
+mod sealed;
 
 use std::sync::Mutex as StdMutex;
 
@@ -9,7 +12,7 @@ use althing_store::{Durability, Family, MemoryStore, Range, ReadError, Rows, Sna
 use serde_json::{Value, json};
 
 use super::*;
-use crate::machine::session::{Begin, SessionId};
+use crate::machine::session::{Begin, Damage, SessionId};
 
 /// A store that notes how each batch with rows is written, and refuses all of them when it is full.
 struct Recorder {
@@ -80,19 +83,25 @@ fn turn(message: &str) -> (TurnId, Begin) {
         began_ms: 0,
         seed: [0; 32],
         caller: None,
+        attempt: None,
     };
     (TurnId::of(SessionId::of(&agent, "caller", "c"), "t", message), begin)
 }
 
 /// The journal of a turn, as it is on disk.
 fn open(journals: &Arc<Journals>, message: &str) -> TurnJournal {
+    open_with(journals, message, RowSeal::of(None)).expect("as it was written")
+}
+
+/// The same, of an agent whose rows are stored so.
+fn open_with(journals: &Arc<Journals>, message: &str, seal: RowSeal) -> Result<TurnJournal, Damage> {
     let (turn, begin) = turn(message);
-    let rows = journals.read(turn, begin).expect("as it was written");
-    TurnJournal::new(journals.clone(), WallClock::new(|| 7), rows)
+    let rows = journals.read(turn, begin, &seal)?;
+    Ok(TurnJournal::new(journals.clone(), WallClock::new(|| 7), rows, seal))
 }
 
 fn step<'a>(name: &'a str, arguments: &'a Value, effect: Effect) -> Step<'a> {
-    Step { kind: CallKind::Tool, name, arguments, effect, callee: None }
+    Step { kind: CallKind::Tool, name, arguments, effect, callee: None, gate: None }
 }
 
 async fn reach(journal: &TurnJournal, name: &str, effect: Effect) -> Result<NextStep, JournalError> {
@@ -101,8 +110,8 @@ async fn reach(journal: &TurnJournal, name: &str, effect: Effect) -> Result<Next
 
 async fn go(journal: &TurnJournal, name: &str, effect: Effect) -> Intent {
     match reach(journal, name, effect).await.expect("it is reached") {
-        NextStep::Go(intent) => intent,
-        NextStep::Replayed(outcome) => panic!("it was made: {outcome:?}"),
+        NextStep::Go(intent, _) => intent,
+        next => panic!("it may not be made: {next:?}"),
     }
 }
 
@@ -126,18 +135,18 @@ async fn an_intent_is_on_disk_for_good_before_the_call_and_a_result_before_it_is
     // With the first row: the head, and the beginning.
     let intent = go(&journal, "models", Effect::Repeatable).await;
     assert!(store.batches().is_empty(), "nothing is journalled yet");
-    journal.done(intent, &heard(json!(1))).await.expect("written");
+    journal.done(intent, &heard(json!(1)), Batch::new()).await.expect("written");
     assert_eq!(store.batches(), [(3, Durability::Buffered)]);
     for effect in [Effect::None, Effect::Repeatable] {
         let intent = go(&journal, "shop/search", effect).await;
         assert!(store.batches().is_empty(), "{effect:?}");
-        journal.done(intent, &heard(json!(2))).await.expect("written");
+        journal.done(intent, &heard(json!(2)), Batch::new()).await.expect("written");
         assert_eq!(store.batches(), [(1, Durability::Buffered)], "{effect:?}");
     }
     for effect in [Effect::Keyed, Effect::Final] {
         let intent = go(&journal, "mail/send", effect).await;
         assert_eq!(store.batches(), [(1, Durability::Synced)], "{effect:?}");
-        journal.done(intent, &heard(json!(3))).await.expect("written");
+        journal.done(intent, &heard(json!(3)), Batch::new()).await.expect("written");
         assert_eq!(store.batches(), [(1, Durability::Buffered)], "{effect:?}");
     }
     assert_eq!((journal.ledger().rows, store.rows()), (8, 8));
@@ -150,7 +159,7 @@ async fn the_batch_that_ends_a_task_deletes_its_journal_and_nothing_is_written_a
     let (journal, other) = (open(&journals, "m"), open(&journals, "n"));
     for journal in [&journal, &other] {
         let intent = go(journal, "mail/send", Effect::Final).await;
-        journal.done(intent, &heard(json!(1))).await.expect("written");
+        journal.done(intent, &heard(json!(1)), Batch::new()).await.expect("written");
     }
     let under_way = go(&journal, "mail/send", Effect::Final).await;
     let mut batch = Batch::new();
@@ -158,7 +167,7 @@ async fn the_batch_that_ends_a_task_deletes_its_journal_and_nothing_is_written_a
     assert_eq!(batch.len(), 1 + 4);
     store.write(batch, Durability::Synced).await.expect("written");
     assert_eq!(store.rows(), 3, "those of the other turn");
-    assert_eq!(journal.done(under_way, &heard(json!(2))).await, Err(JournalError::Write));
+    assert_eq!(journal.done(under_way, &heard(json!(2)), Batch::new()).await, Err(JournalError::Write));
     assert_eq!(reach(&journal, "mail/send", Effect::Final).await, Err(JournalError::Write));
     assert_eq!(store.rows(), 3);
     // A turn that was never journalled has nothing to delete.
@@ -174,7 +183,7 @@ async fn what_cannot_be_written_is_neither_made_nor_heard() {
     let journal = open(&journals, "m");
     let intent = go(&journal, "shop/search", Effect::Repeatable).await;
     *store.is_full.lock().expect("nobody panics with it") = true;
-    assert_eq!(journal.done(intent, &heard(json!(1))).await, Err(JournalError::Write));
+    assert_eq!(journal.done(intent, &heard(json!(1)), Batch::new()).await, Err(JournalError::Write));
     assert_eq!(reach(&journal, "mail/send", Effect::Final).await, Err(JournalError::Write));
     assert_eq!(store.rows(), 0);
 }
@@ -210,10 +219,10 @@ async fn a_call_in_doubt_waits_for_what_is_said_of_it() {
 async fn whom_a_name_stood_for_is_asked_again_and_nobody_else() {
     let store = Recorder::new();
     let journals = Arc::new(Journals::new(store.clone()));
-    let NextStep::Go(first) = ask(&open(&journals, "m"), "one").await else { panic!("it is new") };
+    let NextStep::Go(first, _) = ask(&open(&journals, "m"), "one").await else { panic!("it is new") };
     assert_eq!(first.callee.as_deref(), Some("one"));
     let again = ask(&open(&journals, "m"), "another").await;
-    assert_eq!(again, NextStep::Go(first), "by the same key, too");
+    assert_eq!(again, NextStep::Go(first, Permit::default()), "by the same key, too");
 }
 
 #[tokio::test]
@@ -222,7 +231,7 @@ async fn a_step_that_looks_for_whom_it_calls_keeps_no_other_from_being_made() {
     let journals = Arc::new(Journals::new(store.clone()));
     let (turn, begin) = turn("m");
     let rows = TurnRows::new(turn, begin).in_any_order();
-    let journal = TurnJournal::new(journals, WallClock::new(|| 7), rows);
+    let journal = TurnJournal::new(journals, WallClock::new(|| 7), rows, RowSeal::of(None));
     let arguments = json!({});
     let (found, finding) = tokio::sync::oneshot::channel::<String>();
     let callee: BoxFuture<'_, Option<String>> = Box::pin(async { finding.await.ok() });
@@ -230,9 +239,9 @@ async fn a_step_that_looks_for_whom_it_calls_keeps_no_other_from_being_made() {
     tokio::pin!(asks);
     assert!(futures::poll!(&mut asks).is_pending());
     let other = go(&journal, "mail/send", Effect::Final).await;
-    journal.done(other, &heard(json!(1))).await.expect("written");
+    journal.done(other, &heard(json!(1)), Batch::new()).await.expect("written");
     found.send("one".to_owned()).expect("it waits");
-    let Ok(NextStep::Go(intent)) = asks.await else { panic!("it is new") };
+    let Ok(NextStep::Go(intent, _)) = asks.await else { panic!("it is new") };
     assert_eq!((intent.seq, intent.callee.as_deref(), store.rows()), (0, Some("one"), 4));
 }
 
@@ -242,9 +251,9 @@ async fn journals_of_tasks_that_ended_are_deleted_at_the_start_and_others_stay()
     let journals = Arc::new(Journals::new(store.clone()));
     let journal = open(&journals, "m");
     go(&journal, "mail/send", Effect::Final).await;
-    journals.sweep(|task| task == "t").await.expect("readable");
+    journals.sweep(|task| task == "t", |_| false).await.expect("readable");
     assert_eq!(store.rows(), 2);
-    journals.sweep(|_| false).await.expect("readable");
+    journals.sweep(|_| false, |_| false).await.expect("readable");
     assert_eq!(store.rows(), 0);
     assert!(store.inner.keys(SESSION_HEADS, Range::all(10)).expect("readable").is_empty());
 }

@@ -28,6 +28,7 @@ fn rows(effect: Option<Effect>) -> Result<TurnRows, Damage> {
         began_ms: 1_000,
         seed: [0; 32],
         caller: None,
+        attempt: None,
     };
     let turn = TurnId::of(SessionId::of(&agent, "caller", "c"), "t", "m");
     let mut made = TurnRows::new(turn, begin.clone());
@@ -58,7 +59,7 @@ fn a_turn_goes_on_unless_a_call_is_in_doubt() {
     }
     let Recovery::Wait(doubts) = decide(&rows(Some(Effect::Final)), present(2_000)) else { panic!("it waits") };
     assert_eq!(doubts.iter().map(|doubt| doubt.seq).collect::<Vec<_>>(), [0]);
-    let said = told(&doubts);
+    let said = in_doubt_message(&doubts);
     assert!(said.starts_with("IN_DOUBT: ") && said.contains("mail/send") && said.contains("step 0"), "{said}");
     assert_eq!(patience_ms(&doubts, 2_000), DOUBT_MS_MAX - 1_000);
 }

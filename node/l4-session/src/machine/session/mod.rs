@@ -7,14 +7,18 @@ mod notes;
 mod replay_row;
 mod row;
 mod rows;
+mod steps;
 mod tape;
+mod turn_tapes;
 
 use althing_protocol::{AgentId, Digest, digest, hex};
 
 pub use notes::{NOTES_BYTES_MAX, NOTES_MS_MAX, NoteRows};
-pub use row::{Begin, Choice, Head, NotesHead};
+pub use row::{Begin, Choice, GroupAttempt, Head, HeadEnd, NotesHead};
 pub use rows::{Call, Damage, Doubt, Next, TurnRows};
+pub use steps::{RowKind, RowSummary, summaries};
 pub use tape::Tape;
+pub use turn_tapes::{TurnTape, TurnTapes};
 
 /// Rows of one turn.
 pub const ROWS_MAX: u32 = 4_096;

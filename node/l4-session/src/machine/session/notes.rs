@@ -54,6 +54,12 @@ impl NoteRows {
         self.notes.into_iter().map(|(_, note)| note).collect()
     }
 
+    /// How many there are.
+    #[must_use]
+    pub fn count(&self) -> u32 {
+        u32::try_from(self.notes.len()).unwrap_or(u32::MAX)
+    }
+
     /// Bytes of their rows, with their keys.
     #[must_use]
     pub fn bytes(&self) -> u64 {
@@ -72,7 +78,7 @@ impl NoteRows {
         if self.notes.len() >= NOTES_MAX {
             return Err(NoteError::TooMany);
         }
-        let seq = u32::try_from(self.notes.len()).unwrap_or(u32::MAX);
+        let seq = self.count();
         let body = RowBody::Note(NoteRow {
             kind: note.kind.into(),
             text: note.text.clone(),

@@ -115,6 +115,24 @@ pub struct Begin {
     /// The node that sent the message; none for this one.
     #[n(17)]
     pub caller: Option<PublicKey>,
+    /// For which attempt at a task of a group it is, if it is for one.
+    #[n(18)]
+    pub attempt: Option<GroupAttempt>,
+}
+
+/// An attempt at a task of a group.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct GroupAttempt {
+    /// The group's id, as text.
+    #[n(0)]
+    pub group: String,
+    /// The task's id, as text.
+    #[n(1)]
+    pub task: String,
+    /// The fencing token.
+    #[n(2)]
+    pub token: u64,
 }
 
 /// A call that is about to be made.
@@ -342,6 +360,21 @@ pub struct Head {
     /// The task's id.
     #[n(0)]
     pub task: String,
+    /// If the turn is over and its journal stays.
+    #[n(1)]
+    pub end: Option<HeadEnd>,
+}
+
+/// The end of a turn whose journal stays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct HeadEnd {
+    /// When it ended, Unix milliseconds.
+    #[n(0)]
+    pub at_ms: u64,
+    /// Bytes of its rows, with their keys.
+    #[n(1)]
+    pub bytes: u64,
 }
 
 /// The row that says that a session has notes.
@@ -413,6 +446,13 @@ impl Row {
         minicbor::to_vec(self).expect("writing to a vector cannot fail")
     }
 
+    /// Reads a row without asking where it stands; none if it is cut, or no row.
+    #[must_use]
+    pub fn peek(bytes: &[u8]) -> Option<Row> {
+        cbor::check(bytes, ROW_BYTES_MAX).ok()?;
+        minicbor::decode(bytes).ok()
+    }
+
     /// Reads the row that has the number `key` on disk, where row `seq` is expected, after the one with that digest. Gives
     /// its own digest too.
     ///
@@ -425,8 +465,7 @@ impl Row {
         if key > seq {
             return Err(RowError::Gap { found: key });
         }
-        cbor::check(bytes, ROW_BYTES_MAX).map_err(|_| RowError::Form)?;
-        let row: Row = minicbor::decode(bytes).map_err(|_| RowError::Form)?;
+        let row = Row::peek(bytes).ok_or(RowError::Form)?;
         if row.seq != seq || key != seq {
             return Err(RowError::Order { found: row.seq });
         }

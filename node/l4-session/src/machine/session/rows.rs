@@ -240,11 +240,11 @@ impl TurnRows {
                 RowBody::Begin(begin) if is_first && *begin == read.begin => Ok(()),
                 RowBody::Begin(_) => Err("it is the beginning of another turn"),
                 _ if is_first => Err("the turn has no beginning"),
-                RowBody::Intent(intent) => read.take_intent(intent, row.at_ms),
-                RowBody::Result(result) => read.take_part(result, &mut parts),
-                RowBody::Resolved(resolved) => read.take_choice(&resolved),
+                RowBody::Intent(intent) => take_intent(&mut read, intent, row.at_ms),
+                RowBody::Result(result) => take_part(&mut read, result, &mut parts),
+                RowBody::Resolved(resolved) => take_choice(&mut read, &resolved),
                 RowBody::Checkpoint(part) => read.take_checkpoint_part(&part, &mut parts),
-                RowBody::Reads(reads) => read.take_readings(&reads),
+                RowBody::Reads(reads) => take_readings(&mut read, &reads),
                 RowBody::Note(_) => Err("it is a note, and no row of a turn"),
             };
             let at = read.seq;
@@ -257,53 +257,6 @@ impl TurnRows {
             None => Ok(read),
             Some(Parts { step, .. }) => Err(Damage { step, what: CUT_OFF.to_owned() }),
         }
-    }
-
-    fn take_intent(&mut self, row: IntentRow, at_ms: u64) -> Result<(), &'static str> {
-        let call = Call { kind: row.kind, name: row.name, digest: row.call, effect: row.effect };
-        let is_again = match self.steps.get(&row.step) {
-            // Of steps that are made at once, a later one may be written first.
-            None => row.step >= self.since,
-            Some(known) => known.progress == Progress::Free && known.call == call && known.key == Some(row.key),
-        };
-        if !is_again || !row.effect.has_intent() {
-            return Err("it says that a call is about to be made which was made");
-        }
-        let progress = Progress::of_intent(row.effect, at_ms);
-        self.steps.insert(row.step, StepRows { call, key: Some(row.key), callee: row.callee, progress });
-        Ok(())
-    }
-
-    /// Takes a part of a result; the last one makes it whole.
-    fn take_part(&mut self, part: ResultRow, parts: &mut Option<Parts>) -> Result<(), &'static str> {
-        let Some(whole) = joined(parts, (part.step, part.more), &part.bytes)? else { return Ok(()) };
-        let call = Call { kind: part.kind, name: part.name, digest: part.call, effect: part.effect };
-        let outcome = StepOutcome { result: result_of(part.is_result, whole)?, tokens: part.tokens, label: part.label };
-        let known = match self.steps.remove(&part.step) {
-            Some(known) if known.call != call || matches!(known.progress, Progress::Over(_) | Progress::Free) => {
-                return Err("it is the result of another call");
-            }
-            Some(known) => known,
-            None if call.effect.has_intent() || part.step < self.since => {
-                return Err("it is the result of a call that was not made");
-            }
-            None => StepRows { call, key: None, callee: None, progress: Progress::UnderWay },
-        };
-        self.steps.insert(part.step, StepRows { progress: Progress::Over(outcome), ..known });
-        Ok(())
-    }
-
-    fn take_readings(&mut self, row: &ReadsRow) -> Result<(), &'static str> {
-        self.readings.extend(row.readings().ok_or("what clocks said cannot be read")?);
-        if self.readings.len() > READINGS_MAX { Err("it has more readings of clocks than a turn has") } else { Ok(()) }
-    }
-
-    fn take_choice(&mut self, row: &ResolvedRow) -> Result<(), &'static str> {
-        let known = self.steps.get_mut(&row.step);
-        let known = known.filter(|known| matches!(known.progress, Progress::InDoubt { .. }));
-        let known = known.ok_or("it is about a call that was not in doubt")?;
-        known.progress.choose(row.choice);
-        Ok(())
     }
 
     /// Which turn it is.
@@ -346,6 +299,12 @@ impl TurnRows {
     #[must_use]
     pub fn next_step(&self) -> u32 {
         self.next
+    }
+
+    /// Whether a step is under way, or has rows and was not reached again.
+    #[must_use]
+    pub fn has_steps(&self) -> bool {
+        !self.steps.is_empty()
     }
 
     /// The calls of which nobody knows whether they took place.
@@ -410,6 +369,36 @@ impl TurnRows {
     #[must_use]
     pub fn is_new(&self, seq: u32) -> bool {
         self.steps.get(&seq).is_some_and(|known| known.progress == Progress::UnderWay)
+    }
+
+    /// Whether a step that was reached has an intent.
+    #[must_use]
+    pub fn has_intent(&self, seq: u32) -> bool {
+        self.steps.get(&seq).is_some_and(|known| known.key.is_some())
+    }
+
+    /// Whether its steps have an order.
+    #[must_use]
+    pub fn is_ordered(&self) -> bool {
+        self.unordered.is_none()
+    }
+
+    /// How many of the next steps it has rows of; none where they have no order.
+    #[must_use]
+    pub fn ahead(&self) -> usize {
+        let known = self.steps.range(self.next..).map(|(seq, _)| *seq);
+        let follow = (self.next..u32::MAX).zip(known).take_while(|(next, known)| next == known);
+        if self.is_ordered() { follow.count() } else { 0 }
+    }
+
+    /// Adds that a step was denied: it did nothing outside, whatever it would have done.
+    ///
+    /// # Errors
+    /// [`JournalError::TooLong`].
+    pub fn deny(&mut self, seq: u32, outcome: &StepOutcome, now_ms: u64) -> Result<(), JournalError> {
+        let Some(known) = self.steps.get_mut(&seq) else { return Err(unknown(seq)) };
+        known.call.effect = StepEffect::None;
+        self.finish(seq, outcome, now_ms).map(drop)
     }
 
     /// Adds the intent of a step that was reached; `callee` is whom its name stands for, unless an earlier intent says that.
@@ -620,4 +609,51 @@ fn result_rows(step: u32, call: &Call, outcome: &StepOutcome) -> Vec<RowBody> {
         })
     };
     (0..parts.len()).rev().zip(parts).map(row).collect()
+}
+
+fn take_intent(rows: &mut TurnRows, row: IntentRow, at_ms: u64) -> Result<(), &'static str> {
+    let call = Call { kind: row.kind, name: row.name, digest: row.call, effect: row.effect };
+    let is_again = match rows.steps.get(&row.step) {
+        // Of steps that are made at once, a later one may be written first.
+        None => row.step >= rows.since,
+        Some(known) => known.progress == Progress::Free && known.call == call && known.key == Some(row.key),
+    };
+    if !is_again || !row.effect.has_intent() {
+        return Err("it says that a call is about to be made which was made");
+    }
+    let progress = Progress::of_intent(row.effect, at_ms);
+    rows.steps.insert(row.step, StepRows { call, key: Some(row.key), callee: row.callee, progress });
+    Ok(())
+}
+
+/// Takes a part of a result; the last one makes it whole.
+fn take_part(rows: &mut TurnRows, part: ResultRow, parts: &mut Option<Parts>) -> Result<(), &'static str> {
+    let Some(whole) = joined(parts, (part.step, part.more), &part.bytes)? else { return Ok(()) };
+    let call = Call { kind: part.kind, name: part.name, digest: part.call, effect: part.effect };
+    let outcome = StepOutcome { result: result_of(part.is_result, whole)?, tokens: part.tokens, label: part.label };
+    let known = match rows.steps.remove(&part.step) {
+        Some(known) if known.call != call || matches!(known.progress, Progress::Over(_) | Progress::Free) => {
+            return Err("it is the result of another call");
+        }
+        Some(known) => known,
+        None if call.effect.has_intent() || part.step < rows.since => {
+            return Err("it is the result of a call that was not made");
+        }
+        None => StepRows { call, key: None, callee: None, progress: Progress::UnderWay },
+    };
+    rows.steps.insert(part.step, StepRows { progress: Progress::Over(outcome), ..known });
+    Ok(())
+}
+
+fn take_readings(rows: &mut TurnRows, row: &ReadsRow) -> Result<(), &'static str> {
+    rows.readings.extend(row.readings().ok_or("what clocks said cannot be read")?);
+    if rows.readings.len() > READINGS_MAX { Err("it has more readings of clocks than a turn has") } else { Ok(()) }
+}
+
+fn take_choice(rows: &mut TurnRows, row: &ResolvedRow) -> Result<(), &'static str> {
+    let known = rows.steps.get_mut(&row.step);
+    let known = known.filter(|known| matches!(known.progress, Progress::InDoubt { .. }));
+    let known = known.ok_or("it is about a call that was not in doubt")?;
+    known.progress.choose(row.choice);
+    Ok(())
 }

@@ -39,6 +39,7 @@ fn begin() -> Begin {
         began_ms: 5,
         seed: [9; 32],
         caller: None,
+        attempt: None,
     }
 }
 

@@ -22,6 +22,7 @@ use super::way::HandoffWay;
 use super::wire::{self, HANDOFF_EXTENSION};
 use crate::machine::handoff::{Action, CommitError, End, RETRY_FIRST_MS, RETRY_MAX_MS, Refusal as Why, Sender, Stage};
 use crate::machine::task;
+use crate::tasks::closing;
 use crate::tasks::live::LiveTask;
 use crate::tasks::runner::TaskRunner;
 use crate::tasks::store::TaskStoreError;
@@ -113,7 +114,7 @@ impl RelayRun<'_> {
             "recipient": recipient.to_string(),
             "task": task,
         });
-        let said = turn::status_message(format!("handed over to {recipient}, where it goes on as task {task}"));
+        let said = closing::status_message(format!("handed over to {recipient}, where it goes on as task {task}"));
         let status = Made::Status(TaskState::Working, Some(said));
         self.apply(status.annotated(Some(Metadata::from([(HANDOFF_EXTENSION.to_owned(), origin)])))).await
     }
@@ -138,7 +139,7 @@ impl RelayRun<'_> {
 
     /// Leaves the task to its own agent, until somebody sends a message.
     async fn rest(&self, why: &str) -> Result<(), Stop> {
-        let said = turn::status_message(why.to_owned());
+        let said = closing::status_message(why.to_owned());
         self.apply(Made::Status(TaskState::InputRequired, Some(said))).await
     }
 
@@ -351,7 +352,7 @@ impl RelayRun<'_> {
         }
         let recipient = &self.row.signed.body.recipient;
         let asked = found.status.message.as_ref().and_then(Message::text).unwrap_or("it waits for a message");
-        let said = turn::status_message(format!("{recipient} asks, in its task {}: {asked}", found.id));
+        let said = closing::status_message(format!("{recipient} asks, in its task {}: {asked}", found.id));
         let known = self.live.record().task.status.message;
         if known.as_ref().and_then(Message::text) == said.text() {
             return Ok(());

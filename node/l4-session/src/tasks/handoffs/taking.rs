@@ -6,7 +6,6 @@ use a2a::SendMessageResponse;
 use althing_call::{CallMetadata, Consent, OperationError, Principal, Reply};
 use althing_communication::Caller;
 use althing_execution::{WorkTerms, work_terms};
-use althing_protocol::contract::DataLabel;
 use althing_protocol::object::{self, Authored, Handoff, HandoffAnswer, HandoffReason, HandoffVerdict};
 use althing_protocol::{AgentId, Attributes, Digest, Label};
 use althing_store::{Batch, Durability};
@@ -232,10 +231,11 @@ impl Arrival<'_> {
         }
     }
 
-    /// What is said of the turn's data: what the call says, and what the handoff does. A stranger wrote it.
+    /// What is said of the turn's data: what the call says, and what the handoff does. A stranger wrote it, and where neither says
+    /// anything it counts as what comes without a label.
     fn attributes(&self, handoff: &Handoff) -> Attributes {
         let said = self.call.attributes.clone();
-        let level = handoff.level(said.label).unwrap_or(DataLabel::Public);
+        let level = handoff.level(said.label).unwrap_or(Label::UNLABELLED.level);
         Attributes { label: Label::of_both(said.label, Some(Label { level, trusted: false })), ..said }
     }
 

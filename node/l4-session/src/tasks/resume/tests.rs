@@ -1,18 +1,23 @@
 //! The node ends at each write, and starts again on what is on its disk.
 
+mod parked;
+mod recorded;
+mod sealed;
+mod tenures;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use a2a::{Artifact, Part};
-use althing_call::{Operation, OperationError, OperationRequest, Params, Reply};
+use althing_call::{Operation, OperationError, OperationRequest, Params, Principal, Reply};
 use althing_communication::{CallerRule, Entropy, Priority, WallClock};
 use althing_execution::agent::Made;
 use althing_execution::journal::{Effect, NextStep, Step, StepOutcome};
 use althing_execution::process::ProcessConfig;
 use althing_execution::tools::CallKind;
-use althing_execution::{Agent, AgentError, Builtins, Host, Output, Ports, SystemCalls, Turn};
+use althing_execution::{Agent, AgentError, Builtins, Host, Output, Ports, SystemCalls, Turn, TurnRights};
 use althing_protocol::{PublisherId, SecretKey};
 use althing_store::{Batch, Durability, Family, MemoryStore, Range, ReadError, Rows, Snapshot, Store, WriteError};
 use althing_td::AgentFile;
@@ -65,11 +70,14 @@ impl Agent for Worker {
             let mut said = Vec::new();
             for (number, effect) in STEPS.into_iter().enumerate() {
                 let arguments = json!({ "step": number });
+                let gate = parked::gate(self.world, number);
                 let step =
-                    Step { kind: CallKind::Tool, name: "count/add", arguments: &arguments, effect, callee: None };
+                    Step { kind: CallKind::Tool, name: "count/add", arguments: &arguments, effect, callee: None, gate };
                 let outcome = match journal.step(step).await.map_err(failed)? {
                     NextStep::Replayed(outcome) => outcome,
-                    NextStep::Go(intent) => {
+                    NextStep::Denied(denied) => StepOutcome { result: Err(denied.to_string()), tokens: 0, label: None },
+                    NextStep::Ask(ask) => return Err(AgentError::Parked(ask.rest())),
+                    NextStep::Go(intent, permit) => {
                         let times = {
                             let mut worlds = WORLDS.lock().expect("nobody panics with it");
                             let keys = worlds.entry(self.world).or_default().entry(number).or_default();
@@ -80,7 +88,7 @@ impl Agent for Worker {
                             keys.len()
                         };
                         let outcome = StepOutcome { result: Ok(json!(times)), tokens: 0, label: None };
-                        journal.done(intent, &outcome).await.map_err(failed)?;
+                        journal.done(intent, &outcome, permit.rows).await.map_err(failed)?;
                         outcome
                     }
                 };
@@ -154,13 +162,13 @@ fn scope() -> Scope {
     Scope::of(CallerId::Publisher(owner()))
 }
 
-fn agent_file(world: u64, version: &str) -> AgentFile {
+fn agent_file(world: u64, version: &str, contract: &Value) -> AgentFile {
     let file = json!({
         "name": "worker",
         "version": version,
         "description": "Makes calls",
         "runtime": { "native": { "builtin": "worker", "config": { "world": world } } },
-        "contract": { "class": { "latency": "srt" } },
+        "contract": contract,
     });
     AgentFile::parse(&file.to_string()).expect("an agent file")
 }
@@ -186,12 +194,24 @@ struct Node {
 
 impl Node {
     async fn start(disk: &MemoryStore, world: u64, version: &str, left: usize) -> Node {
+        let contract = json!({ "class": { "latency": "srt" } });
+        Node::start_with(disk, (world, version), left, Ports::none(), contract).await
+    }
+
+    /// A node with these ports, whose agent has that contract.
+    async fn start_with(
+        disk: &MemoryStore,
+        (world, version): (u64, &str),
+        left: usize,
+        ports: Ports,
+        contract: Value,
+    ) -> Node {
         let mut builtins = Builtins::new();
         builtins.insert("worker", worker);
         builtins.insert("waiter", waiting::waiter);
-        let ports = Ports { owner: owner(), ..Ports::none() };
+        let ports = Ports { owner: owner(), ..ports };
         let host = Host::new(builtins, ProcessConfig::default()).with_ports(ports);
-        host.start(&agent_file(world, version), Path::new("/")).expect("it starts");
+        host.start(&agent_file(world, version, &contract), Path::new("/")).expect("it starts");
         let store = Arc::new(Mortal { inner: disk.clone(), left: AtomicUsize::new(left) });
         let now_ms = Arc::new(AtomicU64::new(NOW_MS));
         let (clock, drawn) = (now_ms.clone(), AtomicU64::new(u64::try_from(left).unwrap_or_default()));
@@ -222,13 +242,23 @@ impl Node {
 
     /// Sends the message, and does not wait for the end of its turn.
     async fn send(&self) -> Result<String, OperationError> {
+        let answer = self.ask(true, TurnRights::default()).await?;
+        Ok(answer["task"]["id"].as_str().expect("an id").to_owned())
+    }
+
+    /// Sends the message of a task of a group, under that lease, and waits for the end of its turn.
+    async fn work(&self, lease: Lease) -> Value {
+        self.ask(false, TurnRights::under(lease)).await.expect("it is answered")
+    }
+
+    async fn ask(&self, at_once: bool, rights: TurnRights) -> Result<Value, OperationError> {
         let message = json!({ "messageId": "m-1", "contextId": "c", "role": "ROLE_USER", "parts": [{ "text": "go" }] });
-        let params = json!({ "message": message, "configuration": { "returnImmediately": true } });
+        let params = json!({ "message": message, "configuration": { "returnImmediately": at_once } });
         let request = OperationRequest::parse(Operation::SendMessage, params.to_string().into_bytes());
         let Params::Send(request) = request.expect("a message").params else { panic!("it is a message") };
-        let call = CallMetadata { principals: vec![Principal::Local], ..CallMetadata::default() };
+        let call = CallMetadata { principals: vec![Principal::Local], rights, ..CallMetadata::default() };
         match self.tasks.send(&self.agent, scope(), *request, &call, None).await? {
-            Reply::One(task) => Ok(json(&task)["task"]["id"].as_str().expect("an id").to_owned()),
+            Reply::One(answer) => Ok(json(&answer)),
             Reply::Events(_) => panic!("one answer"),
         }
     }

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::journal::{SESSION_HEADS, SESSION_ROWS};
+use crate::journal::{RowSeal, SESSION_HEADS, SESSION_ROWS};
 use crate::machine::record::{RECORD_BYTES_MAX, WORKING_BYTES_MAX};
 use crate::machine::session::SessionId;
 use crate::machine::size::stored_bytes;
@@ -197,16 +197,17 @@ async fn the_notes_of_a_context_go_with_its_last_task() {
     let context = context_of("echo", &String::from(scope()), "c");
     let session = SessionId([1; 16]);
     let note = Note { kind: NoteKind::Done, text: "half".to_owned(), label: None };
-    tasks.notes().add((session, context), note.clone(), None, 1).await.expect("written");
+    let seal = RowSeal::of(None);
+    tasks.notes().add((session, context), &seal, note.clone(), None, 1).await.expect("written");
     let [first, last] = ["a", "b"].map(|id| tasks.summary(id).expect("it is there"));
     tasks.lock().forget("a");
     assert!(tasks.ended(&tasks.lock(), &[first]).is_empty(), "another task of the context is there");
     tasks.lock().forget("b");
     let ended = tasks.ended(&tasks.lock(), &[last]);
     assert_eq!(ended, [context]);
-    assert_eq!(tasks.notes().all(session, 1), Ok(vec![note]));
+    assert_eq!(tasks.notes().all(session, &seal, 1), Ok(vec![note]));
     tasks.notes().forget(&ended).await;
-    assert_eq!(tasks.notes().all(session, 1), Ok(Vec::new()));
+    assert_eq!(tasks.notes().all(session, &seal, 1), Ok(Vec::new()));
 }
 
 /// JSON that takes more as CBOR than as JSON, and JSON that takes less.

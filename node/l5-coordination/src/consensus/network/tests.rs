@@ -2,8 +2,8 @@
 
 use althing_communication::network::Incoming;
 use althing_communication::{
-    AcceptError, BoxedStream, Communication, CommunicationConfig, DialError, Entropy, Network, OpenError, PeerEvent,
-    PeerInfo, Routing, WallClock,
+    AcceptError, BoxedStream, Communication, CommunicationConfig, DhtRouting, DialError, Entropy, Network, OpenError,
+    PeerEvent, PeerInfo, WallClock,
 };
 use althing_protocol::SecretKey;
 use futures::future::BoxFuture;
@@ -101,7 +101,7 @@ impl Network for Nowhere {
         Vec::new()
     }
 
-    fn routing(&self) -> &dyn Routing {
+    fn routing(&self) -> &dyn DhtRouting {
         panic!("nobody is looked for")
     }
 }

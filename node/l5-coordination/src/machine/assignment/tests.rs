@@ -217,6 +217,7 @@ fn loaded() -> Group {
             lease_ms: 10_000,
             dependencies: Vec::new(),
             resources: Vec::new(),
+            label: None,
         };
         let member = node(if number == 5 { 2 } else { 1 });
         let assign = Assign { task: submit.task, member, attempt: 1 };

@@ -6,9 +6,9 @@ use althing_protocol::group::{Depend, WorkId};
 use althing_protocol::limits::WORK_DEPENDENCIES_MAX;
 
 use super::super::outcome::Refusal;
+use super::item::{State, Why, WorkItem};
+use super::items::WorkItems;
 use super::steps::Steps;
-use super::task::{State, Task, Why};
-use super::tasks::Tasks;
 
 /// Tasks that one search for a circle visits.
 pub const SEARCH_TASKS_MAX: usize = 1_024;
@@ -16,7 +16,7 @@ pub const SEARCH_TASKS_MAX: usize = 1_024;
 /// visits.
 const REFUSED_STEPS: usize = SEARCH_TASKS_MAX * (1 + WORK_DEPENDENCIES_MAX);
 
-impl Tasks {
+impl WorkItems {
     /// Adds a dependency to a task that has not begun.
     pub(super) fn depend(&mut self, depend: &Depend, steps: &Steps, now_ms: u64) -> Result<(), Refusal> {
         let Depend { task: id, on } = *depend;
@@ -86,7 +86,7 @@ impl Tasks {
     }
 
     /// How many of those that a task depends on have not completed.
-    fn unmet(&self, task: &Task) -> usize {
+    fn unmet(&self, task: &WorkItem) -> usize {
         let earlier = task.submit.dependencies.iter().filter_map(|on| self.get(on));
         earlier.filter(|earlier| earlier.state != State::Completed).count()
     }

@@ -3,10 +3,10 @@
 use althing_protocol::PublicKey;
 use althing_protocol::group::WorkId;
 
-use super::task::{State, Task, Why};
-use super::tasks::Tasks;
+use super::item::{State, Why, WorkItem};
+use super::items::WorkItems;
 
-impl Tasks {
+impl WorkItems {
     /// When a lease or a deadline expires next, Unix milliseconds: the next entry at or after that time changes a task.
     #[must_use]
     pub fn next_expiry_ms(&self) -> Option<u64> {
@@ -42,7 +42,7 @@ impl Tasks {
 
     /// Takes from a node, which is no member any more, what it has. That is no attempt that failed.
     pub(super) fn take_from(&mut self, node: PublicKey) {
-        let had: Vec<WorkId> = self.held_by(&node).map(Task::id).collect();
+        let had: Vec<WorkId> = self.held_by(&node).map(WorkItem::id).collect();
         for id in had {
             self.change(id, |task| task.take_back(Why::Left(node)));
         }

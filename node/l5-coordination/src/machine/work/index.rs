@@ -8,7 +8,7 @@ use althing_protocol::{PublicKey, PublisherId};
 
 use super::super::outcome::Refusal;
 use super::super::shares::{Ledger, Sharers};
-use super::task::{State, Task};
+use super::item::{State, WorkItem};
 
 /// Tasks of a group that are not finished.
 pub const TASKS_UNFINISHED_MAX: usize = 20_000;
@@ -62,7 +62,7 @@ pub(super) struct Index {
 
 impl Index {
     /// Whether there is room for a task that is not finished.
-    pub(super) fn check_room(&self, task: &Task, sharers: Sharers<'_>) -> Result<(), Refusal> {
+    pub(super) fn check_room(&self, task: &WorkItem, sharers: Sharers<'_>) -> Result<(), Refusal> {
         let contends = usize::from(!task.submit.resources.is_empty());
         let rooms = [
             (&self.unfinished, 1, TASKS_UNFINISHED_MAX, "tasks that are not finished"),
@@ -73,7 +73,7 @@ impl Index {
     }
 
     /// Adds a task, without what it depends on: that changes seldom, and is much.
-    pub(super) fn add(&mut self, task: &Task) {
+    pub(super) fn add(&mut self, task: &WorkItem) {
         let (id, place) = (task.id(), (task.number, task.id()));
         self.bytes.add(task.owner, task.bytes());
         self.due.extend(task.due_ms().map(|due_ms| (due_ms, id)));
@@ -99,7 +99,7 @@ impl Index {
     }
 
     /// Removes a task, as it was added, without what it depends on.
-    pub(super) fn remove(&mut self, task: &Task) {
+    pub(super) fn remove(&mut self, task: &WorkItem) {
         let (id, place) = (task.id(), (task.number, task.id()));
         self.bytes.remove(&task.owner, task.bytes());
         if let Some(due_ms) = task.due_ms() {
@@ -129,12 +129,12 @@ impl Index {
     }
 
     /// Links a task that is not finished to all that it depends on.
-    pub(super) fn link_all(&mut self, task: &Task) {
+    pub(super) fn link_all(&mut self, task: &WorkItem) {
         task.submit.dependencies.iter().for_each(|on| self.link(task.id(), *on));
     }
 
     /// Unlinks a task that is to finish, and waits for nothing any more.
-    pub(super) fn unlink_all(&mut self, task: &Task) {
+    pub(super) fn unlink_all(&mut self, task: &WorkItem) {
         task.submit.dependencies.iter().for_each(|on| self.unlink(task.id(), *on));
         self.unmet.remove(&task.id());
     }

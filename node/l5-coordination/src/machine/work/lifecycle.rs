@@ -6,17 +6,17 @@ use althing_protocol::{PublicKey, PublisherId};
 use super::super::members::Members;
 use super::super::outcome::Refusal;
 use super::super::shares::Moment;
+use super::item::{REFUSED_MAX, State, Why, WorkItem};
+use super::items::WorkItems;
 use super::resources::Resources;
 use super::steps::Steps;
-use super::task::{REFUSED_MAX, State, Task, Why};
-use super::tasks::Tasks;
 use super::turns::Turns;
 use super::watch::Finished;
 
 /// The tasks of a group, and the resources that they share.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Work {
-    pub(super) tasks: Tasks,
+    pub(super) tasks: WorkItems,
     pub(super) resources: Resources,
     /// The highest fencing token so far.
     pub(super) last_token: u64,
@@ -25,7 +25,7 @@ pub struct Work {
 impl Work {
     /// The tasks.
     #[must_use]
-    pub fn tasks(&self) -> &Tasks {
+    pub fn tasks(&self) -> &WorkItems {
         &self.tasks
     }
 
@@ -37,7 +37,7 @@ impl Work {
 
     /// The ready tasks that a group of that many members may assign now, since their resources are free and it is their
     /// turn: the most urgent first, and of these the first submitted.
-    pub fn assignable(&self, members: usize) -> impl Iterator<Item = &Task> {
+    pub fn assignable(&self, members: usize) -> impl Iterator<Item = &WorkItem> {
         let mut turns = Turns::new(&self.tasks, &self.resources, members);
         self.tasks.ready().filter(move |task| turns.check(task).is_ok())
     }
@@ -46,7 +46,7 @@ impl Work {
     ///
     /// # Errors
     /// [`Refusal::Resource`]: another task has the resource, goes first, or a decision is open.
-    pub fn check_turn(&self, task: &Task, members: usize) -> Result<(), Refusal> {
+    pub fn check_turn(&self, task: &WorkItem, members: usize) -> Result<(), Refusal> {
         Turns::new(&self.tasks, &self.resources, members).check(task)
     }
 
@@ -105,7 +105,7 @@ impl Work {
     }
 
     /// The task, if `node` has it by that token.
-    fn claimed(&self, node: PublicKey, claim: Claim) -> Result<&Task, Refusal> {
+    fn claimed(&self, node: PublicKey, claim: Claim) -> Result<&WorkItem, Refusal> {
         let task = self.tasks.known(&claim.task)?;
         match task.held {
             Some(held) if held.token == claim.token && held.member == node => Ok(task),
@@ -176,6 +176,7 @@ impl Work {
     /// Records the result.
     pub(super) fn complete(&mut self, node: PublicKey, complete: &Complete, now_ms: u64) -> Result<(), Refusal> {
         self.claimed(node, complete.claim)?;
+        self.tasks.change(complete.claim.task, |task| task.label = complete.label);
         self.tasks.end(complete.claim.task, State::Completed, None, Some(complete.result.clone()), now_ms);
         Ok(())
     }
@@ -248,6 +249,6 @@ impl Work {
 }
 
 /// Whether the member may get the task: it has not refused it.
-fn check_member(task: &Task, member: PublicKey) -> Result<(), Refusal> {
+fn check_member(task: &WorkItem, member: PublicKey) -> Result<(), Refusal> {
     if task.refused.of(&member).is_some() { Err(Refusal::Excluded(member)) } else { Ok(()) }
 }

@@ -8,24 +8,24 @@ mod commands;
 mod dependencies;
 mod expiry;
 mod index;
+mod item;
+mod items;
 mod lifecycle;
 mod resources;
 mod rows;
 mod steps;
-mod task;
-mod tasks;
 mod turns;
 mod watch;
 
 pub use commands::Asker;
+pub use item::{Ended, Held, REFUSED_MAX, Refusals, State, TASK_LIFE_MS, Why, WorkItem};
+pub use items::{
+    INPUT_BYTES_MAX, TASKS_CONTENDING_MAX, TASKS_FINISHED_MAX, TASKS_UNFINISHED_MAX, WORK_BYTES_MAX, WorkItems,
+};
 pub use lifecycle::Work;
 pub use resources::{CONFLICTS_MAX, Conflict, RESOURCES_MAX, Resource, Resources};
 pub use rows::WorkRow;
 pub use steps::{SIGNATURE_STEPS, Steps};
-pub use task::{Ended, Held, REFUSED_MAX, Refusals, State, TASK_LIFE_MS, Task, Why};
-pub use tasks::{
-    INPUT_BYTES_MAX, TASKS_CONTENDING_MAX, TASKS_FINISHED_MAX, TASKS_UNFINISHED_MAX, Tasks, WORK_BYTES_MAX,
-};
 pub use watch::Finished;
 
 #[cfg(test)]

@@ -8,8 +8,8 @@ use minicbor::{Decode, Encode};
 
 use super::super::outcome::Refusal;
 use super::super::shares::{Ledger, Sharers};
-use super::task::Task;
-use super::tasks::Tasks;
+use super::item::WorkItem;
+use super::items::WorkItems;
 
 /// Resources of a group that have a rule other than the usual one.
 pub const RESOURCES_MAX: usize = 1_024;
@@ -143,8 +143,8 @@ impl Resources {
     }
 
     /// The decision that gives `winner` a resource, if others want it.
-    pub(super) fn conflict(&self, tasks: &Tasks, name: &str, winner: WorkId) -> Option<Conflict> {
-        let losers: Vec<WorkId> = tasks.wanting(name).map(Task::id).filter(|id| *id != winner).collect();
+    pub(super) fn conflict(&self, tasks: &WorkItems, name: &str, winner: WorkId) -> Option<Conflict> {
+        let losers: Vec<WorkId> = tasks.wanting(name).map(WorkItem::id).filter(|id| *id != winner).collect();
         if losers.is_empty() {
             return None;
         }
@@ -166,7 +166,7 @@ impl Resources {
     }
 
     /// The resource of a choice, if it has that rule, and the task wants it and has not begun.
-    fn choosable(&mut self, tasks: &Tasks, choice: &Choice, rule: ConflictRule) -> Result<&mut Resource, Refusal> {
+    fn choosable(&mut self, tasks: &WorkItems, choice: &Choice, rule: ConflictRule) -> Result<&mut Resource, Refusal> {
         let task = tasks.known(&choice.task)?;
         if task.state.is_finished() || task.held.is_some() {
             return Err(Refusal::TaskState { task: choice.task, state: task.state });
@@ -181,13 +181,13 @@ impl Resources {
     }
 
     /// A member votes; a later vote of it replaces the earlier one.
-    pub(super) fn vote(&mut self, tasks: &Tasks, node: PublicKey, choice: &Choice) -> Result<(), Refusal> {
+    pub(super) fn vote(&mut self, tasks: &WorkItems, node: PublicKey, choice: &Choice) -> Result<(), Refusal> {
         self.choosable(tasks, choice, ConflictRule::Vote)?.votes.insert(node, choice.task);
         Ok(())
     }
 
     /// An owner decides.
-    pub(super) fn decide(&mut self, tasks: &Tasks, choice: &Choice) -> Result<(), Refusal> {
+    pub(super) fn decide(&mut self, tasks: &WorkItems, choice: &Choice) -> Result<(), Refusal> {
         self.choosable(tasks, choice, ConflictRule::Human)?.chosen = Some(choice.task);
         Ok(())
     }

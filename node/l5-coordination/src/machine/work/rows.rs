@@ -4,10 +4,10 @@ use althing_protocol::group::WorkId;
 use althing_protocol::limits::WORK_REFUSAL_BYTES_MAX;
 use minicbor::{Decode, Encode};
 
+use super::item::{REFUSED_MAX, State, WorkItem};
+use super::items::{TASKS_MAX, TASKS_UNFINISHED_MAX, WORK_BYTES_MAX};
 use super::lifecycle::Work;
 use super::resources::{CONFLICTS_MAX, Conflict, RESOURCES_MAX, Resource};
-use super::task::{REFUSED_MAX, State, Task};
-use super::tasks::{TASKS_MAX, TASKS_UNFINISHED_MAX, WORK_BYTES_MAX};
 
 /// A part of the tasks.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
@@ -17,7 +17,7 @@ pub enum WorkRow {
     Counts(#[n(0)] u64, #[n(1)] u64, #[n(2)] u64, #[n(3)] u64),
     /// A task.
     #[n(1)]
-    Task(#[n(0)] Box<Task>),
+    Task(#[n(0)] Box<WorkItem>),
     /// A resource that has a rule.
     #[n(2)]
     Resource(#[n(0)] String, #[n(1)] Resource),
@@ -75,7 +75,7 @@ impl Work {
     }
 
     /// Whether a task of a snapshot contradicts itself, or the tasks before it.
-    fn sound(&self, task: &Task) -> Result<(), String> {
+    fn sound(&self, task: &WorkItem) -> Result<(), String> {
         let wrong = |what: &str| Err(format!("has the task {}, {what}", task.id()));
         if self.tasks.get(&task.id()).is_some() {
             return wrong("which an earlier row has");
@@ -107,7 +107,7 @@ impl Work {
         if self.tasks.index.surplus(WORK_BYTES_MAX).is_some() {
             return Err("has more finished tasks than a group keeps".to_owned());
         }
-        let unknown = |task: &Task| -> Option<WorkId> {
+        let unknown = |task: &WorkItem| -> Option<WorkId> {
             let missing = |on: &&WorkId| self.tasks.get(on).is_none();
             task.submit.dependencies.iter().find(missing).copied().filter(|_| !task.state.is_finished())
         };
@@ -125,12 +125,12 @@ mod tests {
     use althing_protocol::PublisherId;
     use althing_protocol::group::{Author, Content, Needs, Priority, Submit, Target};
 
-    use super::super::task::Ended;
-    use super::super::tasks::TASKS_FINISHED_MAX;
+    use super::super::item::Ended;
+    use super::super::items::TASKS_FINISHED_MAX;
     use super::*;
 
     /// A task of that number, which was canceled if it is finished.
-    fn task(number: u64, bytes: usize, is_finished: bool) -> Task {
+    fn task(number: u64, bytes: usize, is_finished: bool) -> WorkItem {
         let submit = Submit {
             task: WorkId::from_bytes(u128::from(number).to_be_bytes()),
             key: None,
@@ -142,9 +142,10 @@ mod tests {
             lease_ms: 10_000,
             dependencies: Vec::new(),
             resources: Vec::new(),
+            label: None,
         };
         let owner = PublisherId::from_digest([1; 32]);
-        let mut task = Task::new(&submit, Author::Publisher(owner), owner, number, 1);
+        let mut task = WorkItem::new(&submit, Author::Publisher(owner), owner, number, 1);
         if is_finished {
             (task.state, task.ended) = (State::Canceled, Some(Ended { order: number, at_ms: 1 }));
         }

@@ -9,13 +9,13 @@ use std::collections::BTreeMap;
 use althing_protocol::group::{ConflictRule, WorkId};
 
 use super::super::outcome::Refusal;
+use super::item::WorkItem;
+use super::items::WorkItems;
 use super::resources::{Resource, Resources};
-use super::task::Task;
-use super::tasks::Tasks;
 
 /// The turns of one state.
 pub(super) struct Turns<'a> {
-    tasks: &'a Tasks,
+    tasks: &'a WorkItems,
     resources: &'a Resources,
     members: usize,
     /// Who is next, of each resource that was looked at; none while that is open.
@@ -26,7 +26,7 @@ pub(super) struct Turns<'a> {
 
 impl<'a> Turns<'a> {
     /// The turns in a group of that many members.
-    pub(super) fn new(tasks: &'a Tasks, resources: &'a Resources, members: usize) -> Turns<'a> {
+    pub(super) fn new(tasks: &'a WorkItems, resources: &'a Resources, members: usize) -> Turns<'a> {
         Turns { tasks, resources, members, next: BTreeMap::new(), looked: 0 }
     }
 
@@ -37,7 +37,7 @@ impl<'a> Turns<'a> {
     }
 
     /// Whether it is the turn of a ready task on all resources that it wants.
-    pub(super) fn check(&mut self, task: &'a Task) -> Result<(), Refusal> {
+    pub(super) fn check(&mut self, task: &'a WorkItem) -> Result<(), Refusal> {
         for name in &task.submit.resources {
             if let Some(user) = self.tasks.user_of(name) {
                 let why = format!("the resource {name:?} is used by the task {user}; assign this one when that ended");
@@ -62,8 +62,8 @@ impl<'a> Turns<'a> {
     }
 
     /// Finds out who is next on all resources of a task, and on those that this depends on.
-    fn look_at(&mut self, task: &'a Task) {
-        let mut found: BTreeMap<&'a str, Vec<&'a Task>> = BTreeMap::new();
+    fn look_at(&mut self, task: &'a WorkItem) {
+        let mut found: BTreeMap<&'a str, Vec<&'a WorkItem>> = BTreeMap::new();
         let mut open: Vec<&'a str> = task.submit.resources.iter().map(String::as_str).collect();
         while let Some(name) = open.pop() {
             if self.next.contains_key(name) || found.contains_key(name) {
@@ -81,10 +81,10 @@ impl<'a> Turns<'a> {
         }
         // In the order of the names: the earlier ones are known.
         for (name, free) in found {
-            let won = |task: &&Task| {
+            let won = |task: &&WorkItem| {
                 earlier(task, name).all(|earlier| self.next.get(earlier).copied().flatten() == Some(task.id()))
             };
-            let contenders: Vec<&Task> = free.into_iter().filter(won).collect();
+            let contenders: Vec<&WorkItem> = free.into_iter().filter(won).collect();
             let next = winner(self.resources.get(name), &contenders, self.members);
             self.next.insert(name, next);
         }
@@ -92,12 +92,12 @@ impl<'a> Turns<'a> {
 }
 
 /// The resources of a task whose names come before `name`.
-fn earlier<'t>(task: &'t Task, name: &str) -> impl Iterator<Item = &'t str> {
+fn earlier<'t>(task: &'t WorkItem, name: &str) -> impl Iterator<Item = &'t str> {
     task.submit.resources.iter().map(String::as_str).filter(move |other| *other < name)
 }
 
 /// Who of the contenders, in the order of their submission, is next.
-fn winner(resource: Option<&Resource>, contenders: &[&Task], members: usize) -> Option<WorkId> {
+fn winner(resource: Option<&Resource>, contenders: &[&WorkItem], members: usize) -> Option<WorkId> {
     let first = contenders.first()?.id();
     let Some(resource) = resource.filter(|_| contenders.len() > 1) else { return Some(first) };
     match resource.rule {

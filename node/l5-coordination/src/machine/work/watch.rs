@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
+use althing_protocol::Label;
 use althing_protocol::group::{Content, WorkId};
 
-use super::task::{State, Why};
+use super::item::{State, Why};
 
 /// How a task ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,6 +18,8 @@ pub struct Finished {
     pub why: Option<Why>,
     /// Its result.
     pub result: Option<Content>,
+    /// The label of that.
+    pub label: Option<Label>,
 }
 
 /// The tasks whose end is reported, and the reports that nobody took yet.
@@ -28,9 +31,16 @@ pub(super) struct Watch {
 
 impl Watch {
     /// A task ends.
-    pub(super) fn ended(&mut self, task: WorkId, state: State, why: Option<&Why>, result: Option<&Content>) {
+    pub(super) fn ended(
+        &mut self,
+        task: WorkId,
+        state: State,
+        why: Option<&Why>,
+        (result, label): (Option<&Content>, Option<Label>),
+    ) {
         if self.open.remove(&task) {
-            self.finished.push_back(Finished { task, state, why: why.cloned(), result: result.cloned() });
+            let (why, result) = (why.cloned(), result.cloned());
+            self.finished.push_back(Finished { task, state, why, result, label });
         }
     }
 

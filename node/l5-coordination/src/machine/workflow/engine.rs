@@ -1,5 +1,6 @@
 //! How a run goes from step to step.
 
+use althing_protocol::Label;
 use althing_protocol::group::{Action, Approve, Author, Content, Job, Submit};
 use althing_protocol::limits::WORK_REASON_BYTES_MAX;
 
@@ -100,6 +101,8 @@ impl Engine<'_> {
                 lease_ms: job.lease_ms,
                 dependencies: Vec::new(),
                 resources: Vec::new(),
+                // Which results a step reads cannot be told from what it makes of them: all count.
+                label: run.label,
             };
             let taken = self.work.submit_watched(run.author, run.owner, &submit, self.moment);
             let state = if taken.is_ok() { ItemState::Open } else { ItemState::Failed };
@@ -117,6 +120,9 @@ impl Engine<'_> {
 
     /// A task of the run ended.
     pub(super) fn note(&mut self, run: &mut Run, (at, number): (usize, usize), finished: Finished) {
+        if finished.state == State::Completed {
+            run.label = Label::of_both(run.label, Some(finished.label.unwrap_or(Label::UNLABELLED)));
+        }
         let text = match finished.result {
             Some(Content::Inline(bytes)) if finished.state == State::Completed => {
                 Ok(String::from_utf8_lossy(&bytes).into_owned())

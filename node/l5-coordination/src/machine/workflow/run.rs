@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use althing_protocol::PublisherId;
 use althing_protocol::group::{Author, RunWorkflow, WorkId, Workflow};
+use althing_protocol::{Label, PublisherId};
 use minicbor::{Decode, Encode};
 
 /// Bytes of the results of one run.
@@ -206,6 +206,9 @@ pub struct Run {
     /// In whose room it is: the author's owner.
     #[n(10)]
     pub owner: PublisherId,
+    /// The label of all results that its tasks had so far; none before the first.
+    #[n(11)]
+    pub label: Option<Label>,
     /// Its steps, in the order of the workflow.
     #[cbor(skip)]
     pub steps: Vec<StepNow>,
@@ -226,6 +229,7 @@ impl Run {
             resumed: 0,
             ended: None,
             schedule: None,
+            label: None,
             steps: vec![StepNow::default(); command.workflow.steps.len()],
         }
     }

@@ -25,6 +25,7 @@ fn group(task: WorkId) -> Group {
         lease_ms: 10_000,
         dependencies: Vec::new(),
         resources: Vec::new(),
+        label: None,
     };
     execute(&mut group, &Command::Submit(Box::new(submit)));
     group

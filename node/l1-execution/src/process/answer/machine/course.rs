@@ -7,7 +7,7 @@ use std::time::Duration;
 use a2a::{Message, StreamResponse, TaskState};
 
 use super::artifacts::Share;
-use super::decoder::{Hint, Odd};
+use super::decoder::{Hint, SkippedItem};
 use super::evidence::{Pieces, Subject};
 use crate::agent::AgentError;
 
@@ -24,7 +24,7 @@ const GAP_ASKS_MAX: u32 = 5;
 /// Before the end of the turn's time, the task is asked for the last time.
 const LAST: Duration = Duration::from_millis(200);
 /// Things in a row in an answer that are not A2A, and are passed over.
-const ODD_MAX: u32 = 16;
+const FOREIGN_MAX: u32 = 16;
 /// How failures begin of answers that end early.
 const ENDED: &str = "its answer ended while it worked";
 
@@ -38,7 +38,7 @@ pub struct Course {
     subject: Subject,
     pieces: Pieces,
     /// Things in a row that were not A2A.
-    odd: u32,
+    foreign: u32,
     /// The error that the agent answered with, while its task went on.
     refusal: Option<AgentError>,
     /// Requests for the task in a row that led to nothing, and why the last one did.
@@ -135,7 +135,7 @@ impl Course {
             stage: Stage::Open,
             subject: task.map_or(Subject::Nothing, Subject::Continuation),
             pieces: Pieces::Whole,
-            odd: 0,
+            foreign: 0,
             refusal: None,
             missed: None,
             pause: PAUSE.0,
@@ -160,7 +160,7 @@ impl Course {
         if matches!(self.stage, Stage::Left | Stage::Over) {
             return Verdict::Pass;
         }
-        self.odd = 0;
+        self.foreign = 0;
         let (task, state) = match event {
             StreamResponse::Message(message) => return self.hear_message(message),
             StreamResponse::Task(task) => (&task.id, Some(&task.status.state)),
@@ -215,18 +215,18 @@ impl Course {
     }
 
     /// Notes something that was passed over, and may have been a piece.
-    pub fn pass(&mut self, odd: Odd) {
-        self.pieces.pass(odd);
+    pub fn note_gap(&mut self, item: SkippedItem) {
+        self.pieces.note_gap(item);
     }
 
     /// Notes something that is not A2A. After too much of it the answer is left, and its task is asked for.
     ///
     /// # Errors
     /// There is too much of it, and no task that could be asked for.
-    pub fn odd(&mut self, odd: Odd) -> Result<(), AgentError> {
-        self.pass(odd);
-        self.odd += 1;
-        if self.odd > ODD_MAX { self.leave() } else { Ok(()) }
+    pub fn note_foreign(&mut self, item: SkippedItem) -> Result<(), AgentError> {
+        self.note_gap(item);
+        self.foreign += 1;
+        if self.foreign > FOREIGN_MAX { self.leave() } else { Ok(()) }
     }
 
     /// Notes that the answer goes on with something that is too long to be read.
@@ -237,7 +237,7 @@ impl Course {
         if self.task().is_none() {
             return Err(AgentError::NotA2a(what));
         }
-        self.pass(Odd { what, hint: Hint::Artifact });
+        self.note_gap(SkippedItem { what, hint: Hint::Artifact });
         self.leave()
     }
 

@@ -28,24 +28,24 @@ const REQUIRED: [(&str, &[&str]); 4] = [
     ("artifactUpdate", &["/taskId", "/artifact/artifactId", "/artifact/parts"]),
 ];
 
-/// One thing that an answer says.
+/// One item of an answer.
 #[derive(Debug, PartialEq)]
-pub enum Said {
+pub enum AnswerItem {
     /// An event of A2A.
     Event(Box<StreamResponse>),
     /// The agent's error.
     Refusal(AgentError),
     /// Something that is not A2A.
-    Odd(Odd),
+    Foreign(SkippedItem),
     /// An event with another name: it is for somebody else, or a piece that was sent under a wrong name.
-    Named(Odd),
+    Named(SkippedItem),
     /// It is too long, and nothing more of the answer can be read.
     Endless(String),
 }
 
-/// Something that was passed over.
+/// An item of an answer that was skipped.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Odd {
+pub struct SkippedItem {
     /// What it is, in words.
     pub what: String,
     /// What it may have been.
@@ -91,7 +91,7 @@ enum Form {
 
 impl Decoder {
     /// Adds bytes; gives what they complete.
-    pub fn push(&mut self, bytes: &[u8]) -> Vec<Said> {
+    pub fn push(&mut self, bytes: &[u8]) -> Vec<AnswerItem> {
         let bytes = match self.0 {
             Form::Open => {
                 let begins = |byte: &u8| !byte.is_ascii_whitespace() && !MARK.contains(byte);
@@ -109,14 +109,14 @@ impl Decoder {
         match &mut self.0 {
             Form::Open => Vec::new(),
             Form::Stream(events) => match events.push(bytes) {
-                Ok(events) => events.iter().filter_map(said).collect(),
+                Ok(events) => events.iter().filter_map(item_of).collect(),
                 Err(TooLong(before)) => {
-                    let endless = Said::Endless("an endless event".to_owned());
-                    before.iter().filter_map(said).chain([endless]).collect()
+                    let endless = AnswerItem::Endless("an endless event".to_owned());
+                    before.iter().filter_map(item_of).chain([endless]).collect()
                 }
             },
             Form::Body(body) if body.len() + bytes.len() > ANSWER_BYTES_MAX => {
-                vec![Said::Endless(format!("more than {ANSWER_BYTES_MAX} bytes"))]
+                vec![AnswerItem::Endless(format!("more than {ANSWER_BYTES_MAX} bytes"))]
             }
             Form::Body(body) => {
                 body.extend_from_slice(bytes);
@@ -126,17 +126,20 @@ impl Decoder {
     }
 
     /// What is there when no more bytes come.
-    pub fn end(self) -> Vec<Said> {
+    pub fn end(self) -> Vec<AnswerItem> {
         match self.0 {
             Form::Open => Vec::new(),
-            Form::Stream(mut events) => events.end().and_then(|event| said(&event)).into_iter().collect(),
+            Form::Stream(mut events) => events.end().and_then(|event| item_of(&event)).into_iter().collect(),
             Form::Body(body) => {
                 let mut all = Vec::new();
                 for value in serde_json::Deserializer::from_slice(&body).into_iter::<Value>() {
                     match value {
                         Ok(value) => all.push(answer(value)),
                         Err(_) => {
-                            all.push(Said::Odd(Odd { what: NO_JSON.to_owned(), hint: Hint::of(&body) }));
+                            all.push(AnswerItem::Foreign(SkippedItem {
+                                what: NO_JSON.to_owned(),
+                                hint: Hint::of(&body),
+                            }));
                             break;
                         }
                     }
@@ -151,7 +154,7 @@ impl Decoder {
 const PIECES: [&str; 6] = ["result", "error", "task", "message", "statusUpdate", "artifactUpdate"];
 
 /// What an event says; none for the mark of an end, and for what only keeps the connection.
-fn said(event: &Event) -> Option<Said> {
+fn item_of(event: &Event) -> Option<AnswerItem> {
     let (data, hint) = (event.data.trim_ascii(), Hint::of(&event.data));
     if data == DONE {
         return None;
@@ -167,9 +170,9 @@ fn said(event: &Event) -> Option<Said> {
         if !is_piece {
             return None;
         }
-        return Some(Said::Named(Odd { what: format!("an event with the name {name:?}"), hint }));
+        return Some(AnswerItem::Named(SkippedItem { what: format!("an event with the name {name:?}"), hint }));
     }
-    Some(value.map_or_else(|_| Said::Odd(Odd { what: NO_JSON.to_owned(), hint }), answer))
+    Some(value.map_or_else(|_| AnswerItem::Foreign(SkippedItem { what: NO_JSON.to_owned(), hint }), answer))
 }
 
 fn is_beat(word: &str) -> bool {
@@ -192,13 +195,13 @@ fn is_nothing(data: &[u8], value: Option<&Value>) -> bool {
 }
 
 /// What an answer of JSON-RPC says.
-fn answer(answer: Value) -> Said {
+fn answer(answer: Value) -> AnswerItem {
     let lacks_result = answer.get("result").is_none_or(Value::is_null);
     let instead = if lacks_result { answer.to_string() } else { String::new() };
     match result(answer) {
         Ok(result) => event(result),
-        Err(AgentError::NotA2a(what)) => Said::Odd(Odd { what, hint: Hint::of(instead.as_bytes()) }),
-        Err(refusal) => Said::Refusal(refusal),
+        Err(AgentError::NotA2a(what)) => AnswerItem::Foreign(SkippedItem { what, hint: Hint::of(instead.as_bytes()) }),
+        Err(refusal) => AnswerItem::Refusal(refusal),
     }
 }
 
@@ -221,15 +224,17 @@ pub fn result(mut answer: Value) -> Result<Value, AgentError> {
     result.ok_or_else(|| AgentError::NotA2a("something else than A2A: JSON with neither result nor error".to_owned()))
 }
 
-fn event(mut result: Value) -> Said {
+fn event(mut result: Value) -> AnswerItem {
     for (kind, _) in REQUIRED {
         if kind != "message" {
             complete(result.get_mut(kind));
         }
     }
     match StreamResponse::deserialize(&result) {
-        Ok(event) => Said::Event(Box::new(event)),
-        Err(_) => Said::Odd(Odd { what: fault(&result), hint: Hint::of(result.to_string().as_bytes()) }),
+        Ok(event) => AnswerItem::Event(Box::new(event)),
+        Err(_) => {
+            AnswerItem::Foreign(SkippedItem { what: fault(&result), hint: Hint::of(result.to_string().as_bytes()) })
+        }
     }
 }
 
@@ -280,7 +285,7 @@ mod tests {
     }
 
     /// What an answer says, however it is cut into pieces.
-    fn read(bytes: &[u8]) -> Vec<Said> {
+    fn read(bytes: &[u8]) -> Vec<AnswerItem> {
         let pieces = |size: usize| {
             let mut decoder = Decoder::default();
             let mut all = Vec::new();
@@ -297,15 +302,15 @@ mod tests {
         whole
     }
 
-    fn states(said: &[Said]) -> Vec<Option<TaskState>> {
-        let state = |said: &Said| match said {
-            Said::Event(event) => match &**event {
+    fn states(items: &[AnswerItem]) -> Vec<Option<TaskState>> {
+        let state = |item: &AnswerItem| match item {
+            AnswerItem::Event(event) => match &**event {
                 StreamResponse::Task(task) => Some(task.status.state.clone()),
                 _ => None,
             },
             _ => None,
         };
-        said.iter().map(state).collect()
+        items.iter().map(state).collect()
     }
 
     #[test]
@@ -332,20 +337,24 @@ mod tests {
         let done = done().to_string();
         for cut in 1..done.len() {
             let (stream, body) = (format!("data: {}", &done[..cut]), &done[..cut]);
-            for said in [read(stream.as_bytes()), read(body.as_bytes())] {
-                assert!(matches!(&said[..], [Said::Odd(_)]), "{cut}: {said:?}");
+            for items in [read(stream.as_bytes()), read(body.as_bytes())] {
+                assert!(matches!(&items[..], [AnswerItem::Foreign(_)]), "{cut}: {items:?}");
             }
         }
         let told = |result: Value| match &read(json!({ "result": result }).to_string().as_bytes())[..] {
-            [Said::Odd(odd)] => odd.what.clone(),
+            [AnswerItem::Foreign(skipped)] => skipped.what.clone(),
             other => panic!("{other:?}"),
         };
         assert!(told(json!({ "kind": "task", "id": "t" })).contains("A2A 0.3"));
         assert_eq!(told(json!({ "task": { "id": "t", "status": {} } })), "\"task\" without \"status/state\"");
         assert!(told(json!({ "task": { "id": "t", "status": { "state": "working" } } })).contains("not as A2A 1.0"));
         assert!(told(json!({ "tasks": [] })).contains("neither a task"));
-        assert!(matches!(&read(b"data: hello\n\n")[..], [Said::Odd(odd)] if odd.what.contains("no JSON")));
-        assert!(matches!(&read(b"{}")[..], [Said::Odd(odd)] if odd.what.contains("neither result nor error")));
+        assert!(
+            matches!(&read(b"data: hello\n\n")[..], [AnswerItem::Foreign(skipped)] if skipped.what.contains("no JSON"))
+        );
+        assert!(
+            matches!(&read(b"{}")[..], [AnswerItem::Foreign(skipped)] if skipped.what.contains("neither result nor error"))
+        );
     }
 
     #[test]
@@ -357,7 +366,7 @@ mod tests {
         assert_eq!(super::task(task).map(|task| task.status.state), Ok(TaskState::Working));
         assert_eq!(super::task(wrapped).map(|task| task.status.state), Ok(TaskState::Working));
         let refused = json!({ "error": { "code": -32_001, "message": "no such task" }, "result": null });
-        assert!(matches!(&read(refused.to_string().as_bytes())[..], [Said::Refusal(AgentError::Refused { .. })]));
+        assert!(matches!(&read(refused.to_string().as_bytes())[..], [AnswerItem::Refusal(AgentError::Refused { .. })]));
     }
 
     #[test]
@@ -367,11 +376,14 @@ mod tests {
             assert_eq!(decoder.push(begin), []);
             let outcome =
                 (0..=ANSWER_BYTES_MAX / 65_536).map(|_| decoder.push(&[b'x'; 65_536])).find(|all| !all.is_empty());
-            assert!(matches!(outcome.as_deref(), Some([Said::Endless(_)])), "{outcome:?}");
+            assert!(matches!(outcome.as_deref(), Some([AnswerItem::Endless(_)])), "{outcome:?}");
         }
         let long = format!("data: {}\n\ndata: {}", done(), "x".repeat(ANSWER_BYTES_MAX));
         let all = Decoder::default().push(long.as_bytes());
-        assert!(matches!(&all[..], [Said::Event(_), Said::Endless(_)]), "what came before is not lost: {all:?}");
+        assert!(
+            matches!(&all[..], [AnswerItem::Event(_), AnswerItem::Endless(_)]),
+            "what came before is not lost: {all:?}"
+        );
     }
 
     #[test]
@@ -393,11 +405,17 @@ mod tests {
             ("cut", format!("data: {}", &right[..right.len() - 9]), Hint::Artifact),
             ("no JSON", "data: two\n\n".to_owned(), Hint::Anything),
         ] {
-            assert!(matches!(&read(text.as_bytes())[..], [Said::Odd(odd)] if odd.hint == hint), "{what}");
+            assert!(
+                matches!(&read(text.as_bytes())[..], [AnswerItem::Foreign(skipped)] if skipped.hint == hint),
+                "{what}"
+            );
         }
         for name in ["chunk", "ping"] {
-            let said = read(format!("event: {name}\ndata: {right}\n\n").as_bytes());
-            assert!(matches!(&said[..], [Said::Named(odd)] if odd.hint == Hint::Artifact), "{name}: {said:?}");
+            let items = read(format!("event: {name}\ndata: {right}\n\n").as_bytes());
+            assert!(
+                matches!(&items[..], [AnswerItem::Named(skipped)] if skipped.hint == Hint::Artifact),
+                "{name}: {items:?}"
+            );
         }
     }
 }

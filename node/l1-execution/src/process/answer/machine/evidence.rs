@@ -1,6 +1,6 @@
 //! What an answer said so far of its task, and whether a piece of it may be missing. Neither forgets anything.
 
-use super::decoder::Odd;
+use super::decoder::SkippedItem;
 
 /// Of which task the answer is, by the agent's id of it.
 #[derive(Debug)]
@@ -23,11 +23,11 @@ pub enum Pieces {
     #[default]
     Whole,
     /// The first thing that was passed over, and the most that any of them may have been.
-    Gap(Odd),
+    Gap(SkippedItem),
     /// The same, and a last state was withheld for it since.
     Withheld {
         /// What was passed over.
-        gap: Odd,
+        gap: SkippedItem,
         /// How often the task was asked for.
         asks: u32,
     },
@@ -57,7 +57,7 @@ impl Subject {
 
 impl Pieces {
     /// The first thing that was passed over.
-    pub fn gap(&self) -> Option<&Odd> {
+    pub fn gap(&self) -> Option<&SkippedItem> {
         match self {
             Pieces::Whole => None,
             Pieces::Gap(gap) | Pieces::Withheld { gap, .. } => Some(gap),
@@ -65,10 +65,10 @@ impl Pieces {
     }
 
     /// Something was passed over, and may have been a piece.
-    pub fn pass(&mut self, odd: Odd) {
+    pub fn note_gap(&mut self, item: SkippedItem) {
         match self {
-            Pieces::Whole => *self = Pieces::Gap(odd),
-            Pieces::Gap(gap) | Pieces::Withheld { gap, .. } => gap.hint = gap.hint.max(odd.hint),
+            Pieces::Whole => *self = Pieces::Gap(item),
+            Pieces::Gap(gap) | Pieces::Withheld { gap, .. } => gap.hint = gap.hint.max(item.hint),
         }
     }
 

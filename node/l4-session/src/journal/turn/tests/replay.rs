@@ -19,7 +19,7 @@ async fn the_batch_of_a_checkpoint_deletes_the_rows_before_it() {
     let journal = open(&journals, "m");
     for _ in 0..2 {
         let intent = go(&journal, "mail/send", Effect::Final).await;
-        journal.done(intent, &heard(json!("x".repeat(4_000)))).await.expect("written");
+        journal.done(intent, &heard(json!("x".repeat(4_000))), Batch::new()).await.expect("written");
     }
     let (before, rows) = (journal.ledger(), store.rows());
     assert_eq!((before.rows, rows), (5, 5));
@@ -42,12 +42,34 @@ async fn the_batch_of_a_checkpoint_deletes_the_rows_before_it() {
 }
 
 #[tokio::test]
+async fn what_makes_several_steps_at_once_saves_when_all_of_them_are_over() {
+    let store = Recorder::new();
+    let journals = Arc::new(Journals::new(store.clone()));
+    let journal = open(&journals, "m");
+    let (first, second) =
+        (go(&journal, "mail/send", Effect::Final).await, go(&journal, "mail/file", Effect::Repeatable).await);
+    journal.done(first, &heard(json!(1)), Batch::new()).await.expect("written");
+    assert_eq!(of(&journal).save_between(&checkpoint(b"one")).await, Ok(false), "one is under way");
+    journal.done(second, &heard(json!(2)), Batch::new()).await.expect("it goes on");
+    // What was made before the node ended, and has not come again, is not forgotten.
+    drop(journal);
+    let journal = open(&journals, "m");
+    assert_eq!(of(&journal).save_between(&checkpoint(b"one")).await, Ok(false));
+    for (name, effect, result) in [("mail/send", Effect::Final, 1), ("mail/file", Effect::Repeatable, 2)] {
+        assert_eq!(reach(&journal, name, effect).await, Ok(NextStep::Replayed(heard(json!(result)))));
+    }
+    assert_eq!(of(&journal).save_between(&checkpoint(b"one")).await, Ok(true));
+    drop(journal);
+    assert_eq!(of(&open(&journals, "m")).checkpoint(), Some(checkpoint(b"one")));
+}
+
+#[tokio::test]
 async fn a_checkpoint_that_cannot_be_written_leaves_what_was_there() {
     let store = Recorder::new();
     let journals = Arc::new(Journals::new(store.clone()));
     let journal = open(&journals, "m");
     let intent = go(&journal, "mail/send", Effect::Final).await;
-    journal.done(intent, &heard(json!(1))).await.expect("written");
+    journal.done(intent, &heard(json!(1)), Batch::new()).await.expect("written");
     *store.is_full.lock().expect("nobody panics with it") = true;
     assert_eq!(of(&journal).save(&checkpoint(b"one")).await, Err(JournalError::Write));
     drop(journal);
@@ -91,7 +113,7 @@ async fn what_a_clock_said_is_told_again_as_far_as_a_row_followed() {
     let wall = |ns: u64| Reading { clock: Clock::Wall, ns };
     assert_eq!(of(&journal).read_clock(wall(5)), Ok(wall(5)));
     let intent = go(&journal, "shop/search", Effect::Repeatable).await;
-    journal.done(intent, &heard(json!(1))).await.expect("written");
+    journal.done(intent, &heard(json!(1)), Batch::new()).await.expect("written");
     assert_eq!(store.rows(), 3, "the beginning, the reading and the result");
     assert_eq!(of(&journal).read_clock(wall(6)), Ok(wall(6)));
     drop(journal);

@@ -116,7 +116,11 @@ async fn the_version_that_began_a_turn_goes_on_with_it_though_another_one_tried_
     let lock = node.tasks.runner.live().write_lock(&id).await;
     node.add();
     node.settle().await;
-    node.tasks.runner.host().start(&agent_file(world, "1.0.0"), Path::new("/")).expect("it starts");
+    node.tasks
+        .runner
+        .host()
+        .start(&agent_file(world, "1.0.0", &json!({ "class": { "latency": "srt" } })), Path::new("/"))
+        .expect("it starts");
     let older = hosted("1.0.0");
     let allowed = |_: Standing| -> BoxFuture<'static, Decision> { Box::pin(std::future::ready(Decision::Allow)) };
     node.sessions().resume(&older, Arc::new(allowed));

@@ -3,7 +3,7 @@
 use althing_protocol::group::{Assign, Claim, Complete, Content, Needs, Priority, Reference, Submit, Target, WorkId};
 
 use super::*;
-use crate::machine::sight::Sight;
+use crate::machine::read_scope::ReadScope;
 
 /// A group that the first two owners own. The founder is of the first one, the node 2 of the third one.
 fn world(policy: Policy) -> World {
@@ -36,6 +36,7 @@ fn submit(number: u8) -> Command {
         lease_ms: 10_000,
         dependencies: Vec::new(),
         resources: Vec::new(),
+        label: None,
     }))
 }
 
@@ -62,7 +63,7 @@ fn give(world: &mut World, number: u8, to: &SecretKey) -> Claim {
 }
 
 fn complete(claim: Claim, result: Content) -> Command {
-    Command::Complete(Complete { claim, result })
+    Command::Complete(Complete { claim, result, label: None })
 }
 
 /// P-111, P-115
@@ -110,9 +111,9 @@ fn where_only_owners_read_the_nodes_of_others_are_shown_what_is_their_own() {
     assert!(world.one(&node, submit(2)).is_ok());
     assert!(signed_by(&mut world, 2, submit(3)).is_ok());
     let shown = |world: &World, to: &SecretKey| {
-        let sight = Sight::of(&world.group, to.public());
+        let scope = ReadScope::of(&world.group, to.public());
         let tasks = world.group.work().tasks();
-        (1..=4).filter(|number| tasks.get(&id(*number)).is_some_and(|task| sight.task(task))).collect::<Vec<u8>>()
+        (1..=4).filter(|number| tasks.get(&id(*number)).is_some_and(|task| scope.task(task))).collect::<Vec<u8>>()
     };
     assert_eq!(shown(&world, &founder), [1, 2, 3, 4]);
     assert_eq!(shown(&world, &node), [2, 3], "its own, and its owner's");
@@ -121,7 +122,7 @@ fn where_only_owners_read_the_nodes_of_others_are_shown_what_is_their_own() {
     assert_eq!(shown(&world, &node), [2, 3, 4], "what it was given");
     // A large result is handed to whom the task is shown.
     let holder = founder.public();
-    let handed = |world: &World, to: &SecretKey| Sight::of(&world.group, to.public()).result(holder, &[9; 32]);
+    let handed = |world: &World, to: &SecretKey| ReadScope::of(&world.group, to.public()).result(holder, &[9; 32]);
     let media_type = "application/json".to_owned();
     let result = Content::Reference(Reference { digest: [9; 32], bytes: 1, media_type, holder });
     let claim = give(&mut world, 1, &founder);
@@ -139,6 +140,6 @@ fn where_only_owners_read_the_nodes_of_others_are_shown_what_is_their_own() {
 #[test]
 fn members_read_where_the_charter_says_nothing() {
     let world = World::new();
-    assert!(Sight::of(&world.group, key(9).public()).is_whole(), "who is no member is asked for elsewhere");
-    assert!(Sight::of(&Group::new(world.group.id(), NETWORK), key(1).public()).is_whole(), "there is nothing yet");
+    assert!(ReadScope::of(&world.group, key(9).public()).is_whole(), "who is no member is asked for elsewhere");
+    assert!(ReadScope::of(&Group::new(world.group.id(), NETWORK), key(1).public()).is_whole(), "there is nothing yet");
 }

@@ -71,6 +71,7 @@ fn task(number: u32) -> Submit {
         lease_ms: 10_000,
         dependencies: Vec::new(),
         resources: Vec::new(),
+        label: None,
     }
 }
 
@@ -87,7 +88,7 @@ fn wanting(number: u32, resources: &[&str]) -> Submit {
 }
 
 fn complete(claim: Claim) -> Command {
-    Command::Complete(Complete { claim, result: Content::Inline(b"out".to_vec().into()) })
+    Command::Complete(Complete { claim, result: Content::Inline(b"out".to_vec().into()), label: None })
 }
 
 /// Assigns a task to a member in its present attempt.

@@ -8,7 +8,7 @@ use althing_protocol::group::{
 };
 use proptest::prelude::*;
 
-use super::super::{State, Task};
+use super::super::{State, WorkItem};
 use super::*;
 
 const TASKS: u32 = 10;
@@ -46,7 +46,10 @@ impl Use {
             Use::Renew => Command::Renew(claim),
             Use::Decline => Command::Decline(Decline { claim, reason }),
             Use::Refuse => Command::Refuse(Refuse { claim, reason }),
-            Use::Complete => Command::Complete(Complete { claim, result: Content::Inline(vec![1; 9].into()) }),
+            Use::Complete => {
+                let result = Content::Inline(vec![1; 9].into());
+                Command::Complete(Complete { claim, result, label: None })
+            }
             Use::Fail(retry) => Command::Fail(Fail { claim, reason, retry }),
         }
     }
@@ -132,7 +135,7 @@ struct Model {
     refused: BTreeSet<(WorkId, PublicKey)>,
     tokens: u64,
     completed: BTreeSet<WorkId>,
-    finished: BTreeMap<WorkId, Task>,
+    finished: BTreeMap<WorkId, WorkItem>,
 }
 
 impl Model {
@@ -262,7 +265,7 @@ impl Model {
             prop_assert_eq!(completed, self.completed.contains(&task.id()));
             prop_assert_eq!(completed, task.result.is_some());
         }
-        let first_due = group.work.tasks().iter().filter_map(Task::due_ms).min();
+        let first_due = group.work.tasks().iter().filter_map(WorkItem::due_ms).min();
         prop_assert_eq!(group.work.tasks().next_expiry_ms(), first_due);
         prop_assert!(first_due.is_none_or(|due_ms| due_ms > group.now_ms));
         Ok(())
@@ -285,9 +288,9 @@ fn dependencies(group: &Group) -> Result<(), TestCaseError> {
     }
     let mut placed: BTreeSet<WorkId> = BTreeSet::new();
     loop {
-        let free = |task: &&Task| task.submit.dependencies.iter().all(|on| placed.contains(on));
+        let free = |task: &&WorkItem| task.submit.dependencies.iter().all(|on| placed.contains(on));
         let next: Vec<_> =
-            group.work.tasks().iter().filter(free).map(Task::id).filter(|id| !placed.contains(id)).collect();
+            group.work.tasks().iter().filter(free).map(WorkItem::id).filter(|id| !placed.contains(id)).collect();
         if next.is_empty() {
             break;
         }
@@ -303,7 +306,7 @@ fn resources(group: &Group) -> Result<(), TestCaseError> {
     let used: Vec<&String> = held.flat_map(|task| &task.submit.resources).collect();
     let once: BTreeSet<&String> = used.iter().copied().collect();
     prop_assert_eq!(used.len(), once.len(), "two have one resource");
-    let assignable: Vec<WorkId> = group.work.assignable(group.members.len()).map(Task::id).collect();
+    let assignable: Vec<WorkId> = group.work.assignable(group.members.len()).map(WorkItem::id).collect();
     for task in group.work.tasks().ready() {
         let assign = Command::Assign(Assign { task: task.id(), member: node(1), attempt: task.attempt });
         let assigned = group.clone().execute(member(1), &assign);
@@ -311,7 +314,7 @@ fn resources(group: &Group) -> Result<(), TestCaseError> {
         prop_assert_eq!(assigned.is_ok(), may && assignable.contains(&task.id()), "{:?}", assigned);
     }
     let open = |(_, resource): (_, &super::super::Resource)| resource.rule != ConflictRule::Priority;
-    let free = |task: &Task| task.submit.resources.iter().all(|name| !once.contains(name));
+    let free = |task: &WorkItem| task.submit.resources.iter().all(|name| !once.contains(name));
     if !group.work.resources().iter().any(open) && group.work.tasks().ready().any(free) {
         prop_assert!(!assignable.is_empty(), "nobody can go on");
     }

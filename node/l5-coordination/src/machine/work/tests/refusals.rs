@@ -378,7 +378,7 @@ fn rows_in_which_too_many_refused_or_a_member_has_what_it_refused_are_no_state()
     let claim = assign(&mut group, 1, 2).expect("it is ready");
     run(&mut group, member(2), &refuse(claim)).expect("it has it");
     assign(&mut group, 1, 1).expect("another one may");
-    let changed = |change: &dyn Fn(&mut super::super::Task)| {
+    let changed = |change: &dyn Fn(&mut super::super::WorkItem)| {
         let rows = group.work.rows().map(|row| match row {
             WorkRow::Task(mut task) => {
                 change(&mut task);

@@ -4,7 +4,7 @@ use althing_protocol::group::{
     Action, Approve, Assign, Author, Charter, Claim, Command, Complete, Content, Fail, GroupId, Job, Needs, Policy,
     RunWorkflow, Step, Target, WorkId, Workflow,
 };
-use althing_protocol::{PublicKey, PublisherId, SecretKey, cbor};
+use althing_protocol::{Label, PublicKey, PublisherId, SecretKey, cbor};
 
 use super::super::group::Group;
 use super::super::outcome::Refusal;
@@ -13,6 +13,7 @@ use super::rows::Reading;
 use super::{FlowRow, ItemState, Run, RunState, StepState};
 
 mod damaged;
+mod labels;
 mod model;
 mod order;
 mod patterns;
@@ -103,8 +104,12 @@ fn complete_task(group: &mut Group, task: WorkId, result: &str) {
 }
 
 fn complete_with(group: &mut Group, task: WorkId, result: Content) {
+    complete_labelled(group, task, result, None);
+}
+
+fn complete_labelled(group: &mut Group, task: WorkId, result: Content, label: Option<Label>) {
     let claim = claim(group, task);
-    assert_eq!(group.execute(member(2), &Command::Complete(Complete { claim, result })), Ok(None));
+    assert_eq!(group.execute(member(2), &Command::Complete(Complete { claim, result, label })), Ok(None));
 }
 
 fn fail_task(group: &mut Group, task: WorkId, retry: bool) {

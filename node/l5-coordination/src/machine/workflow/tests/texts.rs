@@ -67,6 +67,7 @@ fn an_item_whose_task_is_refused_fails() {
         lease_ms: 1_000,
         dependencies: Vec::new(),
         resources: Vec::new(),
+        label: None,
     };
     assert!(group.execute(member(2), &Command::Submit(Box::new(submit))).is_ok());
     assert_eq!(group.execute(member(1), &run), Ok(Some(1)));

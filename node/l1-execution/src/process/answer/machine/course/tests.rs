@@ -15,8 +15,8 @@ fn message() -> StreamResponse {
     event(json!({ "message": { "messageId": "m", "role": "ROLE_AGENT", "parts": [{ "text": "hello" }] } }))
 }
 
-fn passed(what: &str, hint: Hint) -> Odd {
-    Odd { what: what.to_owned(), hint }
+fn passed(what: &str, hint: Hint) -> SkippedItem {
+    SkippedItem { what: what.to_owned(), hint }
 }
 
 fn why(next: Next) -> String {
@@ -55,9 +55,9 @@ fn what_says_nothing_is_followed_where_the_task_is_known_and_fails_elsewhere() {
     let mut continued = Course::new(Some("t".to_owned()), None);
     assert!(matches!(continued.next(After::Answer, NOW), Next::Ask { .. }));
     let mut odd = Course::new(None, None);
-    odd.odd(passed("hello", Hint::Anything)).expect("the first");
+    odd.note_foreign(passed("hello", Hint::Anything)).expect("the first");
     assert_eq!(odd.next(After::Answer, NOW), Next::Fail(AgentError::NotA2a("hello".to_owned())));
-    let outcome = (0..=ODD_MAX).map(|_| odd.odd(passed("more", Hint::Anything))).find(Result::is_err);
+    let outcome = (0..=FOREIGN_MAX).map(|_| odd.note_foreign(passed("more", Hint::Anything))).find(Result::is_err);
     assert!(outcome.is_some(), "it is not read for ever");
 }
 
@@ -74,7 +74,7 @@ fn a_last_state_after_a_gap_waits_for_a_task_that_has_all() {
     ] {
         let mut course = Course::new(None, None);
         course.hear(&task("t", "WORKING"), Share::Nothing);
-        course.odd(passed("a piece", hint)).expect("one");
+        course.note_foreign(passed("a piece", hint)).expect("one");
         let is_failure = state == "FAILED";
         let verdict = course.hear(&task("t", state), Share::Less);
         assert_eq!(verdict, if is_failure { Verdict::Take } else { Verdict::Withhold }, "{state}");
@@ -103,7 +103,7 @@ fn a_last_state_after_a_gap_waits_for_a_task_that_has_all() {
     }
     let mut course = Course::new(None, None);
     course.hear(&task("t", "WORKING"), Share::Nothing);
-    course.odd(passed("a piece", Hint::Artifact)).expect("one");
+    course.note_foreign(passed("a piece", Hint::Artifact)).expect("one");
     course.hear(&task("t", "COMPLETED"), Share::Less);
     course.next(After::Answer, NOW);
     let next = course.next(After::Missed(Miss::Unknown), NOW);
@@ -137,14 +137,14 @@ fn a_message_that_names_its_task_or_goes_on_with_one_ends_nothing() {
             course.break_off();
         }
         if has_gap {
-            course.pass(passed("something", Hint::Anything));
+            course.note_gap(passed("something", Hint::Anything));
         }
         assert!(matches!(course.next(After::Answer, NOW), Next::Ask { .. }));
         let next = course.next(After::Missed(Miss::Unknown), NOW);
         assert_eq!(next == Next::Done, !breaks && !has_gap, "{next:?}");
     }
     let mut course = Course::new(None, None);
-    course.odd(passed("a task", Hint::Task)).expect("one");
+    course.note_foreign(passed("a task", Hint::Task)).expect("one");
     assert_eq!(course.hear(&message(), Share::Less), Verdict::Aside, "it is beside what could not be read");
     assert!(matches!(course.next(After::Answer, NOW), Next::Fail(AgentError::NotA2a(_))));
 }
@@ -158,11 +158,11 @@ fn what_cannot_be_read_after_the_task_was_named_fails_nothing() {
     };
     let mut course = begun();
     for _ in 0..10 {
-        (0..ODD_MAX).for_each(|_| course.odd(passed("beat", Hint::Anything)).expect("few in a row"));
+        (0..FOREIGN_MAX).for_each(|_| course.note_foreign(passed("beat", Hint::Anything)).expect("few in a row"));
         assert!(!course.is_heard());
         course.hear(&task("t", "WORKING"), Share::Nothing);
     }
-    (0..=ODD_MAX).for_each(|_| course.odd(passed("beat", Hint::Anything)).expect("its task is known"));
+    (0..=FOREIGN_MAX).for_each(|_| course.note_foreign(passed("beat", Hint::Anything)).expect("its task is known"));
     assert!(course.is_heard() && matches!(course.next(After::Answer, NOW), Next::Ask { .. }));
     let mut course = begun();
     course.endless("an endless event".to_owned()).expect("its task is known");
@@ -317,8 +317,8 @@ fn happen(course: &mut Course, step: u8) -> (Option<Verdict>, Option<Next>) {
         return (None, Some(course.next(after, NOW)));
     }
     match step {
-        11 => drop(course.odd(passed("a beat", Hint::Anything))),
-        12 => course.pass(passed("a piece", Hint::Artifact)),
+        11 => drop(course.note_foreign(passed("a beat", Hint::Anything))),
+        12 => course.note_gap(passed("a piece", Hint::Artifact)),
         13 => drop(course.endless("an endless event".to_owned())),
         14 => drop(course.refuse(AgentError::Failed("not any more".to_owned()))),
         _ => course.break_off(),

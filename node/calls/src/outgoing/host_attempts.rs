@@ -1,0 +1,182 @@
+//! Asks the hosts of an agent one after the other, and follows redirects from one to another, and tasks to where they moved. What
+//! is followed is decided in [`crate::machine::redirects`], and by L4 which home of a task is believed.
+
+use std::collections::VecDeque;
+use std::sync::MutexGuard;
+
+use althing_call::{OperationError, Redirect, Refusal, Reply, traced};
+use althing_communication::CallError;
+use althing_protocol::PublicKey;
+use althing_session::MoveError;
+
+use super::{Call, Calls, SendError};
+use crate::machine::redirects::{NO_REDIRECT, RedirectError, RedirectPath, Redirects};
+
+/// Why no host answered.
+pub(super) enum Unanswered {
+    /// One refused, or failed.
+    Refused(OperationError),
+    /// None could be reached; why the last one could not. Nothing where there was none to ask.
+    Unreached(Option<CallError>),
+}
+
+/// One call on its way to a host that answers it.
+pub(super) struct HostAttempts<'a> {
+    calls: &'a Calls,
+    call: &'a Call,
+    /// Whether it sends a message that begins a task: nothing else is redirected.
+    begins: bool,
+    /// Whether it follows a task that moved: no other host can take it.
+    is_bound: bool,
+    /// What the node said that was asked for a task first and does not host the agent: the other hosts are asked then.
+    absent: Option<OperationError>,
+    path: RedirectPath,
+}
+
+impl<'a> HostAttempts<'a> {
+    pub(super) fn new(calls: &'a Calls, call: &'a Call) -> HostAttempts<'a> {
+        let begins = call.request.operation().is_message() && call.request.request.params.task_id().is_none();
+        HostAttempts { calls, call, begins, is_bound: false, absent: None, path: RedirectPath::default() }
+    }
+
+    /// Asks `hosts` in their order, the one to which the agent's calls were redirected last before the others. The next one is
+    /// asked where the one before could not be reached, and another one where it redirects the call.
+    pub(super) async fn ask(mut self, mut hosts: Vec<PublicKey>) -> Result<Reply, Unanswered> {
+        if self.begins {
+            self.redirects().order(&self.call.agent, &mut hosts);
+        }
+        let mut hosts = VecDeque::from(hosts);
+        let mut failed = None;
+        while let Some(node) = hosts.pop_front() {
+            let refused = match self.calls.ask_host(node, self.call).await {
+                Ok(reply) => return Ok(reply),
+                // Nothing was sent: another host can be tried.
+                Err(SendError::Call(error @ CallError::Unreachable { .. })) => {
+                    self.path.mark_unreachable(node);
+                    self.redirects().forget(&self.call.agent, node);
+                    failed = Some(error);
+                    continue;
+                }
+                Err(error) => OperationError::from(error),
+            };
+            let redirect = match refused.refusal {
+                Refusal::Redirected { member, fence } if self.begins => Redirect { member, fence },
+                Refusal::TaskMoved { proof } => {
+                    let home = Box::pin(self.follow_task(node, &proof)).await.map_err(Unanswered::Refused)?;
+                    hosts = VecDeque::from([home]);
+                    continue;
+                }
+                Refusal::AgentNotHere if self.call.request.request.params.task_id().is_some() => {
+                    Box::pin(self.search_on(node, refused, &mut hosts)).await;
+                    continue;
+                }
+                // Another one may have it.
+                Refusal::TaskNotFound if self.absent.is_some() => continue,
+                // Whoever redirected the call has other rules than this one, and another version of the agent.
+                _ if refused.refusal.is_of_host() => return Box::pin(self.fall_back_to_first(refused)).await,
+                _ => return Err(Unanswered::Refused(refused)),
+            };
+            // Rarely needed, and large.
+            match Box::pin(self.follow(node, redirect)).await {
+                Ok(next) => {
+                    hosts.retain(|host| *host != next);
+                    hosts.push_front(next);
+                }
+                Err(lost) => return Box::pin(self.fall_back_to_first(lost)).await,
+            }
+        }
+        if let Some(absent) = self.absent.take() {
+            return Err(Unanswered::Refused(absent));
+        }
+        match failed {
+            Some(error) if self.path.first().is_some() && !self.is_bound => {
+                let lost = OperationError::busy(format!(
+                    "the call was redirected, and no host is left that can be reached ({error}); nothing was taken: try again \
+                     in a moment"
+                ));
+                Box::pin(self.fall_back_to_first(lost)).await
+            }
+            failed => Err(Unanswered::Unreached(failed)),
+        }
+    }
+
+    /// The task is asked for where the agent is not hosted any more: the other hosts are searched for, and asked next. Whoever handed
+    /// the task over says where it is; whoever lost it does not.
+    async fn search_on(&mut self, node: PublicKey, refused: OperationError, hosts: &mut VecDeque<PublicKey>) {
+        self.path.mark_unreachable(node);
+        if self.absent.is_some() {
+            return;
+        }
+        self.absent = Some(refused);
+        let (shared, agent, request) = (&self.calls.shared, &self.call.agent, &self.call.request);
+        let mut others = shared.discovery.search_other_hosts(agent, node).await;
+        if request.operation().is_message() {
+            others = shared.finder.permitted(agent, others, &request.metadata).await.unwrap_or_default();
+        }
+        others.retain(|host| !hosts.contains(host) && !self.path.failed(host));
+        hosts.extend(others);
+    }
+
+    /// Falls back to the first redirecting host, with redirects forbidden, when no target accepted the call; `lost` says why. The
+    /// caller may reach other hosts than that one does, and each host has rules of its own.
+    async fn fall_back_to_first(&self, lost: OperationError) -> Result<Reply, Unanswered> {
+        let Some(first) = self.path.first() else { return Err(Unanswered::Refused(lost)) };
+        let mut call = Call { agent: self.call.agent.clone(), request: self.call.request.clone() };
+        call.request.metadata.extensions.push(NO_REDIRECT.to_owned());
+        match self.calls.ask_host(first, &call).await {
+            Ok(reply) => Ok(reply),
+            Err(SendError::Call(CallError::Unreachable { .. })) => Err(Unanswered::Refused(lost)),
+            Err(error) => {
+                let refused = OperationError::from(error);
+                let is_again = matches!(refused.refusal, Refusal::Redirected { .. } | Refusal::TaskMoved { .. });
+                Err(Unanswered::Refused(if is_again { lost } else { refused }))
+            }
+        }
+    }
+
+    /// The host that is asked next, since `from` redirected the call. A new frame is signed for it.
+    async fn follow(&mut self, from: PublicKey, redirect: Redirect) -> Result<PublicKey, OperationError> {
+        let (shared, agent) = (&self.calls.shared, &self.call.agent);
+        let next = self.redirects().update(agent, from, redirect, &self.path);
+        let is_host = shared.discovery.search_host(agent, next).await;
+        self.path.follow(from, next, is_host).map_err(|error| lost(from, next, error))?;
+        shared.finder.permitted(agent, vec![next], &self.call.request.metadata).await?;
+        self.redirects().note(agent, redirect);
+        // The span of the call names the node that served it; this one, who redirected it.
+        let span = traced::redirect(&from, redirect.fence, &self.call.request.binding_hash);
+        span.in_scope(|| tracing::debug!(%agent, %from, to = %next, "a call is redirected"));
+        Ok(next)
+    }
+
+    /// The node that is asked next, since `from` proved that it handed the task over. A new frame is signed for it, and it is
+    /// asked first for that task from then on.
+    async fn follow_task(&mut self, from: PublicKey, proof: &str) -> Result<PublicKey, OperationError> {
+        let (shared, agent, request) = (&self.calls.shared, &self.call.agent, &self.call.request);
+        let home = shared.remote.moved(agent, request.request.params.task_id(), from, proof);
+        let home = home.map_err(|why| unproven(from, &why))?;
+        let is_host = shared.discovery.search_host(agent, home.node).await;
+        self.path.move_on(from, home.node, is_host).map_err(|error| lost(from, home.node, error))?;
+        if request.operation().is_message() {
+            shared.finder.permitted(agent, vec![home.node], &request.metadata).await?;
+        }
+        shared.remote.follow(agent, &home).await;
+        self.is_bound = true;
+        Ok(home.node)
+    }
+
+    fn redirects(&self) -> MutexGuard<'a, Redirects> {
+        self.calls.shared.redirects.lock().expect("no holder of the redirects panics")
+    }
+}
+
+/// A call that was redirected and goes no further.
+pub(super) fn lost(from: PublicKey, to: PublicKey, error: RedirectError) -> OperationError {
+    OperationError::busy(format!(
+        "{from} redirected the call to {to}, {error}; nothing was taken: try again in a moment"
+    ))
+}
+
+/// A node said that it handed a task over, and is not believed.
+pub(super) fn unproven(from: PublicKey, why: &MoveError) -> OperationError {
+    OperationError::invalid_agent_response(format!("{from} says that the task moved, which is not believed: {why}"))
+}

@@ -1,0 +1,220 @@
+//! What policies are checked against: our stub, the gates, and the tools that are bound.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cedar_policy::{EntityUid, SchemaFragment};
+use serde_json::{Map, Value, json};
+
+use crate::gate::Gate;
+use crate::kind::Kind;
+use crate::shape::Shape;
+
+/// Tools of one schema: each is an action that every policy is checked for.
+pub const TOOLS_MAX: usize = 4_096;
+/// Bytes of a tool's name that become the name of an action.
+const NAME_BYTES_MAX: usize = 256;
+
+const STUB: &str = include_str!("stub.cedarschema");
+
+/// A tool as its server describes it.
+#[derive(Debug, Clone, Copy)]
+pub struct ToolSignature<'a> {
+    /// The name of the server in the node's or the agent's file.
+    pub server: &'a str,
+    /// What its server calls it.
+    pub name: &'a str,
+    /// The JSON Schema of its arguments, whatever it is.
+    pub input: &'a Value,
+}
+
+/// What a set is checked against and a request is understood by.
+pub struct Schema {
+    pub(crate) cedar: cedar_policy::Schema,
+    /// By `SERVER/TOOL`.
+    tools: BTreeMap<String, Tool>,
+    gates: BTreeMap<Gate, Tool>,
+    /// Actions whose arguments have no type, or not all of them.
+    open: BTreeSet<EntityUid>,
+}
+
+/// How a request about a tool is understood.
+pub(crate) struct Tool {
+    pub(crate) action: EntityUid,
+    pub(crate) shape: Shape,
+}
+
+impl std::fmt::Debug for Schema {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Schema").field("tools", &self.tools.len()).finish_non_exhaustive()
+    }
+}
+
+impl Schema {
+    /// With these tools. A tool whose schema has no type in Cedar is there with arguments of no type; of more than
+    /// [`TOOLS_MAX`] tools, those after them are not known, and are denied.
+    #[must_use]
+    pub fn new(tools: &[ToolSignature<'_>]) -> Schema {
+        let tools = &tools[..tools.len().min(TOOLS_MAX)];
+        let mut actions: BTreeMap<String, Shape> = BTreeMap::new();
+        let mut known = BTreeMap::new();
+        for tool in tools {
+            let shape = Shape::of_schema(tool.input);
+            let action = action_name(tool.name);
+            if action != Gate::UseTool.word() {
+                let joint = match actions.remove(action) {
+                    Some(other) => other.join(shape.clone()),
+                    None => shape.clone(),
+                };
+                actions.insert(action.to_owned(), joint);
+            }
+            let entry = Tool { action: Kind::Action.uid(action), shape };
+            known.insert(format!("{}/{}", tool.server, tool.name), entry);
+        }
+        let cedar = build(&mut actions);
+        let open =
+            actions.iter().filter(|(_, shape)| shape.is_open()).map(|(name, _)| Kind::Action.uid(name)).collect();
+        let gate = |gate: Gate| (gate, Tool { action: Kind::Action.uid(gate.word()), shape: gate.input() });
+        Schema { cedar, tools: known, gates: Gate::ALL.into_iter().map(gate).collect(), open }
+    }
+
+    /// Of policies that are about something else than a node.
+    #[cfg(test)]
+    pub(crate) fn of_cedar(cedar: cedar_policy::Schema) -> Schema {
+        Schema { cedar, tools: BTreeMap::new(), gates: BTreeMap::new(), open: BTreeSet::new() }
+    }
+
+    /// Actions of tools whose arguments have no type, or not all of them: a policy about these is not checked.
+    #[must_use]
+    pub fn untyped(&self) -> Vec<String> {
+        self.open.iter().map(|action| action.id().unescaped().to_owned()).collect()
+    }
+
+    /// How a request about this gate is understood. `None` for a tool that is not known here.
+    pub(crate) fn act(&self, gate: Gate, resource: &str) -> Option<&Tool> {
+        if gate == Gate::UseTool { self.tools.get(resource) } else { self.gates.get(&gate) }
+    }
+
+    /// Whether arguments of this action have members without a type.
+    pub(crate) fn is_open(&self, action: &EntityUid) -> bool {
+        self.open.contains(action)
+    }
+
+    /// Whether a tool of this name, `SERVER/TOOL`, is known.
+    pub(crate) fn has_tool(&self, name: &str) -> bool {
+        self.tools.contains_key(name)
+    }
+}
+
+/// A tool has the action of its own name. One that is named as a gate (`add`) has no action of its own: a policy for the
+/// gate would be one for the tool.
+fn action_name(tool: &str) -> &str {
+    let is_its_own = Gate::of_word(tool).is_none() && !tool.is_empty() && tool.len() <= NAME_BYTES_MAX;
+    if is_its_own { tool } else { Gate::UseTool.word() }
+}
+
+/// Takes the types from actions whose types Cedar refuses, and then from all.
+fn build(actions: &mut BTreeMap<String, Shape>) -> cedar_policy::Schema {
+    if let Some(schema) = compile(actions) {
+        return schema;
+    }
+    for (name, shape) in actions.iter_mut() {
+        let alone = BTreeMap::from([(name.clone(), shape.clone())]);
+        if compile(&alone).is_none() {
+            *shape = Shape::Any;
+        }
+    }
+    if let Some(schema) = compile(actions) {
+        return schema;
+    }
+    actions.values_mut().for_each(|shape| *shape = Shape::Any);
+    compile(actions).or_else(|| compile(&BTreeMap::new())).expect("the stub and the gates are a schema")
+}
+
+fn compile(tools: &BTreeMap<String, Shape>) -> Option<cedar_policy::Schema> {
+    let (stub, _) = SchemaFragment::from_cedarschema_str(STUB).expect("the stub is a schema");
+    let mut actions = Map::new();
+    for gate in Gate::ALL {
+        actions.insert(gate.word().to_owned(), action(&[], gate.resources(), &gate.input()));
+    }
+    for (name, shape) in tools {
+        let groups = [Gate::UseTool.word()];
+        actions.insert(name.clone(), action(&groups, Gate::UseTool.resources(), shape));
+    }
+    let fragment = SchemaFragment::from_json_value(json!({ "": { "entityTypes": {}, "actions": actions } })).ok()?;
+    cedar_policy::Schema::from_schema_fragments([stub, fragment]).ok()
+}
+
+fn action(groups: &[&str], resources: &[Kind], input: &Shape) -> Value {
+    let groups: Vec<Value> = groups.iter().map(|group| json!({ "id": group })).collect();
+    let resources: Vec<&str> = resources.iter().map(|kind| kind.word()).collect();
+    let none = json!({ "type": "Record", "attributes": {} });
+    let mut input = match input.to_schema() {
+        Some(record) if record["type"] == "Record" => record,
+        _ => none,
+    };
+    input["required"] = json!(true);
+    json!({
+        "memberOf": groups,
+        "appliesTo": {
+            "principalTypes": ["Agent", "Person", "Node"],
+            "resourceTypes": resources,
+            "context": {
+                "type": "Record",
+                "attributes": {
+                    "input": input,
+                    "label": { "type": "Entity", "name": "Label", "required": true },
+                    "level": { "type": "Long", "required": true },
+                    "trusted": { "type": "Boolean", "required": true },
+                    "person": { "type": "Entity", "name": "Person", "required": false },
+                },
+            },
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_stub_and_the_gates_are_a_schema() {
+        let schema = Schema::new(&[]);
+        let actions: BTreeSet<String> = schema.cedar.actions().map(|uid| uid.id().unescaped().to_owned()).collect();
+        assert_eq!(actions, Gate::ALL.iter().map(|gate| gate.word().to_owned()).collect());
+        let types: BTreeSet<String> = schema.cedar.entity_types().map(ToString::to_string).collect();
+        for kind in Kind::ALL.into_iter().filter(|kind| *kind != Kind::Action) {
+            assert!(types.contains(kind.word()), "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn each_tool_is_an_action_of_its_name_but_for_those_named_as_a_gate() {
+        let input = json!({ "type": "object", "properties": { "q": { "type": "string" } } });
+        let tool = |server, name| ToolSignature { server, name, input: &input };
+        let names = ["search", "get-weather", "a b\"c", "日本", "add"];
+        let tools: Vec<ToolSignature<'_>> = names.into_iter().map(|name| tool("shop", name)).collect();
+        let schema = Schema::new(&tools);
+        assert_eq!(schema.untyped(), Vec::<String>::new());
+        for name in names {
+            let entry = schema.act(Gate::UseTool, &format!("shop/{name}")).expect("it is known");
+            let action = if name == "add" { "useTool" } else { name };
+            assert_eq!(entry.action, Kind::Action.uid(action));
+            assert!(schema.cedar.actions().any(|known| *known == entry.action), "{name}");
+        }
+        assert!(schema.act(Gate::UseTool, "shop/other").is_none());
+    }
+
+    #[test]
+    fn odd_schemas_fail_no_other_tool() {
+        let good = json!({ "type": "object", "properties": { "q": { "type": "string" } } });
+        let odd =
+            [json!(null), json!("x"), json!({ "$ref": "#" }), json!({ "properties": { "": { "type": "string" } } })];
+        let mut tools = vec![ToolSignature { server: "s", name: "good", input: &good }];
+        let names = ["o0", "o1", "o2", "o3"];
+        tools.extend(odd.iter().zip(names).map(|(input, name)| ToolSignature { server: "s", name, input }));
+        let schema = Schema::new(&tools);
+        assert!(!schema.is_open(&Kind::Action.uid("good")));
+        assert!(schema.is_open(&Kind::Action.uid("o0")));
+        assert!(schema.has_tool("s/o2"));
+    }
+}

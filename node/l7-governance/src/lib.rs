@@ -1,0 +1,49 @@
+//! L7: what a person is asked before it is done, how far data may go, and what an auditor can check afterwards.
+//!
+//! **Inputs**: the files that an owner writes (policies, people), the calls of agents with their arguments and labels, answers
+//! of people, the time and randomness. **Outputs**: permits, questions and denials with their reasons, rows for the store,
+//! an audit log.
+//!
+//! **Invariants**: a yes is used once, and for what was asked; the label of a turn never falls; what cannot be decided is
+//! denied; a set of policies is swapped whole or stays; no effect without its entry in the log.
+//!
+//! **Never knows**: sockets, how people and witnesses are reached, what a policy is written in (the leaf `althing-policy` does), who
+//! calls the gate. In `machine` there are no clocks and no disks either.
+
+mod actor;
+mod answers;
+pub mod audit;
+mod config;
+mod consents;
+mod consultation;
+mod decide;
+mod decisions;
+mod error;
+mod files;
+mod gate;
+mod gates;
+mod governance;
+mod grants;
+mod leaves;
+pub mod machine;
+mod pending;
+mod policies;
+mod stops;
+mod sweep;
+mod toolset;
+pub mod trials;
+
+pub use actor::{Actor, Answer, SignedAnswer, StandingTerms};
+pub use answers::AskState;
+pub use config::{ASK_LIFE_MS, FAMILIES, Ports};
+pub use decisions::{DECISIONS_MAX, DecisionRecord, Turnabout};
+pub use error::{AnswerError, ChangeError, OpenError};
+pub use gates::Gates;
+pub use governance::Governance;
+pub use pending::{PendingAsk, Want};
+pub use policies::PolicyStatus;
+pub use stops::{StopGate, StopLookup, Stops};
+pub use toolset::Profiles;
+
+#[cfg(test)]
+mod tests;

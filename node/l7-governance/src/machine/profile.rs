@@ -1,0 +1,116 @@
+//! Profiles of tools: what an owner says of them. What nobody said is what needs the most care, whatever a tool says of itself.
+
+use std::collections::BTreeMap;
+
+use althing_protocol::Label;
+use althing_protocol::contract::DataLabel;
+use althing_td::{Effect, ToolTerms};
+
+/// What is said of tools, of the node and then of the agent's file: the node goes before the file.
+#[derive(Debug, Clone, Copy)]
+pub struct Statements<'a> {
+    /// Of their effects.
+    pub effects: [&'a BTreeMap<String, Effect>; 2],
+    /// Of what else there is.
+    pub terms: [&'a BTreeMap<String, ToolTerms>; 2],
+}
+
+/// The profile of one tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ToolProfile {
+    /// What it does if it is called once more.
+    pub effect: Effect,
+    /// Whether what it answers can be relied on.
+    pub trusted: bool,
+    /// The label of what it answers, if somebody said it.
+    pub label: Option<DataLabel>,
+    /// The strictest label of data that it may be given.
+    pub clearance: DataLabel,
+    /// How much care it needs, if somebody said it.
+    pub tier: Option<u8>,
+    /// Whether an owner wrote more than its effect: then labels decide about it without a policy too.
+    pub is_stated: bool,
+}
+
+impl Default for ToolProfile {
+    fn default() -> ToolProfile {
+        ToolProfile {
+            effect: Effect::Final,
+            trusted: false,
+            label: None,
+            clearance: DataLabel::Public,
+            tier: None,
+            is_stated: false,
+        }
+    }
+}
+
+impl ToolProfile {
+    /// The profile of `server/tool`.
+    #[must_use]
+    pub fn of(tool: &str, said: Statements<'_>) -> ToolProfile {
+        let effect = said.effects.into_iter().find_map(|list| Effect::said(list, tool));
+        let [node, file] = said.terms.map(|list| ToolTerms::said(list, tool));
+        let terms = node.or(file);
+        let rest = ToolProfile::default();
+        ToolProfile {
+            effect: effect.unwrap_or(rest.effect),
+            trusted: terms.trusted.unwrap_or(rest.trusted),
+            label: terms.label,
+            clearance: terms.clearance.unwrap_or(rest.clearance),
+            tier: terms.tier,
+            is_stated: terms.is_said(),
+        }
+    }
+
+    /// The label of what it answers to an agent whose contract has that label.
+    #[must_use]
+    pub fn result_label(&self, of_contract: DataLabel) -> Label {
+        Label { level: self.label.unwrap_or(of_contract), trusted: self.trusted }
+    }
+
+    /// Whether its tier is above the highest that a contract lets its agent have; one that nobody said is the highest.
+    #[must_use]
+    pub fn is_above(&self, tier_max: Option<u8>) -> bool {
+        tier_max.is_some_and(|most| self.tier.unwrap_or(ToolTerms::TIER_MAX) > most)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn terms(clearance: DataLabel) -> ToolTerms {
+        ToolTerms { clearance: Some(clearance), ..ToolTerms::default() }
+    }
+
+    #[test]
+    fn what_nobody_profiled_needs_the_most_care() {
+        let (effects, none) = (BTreeMap::new(), BTreeMap::new());
+        let said = Statements { effects: [&effects; 2], terms: [&none; 2] };
+        let profile = ToolProfile::of("shop/pay", said);
+        assert_eq!(profile, ToolProfile::default());
+        assert_eq!((profile.effect, profile.trusted, profile.clearance), (Effect::Final, false, DataLabel::Public));
+        let label = profile.result_label(DataLabel::Internal);
+        assert_eq!(label, Label { level: DataLabel::Internal, trusted: false });
+        assert!(profile.is_above(Some(8)) && !profile.is_above(Some(9)) && !profile.is_above(None));
+    }
+
+    #[test]
+    fn the_node_goes_before_the_file_and_a_tool_before_its_server() {
+        let list = |entries: &[(&str, ToolTerms)]| {
+            entries.iter().map(|(name, terms)| ((*name).to_owned(), *terms)).collect::<BTreeMap<_, _>>()
+        };
+        let trusted = ToolTerms { trusted: Some(true), label: Some(DataLabel::Restricted), ..ToolTerms::default() };
+        let node = list(&[("shop/*", terms(DataLabel::Internal))]);
+        let file = list(&[("shop/pay", terms(DataLabel::Restricted)), ("shop/*", trusted)]);
+        let effects = BTreeMap::from([("shop/*".to_owned(), Effect::None)]);
+        let other = BTreeMap::from([("shop/pay".to_owned(), Effect::Keyed)]);
+        let said = Statements { effects: [&effects, &other], terms: [&node, &file] };
+        let pay = ToolProfile::of("shop/pay", said);
+        assert_eq!((pay.effect, pay.clearance, pay.trusted), (Effect::None, DataLabel::Internal, true));
+        assert_eq!(pay.result_label(DataLabel::Public).level, DataLabel::Restricted);
+        assert!(pay.is_stated);
+        assert!(!ToolProfile::of("bank/pay", said).is_stated);
+    }
+}

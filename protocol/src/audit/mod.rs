@@ -1,0 +1,11 @@
+//! What an owner's audit log holds, and what people are asked before something is done.
+
+mod ask;
+mod body;
+mod export;
+mod leaf;
+
+pub use ask::{AnswerWord, Ask, CallTerms, NAMESPACE, answer_text};
+pub use body::{BodyCommitment, BodyRole, BodySalt, commitment};
+pub use export::{AuditEvidence, AuditExport, AuditExportError, OpenBody, verify_offline};
+pub use leaf::{AuditError, AuditLeaf, AuditOutcome, AuditStage};

@@ -1,0 +1,79 @@
+use super::*;
+
+const SMALL: &str = "owner: ada
+people:
+  ada:
+    roles: [treasurer]
+    reach:
+      - command: [notify-send, althing]
+  grace:
+    keys: [\"ssh-ed25519 AAAA grace@example\"]
+    roles: [treasurer, compliance]
+    users: [grace, build-token]
+    reach:
+      - url: https://push.example/grace
+        secret: push
+      - agent: pager
+";
+
+fn rules(text: &str) -> Vec<(String, &'static str)> {
+    match parse_people(text) {
+        Err(PeopleFileError::Invalid(problems)) => problems.into_iter().map(|it| (it.field, it.rule)).collect(),
+        other => panic!("{text}: {other:?}"),
+    }
+}
+
+#[test]
+fn people_are_read_with_their_keys_roles_users_and_ways() {
+    let file = parse_people(SMALL).expect("a good file");
+    assert_eq!((file.owner.as_str(), file.people.len()), ("ada", 2));
+    let grace = &file.people["grace"];
+    assert_eq!(grace.keys[0].line, 8);
+    assert_eq!(grace.keys[0].field, "people.grace.keys[0]");
+    assert_eq!(grace.roles, ["treasurer", "compliance"]);
+    assert_eq!(grace.users, ["grace", "build-token"]);
+    let url = ReachSpec::Url { url: "https://push.example/grace".to_owned(), secret: Some("push".to_owned()) };
+    assert_eq!(grace.reach, [url, ReachSpec::Agent("pager".to_owned())]);
+    let command = ["notify-send", "althing"].map(str::to_owned).to_vec();
+    assert_eq!(file.people["ada"].reach, [ReachSpec::Command(command)]);
+    assert_eq!(parse_people("people: { ada: {} }").expect("a good file").owner, OWNER_DEFAULT);
+}
+
+#[test]
+fn what_is_wrong_is_told_by_field_and_rule() {
+    let of_ada = |members: &str| format!("people:\n  ada: {{ {members} }}\n");
+    for (text, field, rule) in [
+        ("owner: eve\npeople: { ada: {} }".to_owned(), "owner", "unknown-person"),
+        ("{}".to_owned(), "people", "missing"),
+        ("people: [ada]".to_owned(), "people", "wrong-type"),
+        ("people: { Ada: {} }".to_owned(), "people.Ada", "name-form"),
+        (of_ada("key: []"), "people.ada.key", "unknown-key"),
+        (of_ada("keys: [7]"), "people.ada.keys[0]", "wrong-type"),
+        (of_ada("keys: [\"a\\nb\"]"), "people.ada.keys[0]", "out-of-range"),
+        (of_ada("roles: [\"the boss\"]"), "people.ada.roles[0]", "name-form"),
+        (of_ada("reach: [{}]"), "people.ada.reach[0]", "one-of"),
+        (of_ada("reach: [{ url: \"https://a.example\", agent: b }]"), "people.ada.reach[0]", "one-of"),
+        (of_ada("reach: [{ agent: b, secret: c }]"), "people.ada.reach[0]", "one-of"),
+        (of_ada("reach: [{ command: [] }]"), "people.ada.reach[0].command", "out-of-range"),
+        (of_ada("reach: [{ url: \"http://a.example\" }]"), "people.ada.reach[0].url", "address-form"),
+        (of_ada("reach: [{ url: \"http://127.0.0.1.example\" }]"), "people.ada.reach[0].url", "address-form"),
+        (of_ada("reach: [{ url: \"https://a.example\", secret: \"a b\" }]"), "people.ada.reach[0].secret", "name-form"),
+    ] {
+        assert_eq!(rules(&text), [(field.to_owned(), rule)], "{text}");
+    }
+    let twice = "people: { ada: { users: [u] }, grace: { users: [u] } }";
+    assert_eq!(rules(twice), [("people.grace.users".to_owned(), "twice")]);
+    assert_eq!(rules(&of_ada(&format!("roles: [{}]", ["a"; 17].join(", "))))[0].1, "out-of-range");
+    let many: String = (0..257).map(|number| format!("  p{number}: {{}}\n")).collect();
+    assert_eq!(rules(&format!("people:\n{many}"))[0].1, "too-many");
+}
+
+#[test]
+fn what_is_huge_deep_or_refers_to_itself_is_refused_before_it_is_read() {
+    let huge = "#".repeat(PEOPLE_FILE_BYTES_MAX + 1);
+    assert_eq!(parse_people(&huge), Err(PeopleFileError::TooLarge(PEOPLE_FILE_BYTES_MAX + 1)));
+    let deep = format!("people: {}{}", "[".repeat(100), "]".repeat(100));
+    for text in [deep.as_str(), "people: &a { ada: *a }", "people: { ada: {}, ada: {} }", "people: {"] {
+        assert!(matches!(parse_people(text), Err(PeopleFileError::Yaml { .. })), "{text}");
+    }
+}
