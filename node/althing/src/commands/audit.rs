@@ -1,0 +1,323 @@
+//! `althing audit`
+
+use std::io::Write as _;
+use std::path::Path;
+
+use althing_api::{
+    AuditBody, AuditDetails, AuditEntry, AuditList, AuditQuery, EraseReply, EraseRequest, PruneReply, PruneRequest,
+};
+use althing_control::audit_entry;
+use althing_protocol::audit::{AuditExport, OpenBody};
+use althing_protocol::tlog::NoteKey;
+use althing_store::file::read_text;
+use serde::Serialize;
+
+use crate::args::{Audit, AuditQueryArgs};
+use crate::commands::agreement::agree;
+use crate::commands::{Out, date_time, table};
+use crate::exit::{Failure, code};
+use crate::paths::Paths;
+
+/// Bytes of an exported entry.
+const EXPORT_BYTES_MAX: u64 = 4 << 20;
+
+/// Reads the log, proves an entry of it, or takes away what lies beside it.
+pub async fn run(at: &Paths, audit: &Audit, out: &Out) -> Result<(), Failure> {
+    match audit {
+        Audit::Query(args) => {
+            let list: AuditList = at.connect().await?.query("/audit", &query(args)).await?;
+            out.show(&list, listed);
+        }
+        Audit::Show { entry, export } => {
+            let (log, entry) = entry;
+            let details: AuditDetails = at.connect().await?.read(&format!("/audit/{log}/{entry}")).await?;
+            match export {
+                None => out.show(&details, shown),
+                Some(file) => {
+                    write(file, &details.export)?;
+                    out.show(&details, |_| {
+                        format!(
+                            "{}  entry {log}.{entry} with its proof; `althing audit verify` checks it",
+                            file.display()
+                        )
+                    });
+                }
+            }
+        }
+        Audit::Verify { file, log, witnesses, wanted } => {
+            let keys = Keys { log: log.as_deref(), witnesses, wanted: *wanted };
+            let found = keys.verify(file)?;
+            out.show(&found, verified);
+        }
+        Audit::Erase { subject, yes } => {
+            let request = EraseRequest { subject: subject.clone() };
+            let asked = format!(
+                "what lies beside the log of {subject} can be read by nobody any more, for ever; the entries stay, and prove \
+                 what they proved"
+            );
+            agree(&request, &asked, *yes, "erase", out)?;
+            let reply: EraseReply = at.connect().await?.ask("/audit/erase", &request).await?;
+            out.show(&reply, erased);
+        }
+        Audit::Prune { before, yes } => {
+            let before_ms = u64::try_from(before.timestamp_millis()).unwrap_or_default();
+            let request = PruneRequest { before_ms };
+            let asked =
+                format!("what lies beside the log from before {} is deleted; the entries stay", date_time(before_ms));
+            agree(&request, &asked, *yes, "prune", out)?;
+            let reply: PruneReply = at.connect().await?.ask("/audit/prune", &request).await?;
+            out.show(&reply, pruned);
+        }
+    }
+    Ok(())
+}
+
+fn query(args: &AuditQueryArgs) -> AuditQuery {
+    let AuditQueryArgs { agent, action, person, stage, from, until, limit } = args;
+    let ms = |at: chrono::DateTime<chrono::Utc>| u64::try_from(at.timestamp_millis()).unwrap_or_default();
+    AuditQuery {
+        agent: agent.clone(),
+        action: action.clone(),
+        person: person.clone(),
+        stage: stage.clone(),
+        from: from.map(ms),
+        until: until.map(ms),
+        limit: Some(*limit),
+    }
+}
+
+/// Writes an exported entry to a new file.
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    let written = std::fs::File::create_new(path).and_then(|mut file| file.write_all(text.as_bytes()));
+    written.map_err(|error| Failure::failed(format!("{} cannot be written: {error}", path.display())))
+}
+
+/// What an exported entry shows.
+#[derive(Debug, Serialize)]
+struct Verification {
+    valid: bool,
+    /// The key of its log.
+    log: String,
+    /// Whether that is the one that was given; otherwise the file says it of itself.
+    trusted: bool,
+    /// Entries of the log under the checkpoint.
+    size: u64,
+    entry: AuditEntry,
+    bodies: Vec<AuditBody>,
+}
+
+/// Whom somebody trusts who verifies.
+struct Keys<'a> {
+    log: Option<&'a str>,
+    witnesses: &'a [String],
+    wanted: Option<usize>,
+}
+
+impl Keys<'_> {
+    fn verify(&self, file: &Path) -> Result<Verification, Failure> {
+        let text = read_text(file, EXPORT_BYTES_MAX)
+            .map_err(|error| Failure::usage(format!("{}: {error}", file.display())))?;
+        let refused = |error: &dyn std::fmt::Display| {
+            Failure::new(code::FAILED, format!("{} proves nothing: {error}", file.display()))
+        };
+        let export = text.parse::<AuditExport>().map_err(|error| refused(&error))?;
+        let key = |text: &str| {
+            text.parse::<NoteKey>().map_err(|error| Failure::usage(format!("{text} is no key of a log: {error}")))
+        };
+        let log = self.log.map(key).transpose()?;
+        let witnesses = self.witnesses.iter().map(|witness| key(witness)).collect::<Result<Vec<NoteKey>, Failure>>()?;
+        let wanted = self.wanted.unwrap_or(witnesses.len());
+        let shown = log.as_ref().unwrap_or(&export.log);
+        let evidence = export.check(shown, &witnesses, wanted).map_err(|error| refused(&error))?;
+        Ok(Verification {
+            valid: true,
+            log: shown.to_string(),
+            trusted: log.is_some(),
+            size: evidence.checkpoint.head.size,
+            entry: audit_entry(None, evidence.index, &evidence.leaf),
+            bodies: export.bodies.iter().map(body).collect(),
+        })
+    }
+}
+
+fn body(shown: &OpenBody) -> AuditBody {
+    let text = String::from_utf8_lossy(&shown.body).into_owned();
+    AuditBody { role: shown.role.word().to_owned(), text: Some(text) }
+}
+
+fn listed(list: &AuditList) -> String {
+    if list.entries.is_empty() {
+        return format!("none of the {} entries is such a one", list.size);
+    }
+    let cells = |one: &AuditEntry| {
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        let whom = one.principals.first().cloned().unwrap_or_default();
+        vec![
+            number(one),
+            date_time(one.at_ms),
+            one.stage.clone(),
+            text(&one.agent),
+            text(&one.action),
+            text(&one.outcome),
+            whom,
+        ]
+    };
+    let rows: Vec<Vec<String>> = list.entries.iter().map(cells).collect();
+    let table = table(&["entry", "at", "what", "agent", "action", "outcome", "for"], &rows);
+    let more = if list.more { "; there may be older ones: --until TIME" } else { "" };
+    format!("{table}{} of the {} entries of the log {}{more}", list.entries.len(), list.size, list.key)
+}
+
+/// The number of an entry, with which it is shown.
+fn number(entry: &AuditEntry) -> String {
+    entry.log.map_or_else(|| entry.entry.to_string(), |log| format!("{log}.{}", entry.entry))
+}
+
+/// An entry, line by line.
+fn lines(entry: &AuditEntry, bodies: &[AuditBody]) -> String {
+    let mut lines = format!("entry     {}, {}\n", number(entry), date_time(entry.at_ms));
+    let mut line = |name: &str, value: &str| lines.push_str(&format!("{name:9} {value}\n"));
+    line("what", &entry.stage);
+    for (name, value) in [
+        ("agent", &entry.agent),
+        ("version", &entry.version),
+        ("action", &entry.action),
+        ("answers", &entry.accountable),
+        ("policies", &entry.policy),
+        ("outcome", &entry.outcome),
+    ] {
+        value.iter().for_each(|value| line(name, value));
+    }
+    for (name, all) in [("for", &entry.principals), ("decided", &entry.deciding)] {
+        if !all.is_empty() {
+            line(name, &all.join(", "));
+        }
+    }
+    if let Some(label) = &entry.label {
+        let trusted = if label.trusted { "" } else { ", from sources that nobody vouches for" };
+        line("data", &format!("{}{trusted}", label.level));
+    }
+    for body in bodies {
+        line(&body.role, body.text.as_deref().unwrap_or("not there: erased, over its time, or too large"));
+    }
+    lines
+}
+
+fn shown(details: &AuditDetails) -> String {
+    lines(&details.entry, &details.bodies)
+}
+
+fn verified(found: &Verification) -> String {
+    let Verification { log, trusted, size, entry, bodies, .. } = found;
+    let whose = if *trusted {
+        "the log that you trust".to_owned()
+    } else {
+        "the log that it names itself: `--log KEY` with the key that its owner gave you says whose it is".to_owned()
+    };
+    format!("valid: one of {size} entries of {whose}\nlog       {log}\n{}", lines(entry, bodies))
+}
+
+fn erased(reply: &EraseReply) -> String {
+    format!("nobody can read any more what lies beside the log of {}", reply.subject)
+}
+
+fn pruned(reply: &PruneReply) -> String {
+    format!("{} bytes are deleted; the entries stay", reply.removed)
+}
+
+#[cfg(test)]
+mod tests {
+    use althing_api::DataReach;
+    use althing_protocol::SecretKey;
+    use althing_protocol::audit::{AuditLeaf, AuditStage, BodyCommitment, BodyRole};
+    use althing_protocol::tlog::{Checkpoint, Head, LogProof, NoteKeyKind, leaf_hash};
+
+    use super::*;
+
+    const ORIGIN: &str = "audit/owner/node/1";
+
+    fn key(seed: u8) -> NoteKey {
+        NoteKey::new(ORIGIN, NoteKeyKind::Note, SecretKey::from_seed(&[seed; 32]).public()).expect("a good name")
+    }
+
+    /// The only entry of a log.
+    fn exported() -> String {
+        let salt = [7; 32];
+        let mut leaf = AuditLeaf::new(AuditStage::Denied, 3_661_000);
+        leaf.action = Some("shop/order".to_owned());
+        leaf.bodies = vec![BodyCommitment::of(BodyRole::Arguments, &salt, b"{}")];
+        let leaf = leaf.encode().expect("a good leaf");
+        let head = Head { size: 1, root: leaf_hash(&leaf) };
+        let checkpoint = Checkpoint::sign(ORIGIN, head, &SecretKey::from_seed(&[1; 32])).expect("a good name");
+        let proof = LogProof { index: 0, hashes: Vec::new(), checkpoint: checkpoint.note().to_owned() };
+        let bodies = vec![OpenBody { role: BodyRole::Arguments, salt, body: b"{}".to_vec() }];
+        AuditExport { log: key(1), leaf, bodies, proof }.to_string()
+    }
+
+    #[test]
+    fn an_exported_entry_is_verified_without_a_node_and_an_edited_one_is_refused() {
+        let folder = tempfile::TempDir::new().expect("a folder");
+        let file = folder.path().join("entry.leaf");
+        write(&file, &exported()).expect("a new file");
+        assert!(write(&file, "").is_err(), "what is there is not replaced");
+        let alone = Keys { log: None, witnesses: &[], wanted: None };
+        let found = alone.verify(&file).expect("it proves itself");
+        assert!(!found.trusted && found.size == 1 && found.entry.stage == "denied", "{}", verified(&found));
+        let told = verified(&found);
+        for words in ["valid: one of 1 entries", "`--log KEY`", "shop/order", "arguments {}", "1970-01-01T01:01:01Z"] {
+            assert!(told.contains(words), "{words} in {told}");
+        }
+        let (good, bad) = (key(1).to_string(), key(2).to_string());
+        let trusting = |log| Keys { log: Some(log), witnesses: &[], wanted: None }.verify(&file);
+        assert!(trusting(good.as_str()).expect("it is of that log").trusted);
+        assert_eq!(trusting(bad.as_str()).err().map(|failure| failure.code), Some(code::FAILED));
+        assert_eq!(trusting("no key").err().map(|failure| failure.code), Some(code::USAGE));
+        let witness = [good];
+        let witnessed = Keys { log: None, witnesses: &witness, wanted: None };
+        assert_eq!(witnessed.verify(&file).err().map(|failure| failure.code), Some(code::FAILED), "nobody else signed");
+        let edited = folder.path().join("edited.leaf");
+        let at = exported().find("body arguments").expect("a body");
+        let mut text = exported();
+        text.replace_range(at..at + "body arguments".len(), "body result");
+        write(&edited, &text).expect("a new file");
+        let failure = alone.verify(&edited).expect_err("it was edited");
+        assert!(failure.code == code::FAILED && failure.message.contains("proves nothing"), "{failure:?}");
+    }
+
+    #[test]
+    fn entries_are_listed_with_what_came_of_them() {
+        let entry = AuditEntry {
+            log: Some(1),
+            entry: 4,
+            at_ms: 3_661_000,
+            stage: "outcome".to_owned(),
+            principals: vec!["local".to_owned()],
+            accountable: None,
+            agent: Some("urn:a".to_owned()),
+            version: None,
+            action: Some("shop/order".to_owned()),
+            label: Some(DataReach { level: "internal".to_owned(), trusted: false }),
+            policy: None,
+            deciding: Vec::new(),
+            outcome: Some("done".to_owned()),
+        };
+        let mut list = AuditList { size: 9, key: "log+k".to_owned(), entries: vec![entry.clone()], more: true };
+        let told = listed(&list);
+        for words in ["ENTRY", "1.4", "outcome", "shop/order", "done", "local", "1 of the 9 entries", "log+k", "older"]
+        {
+            assert!(told.contains(words), "{words} in {told}");
+        }
+        list.entries.clear();
+        assert_eq!(listed(&list), "none of the 9 entries is such a one");
+        let gone = AuditBody { role: "arguments".to_owned(), text: None };
+        let told = shown(&AuditDetails { entry, bodies: vec![gone], export: String::new() });
+        assert!(told.contains("internal, from sources") && told.contains("arguments not there"), "{told}");
+    }
+
+    #[test]
+    fn what_is_taken_away_is_told() {
+        let told = erased(&EraseReply { subject: "ada".to_owned() });
+        assert!(told.starts_with("nobody can read") && told.ends_with("ada"), "{told}");
+        assert_eq!(pruned(&PruneReply { removed: 3 }), "3 bytes are deleted; the entries stay");
+    }
+}

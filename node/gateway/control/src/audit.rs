@@ -1,0 +1,190 @@
+//! The audit log in the control API.
+
+use std::sync::Arc;
+
+use althing_api::{
+    AUDIT_LIMIT_MAX, AuditBody, AuditDetails, AuditEntry, AuditList, AuditQuery, EraseReply, EraseRequest, Kind,
+    PruneReply, PruneRequest,
+};
+use althing_operations::Operations;
+use althing_operations::governance::{Actor, AuditFault, AuditFilter, AuditRecord, EraseOrder, PruneOrder, RecordBody};
+use althing_protocol::audit::{AuditLeaf, AuditStage};
+use althing_protocol::{AgentId, IdentityError, digest, hex};
+use axum::Json;
+use axum::extract::{Path, State};
+
+use crate::body::{Body, Parameters, detached};
+use crate::error::{Answer, ApiError};
+use crate::policies::reach;
+use crate::requester::{Requester, actor};
+
+/// Entries that are listed where nobody says how many.
+const LIMIT: usize = 100;
+
+impl From<AuditFault> for ApiError {
+    fn from(error: AuditFault) -> ApiError {
+        ApiError::failed(error.to_string())
+    }
+}
+
+/// `GET /audit`
+pub async fn list(State(node): State<Arc<Operations>>, Parameters(query): Parameters<AuditQuery>) -> Answer<AuditList> {
+    let limit = query.limit.unwrap_or(LIMIT).clamp(1, AUDIT_LIMIT_MAX);
+    let filter = filter(query)?;
+    detached(async move {
+        let audit = node.governance.audit();
+        let page = audit.query(&filter, limit).await?;
+        let entry = |record: &AuditRecord| audit_entry(Some(record.log), record.index, &record.leaf);
+        Ok(Json(AuditList {
+            size: audit.checkpoint().head.size,
+            key: audit.log_key().to_string(),
+            entries: page.records.iter().map(entry).collect(),
+            more: page.next.is_some(),
+        }))
+    })
+    .await
+}
+
+/// `GET /audit/{log}/{entry}`
+pub async fn show(
+    State(node): State<Arc<Operations>>,
+    Path((log, entry)): Path<(String, String)>,
+) -> Answer<AuditDetails> {
+    let numbers = log.parse::<u32>().ok().filter(|log| *log > 0).zip(entry.parse::<u64>().ok());
+    let wrong = || ApiError::invalid(format!("{log}.{entry} is no number of an entry; one is like 1.17"));
+    let (log, entry) = numbers.ok_or_else(wrong)?;
+    let audit = node.governance.audit();
+    let logs = audit.log_keys()?.len();
+    let is_past = entry >= audit.checkpoint().head.size && usize::try_from(log).is_ok_and(|log| log == logs);
+    if is_past || usize::try_from(log).is_ok_and(|log| log > logs) {
+        return Err(ApiError::new(Kind::NotFound, format!("the audit log has no entry {log}.{entry}")));
+    }
+    let record = audit.record_at(log, entry)?;
+    let export = audit.export(log, entry, true)?;
+    Ok(Json(AuditDetails {
+        entry: audit_entry(Some(log), entry, &record.leaf),
+        bodies: record.bodies.into_iter().map(body).collect(),
+        export: export.to_string(),
+    }))
+}
+
+/// `POST /audit/erase`
+pub async fn erase(
+    State(node): State<Arc<Operations>>,
+    Requester(principal): Requester,
+    Body(EraseRequest { subject }): Body<EraseRequest>,
+) -> Answer<EraseReply> {
+    let principals = vec![owner(&node, &actor(&node, &principal)?)?];
+    detached(async move {
+        node.governance.audit().erase(EraseOrder { subject: subject.clone(), principals }).await?;
+        Ok(Json(EraseReply { subject }))
+    })
+    .await
+}
+
+/// `POST /audit/prune`
+pub async fn prune(
+    State(node): State<Arc<Operations>>,
+    Requester(principal): Requester,
+    Body(PruneRequest { before_ms }): Body<PruneRequest>,
+) -> Answer<PruneReply> {
+    let person = owner(&node, &actor(&node, &principal)?)?;
+    let now_ms = node.clock().now_ms();
+    if before_ms > now_ms {
+        return Err(ApiError::invalid("that time has not come: name one before now"));
+    }
+    // What the owner agreed to, who answers for this node without a key.
+    let sign_off = digest(format!("althing audit prune\nbefore: {before_ms}\nby: {person}\nat: {now_ms}\n").as_bytes());
+    detached(async move {
+        let order = PruneOrder { before_ms, principals: vec![person], sign_off };
+        Ok(Json(PruneReply { removed: node.governance.audit().prune(order).await? }))
+    })
+    .await
+}
+
+/// The owner's name, if it is the owner who asks.
+fn owner(node: &Operations, by: &Actor) -> Result<String, ApiError> {
+    match by {
+        Actor::Owner => Ok(node.governance.people().owner().to_owned()),
+        Actor::Person { name, .. } => {
+            let why =
+                format!("{name} may not take away what lies beside the audit log: only the owner may, on this machine");
+            Err(ApiError::new(Kind::Refused, why))
+        }
+    }
+}
+
+fn filter(query: AuditQuery) -> Result<AuditFilter, ApiError> {
+    let AuditQuery { agent, action, person, stage, from, until, limit: _ } = query;
+    let agent = agent.map(|agent| agent.parse::<AgentId>()).transpose();
+    let stage =
+        stage.map(|word| AuditStage::ALL.into_iter().find(|stage| stage.word() == word).ok_or(word)).transpose();
+    Ok(AuditFilter {
+        agent: agent.map_err(|error: IdentityError| ApiError::invalid(format!("`agent`: {error}")))?,
+        stage: stage.map_err(|word| {
+            let known: Vec<&str> = AuditStage::ALL.into_iter().map(AuditStage::word).collect();
+            ApiError::invalid(format!("{word:?} is nothing that is recorded; that is {}", known.join(", ")))
+        })?,
+        action,
+        person,
+        from_ms: from,
+        until_ms: until,
+        ..AuditFilter::default()
+    })
+}
+
+/// An entry, as it is told; `log` is which of the node's, where that is known.
+#[must_use]
+pub fn audit_entry(log: Option<u32>, entry: u64, leaf: &AuditLeaf) -> AuditEntry {
+    AuditEntry {
+        log,
+        entry,
+        at_ms: leaf.at_ms,
+        stage: leaf.stage.word().to_owned(),
+        principals: leaf.principals.clone(),
+        accountable: leaf.accountable.clone(),
+        agent: leaf.agent.as_ref().map(ToString::to_string),
+        version: leaf.version.clone(),
+        action: leaf.action.clone(),
+        label: leaf.label.map(reach),
+        policy: leaf.policy.map(|digest| hex(&digest)),
+        deciding: leaf.deciding.clone(),
+        outcome: leaf.outcome.map(|outcome| outcome.word().to_owned()),
+    }
+}
+
+fn body(body: RecordBody) -> AuditBody {
+    let (role, text) = match body {
+        RecordBody::Whole(body) => (body.role, Some(String::from_utf8_lossy(&body.body).into_owned())),
+        RecordBody::Salt { role, .. } | RecordBody::Absent(role) => (role, None),
+    };
+    AuditBody { role: role.word().to_owned(), text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_narrows_a_list_is_read_word_by_word() {
+        let query = AuditQuery { stage: Some("intent".to_owned()), from: Some(3), ..AuditQuery::default() };
+        let read = filter(query).expect("it is known");
+        assert_eq!((read.stage, read.from_ms), (Some(AuditStage::Intent), Some(3)));
+        for wrong in [
+            AuditQuery { stage: Some("dance".to_owned()), ..AuditQuery::default() },
+            AuditQuery { agent: Some("clerk".to_owned()), ..AuditQuery::default() },
+        ] {
+            assert_eq!(filter(wrong).expect_err("nobody knows it").0.kind, Kind::Invalid);
+        }
+    }
+
+    #[test]
+    fn an_entry_is_told_without_what_was_said() {
+        let mut leaf = AuditLeaf::new(AuditStage::Denied, 7);
+        leaf.action = Some("shop/order".to_owned());
+        leaf.policy = Some([1; 32]);
+        let told = audit_entry(None, 4, &leaf);
+        assert_eq!((told.entry, told.at_ms, told.stage.as_str()), (4, 7, "denied"));
+        assert_eq!(told.policy, Some("01".repeat(32)));
+    }
+}

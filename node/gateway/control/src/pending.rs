@@ -1,0 +1,217 @@
+//! What waits for people in the control API, and answers to it.
+
+use std::sync::Arc;
+
+use althing_api::{
+    AnswerQuery, AnswerReply, AnswerRequest, AnswerState, AnswerText, Kind, NodeStep, PendingEntry, PendingList,
+    PendingSource, PendingWant, StandingRequest,
+};
+use althing_operations::Operations;
+use althing_operations::governance::{
+    Actor, AnswerError, AskState, ConsentError, PendingAsk, PendingGap, PendingRelease, PendingStep, PendingWork,
+    PersonSignature, SignedAnswer, StandingTerms, Want, pending,
+};
+use axum::Json;
+use axum::extract::{Path, State};
+
+use crate::body::{Body, Parameters, detached};
+use crate::error::{Answer, ApiError};
+use crate::policies::reach;
+use crate::requester::{Requester, actor};
+
+impl From<AnswerError> for ApiError {
+    fn from(error: AnswerError) -> ApiError {
+        let kind = match &error {
+            AnswerError::Id(_) | AnswerError::Standing(_) => Kind::Invalid,
+            AnswerError::Consent(ConsentError::Unknown) => Kind::NotFound,
+            AnswerError::Consent(ConsentError::Over(_) | ConsentError::Used) => Kind::Conflict,
+            AnswerError::Consent(ConsentError::Malformed(_) | ConsentError::Key(_)) => Kind::Invalid,
+            AnswerError::Consent(_) | AnswerError::Unsigned(_) | AnswerError::Another { .. } => Kind::Refused,
+            AnswerError::Audit(_) | AnswerError::Write(_) => Kind::Failed,
+        };
+        let is_unknown = matches!(error, AnswerError::Id(_) | AnswerError::Consent(ConsentError::Unknown));
+        ApiError::new(kind, error.to_string()).with_remedy(is_unknown.then(|| NodeStep::ListPending.into()))
+    }
+}
+
+/// `GET /pending`
+pub async fn list(State(node): State<Arc<Operations>>) -> Json<PendingList> {
+    let PendingWork { calls, steps, releases, unread } = Box::pin(pending(&node)).await;
+    let all = calls.into_iter().map(call).chain(steps.into_iter().map(step)).chain(releases.into_iter().map(release));
+    let gap = |PendingGap { at, why }| althing_api::PendingGap { at, why };
+    Json(PendingList { pending: all.collect(), unread: unread.into_iter().map(gap).collect() })
+}
+
+/// `POST /pending/{ask}`
+pub async fn answer(
+    State(node): State<Arc<Operations>>,
+    Path(ask): Path<String>,
+    Requester(principal): Requester,
+    Body(request): Body<AnswerRequest>,
+) -> Answer<AnswerReply> {
+    let AnswerRequest { approved, reason, standing, signature } = request;
+    let by = match signature {
+        Some(signature) => signer(&node, &ask, signature)?,
+        None => actor(&node, &principal)?,
+    };
+    let standing = standing.map(|StandingRequest { count, until_ms, free }| StandingTerms {
+        count,
+        until_ms,
+        free: free.into_iter().collect(),
+    });
+    let answer = althing_operations::governance::Answer { yes: approved, reason, standing };
+    detached(async move {
+        let state = match node.governance.answer(&ask, answer, by).await? {
+            AskState::Open => AnswerState::Open,
+            AskState::Approved | AskState::Used => AnswerState::Approved,
+            AskState::Denied(_) => AnswerState::Denied,
+        };
+        Ok(Json(AnswerReply { id: ask, state }))
+    })
+    .await
+}
+
+/// `GET /pending/{ask}/text`
+pub async fn text(
+    State(node): State<Arc<Operations>>,
+    Path(ask): Path<String>,
+    Parameters(AnswerQuery { approved }): Parameters<AnswerQuery>,
+) -> Answer<AnswerText> {
+    let until_ms = end(&node, &ask)?;
+    let text = node.governance.text_to_sign(&ask, approved, until_ms);
+    Ok(Json(AnswerText { text: text.ok_or_else(|| ApiError::from(AnswerError::Consent(ConsentError::Unknown)))? }))
+}
+
+/// Whoever signed an answer, which counts for as long as its question.
+fn signer(node: &Operations, ask: &str, signature: String) -> Result<Actor, ApiError> {
+    let refused = |error: ConsentError| ApiError::from(AnswerError::Consent(error));
+    let key = PersonSignature::read(&signature).map_err(|error| refused(error.into()))?.signer();
+    let people = node.governance.people();
+    let name = people.person_with(&key).ok_or_else(|| refused(ConsentError::Stranger(key.to_string())))?;
+    let signed = Some(SignedAnswer { signature, until_ms: end(node, ask)? });
+    Ok(Actor::Person { name: name.to_owned(), signed })
+}
+
+/// Until when a question is answered: so long does a signed answer count.
+fn end(node: &Operations, ask: &str) -> Result<u64, ApiError> {
+    let waits = node.governance.pending().into_iter().find(|one| one.id == ask);
+    waits.map(|one| one.expires_ms).ok_or_else(|| ApiError::from(AnswerError::Consent(ConsentError::Unknown)))
+}
+
+fn call(ask: PendingAsk) -> PendingEntry {
+    PendingEntry {
+        id: ask.id,
+        source: PendingSource::Call,
+        task: ask.task,
+        agent: Some(ask.agent.id.to_string()),
+        action: ask.action,
+        outline: ask.outline,
+        label: ask.label.map(reach),
+        difference: ask.difference,
+        reasons: ask.reasons,
+        wants: ask.wants.into_iter().map(want).collect(),
+        asked_ms: Some(ask.asked_ms),
+        expires_ms: Some(ask.expires_ms),
+    }
+}
+
+fn want(want: Want) -> PendingWant {
+    match want {
+        Want::Consent { person } => PendingWant::Consent { person },
+        Want::SignOff { role, count, given } => {
+            PendingWant::SignOff { count: u32::from(count), given: u32::from(given), role }
+        }
+    }
+}
+
+fn step(asks: PendingStep) -> PendingEntry {
+    let PendingStep { group, run, workflow, step, question, started_ms, due_ms } = asks;
+    let group = group.to_string();
+    PendingEntry {
+        id: format!("{group}/{run}/{step}"),
+        source: PendingSource::Workflow { group, run, step },
+        task: None,
+        agent: None,
+        action: question,
+        outline: vec![format!("of the workflow {workflow}")],
+        label: None,
+        difference: Vec::new(),
+        reasons: Vec::new(),
+        wants: Vec::new(),
+        asked_ms: Some(started_ms),
+        expires_ms: due_ms,
+    }
+}
+
+fn release(waits: PendingRelease) -> PendingEntry {
+    let PendingRelease { registry, id, agent, version, outline, wanted, staged_ms } = waits;
+    PendingEntry {
+        id,
+        source: PendingSource::Release { registry, staged: staged_ms.is_some() },
+        task: None,
+        agent: Some(agent),
+        action: version,
+        outline,
+        label: None,
+        difference: Vec::new(),
+        reasons: Vec::new(),
+        wants: vec![PendingWant::Approval { count: wanted }],
+        asked_ms: staged_ms,
+        expires_ms: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use althing_protocol::group::GroupId;
+
+    use super::*;
+
+    #[test]
+    fn why_an_answer_does_not_count_is_told_by_its_kind() {
+        let kind = |error: AnswerError| ApiError::from(error).0.kind;
+        assert_eq!(kind(AnswerError::Consent(ConsentError::Unknown)), Kind::NotFound);
+        assert_eq!(kind(AnswerError::Consent(ConsentError::Over("late".to_owned()))), Kind::Conflict);
+        assert_eq!(kind(AnswerError::Consent(ConsentError::Signature)), Kind::Refused);
+        assert_eq!(kind(AnswerError::Id("x".to_owned())), Kind::Invalid);
+    }
+
+    #[test]
+    fn whoever_names_no_question_is_told_where_those_are_that_wait_and_by_no_command() {
+        for error in [AnswerError::Id("x".to_owned()), AnswerError::Consent(ConsentError::Unknown)] {
+            let problem = ApiError::from(error).0;
+            assert!(!problem.message.contains('`'), "{}", problem.message);
+            assert_eq!(problem.remedy, Some(Box::new(NodeStep::ListPending.into())));
+        }
+        let problem = ApiError::from(AnswerError::Consent(ConsentError::Signature)).0;
+        assert_eq!(problem.remedy, None, "it is the right question");
+    }
+
+    #[test]
+    fn steps_and_releases_are_entries_of_the_same_list() {
+        let group = GroupId::from_digest([1; 32]);
+        let asks = PendingStep {
+            group,
+            run: "0c".to_owned(),
+            workflow: "review".to_owned(),
+            step: "check".to_owned(),
+            question: "Go on?".to_owned(),
+            started_ms: 1,
+            due_ms: Some(2),
+        };
+        let told = step(asks);
+        assert_eq!((told.id, told.action.as_str()), (format!("{group}/0c/check"), "Go on?"));
+        let waits = PendingRelease {
+            registry: "https://r".to_owned(),
+            id: "0a".to_owned(),
+            agent: "urn:a".to_owned(),
+            version: "1.0.0".to_owned(),
+            outline: Vec::new(),
+            wanted: 2,
+            staged_ms: None,
+        };
+        let told = release(waits);
+        assert_eq!(told.source, PendingSource::Release { registry: "https://r".to_owned(), staged: false });
+        assert_eq!(told.wants, [PendingWant::Approval { count: 2 }]);
+    }
+}

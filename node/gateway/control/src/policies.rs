@@ -1,0 +1,257 @@
+//! Policies in the control API: which are in force, what they say, what others would say; and who may do something.
+
+use std::sync::Arc;
+
+use althing_api::{
+    ActionQuery, ActionReport, ActionRight, DataReach, DecisionReport, Kind, PolicyCase, PolicyDifference,
+    PolicyDifferences, PolicyExplanation, PolicyFinding, PolicyFindings, PolicyNode, PolicyQuestion, PolicyReason,
+    PolicyReport, PolicyTest, PolicyTestReport, PolicyText, PolicyVerdict,
+};
+use althing_node::NodeError;
+use althing_operations::Operations;
+use althing_operations::governance::{
+    ChangeError, DecisionRecord, Explanation, Finding, Outcome, PolicyStatus, TrialError, Turnabout, Verdict,
+    demand_words, explain_policy, rights, test_policy,
+};
+use althing_protocol::{Label, hex};
+use axum::Json;
+use axum::extract::{Path, State};
+use serde_json::{Map, Value};
+
+use crate::body::{Body, Parameters, detached};
+use crate::error::{Answer, ApiError};
+use crate::requester::{Requester, actor};
+
+impl From<ChangeError> for ApiError {
+    fn from(error: ChangeError) -> ApiError {
+        let kind = match &error {
+            ChangeError::Policies(_) | ChangeError::World(_) | ChangeError::People(_) => Kind::Invalid,
+            ChangeError::NotOwner(_) => Kind::Refused,
+            ChangeError::File { .. } | ChangeError::Audit(_) | ChangeError::Write(_) => Kind::Failed,
+        };
+        ApiError::new(kind, error.to_string())
+    }
+}
+
+impl From<TrialError> for ApiError {
+    fn from(error: TrialError) -> ApiError {
+        match error {
+            TrialError::Policies(error) => error.into(),
+            TrialError::None => ApiError::new(Kind::Conflict, error.to_string()),
+            TrialError::Cases(_) => ApiError::invalid(error.to_string()),
+        }
+    }
+}
+
+/// `GET /policy`
+pub async fn status(State(node): State<Arc<Operations>>) -> Json<PolicyReport> {
+    let nodes = nodes(&node).await;
+    Json(report(node.governance.policy(), nodes))
+}
+
+/// `POST /policy`
+pub async fn load(
+    State(node): State<Arc<Operations>>,
+    Requester(principal): Requester,
+    Body(PolicyText { text }): Body<PolicyText>,
+) -> Answer<PolicyReport> {
+    let by = actor(&node, &principal)?;
+    detached(async move {
+        let mut status = node.governance.load_policy(&text, by).await?;
+        // They are in force here, whether the owner's other nodes can be told or not.
+        if let Err(error) = node.orders.give_policy_set(&node.owner()).await {
+            status.findings.push(untold(&error));
+        }
+        let nodes = nodes(&node).await;
+        Ok(Json(report(status, nodes)))
+    })
+    .await
+}
+
+fn untold(error: &NodeError) -> Finding {
+    Finding {
+        file: String::new(),
+        place: None,
+        policy: None,
+        what: format!("the other nodes of this owner were not told of it: {error}"),
+        remedy: "put the policies in force there too".to_owned(),
+    }
+}
+
+/// Which set each of the owner's other nodes has that are connected.
+async fn nodes(node: &Operations) -> Vec<PolicyNode> {
+    let known = node.orders.policy_sets().await.into_iter().map(|one| match one.standing {
+        Ok(standing) => {
+            let digest = standing.digest.map(|digest| hex(&digest));
+            PolicyNode { node: one.node.did(), digest, why: standing.failure }
+        }
+        Err(why) => PolicyNode { node: one.node.did(), digest: None, why: Some(why) },
+    });
+    known.collect()
+}
+
+/// `POST /policy/lint`
+pub async fn lint(
+    State(node): State<Arc<Operations>>,
+    Body(PolicyText { text }): Body<PolicyText>,
+) -> Answer<PolicyFindings> {
+    let found = node.governance.lint_policy(&text)?;
+    Ok(Json(PolicyFindings { findings: found.into_iter().map(finding).collect() }))
+}
+
+/// `POST /policy/test`
+pub async fn test(
+    State(node): State<Arc<Operations>>,
+    Body(PolicyTest { policy, cases }): Body<PolicyTest>,
+) -> Answer<PolicyTestReport> {
+    let outcomes = test_policy(&node.governance, policy.as_deref(), &cases)?;
+    let failed = outcomes.iter().filter(|outcome| !outcome.holds()).count();
+    let passed = outcomes.len() - failed;
+    Ok(Json(PolicyTestReport { passed, failed, cases: outcomes.iter().map(case).collect() }))
+}
+
+/// `POST /policy/explain`
+pub async fn explain(
+    State(node): State<Arc<Operations>>,
+    Body(question): Body<PolicyQuestion>,
+) -> Answer<PolicyExplanation> {
+    let PolicyQuestion { principal, action, resource, context } = question;
+    let texts = [("principal", principal), ("action", action), ("resource", resource)];
+    let mut members: Map<String, Value> =
+        texts.into_iter().map(|(name, text)| (name.to_owned(), Value::from(text))).collect();
+    if !context.is_null() {
+        members.insert("context".to_owned(), context);
+    }
+    Ok(Json(explanation(explain_policy(&node.governance, members)?)))
+}
+
+/// `POST /policy/diff`
+pub async fn diff(
+    State(node): State<Arc<Operations>>,
+    Body(PolicyText { text }): Body<PolicyText>,
+) -> Answer<PolicyDifferences> {
+    let (turned, unread) = node.governance.diff_policy(&text)?;
+    // The newest first, as other lists of what happened.
+    Ok(Json(PolicyDifferences { turned: turned.into_iter().rev().map(difference).collect(), unread }))
+}
+
+/// `GET /decisions/{decision}`
+pub async fn decision(State(node): State<Arc<Operations>>, Path(decision): Path<String>) -> Answer<DecisionReport> {
+    let number: u64 =
+        decision.parse().map_err(|_| ApiError::invalid(format!("{decision:?} is no number of a decision")))?;
+    let found = node.governance.decision(number);
+    let found = found.ok_or_else(|| {
+        ApiError::new(Kind::NotFound, format!("no decision {number} is remembered: only the newest are"))
+    })?;
+    Ok(Json(decided(number, found)))
+}
+
+/// `GET /who`
+pub async fn who(
+    State(node): State<Arc<Operations>>,
+    Parameters(ActionQuery { action }): Parameters<ActionQuery>,
+) -> Answer<ActionReport> {
+    let right = |right: althing_operations::governance::ActionRight| ActionRight {
+        agent: right.agent.id.to_string(),
+        answer: right.answer.to_owned(),
+        why: right.why,
+    };
+    let agents = rights(&node, &action)?.into_iter().map(right).collect();
+    Ok(Json(ActionReport { action, agents }))
+}
+
+/// A label, as it is told.
+pub fn reach(label: Label) -> DataReach {
+    DataReach { level: label.level.name().to_owned(), trusted: label.trusted }
+}
+
+fn report(status: PolicyStatus, nodes: Vec<PolicyNode>) -> PolicyReport {
+    let PolicyStatus { digest, policies, loaded_ms, is_broken, findings } = status;
+    let loaded_ms = digest.is_some().then_some(loaded_ms);
+    let findings = findings.into_iter().map(finding).collect();
+    PolicyReport { digest, policies, loaded_ms, broken: is_broken, findings, nodes }
+}
+
+fn finding(found: Finding) -> PolicyFinding {
+    let Finding { file: _, place, policy, what, remedy } = found;
+    let (line, column) = (place.map(|place| place.line), place.map(|place| place.column));
+    PolicyFinding { line, column, policy, what, remedy }
+}
+
+fn verdict(verdict: &Verdict) -> PolicyVerdict {
+    PolicyVerdict {
+        answer: verdict.answer.word().to_owned(),
+        demands: demand_words(verdict),
+        policies: verdict.policies.iter().cloned().collect(),
+        errors: verdict.errors.iter().map(ToString::to_string).collect(),
+    }
+}
+
+fn case(outcome: &Outcome) -> PolicyCase {
+    PolicyCase {
+        name: outcome.name.clone(),
+        passed: outcome.holds(),
+        expected: outcome.expect.word().to_owned(),
+        verdict: verdict(&outcome.verdict),
+    }
+}
+
+fn explanation(explained: Explanation) -> PolicyExplanation {
+    let Explanation { verdict: decided, reasons, rule } = explained;
+    let reasons = reasons.into_iter().map(|reason| PolicyReason {
+        policy: reason.policy,
+        line: reason.place.map(|place| place.line),
+        text: reason.text,
+        demands: reason.demands.iter().map(ToString::to_string).collect(),
+    });
+    PolicyExplanation { verdict: verdict(&decided), rule: rule.to_owned(), reasons: reasons.collect() }
+}
+
+fn difference(turned: Turnabout) -> PolicyDifference {
+    let Turnabout { id, decision, becomes, policies } = turned;
+    let DecisionRecord { principal, resource, answer, policy_answer, .. } = decision;
+    let was = policy_answer.unwrap_or(answer);
+    PolicyDifference { decision: id, principal, resource, was, becomes: becomes.to_owned(), policies }
+}
+
+fn decided(number: u64, record: DecisionRecord) -> DecisionReport {
+    let (demands, policies) = (record.demands, record.policies);
+    let said = record.policy_answer;
+    DecisionReport {
+        decision: number,
+        at_ms: record.at_ms,
+        principal: record.principal,
+        action: record.gate,
+        resource: record.resource,
+        label: reach(record.label),
+        person: record.person,
+        answer: record.answer,
+        rule: record.rule,
+        reason: record.reason,
+        verdict: said.map(|answer| PolicyVerdict { answer, demands, policies, errors: Vec::new() }),
+        policy: record.set.map(|digest| hex(&digest)),
+        labels: record.labels,
+        task: Some(record.task).filter(|task| !task.is_empty()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_that_is_not_in_force_has_no_time() {
+        let broken = PolicyStatus { digest: None, policies: 0, loaded_ms: 0, is_broken: true, findings: Vec::new() };
+        let told = report(broken.clone(), Vec::new());
+        assert!(told.broken && told.loaded_ms.is_none());
+        let some = PolicyStatus { digest: Some("0a".to_owned()), loaded_ms: 7, is_broken: false, ..broken };
+        let told = report(some, Vec::new());
+        assert_eq!((told.broken, told.loaded_ms), (false, Some(7)));
+    }
+
+    #[test]
+    fn what_cannot_be_tried_is_told_by_its_kind() {
+        assert_eq!(ApiError::from(TrialError::None).0.kind, Kind::Conflict);
+        assert_eq!(ApiError::from(ChangeError::NotOwner("ada".to_owned())).0.kind, Kind::Refused);
+    }
+}

@@ -1,0 +1,93 @@
+//! The record of one call of a tool, and the span of the same.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::Value;
+use tracing::Span;
+
+use crate::context;
+use crate::tool_error::ToolError;
+
+/// The record of one call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CallRecord {
+    /// `server/tool`.
+    pub tool: String,
+    /// Hash of its definition.
+    pub definition: String,
+    /// Hash of its arguments.
+    pub arguments: String,
+    /// Hash of its result, when there was one.
+    pub result: Option<String>,
+    /// How long it took.
+    pub took_us: u64,
+    /// `done`, `error` (of the tool), `denied`, `changed` (not the tool that was bound), `superseded` (the turn's group task
+    /// was given to another member) or `failed`.
+    pub outcome: &'static str,
+}
+
+impl CallRecord {
+    /// Of a call that begins.
+    pub(crate) fn of(tool: String, definition: Option<String>) -> CallRecord {
+        CallRecord {
+            tool,
+            definition: definition.unwrap_or_default(),
+            arguments: String::new(),
+            result: None,
+            took_us: 0,
+            outcome: "failed",
+        }
+    }
+
+    /// The span of a call that begins.
+    pub(crate) fn span(&self, agent: &str) -> Span {
+        // The names are those of OpenTelemetry's conventions for GenAI.
+        context::span(|| {
+            tracing::info_span!(
+                "execute_tool",
+                otel.kind = "client",
+                gen_ai.operation.name = "execute_tool",
+                gen_ai.tool.name = self.tool,
+                gen_ai.agent.name = agent,
+                gen_ai.tool.call.arguments = tracing::field::Empty,
+                gen_ai.tool.call.result = tracing::field::Empty,
+                althing.tool.definition = self.definition,
+                althing.binding.hash = &*context::binding_hash(),
+                "error.type" = tracing::field::Empty,
+                otel.status_description = tracing::field::Empty,
+            )
+        })
+    }
+
+    /// Notes how the call ended, here and in its span.
+    pub(crate) fn end(&mut self, agent: &str, span: &Span, (outcome, took): (&Result<Value, ToolError>, Duration)) {
+        context::record(span, "gen_ai.tool.call.result", || match outcome {
+            Ok(result) => result.to_string(),
+            Err(error) => error.to_string(),
+        });
+        self.took_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        self.outcome = match outcome {
+            Ok(result) if result["isError"] == true => "error",
+            Ok(_) => "done",
+            Err(ToolError::Denied(_)) => "denied",
+            Err(ToolError::Superseded(_)) => "superseded",
+            Err(ToolError::Unfit { .. }) => "changed",
+            Err(_) => "failed",
+        };
+        if outcome.is_err() || self.outcome == "error" {
+            span.record("error.type", self.outcome);
+            // This sets the status to an error too.
+            span.record("otel.status_description", self.outcome);
+        }
+        tracing::info!(
+            agent,
+            tool = self.tool,
+            outcome = self.outcome,
+            took_us = self.took_us,
+            label = context::written_label(),
+            "system call"
+        );
+    }
+}

@@ -1,0 +1,272 @@
+//! All journals of a node: read, deleted, and counted; and the unfinished tasks that have them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use althing_execution::journal::JournalError;
+use althing_protocol::cbor;
+use althing_store::{Batch, Durability, Range, ReadError, Rows, Store};
+
+use super::row_seal::{SEALED_MORE, SealError};
+use super::{HEAD_BYTES_MAX, PAGE, RowSeal, SESSION_HEADS, SESSION_ROWS};
+use crate::machine::session::{
+    Begin, Damage, Head, HeadEnd, ROWS_MAX, RowSummary, SessionId, TURN_BYTES_MAX, TurnId, TurnRows, TurnTape,
+    TurnTapes, Usage, summaries,
+};
+
+const UNREADABLE: &str = "the disk does not give its rows; the log of the node says why";
+
+/// The journals of a node.
+pub(crate) struct Journals {
+    store: Arc<dyn Store>,
+    usage: Mutex<Usage>,
+    /// Turns of this process that have a journal: two of one session may have one number, though hardly ever.
+    open: Mutex<BTreeSet<Vec<u8>>>,
+    /// The journals of turns that are over and that stay with their tasks.
+    tapes: Mutex<TurnTapes>,
+    /// Unfinished tasks whose agent has not been added yet, by the agent's name.
+    waiting: Mutex<BTreeMap<String, BTreeSet<String>>>,
+    /// Those of them with which somebody tries to go on.
+    attempts: Mutex<BTreeSet<String>>,
+}
+
+impl Journals {
+    /// Those in a store.
+    pub fn new(store: Arc<dyn Store>) -> Journals {
+        let (usage, open, tapes, waiting) = Default::default();
+        Journals { store, usage, open, tapes, waiting, attempts: Mutex::default() }
+    }
+
+    /// Deletes the journals of tasks that are not `unfinished`: a task may have ended without them. Those of turns that are over
+    /// stay, as far as their tasks are `there`. A full disk does not keep the node from starting.
+    pub async fn sweep(
+        &self,
+        unfinished: impl Fn(&str) -> bool,
+        there: impl Fn(&str) -> bool,
+    ) -> Result<(), ReadError> {
+        let mut after: Option<Vec<u8>> = None;
+        loop {
+            let range = Range::all(PAGE);
+            let range = after.take().map_or(range.clone(), |after| range.after(after));
+            let heads = self.store.scan(SESSION_HEADS, range)?;
+            // Those of notes are no journals.
+            for (key, value) in heads.iter().filter(|(key, _)| SessionId::of_notes(key).is_none()) {
+                match head(value) {
+                    Some(Head { task, end: Some(HeadEnd { at_ms, bytes }) }) if there(&task) => {
+                        self.keep(key.clone(), TurnTape { task, ended_ms: at_ms, bytes }).await?;
+                    }
+                    Some(Head { task, end: None }) if unfinished(&task) => {}
+                    Some(_) => self.delete(key).await?,
+                    None => tracing::error!("the head of a journal is damaged; its task will say so"),
+                }
+            }
+            match heads.into_iter().next_back() {
+                Some((key, _)) => after = Some(key),
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// Notes that the journal of a turn that is over stays, and deletes those that make room for it.
+    pub(super) async fn keep(&self, turn: Vec<u8>, tape: TurnTape) -> Result<(), ReadError> {
+        let gone = self.tapes().add(turn, tape);
+        for turn in gone {
+            self.delete(&turn).await?;
+        }
+        Ok(())
+    }
+
+    /// Deletes the journals of turns that are over, of tasks that are deleted. What cannot be deleted is deleted when the node
+    /// starts.
+    pub async fn forget(&self, tasks: &[impl AsRef<str> + Sync]) {
+        for task in tasks {
+            let task = task.as_ref();
+            let turns = self.tapes().take(task);
+            for turn in turns {
+                if let Err(error) = self.delete(&turn).await {
+                    tracing::warn!(task, %error, "the journal of a task that is deleted cannot be read");
+                }
+            }
+        }
+    }
+
+    /// The journals of a task's turns that are over, the oldest first: what the keys of their rows begin with, and when each ended.
+    pub fn recorded(&self, task: &str) -> Vec<(Vec<u8>, u64)> {
+        self.tapes().of(task).into_iter().map(|(turn, tape)| (turn, tape.ended_ms)).collect()
+    }
+
+    /// Deletes the rows of a turn, and then its head.
+    pub async fn delete(&self, turn: &[u8]) -> Result<(), ReadError> {
+        loop {
+            let keys = self.store.keys(SESSION_ROWS, Range::prefix(turn, PAGE))?;
+            let mut batch = Batch::new();
+            for key in &keys {
+                batch.delete(SESSION_ROWS, key.as_slice());
+            }
+            if keys.is_empty() {
+                batch.delete(SESSION_HEADS, turn);
+            }
+            if let Err(error) = self.store.write(batch, Durability::Buffered).await {
+                tracing::warn!(%error, "the journal of a task that ended cannot be deleted; it is deleted when the node starts");
+                return Ok(());
+            }
+            if keys.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Reads the rows of a turn that began so, and that are stored so.
+    pub fn read(&self, turn: TurnId, begin: Begin, seal: &RowSeal) -> Result<TurnRows, Damage> {
+        let unreadable = |error: ReadError| {
+            tracing::error!(task = begin.task, %error, "the journal of a turn cannot be read");
+            Damage { step: 0, what: UNREADABLE.to_owned() }
+        };
+        let prefix = turn.prefix();
+        let rows = self.scan(&prefix).map_err(unreadable)?;
+        let has_head = self.store.read(SESSION_HEADS, &prefix).map_err(unreadable)?.is_some();
+        let Some((last, _)) = rows.last() else {
+            return match has_head {
+                true => Err(Damage { step: 0, what: "it has no rows".to_owned() }),
+                false => Ok(TurnRows::new(turn, begin)),
+            };
+        };
+        let more = Range::prefix(prefix, 1).after(last.clone());
+        if !self.store.keys(SESSION_ROWS, more).map_err(unreadable)?.is_empty() {
+            return Err(Damage { step: 0, what: "it has more rows than a turn has".to_owned() });
+        }
+        TurnRows::read(turn, begin, &opened(rows, seal)?)
+    }
+
+    /// What the rows with these keys say of a turn, without their content; and the id of the message that began it. None where
+    /// there are no rows.
+    pub fn summaries(&self, turn: &[u8], seal: &RowSeal) -> Result<Option<(String, Vec<RowSummary>)>, Damage> {
+        let unreadable = |error: ReadError| {
+            tracing::error!(%error, "the journal of a turn cannot be read");
+            Damage { step: 0, what: UNREADABLE.to_owned() }
+        };
+        let Some(session) = turn.first_chunk().copied().map(SessionId) else { return Ok(None) };
+        let rows = self.scan(turn).map_err(unreadable)?;
+        if rows.is_empty() {
+            return Ok(None);
+        }
+        summaries(session, &opened(rows, seal)?).map(Some)
+    }
+
+    /// The rows with these keys, and one more than a turn has where there are more.
+    fn scan(&self, turn: &[u8]) -> Result<Rows, ReadError> {
+        let most = usize::try_from(TURN_BYTES_MAX).unwrap_or(usize::MAX);
+        let most = most.saturating_add(ROWS_MAX as usize * SEALED_MORE);
+        self.store.scan(SESSION_ROWS, Range::prefix(turn, ROWS_MAX as usize + 1).within(most))
+    }
+
+    /// Notes an unfinished task of an agent that has not been added yet.
+    pub fn await_agent(&self, agent: String, task: String) {
+        self.waiting().entry(agent).or_default().insert(task);
+    }
+
+    /// A task is over that was unfinished, or goes on on another node.
+    pub fn give_up(&self, agent: &str, task: &str) {
+        let mut waiting = self.waiting();
+        if let Some(tasks) = waiting.get_mut(agent) {
+            tasks.remove(task);
+            if tasks.is_empty() {
+                waiting.remove(agent);
+            }
+        }
+    }
+
+    /// The unfinished tasks of an agent; empty when there are none any more.
+    pub fn unfinished(&self, agent: &str) -> BTreeSet<String> {
+        self.waiting().get(agent).cloned().unwrap_or_default()
+    }
+
+    /// The unfinished tasks of all agents, with the names of those.
+    pub fn all_unfinished(&self) -> Vec<(String, String)> {
+        let mut all = Vec::new();
+        for (agent, tasks) in self.waiting().iter() {
+            all.extend(tasks.iter().map(|task| (agent.clone(), task.clone())));
+        }
+        all
+    }
+
+    /// Begins to go on with an unfinished task of an agent; none if somebody else does, or did. It waits until [`Attempt::made`].
+    pub fn attempt(self: &Arc<Self>, agent: &str, task: &str) -> Option<Attempt> {
+        let waiting = self.waiting();
+        let waits = waiting.get(agent).is_some_and(|tasks| tasks.contains(task));
+        let is_free = waits && self.attempts().insert(task.to_owned());
+        is_free.then(|| Attempt { journals: self.clone(), agent: agent.to_owned(), task: task.to_owned() })
+    }
+
+    fn attempts(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.attempts.lock().expect("no holder of the attempts panics")
+    }
+
+    /// The unfinished tasks whose agents have not been added yet, by the agent's name.
+    pub fn waiting(&self) -> MutexGuard<'_, BTreeMap<String, BTreeSet<String>>> {
+        self.waiting.lock().expect("no holder of the tasks panics")
+    }
+
+    /// Where they are.
+    pub(super) fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    /// Counts bytes of a session that are to be written.
+    pub(super) fn reserve(&self, session: SessionId, bytes: u64) -> Result<(), JournalError> {
+        self.usage().add(session, bytes).map_err(|most| JournalError::Full { most })
+    }
+
+    pub(super) fn usage(&self) -> MutexGuard<'_, Usage> {
+        self.usage.lock().expect("no holder of the usage panics")
+    }
+
+    pub(super) fn tapes(&self) -> MutexGuard<'_, TurnTapes> {
+        self.tapes.lock().expect("no holder of the tapes panics")
+    }
+
+    pub(super) fn open(&self) -> MutexGuard<'_, BTreeSet<Vec<u8>>> {
+        self.open.lock().expect("no holder of the turns panics")
+    }
+}
+
+/// An attempt to go on with an unfinished task, which nobody else makes meanwhile. Once it is dropped, others may.
+pub(crate) struct Attempt {
+    journals: Arc<Journals>,
+    agent: String,
+    task: String,
+}
+
+impl Attempt {
+    /// The task's id.
+    pub fn task(&self) -> &str {
+        &self.task
+    }
+
+    /// The task waits no more: it goes on, or has ended.
+    pub fn made(self) {
+        self.journals.give_up(&self.agent, &self.task);
+    }
+}
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        self.journals.attempts().remove(&self.task);
+    }
+}
+
+/// Rows as they were written, with the number in the key of each.
+fn opened(rows: Rows, seal: &RowSeal) -> Result<Vec<(u32, Vec<u8>)>, Damage> {
+    let number = |key: &[u8]| key.last_chunk().map_or(u32::MAX, |seq| u32::from_be_bytes(*seq));
+    let opened = |(key, row): (Vec<u8>, Vec<u8>)| {
+        let (number, row) = (number(&key), seal.open(&key, row));
+        let damaged = |error: SealError| Damage { step: 0, what: format!("row {number}: {error}") };
+        row.map(|row| (number, row)).map_err(damaged)
+    };
+    rows.into_iter().map(opened).collect()
+}
+
+fn head(bytes: &[u8]) -> Option<Head> {
+    cbor::check(bytes, HEAD_BYTES_MAX).ok()?;
+    minicbor::decode(bytes).ok()
+}

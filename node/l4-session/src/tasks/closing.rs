@@ -1,0 +1,236 @@
+//! How a turn is closed: what is left of its task is written, then told.
+
+use a2a::{Message, Part, Role, StreamResponse, TaskState};
+use althing_call::OperationError;
+use althing_protocol::{Digest, Label};
+
+use crate::machine::answers::{self, AnswerRow};
+use crate::machine::listing::NotedFailure;
+use crate::machine::record::Record;
+use crate::machine::task;
+use crate::push::Notes;
+use crate::tasks::first_response::Outcome;
+use crate::tasks::live::{Ending, LiveTask};
+use crate::tasks::persistence::PersistenceState;
+use crate::tasks::runner::{TaskRunner, internal};
+use crate::tasks::store::{self, Encoded, TaskStoreError};
+
+/// Fails a task whose turn does not go on.
+pub(super) async fn fail(runner: &TaskRunner, live: &LiveTask, reason: String) {
+    finish(runner, live, Some(TaskState::Failed), Some(reason)).await;
+}
+
+/// Tells those who asked for push notifications.
+pub(super) async fn push(runner: &TaskRunner, live: &LiveTask, event: Option<StreamResponse>) {
+    if let Some(event) = event {
+        runner.store().push().note(&live.id, Some(&event), runner.now_ms()).await;
+    }
+}
+
+/// Writes the task's idle state to disk, then sends the event.
+pub(super) async fn finish(runner: &TaskRunner, live: &LiveTask, state: Option<TaskState>, reason: Option<String>) {
+    let (mut record, ending) = {
+        let mut now = live.lock();
+        (now.labelled(), now.ending.take())
+    };
+    let (state, message, metadata) = match (state, ending) {
+        (Some(state), _) => (state, reason.map(status_message), None),
+        (None, Some(Ending::Reply(mut message))) if !live.is_left() && live.withdraw_task_id() => {
+            // The agent's own task and context ids have no meaning here.
+            message.task_id = None;
+            message.context_id = message.context_id.map(|_| record.task.context_id);
+            finish_without_task(runner, live, Outcome::Reply(message)).await;
+            return;
+        }
+        (None, Some(Ending::Reply(message))) => (TaskState::Completed, Some(message), None),
+        (None, Some(Ending::Status(state, message, metadata))) => (state, message, metadata),
+        (None, None) => (TaskState::Completed, None, None),
+    };
+    let merged = task::merge(&mut record.task.metadata, metadata.clone());
+    let (state, message) = match merged {
+        Ok(()) => (state, message),
+        Err(error) => (TaskState::Failed, Some(status_message(error.to_string()))),
+    };
+    let event = task::with_metadata(task::set_status(&mut record.task, state, message, runner.now()), metadata);
+    let mut notes = runner.store().push().plan(&live.id, Some(&event), runner.now_ms());
+    if let Some(journal) = &live.request.journal {
+        journal.end(&mut notes.rows).await;
+    }
+    runner.store().handoffs().close(&live.id, &mut notes.rows);
+    record.begin = None;
+    let mut kept = live.persistence.lock().await;
+    if let Err(error) = write(runner, &record, notes).await {
+        // It is not on disk, so it must not be acknowledged.
+        tracing::error!(task = record.task.id, %error, "a task's final state could not be written");
+        match *kept {
+            PersistenceState::NotYet => {
+                *kept = PersistenceState::Never;
+                refuse_unwritten(live, runner, error).await;
+            }
+            PersistenceState::Yes | PersistenceState::Never => fail_unwritten(live, runner).await,
+        }
+        return;
+    }
+    *kept = PersistenceState::Yes;
+    drop(kept);
+    runner.store().handoffs().forget(&live.id);
+    let over = record.task.status.state.clone();
+    live.change(|now| {
+        now.record = record;
+        now.close(live.answer.outcome());
+        Some(event)
+    })
+    .await;
+    end_kept(runner, live, over);
+}
+
+pub(super) async fn write(runner: &TaskRunner, record: &Record, notes: Notes) -> Result<(), TaskStoreError> {
+    runner.store().write_telling(Encoded::of(record)?, notes).await
+}
+
+/// Why a turn ended, as the task's status message; a reason that is too long is cut.
+pub(super) fn status_message(mut reason: String) -> Message {
+    reason.truncate(reason.floor_char_boundary(task::REASON_BYTES_MAX));
+    Message::new(Role::Agent, vec![Part::text(reason)])
+}
+
+/// The agent refused the message with an error of its own. True if no task remains; false if the agent had made a task
+/// before, which remains as failed.
+pub(super) async fn refuse(runner: &TaskRunner, live: &LiveTask, error: &OperationError) -> bool {
+    if live.lock().begun || live.cancel.is_cancelled() || !live.withdraw_task_id() {
+        live.answer.settle(Outcome::Refused(error.clone()));
+        return false;
+    }
+    finish_without_task(runner, live, Outcome::Refused(error.clone())).await;
+    true
+}
+
+/// Ends the turn without a task: a new task is deleted, a continued one is restored. This is on disk before the answer is
+/// sent, so that a power cut cannot bring the task back after it.
+async fn finish_without_task(runner: &TaskRunner, live: &LiveTask, outcome: Outcome) {
+    let mut record = live.record();
+    record.begin = None;
+    let mut notes = Notes::default();
+    // The rows of its journal go with it.
+    if let Some(journal) = &live.request.journal {
+        journal.close(&mut notes.rows).await;
+    }
+    let answered = answered(live, &record, &outcome, runner.now_ms());
+    let mut on_disk = live.persistence.lock().await;
+    let kept = match live.request.before.clone() {
+        None if *on_disk == PersistenceState::NotYet => {
+            runner.store().answers().write(answered.into_iter().collect(), runner.now_ms()).await;
+            Ok(())
+        }
+        None => {
+            runner.store().answers().put(answered.into_iter(), runner.now_ms(), &mut notes.rows);
+            runner.store().forget(&live.id, notes.rows).await
+        }
+        Some(before) => {
+            runner.store().answers().put(answered.into_iter(), runner.now_ms(), &mut notes.rows);
+            task::undo_continue(&mut record.task, before);
+            write(runner, &record, notes).await
+        }
+    };
+    *on_disk = PersistenceState::Never;
+    drop(on_disk);
+    let mut event = match &outcome {
+        Outcome::Reply(message) => Some(StreamResponse::Message(message.clone())),
+        Outcome::Refused(_) => None,
+    };
+    if let Err(error) = kept {
+        tracing::error!(task = live.id, %error, "a task without a result could not be deleted or restored");
+        // The answer is sent; the task that stays on disk is set to failed.
+        let (failure, now_ms) = (NotedFailure::ResultNotKept, runner.now().timestamp_millis());
+        runner.store().note_failures(std::slice::from_ref(&live.id), failure, now_ms).await;
+        event = Some(store::fail(&mut record.task, failure, now_ms));
+    }
+    let state = record.task.status.state.clone();
+    live.answer.settle(outcome.clone());
+    live.change(|now| {
+        now.record = record;
+        now.close(Some(outcome));
+        event
+    })
+    .await;
+    end_turn(runner, live, if task::is_idle(&state) { state } else { TaskState::Completed });
+}
+
+/// What is remembered of the turn's message, if its id is a key and a message answers it.
+fn answered(live: &LiveTask, record: &Record, outcome: &Outcome, now_ms: u64) -> Option<(Digest, AnswerRow)> {
+    let Outcome::Reply(answer) = outcome else { return None };
+    let id = &live.request.message_id;
+    let message = record.task.history.iter().flatten().rfind(|message| message.message_id == *id);
+    let message = message.filter(|_| answers::is_key(id))?;
+    let label = Label::of_both(record.label, live.said().label());
+    let name = answers::name_of(&record.agent, &String::from(record.scope), id);
+    Some((name, AnswerRow::of(message, answer, label, now_ms)))
+}
+
+/// Ends the turn: wakes whoever waits; the task is read from disk from now on. Listeners are dropped, except for
+/// subscriptions to a task that is not terminal.
+pub(super) fn end_turn(runner: &TaskRunner, live: &LiveTask, state: TaskState) {
+    let id = live.record().task.id;
+    let over = state.is_terminal();
+    // Under one lock: a message that continues the task must not find this turn, nor be dropped with it.
+    runner.live().finish(&id, || {
+        let mut now = live.lock();
+        now.running = false;
+        let mut listeners = std::mem::take(&mut now.listeners);
+        listeners.retain(|listener| listener.is_subscription && !over);
+        listeners
+    });
+    live.state.send_replace(state);
+}
+
+/// Ends the turn of a task that is kept, and says so.
+pub(super) fn end_kept(runner: &TaskRunner, live: &LiveTask, state: TaskState) {
+    end_turn(runner, live, state.clone());
+    runner.live().tell_end(live, state);
+}
+
+/// The turn panicked: its task fails.
+pub(crate) async fn fail_panicked(runner: &TaskRunner, live: &LiveTask, reason: &str) {
+    tracing::error!(task = live.record().task.id, reason, "a turn panicked");
+    finish(runner, live, Some(TaskState::Failed), Some("the agent broke down".to_owned())).await;
+}
+
+/// A task of which nobody was told could not be written: the message is refused, as if it had not come.
+async fn refuse_unwritten(live: &LiveTask, runner: &TaskRunner, error: TaskStoreError) {
+    let refused = Outcome::Refused(internal(error));
+    live.answer.settle(refused.clone());
+    live.lock().close(Some(refused));
+    end_turn(runner, live, TaskState::Failed);
+}
+
+/// The final state of a task could not be written: listeners are told that it failed. The reason is only in the log.
+pub(super) async fn fail_unwritten(live: &LiveTask, runner: &TaskRunner) {
+    let failure = NotedFailure::ResultNotKept;
+    let now_ms = runner.now().timestamp_millis();
+    runner.store().note_failures(std::slice::from_ref(&live.id), failure, now_ms).await;
+    let event = live.change(|now| {
+        now.record.task.artifacts = None;
+        let event = store::fail(&mut now.record.task, failure, now_ms);
+        now.close(live.answer.outcome());
+        Some(event)
+    });
+    push(runner, live, event.await).await;
+    end_kept(runner, live, TaskState::Failed);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_reason_is_cut_between_letters() {
+        let long = status_message("ü".repeat(task::REASON_BYTES_MAX));
+        let text = long.text().expect("a text");
+        assert_eq!((text.len(), text.chars().all(|letter| letter == 'ü')), (task::REASON_BYTES_MAX, true));
+        assert_eq!(
+            status_message("odd".to_owned() + &"ü".repeat(task::REASON_BYTES_MAX)).text().map(str::len),
+            Some(4_095)
+        );
+        assert_eq!(status_message("short".to_owned()).text(), Some("short"));
+    }
+}

@@ -1,0 +1,154 @@
+//! Answers of people.
+
+use althing_protocol::audit::AnswerWord;
+use althing_store::{Batch, Durability};
+use serde_json::Value;
+
+use crate::actor::{Actor, Answer, StandingTerms};
+use crate::consents::Consents;
+use crate::consultation;
+use crate::error::AnswerError;
+use crate::governance::Governance;
+use crate::leaves::{self, digest_of_hex};
+use crate::machine::consent::{AskId, Need, Question, Speaker, StandingYes, Template, escaped};
+use crate::machine::key::PersonSignature;
+use crate::machine::people::People;
+
+/// How far a question came.
+pub use crate::machine::consent::QuestionState as AskState;
+
+/// Characters of the reason of a no that an agent hears.
+const REASON_CHARS_MAX: usize = 500;
+
+impl Governance {
+    /// Takes an answer to a question. It is on disk, and on record, before it counts.
+    ///
+    /// # Errors
+    /// [`AnswerError`]; the question stays as it was.
+    pub async fn answer(&self, id: &str, answer: Answer, by: Actor) -> Result<AskState, AnswerError> {
+        let id = ask_id(id).ok_or_else(|| AnswerError::Id(escaped(id, 40)))?;
+        let _writing = self.inner.writing.lock().await;
+        let (people, now_ms) = (self.people_now().0, self.now_ms());
+        let mut next = (*self.consents()).clone();
+        let question = next.asks.get(&id).ok_or(crate::machine::consent::ConsentError::Unknown)?;
+        let (word, until_ms) = terms(question, &answer, &by);
+        let speaker = speaker(&by, &people)?;
+        let state = next.asks.answer(&id, (word, until_ms), speaker, &people, now_ms)?;
+        let mut batch = Batch::new();
+        if let Some(standing) = answer.standing.filter(|_| answer.yes) {
+            add_standing(self, &mut next, &id, (standing, now_ms), &people, &mut batch)?;
+        }
+        if let (Some(details), Some(reason)) = (next.details.get_mut(&id), answer.reason.filter(|_| !answer.yes)) {
+            details.denial = Some(escaped(&reason, REASON_CHARS_MAX));
+        }
+        next.put(&id, &mut batch);
+        if let Some((question, details)) = next.asks.get(&id).zip(next.details.get(&id)) {
+            let person = question.answers().last().map(|answer| answer.person.as_str());
+            let leaf = leaves::answered(question, details, (person, Some(word)), now_ms);
+            batch.append(self.inner.audit.entry(leaf)?);
+        }
+        self.write(batch, Durability::Synced).await?;
+        consultation::release(self, &next, &id);
+        self.publish(next);
+        Ok(state)
+    }
+
+    /// The text that a person signs who answers a question; nothing where there is none.
+    #[must_use]
+    pub fn text_to_sign(&self, id: &str, yes: bool, until_ms: u64) -> Option<String> {
+        let word = if yes { AnswerWord::Approve } else { AnswerWord::Deny };
+        Some(self.consents().asks.get(&ask_id(id)?)?.text(word, until_ms))
+    }
+
+    /// Every yes that counts more than once.
+    #[must_use]
+    pub fn standing(&self) -> Vec<StandingYes> {
+        self.consents().standing.iter().cloned().collect()
+    }
+
+    /// Takes a standing yes back; false where there is none of that id.
+    ///
+    /// # Errors
+    /// [`AnswerError`]; it stays.
+    pub async fn withdraw_standing(&self, id: &str) -> Result<bool, AnswerError> {
+        let id = ask_id(id).ok_or_else(|| AnswerError::Id(escaped(id, 40)))?;
+        let _writing = self.inner.writing.lock().await;
+        let mut next = (*self.consents()).clone();
+        if !next.standing.withdraw(&id) {
+            return Ok(false);
+        }
+        let mut batch = Batch::new();
+        next.put_standing(&id, &mut batch);
+        let person = self.people_now().0.owner().to_owned();
+        let leaf = leaves::changed("standing yes", &person, self.now_ms(), (&althing_protocol::hex(&id), "withdrawn"));
+        batch.append(self.inner.audit.entry(leaf)?);
+        self.write(batch, Durability::Synced).await?;
+        self.publish(next);
+        Ok(true)
+    }
+}
+
+fn add_standing(
+    governance: &Governance,
+    next: &mut Consents,
+    id: &AskId,
+    (terms, at_ms): (StandingTerms, u64),
+    people: &People,
+    batch: &mut Batch,
+) -> Result<(), AnswerError> {
+    let Some((question, details)) = next.asks.get(id).zip(next.details.get(id)) else {
+        return Err(AnswerError::Standing("nothing is known of the call any more"));
+    };
+    let Need::Consent { person } = question.need() else {
+        return Err(AnswerError::Standing("a sign-off is given for one call alone"));
+    };
+    let Ok(Value::Object(arguments)) = serde_json::from_str(&details.arguments) else {
+        return Err(AnswerError::Standing("the arguments of the call have no names"));
+    };
+    let yes = StandingYes {
+        id: governance.inner.ports.entropy.bytes(),
+        person: person.clone(),
+        template: Template::of(&question.ask().terms, &arguments, terms.free),
+        at_ms,
+        until_ms: terms.until_ms,
+        left: terms.count,
+    };
+    let id = yes.id;
+    next.standing.add(yes, people, at_ms)?;
+    next.put_standing(&id, batch);
+    Ok(())
+}
+
+/// What is said, and until when that counts.
+fn terms(question: &Question, answer: &Answer, by: &Actor) -> (AnswerWord, u64) {
+    let word = if answer.yes { AnswerWord::Approve } else { AnswerWord::Deny };
+    let until_ms = match by {
+        Actor::Person { signed: Some(signed), .. } => signed.until_ms,
+        Actor::Owner | Actor::Person { signed: None, .. } => question.ask().not_after_ms,
+    };
+    (word, until_ms)
+}
+
+/// Who speaks, as far as that is proved.
+fn speaker<'a>(by: &'a Actor, people: &People) -> Result<Speaker<'a>, AnswerError> {
+    match by {
+        Actor::Owner => Ok(Speaker::Local),
+        Actor::Person { name, signed: None } => Err(AnswerError::Unsigned(escaped(name, 40))),
+        Actor::Person { name, signed: Some(signed) } => {
+            let signature =
+                PersonSignature::read(&signed.signature).map_err(crate::machine::consent::ConsentError::from)?;
+            // A key of nobody is refused with the answer.
+            match people.person_with(&signature.signer()) {
+                Some(person) if person != name => Err(AnswerError::Another { said: escaped(name, 40) }),
+                _ => Ok(Speaker::Signature(&signed.signature)),
+            }
+        }
+    }
+}
+
+/// The id of 32 hexadecimal digits.
+pub(crate) fn ask_id(text: &str) -> Option<AskId> {
+    // Read as the half of a digest.
+    let whole = digest_of_hex(&format!("{text}{text}")).filter(|_| text.len() == 32)?;
+    AskId::try_from(&whole[..16]).ok()
+}

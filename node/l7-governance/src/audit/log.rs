@@ -1,0 +1,312 @@
+//! The log as others hold it: what it takes, and what it refuses.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, RwLock};
+
+use althing_communication::{Entropy, WallClock};
+use althing_protocol::audit::{AuditLeaf, AuditStage};
+use althing_protocol::tlog::NoteKey;
+use althing_protocol::{PublicKey, PublisherId, hex};
+use althing_store::{Batch, Durability, Range, Store};
+use tokio::sync::{Mutex, MutexGuard, Notify};
+
+use super::bodies::{commit, seal};
+use super::draft::LeafDraft;
+use super::error::{AuditFault, AuditUnavailable};
+use super::families::{BODIES, QUEUE, STATE};
+use super::keys::{SubjectKeys, subject_digest};
+use super::ledger::{Ledger, SignCheckpoint, of_log};
+use super::rows::{LeafId, QueueRow, bodies_of, damaged, written};
+
+/// The key in [`STATE`] of the bytes of all bodies.
+const USAGE: &[u8] = b"usage";
+/// The key in [`STATE`] of the number of the log that goes on.
+const NUMBER: &[u8] = b"number";
+/// A batch with more bytes of bodies counts as large.
+const LARGE_BYTES: usize = 256 << 10;
+/// The part of the share beyond it that outcomes, answers and ends may use: what was begun can be recorded to its end.
+const BEYOND: u64 = 16;
+
+/// What an audit log is given.
+#[derive(Clone)]
+pub struct AuditPorts {
+    /// Where it is, with all [`FAMILIES`](super::FAMILIES).
+    pub store: Arc<dyn Store>,
+    /// When.
+    pub clock: WallClock,
+    /// Of ids, salts, keys and nonces.
+    pub entropy: Entropy,
+    /// The node whose log it is.
+    pub node: PublicKey,
+    /// Whose node it is.
+    pub owner: PublisherId,
+    /// Signs with the node's key.
+    pub sign: SignCheckpoint,
+}
+
+/// How much it keeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AuditConfig {
+    /// Bytes that the bodies may have in the store, sealed.
+    pub share_bytes: u64,
+    /// How long bodies are kept, milliseconds.
+    pub retention_ms: u64,
+}
+
+impl Default for AuditConfig {
+    /// 4 GiB, and half a year.
+    fn default() -> AuditConfig {
+        AuditConfig { share_bytes: 4 << 30, retention_ms: 183 * 24 * 60 * 60 * 1_000 }
+    }
+}
+
+/// How much of its share is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AuditUsage {
+    /// Bytes of the bodies.
+    pub bytes: u64,
+    /// Bytes that they may have.
+    pub share: u64,
+}
+
+impl AuditUsage {
+    /// Whether people should hear of it: four fifths are used.
+    #[must_use]
+    pub fn is_near(&self) -> bool {
+        self.bytes >= self.share / 5 * 4
+    }
+}
+
+/// An owner's audit log on this node. Clones are the same log.
+#[derive(Clone)]
+pub struct AuditLog(Arc<AuditCore>);
+
+struct AuditCore {
+    ports: AuditPorts,
+    config: AuditConfig,
+    keys: SubjectKeys,
+    ledger: RwLock<Arc<Ledger>>,
+    /// Held by whoever changes the log or the bodies' bytes.
+    books: Mutex<()>,
+    usage: AtomicU64,
+    /// The beginning of the last id.
+    ordinal: AtomicU64,
+    drafted: Notify,
+    /// Why it takes nothing.
+    stopped: RwLock<Option<String>>,
+}
+
+impl std::fmt::Debug for AuditLog {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AuditLog").field("head", &self.ledger().newest().head).finish_non_exhaustive()
+    }
+}
+
+impl AuditLog {
+    /// Opens the log, or begins one, and takes in what a stop left in the queue.
+    ///
+    /// # Errors
+    /// [`AuditFault`].
+    pub async fn open(ports: AuditPorts, config: AuditConfig) -> Result<AuditLog, AuditFault> {
+        let (number, name) = match ports.store.read(STATE, NUMBER)? {
+            Some(row) => {
+                let number = u32::from_be_bytes(row.try_into().map_err(|_| damaged("the row", NUMBER))?);
+                (number, name_of(&ports, number)?)
+            }
+            None if ports.store.keys(STATE, Range::all(1))?.is_empty() => {
+                let (rows, name) = log_rows(&ports, 1);
+                ports.store.write(rows, Durability::Synced).await?;
+                (1, name)
+            }
+            // It was begun before: nothing is written over what is left of it.
+            None => return Err(damaged("the row", NUMBER)),
+        };
+        let ledger = Ledger::open(ports.store.clone(), ports.sign.clone(), ports.node, number, &name)?;
+        let log = AuditLog(Arc::new(AuditCore {
+            keys: SubjectKeys::new(ports.store.clone(), ports.entropy.clone()),
+            ports,
+            config,
+            ledger: RwLock::new(Arc::new(ledger)),
+            books: Mutex::default(),
+            usage: AtomicU64::default(),
+            ordinal: AtomicU64::default(),
+            drafted: Notify::new(),
+            stopped: RwLock::default(),
+        }));
+        log.follow_usage()?;
+        log.drain().await?;
+        Ok(log)
+    }
+
+    /// The rows by which a leaf is recorded: whoever writes them, with what the leaf is about, has recorded it. Written twice
+    /// they record it once.
+    ///
+    /// # Errors
+    /// [`AuditUnavailable`]: it could not be recorded, so that the thing itself must not be done.
+    pub fn entry(&self, draft: LeafDraft) -> Result<Batch, AuditUnavailable> {
+        self.named_entry(draft).map(|(_, rows)| rows)
+    }
+
+    /// The same, and the id under which [`AuditLog::record`] finds the leaf.
+    ///
+    /// # Errors
+    /// As [`AuditLog::entry`].
+    pub fn named_entry(&self, draft: LeafDraft) -> Result<(LeafId, Batch), AuditUnavailable> {
+        let LeafDraft { mut leaf, subject, bodies } = draft;
+        self.has_room_for(&leaf, !bodies.is_empty())?;
+        let bytes: usize = bodies.iter().map(|body| body.bytes.len()).sum();
+        let mut rows = if bytes > LARGE_BYTES { Batch::large() } else { Batch::new() };
+        let (commitments, plains) = commit(bodies, || self.0.ports.entropy.bytes());
+        leaf.bodies = commitments;
+        let (id, leaf_bytes) = (self.next_id(), leaf.encode()?);
+        let (mut key, mut body_bytes) = (None, 0);
+        if !plains.is_empty() {
+            let body_key = self.0.keys.current(&subject_digest(subject.as_deref()), &mut rows)?;
+            for (role, plain) in &plains {
+                let at = [&bodies_of(leaf.at_ms, &id)[..], &[*role as u8]].concat();
+                let row = seal(&body_key, self.0.ports.entropy.bytes(), &at, plain);
+                body_bytes += (at.len() + row.len()) as u64;
+                rows.put(BODIES, at, row);
+            }
+            key = Some(body_key.name);
+        }
+        rows.put(QUEUE, id, written(&QueueRow { leaf: leaf_bytes, body_bytes, key }));
+        self.0.drafted.notify_one();
+        Ok((id, rows))
+    }
+
+    /// Whether it takes leaves at all.
+    ///
+    /// # Errors
+    /// [`AuditUnavailable::Stopped`].
+    pub fn availability(&self) -> Result<(), AuditUnavailable> {
+        match &*self.0.stopped.read().expect("no holder panics") {
+            Some(reason) => Err(AuditUnavailable::Stopped(reason.clone())),
+            None => Ok(()),
+        }
+    }
+
+    /// How much of their share the bodies use; what is in the queue is not counted yet.
+    #[must_use]
+    pub fn usage(&self) -> AuditUsage {
+        AuditUsage { bytes: self.0.usage.load(Ordering::Relaxed), share: self.0.config.share_bytes }
+    }
+
+    /// The key of the log that goes on now, with which strangers verify it.
+    #[must_use]
+    pub fn log_key(&self) -> NoteKey {
+        self.ledger().key().clone()
+    }
+
+    fn has_room_for(&self, leaf: &AuditLeaf, has_bodies: bool) -> Result<(), AuditUnavailable> {
+        self.availability()?;
+        let AuditUsage { bytes, share } = self.usage();
+        let ends = matches!(leaf.stage, AuditStage::Outcome | AuditStage::Answered | AuditStage::Ended);
+        let most = if ends { share.saturating_add(share / BEYOND) } else { share };
+        if has_bodies && bytes >= most { Err(AuditUnavailable::Full { bytes, share }) } else { Ok(()) }
+    }
+
+    fn next_id(&self) -> LeafId {
+        let now = self.0.ports.clock.now_ms() << 12;
+        let later = |last: u64| Some(now.max(last + 1));
+        let last = self.0.ordinal.fetch_update(Ordering::Relaxed, Ordering::Relaxed, later).unwrap_or_default();
+        let mut id = [0; 16];
+        id[..8].copy_from_slice(&now.max(last + 1).to_be_bytes());
+        self.0.ports.entropy.fill(&mut id[8..]);
+        id
+    }
+
+    pub(super) fn ports(&self) -> &AuditPorts {
+        &self.0.ports
+    }
+
+    pub(super) fn config(&self) -> AuditConfig {
+        self.0.config
+    }
+
+    pub(super) fn keys(&self) -> &SubjectKeys {
+        &self.0.keys
+    }
+
+    pub(super) fn ledger(&self) -> Arc<Ledger> {
+        self.0.ledger.read().expect("no holder panics").clone()
+    }
+
+    /// One of the node's logs, by its number.
+    pub(super) fn ledger_of(&self, number: u32) -> Result<Arc<Ledger>, AuditFault> {
+        let now = self.ledger();
+        if now.number() == number {
+            return Ok(now);
+        }
+        let ports = &self.0.ports;
+        let name = name_of(ports, number)?;
+        Ledger::open(ports.store.clone(), ports.sign.clone(), ports.node, number, &name).map(Arc::new)
+    }
+
+    /// An empty log after the present one, and the rows that say so.
+    pub(super) fn next_ledger(&self) -> Result<(Ledger, Batch), AuditFault> {
+        let ports = &self.0.ports;
+        let number = self.ledger().number() + 1;
+        let (rows, name) = log_rows(ports, number);
+        let ledger = Ledger::open(ports.store.clone(), ports.sign.clone(), ports.node, number, &name)?;
+        Ok((ledger, rows))
+    }
+
+    /// Goes on with another log, which is on disk.
+    pub(super) fn turn_to(&self, ledger: Ledger) {
+        *self.0.ledger.write().expect("no holder panics") = Arc::new(ledger);
+    }
+
+    pub(super) async fn books(&self) -> MutexGuard<'_, ()> {
+        self.0.books.lock().await
+    }
+
+    /// The row that says how many bytes the bodies have.
+    pub(super) fn usage_row(bytes: u64) -> Batch {
+        let mut rows = Batch::new();
+        rows.put(STATE, USAGE, bytes.to_be_bytes());
+        rows
+    }
+
+    /// Reads how many bytes the bodies have.
+    pub(super) fn follow_usage(&self) -> Result<u64, AuditFault> {
+        let bytes = match self.0.ports.store.read(STATE, USAGE)? {
+            None => 0,
+            Some(row) => u64::from_be_bytes(row.try_into().map_err(|_| damaged("the row", USAGE))?),
+        };
+        self.0.usage.store(bytes, Ordering::Relaxed);
+        Ok(bytes)
+    }
+
+    pub(super) async fn drafted(&self) {
+        self.0.drafted.notified().await;
+    }
+
+    /// Says whether the log can be continued.
+    pub(super) fn tell(&self, outcome: Result<(), &AuditFault>) {
+        let reason = outcome.err().map(ToString::to_string);
+        let mut stopped = self.0.stopped.write().expect("no holder panics");
+        match (&*stopped, &reason) {
+            (None, Some(reason)) => tracing::error!(%reason, "the audit log takes no leaves"),
+            (Some(_), None) => tracing::info!("the audit log takes leaves again"),
+            _ => {}
+        }
+        *stopped = reason;
+    }
+}
+
+/// The rows of a log that begins, and its name: with random digits, so that no name is used for two histories.
+fn log_rows(ports: &AuditPorts, number: u32) -> (Batch, String) {
+    let random = hex(&ports.entropy.bytes::<4>());
+    let name = format!("audit/{}/{}/{number}-{random}", ports.owner.multibase(), hex(ports.node.as_bytes()));
+    let mut rows = Batch::new();
+    rows.put(STATE, NUMBER, number.to_be_bytes());
+    rows.put(STATE, of_log("name", number), name.as_bytes());
+    (rows, name)
+}
+
+fn name_of(ports: &AuditPorts, number: u32) -> Result<String, AuditFault> {
+    let key = of_log("name", number);
+    let row = ports.store.read(STATE, &key)?.and_then(|row| String::from_utf8(row).ok());
+    row.ok_or_else(|| damaged("the row", &key))
+}

@@ -1,0 +1,204 @@
+//! Who may reach whom: what decides by contracts first, and then the owner's policies on messages, of those that leave this node
+//! and of those that come in.
+
+use std::sync::Arc;
+
+use althing_call::{
+    Consent, Decide, Decision, IncomingRequest, Judgement, Operation, OperationError, OutgoingRequest, Principal,
+    Service,
+};
+use althing_discovery::TrustRelation;
+use althing_policy::{EntityName, Gate, Kind};
+use althing_protocol::audit::CallTerms;
+use althing_protocol::contract::DataLabel;
+use althing_protocol::{AgentId, Label, PublisherId, digest, hex};
+use althing_store::Batch;
+use futures::FutureExt as _;
+use serde_json::{Map, Value, json};
+
+use crate::consultation::{self, Case, Consultation};
+use crate::governance::{Governance, person_of};
+use crate::machine::arguments::arguments_digest;
+use crate::machine::rules::{Statement, Wants};
+use crate::machine::taint::{Origin, Taint};
+use crate::policies::PolicyRequest;
+
+/// What a message is called where people are asked about it.
+const ACTION: &str = "call";
+
+struct PolicyDecide {
+    governance: Governance,
+    base: Arc<dyn Decide>,
+}
+
+/// A message, as policies and people see it.
+struct Passage {
+    request: PolicyRequest,
+    callee: AgentId,
+    principals: Vec<String>,
+    /// Whether somebody can be asked about it: it does something.
+    asks: bool,
+}
+
+impl Governance {
+    /// Decides by `base` first, and then by the policies in force.
+    #[must_use]
+    pub fn decide(&self, base: Arc<dyn Decide>) -> Arc<dyn Decide> {
+        Arc::new(PolicyDecide { governance: self.clone(), base })
+    }
+}
+
+impl Decide for PolicyDecide {
+    fn decide(&self, outgoing: &OutgoingRequest<'_>) -> Judgement {
+        let judged = self.base.decide(outgoing);
+        match *outgoing {
+            OutgoingRequest::Message { agent, version, principals, label } if self.is_loaded() => {
+                let label = Taint::of_message(label, Origin::Here, DataLabel::Internal).label();
+                self.judge(judged, self.passage((agent, version), principals, (None, label), true))
+            }
+            _ => judged,
+        }
+    }
+
+    fn decide_incoming(&self, incoming: &IncomingRequest<'_>) -> Judgement {
+        let judged = self.base.decide_incoming(incoming);
+        let IncomingRequest { service, caller, principals, label } = *incoming;
+        let (agent, asks) = match service {
+            Service::Call { agent, operation, .. } => {
+                (agent, matches!(operation, Operation::SendMessage | Operation::SendStreamingMessage))
+            }
+            Service::GroupTask { agent, .. } => (agent, false),
+            _ => return judged,
+        };
+        if !self.is_loaded() {
+            return judged;
+        }
+        let label = Taint::of_message(label, Origin::Elsewhere, DataLabel::Internal).label();
+        let node = caller.id().to_string();
+        self.judge(judged, self.passage((agent, None), principals, (Some(node.as_str()), label), asks))
+    }
+
+    fn relation(&self, publisher: PublisherId) -> TrustRelation {
+        self.base.relation(publisher)
+    }
+
+    fn near(&self) -> Vec<PublisherId> {
+        self.base.near()
+    }
+}
+
+impl PolicyDecide {
+    fn is_loaded(&self) -> bool {
+        self.governance.inner.policies.is_loaded()
+    }
+
+    /// A message to an agent. `node` is who sent it, where that is another node.
+    fn passage(
+        &self,
+        (callee, version): (&AgentId, Option<&str>),
+        principals: &[Principal],
+        (node, label): (Option<&str>, Label),
+        asks: bool,
+    ) -> Passage {
+        let policies = &self.governance.inner.policies;
+        let texts: Vec<String> = principals.iter().map(ToString::to_string).collect();
+        let person = match node {
+            // What another node says of its people is a claim.
+            Some(_) => self.governance.people_now().0.owner().to_owned(),
+            None => person_of(&self.governance, &texts),
+        };
+        let sender = principals.iter().rev().find_map(|principal| match principal {
+            Principal::Agent(agent) => Some(agent),
+            _ => None,
+        });
+        let principal = match (sender, node) {
+            (Some(agent), _) => {
+                let id = agent.to_string();
+                if agent.publisher() != self.governance.inner.ports.owner {
+                    policies.take_agent(&id, "", &agent.publisher().to_string());
+                }
+                EntityName::new(Kind::Agent, id)
+            }
+            (None, Some(node)) => {
+                policies.take_node(node);
+                EntityName::new(Kind::Node, node)
+            }
+            (None, None) => EntityName::new(Kind::Person, person.as_str()),
+        };
+        let id = callee.to_string();
+        if callee.publisher() != self.governance.inner.ports.owner {
+            policies.take_agent(&id, version.unwrap_or_default(), &callee.publisher().to_string());
+        }
+        let (gate, resource) = (Gate::Call, EntityName::new(Kind::Agent, id));
+        let request = PolicyRequest { principal, gate, resource, arguments: Map::new(), label, person: Some(person) };
+        Passage { request, callee: callee.clone(), principals: texts, asks }
+    }
+
+    /// What contracts allow is decided by the policies.
+    fn judge(&self, judged: Judgement, passage: Passage) -> Judgement {
+        let governance = self.governance.clone();
+        match judged {
+            Judgement::Now(Decision::Allow) => by_policy(&governance, passage),
+            Judgement::Now(other) => Judgement::Now(other),
+            Judgement::Later(decision) => Judgement::Later(
+                async move {
+                    match decision.await {
+                        Decision::Allow => by_policy(&governance, passage).decision().await,
+                        other => other,
+                    }
+                }
+                .boxed(),
+            ),
+        }
+    }
+}
+
+fn by_policy(governance: &Governance, passage: Passage) -> Judgement {
+    let said = governance.inner.policies.decide(&passage.request, &governance.people_now());
+    match said.map(|(statement, _)| statement) {
+        None | Some(Statement::Permit) => Judgement::Now(Decision::Allow),
+        Some(Statement::Deny(reason)) => Judgement::Now(Decision::Deny(OperationError::caller_not_allowed(reason))),
+        Some(Statement::Ask(wants)) if passage.asks => {
+            let governance = governance.clone();
+            Judgement::Later(async move { ask_about(&governance, &passage, &wants).await }.boxed())
+        }
+        Some(Statement::Ask(_)) => {
+            let to = format!("that {} is reached, which is asked about with each message", passage.callee);
+            Judgement::Now(Decision::Ask(Consent { to }))
+        }
+    }
+}
+
+/// Uses the yes of somebody for a message, or asks for it.
+async fn ask_about(governance: &Governance, passage: &Passage, wants: &Wants) -> Decision {
+    let Passage { request, callee, principals, .. } = passage;
+    let arguments: Value = json!({ "from": request.principal.to_string(), "to": callee.to_string() });
+    let terms = CallTerms {
+        agent: callee.clone(),
+        action: ACTION.to_owned(),
+        definition: digest(ACTION.as_bytes()),
+        server: digest(request.principal.to_string().as_bytes()),
+        arguments: arguments_digest(&arguments),
+        label: request.label,
+        policy: governance.inner.policies.digest(),
+    };
+    let case = Case {
+        terms,
+        task: "",
+        version: "",
+        principals,
+        person: request.person.clone().unwrap_or_default(),
+        arguments: &arguments,
+        // The yes is used before the message goes on, and waits for it through restarts.
+        is_journalled: false,
+        is_resumable: true,
+    };
+    match consultation::consult(governance, &case, wants, |_| Ok(Batch::new())).await {
+        Consultation::Given { .. } => Decision::Allow,
+        Consultation::Denied(reason) => Decision::Deny(OperationError::caller_not_allowed(reason)),
+        Consultation::Waits(id) => {
+            let to = format!("a message to {callee} (question {}); send it again when it was answered", hex(&id));
+            Decision::Ask(Consent { to })
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! The newest decisions: what was decided, by which rule, and what another set of policies would decide. They are a ring, and no
+//! log: the audit log is.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use althing_policy::{Answer, Decision, Demand, EntityName, Gate, PolicySet, World, differences};
+use althing_protocol::{Digest, Label, cbor};
+use althing_store::{Batch, Range, Store};
+use minicbor::{Decode, Encode};
+use serde_json::{Map, Value};
+
+use crate::config::DECISIONS;
+use crate::error::OpenError;
+use crate::policies::PolicyRequest;
+
+/// Decisions that are remembered.
+pub const DECISIONS_MAX: u64 = 4_096;
+/// Bytes of the arguments of one, as canonical JSON; of one with more it is not known what another set would decide.
+const ARGUMENTS_BYTES_MAX: usize = 16 << 10;
+/// Bytes of a row; what has more is not written.
+const ROW_BYTES_MAX: usize = 64 << 10;
+/// Decisions that wait for the next write; of more of them the oldest are forgotten.
+const WAITING_MAX: usize = 1_024;
+
+/// One decision.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct DecisionRecord {
+    /// When, Unix milliseconds.
+    #[n(0)]
+    pub at_ms: u64,
+    /// Who acts, as policies write it.
+    #[n(1)]
+    pub principal: String,
+    /// What is done, as policies write it.
+    #[n(2)]
+    pub gate: String,
+    /// With what, as policies write it.
+    #[n(3)]
+    pub resource: String,
+    /// The arguments, as canonical JSON; nothing where they were too long.
+    #[n(4)]
+    pub arguments: Option<String>,
+    /// The label of the data.
+    #[n(5)]
+    pub label: Label,
+    /// On whose behalf.
+    #[n(6)]
+    pub person: Option<String>,
+    /// `permit`, `ask` or `deny`.
+    #[n(7)]
+    pub answer: String,
+    /// The rule that decided: `contract`, `definition`, `labels`, `policy` or `people`; nothing of a permit.
+    #[n(8)]
+    pub rule: Option<String>,
+    /// Why.
+    #[n(9)]
+    pub reason: String,
+    /// What the policies alone said; nothing where none was loaded.
+    #[n(10)]
+    pub policy_answer: Option<String>,
+    /// What they asked for, each as `consent:WHY` or `COUNT:ROLE`.
+    #[n(11)]
+    pub demands: Vec<String>,
+    /// The policies that decided.
+    #[n(12)]
+    pub policies: Vec<String>,
+    /// The digest of the set in force.
+    #[cbor(n(13), with = "minicbor::bytes")]
+    pub set: Option<Digest>,
+    /// The task, if it was in one.
+    #[n(14)]
+    pub task: String,
+    /// What labels would have decided, where they decided nothing.
+    #[n(15)]
+    pub labels: Option<String>,
+}
+
+/// A decision that another set turns.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Turnabout {
+    /// The decision's number.
+    pub id: u64,
+    /// What was decided then, and about what.
+    pub decision: DecisionRecord,
+    /// What the other set says: `permit`, `ask` or `deny`.
+    pub becomes: &'static str,
+    /// The policies of the other set that decide.
+    pub policies: Vec<String>,
+}
+
+/// The ring.
+pub(crate) struct Decisions {
+    ring: Mutex<Ring>,
+}
+
+struct Ring {
+    next: u64,
+    waiting: BTreeMap<u64, DecisionRecord>,
+}
+
+impl Decisions {
+    /// Goes on after the newest row.
+    pub(crate) fn open(store: &dyn Store) -> Result<Decisions, OpenError> {
+        let newest = store.keys(DECISIONS, Range::all(1).reversed())?;
+        let newest = newest.first().and_then(|key| <[u8; 8]>::try_from(key.as_slice()).ok());
+        let next = newest.map_or(1, |key| u64::from_be_bytes(key).saturating_add(1));
+        Ok(Decisions { ring: Mutex::new(Ring { next, waiting: BTreeMap::new() }) })
+    }
+
+    /// Notes a decision; gives its number.
+    pub(crate) fn note(&self, record: DecisionRecord) -> u64 {
+        let mut ring = self.ring();
+        let number = ring.next;
+        ring.next += 1;
+        ring.waiting.insert(number, record);
+        while ring.waiting.len() > WAITING_MAX {
+            ring.waiting.pop_first();
+        }
+        number
+    }
+
+    /// The rows of what was noted and is not in the store.
+    pub(crate) fn rows(&self) -> Batch {
+        let mut batch = Batch::new();
+        for (number, record) in std::mem::take(&mut self.ring().waiting) {
+            let row = minicbor::to_vec(&record).expect("writing to a vector cannot fail");
+            if row.len() <= ROW_BYTES_MAX {
+                batch.put(DECISIONS, number.to_be_bytes(), row);
+            }
+            if let Some(over) = number.checked_sub(DECISIONS_MAX) {
+                batch.delete(DECISIONS, over.to_be_bytes());
+            }
+        }
+        batch
+    }
+
+    /// One decision.
+    pub(crate) fn get(&self, store: &dyn Store, number: u64) -> Option<DecisionRecord> {
+        if let Some(record) = self.ring().waiting.get(&number) {
+            return Some(record.clone());
+        }
+        decode(&store.read(DECISIONS, &number.to_be_bytes()).ok()??)
+    }
+
+    /// All of them, the newest first, at most so many.
+    pub(crate) fn newest(&self, store: &dyn Store, most: usize) -> Result<Vec<(u64, DecisionRecord)>, OpenError> {
+        let waiting: Vec<_> =
+            self.ring().waiting.iter().rev().map(|(number, record)| (*number, record.clone())).take(most).collect();
+        let rows = store.scan(DECISIONS, Range::all(most).reversed())?;
+        let stored = rows.iter().filter_map(|(key, row)| {
+            Some((u64::from_be_bytes(<[u8; 8]>::try_from(key.as_slice()).ok()?), decode(row)?))
+        });
+        Ok(waiting.into_iter().chain(stored).take(most).collect())
+    }
+
+    fn ring(&self) -> MutexGuard<'_, Ring> {
+        self.ring.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn decode(row: &[u8]) -> Option<DecisionRecord> {
+    cbor::check(row, ROW_BYTES_MAX).ok()?;
+    minicbor::decode(row).ok()
+}
+
+/// The arguments of a request, as far as they are remembered.
+pub(crate) fn arguments(arguments: &Map<String, Value>) -> Option<String> {
+    let text = crate::machine::arguments::canonical(&Value::Object(arguments.clone()));
+    (text.len() <= ARGUMENTS_BYTES_MAX).then_some(text)
+}
+
+/// How a demand is remembered.
+pub(crate) fn demand_text(demand: &Demand) -> String {
+    match demand {
+        Demand::Consent { why } => format!("consent:{why}"),
+        Demand::SignOff { count, role } => format!("{count}:{role}"),
+    }
+}
+
+fn demand_of(text: &str) -> Option<Demand> {
+    let (start, rest) = text.split_once(':')?;
+    if start == "consent" {
+        return Some(Demand::Consent { why: rest.to_owned() });
+    }
+    Some(Demand::SignOff { count: start.parse().ok()?, role: rest.to_owned() })
+}
+
+/// The request that was decided, and what the policies said; without policies everything that the contract permits was permitted.
+fn replayed(record: &DecisionRecord) -> Option<(PolicyRequest, Answer)> {
+    let answer = match record.policy_answer.as_deref() {
+        Some("ask") => Answer::Ask(record.demands.iter().map(|text| demand_of(text)).collect::<Option<_>>()?),
+        Some("deny") => Answer::Deny,
+        Some(_) | None => Answer::Permit,
+    };
+    let request = PolicyRequest {
+        principal: EntityName::parse(&record.principal)?,
+        gate: Gate::of_word(&record.gate)?,
+        resource: EntityName::parse(&record.resource)?,
+        arguments: serde_json::from_str(record.arguments.as_deref()?).ok()?,
+        label: record.label,
+        person: record.person.clone(),
+    };
+    Some((request, answer))
+}
+
+/// The decisions that a set turns, and how many could not be looked at.
+pub(crate) fn turned(set: &PolicySet, world: &World, records: Vec<(u64, DecisionRecord)>) -> (Vec<Turnabout>, usize) {
+    let all: BTreeMap<String, (u64, DecisionRecord, PolicyRequest, Answer)> = records
+        .iter()
+        .filter_map(|(id, record)| {
+            let (request, answer) = replayed(record)?;
+            Some((format!("{id:020}"), (*id, record.clone(), request, answer)))
+        })
+        .collect();
+    let decisions: Vec<Decision<'_>> = all
+        .iter()
+        .map(|(id, (_, _, request, answer))| Decision {
+            id: id.as_str(),
+            request: request.as_request(),
+            answer: answer.clone(),
+        })
+        .collect();
+    let turned = differences(set, world, &decisions).into_iter().filter_map(|difference| {
+        let (id, decision, ..) = all.get(difference.id)?;
+        let policies = difference.becomes.policies.iter().cloned().collect();
+        Some(Turnabout { id: *id, decision: decision.clone(), becomes: difference.becomes.answer.word(), policies })
+    });
+    (turned.collect(), records.len() - all.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use althing_protocol::contract::DataLabel;
+    use althing_store::{Durability, MemoryStore};
+
+    use super::*;
+
+    fn record(at_ms: u64) -> DecisionRecord {
+        DecisionRecord {
+            at_ms,
+            principal: "Agent::\"a\"".to_owned(),
+            gate: "useTool".to_owned(),
+            resource: "Tool::\"shop/pay\"".to_owned(),
+            arguments: Some("{}".to_owned()),
+            label: Label { level: DataLabel::Internal, trusted: true },
+            person: None,
+            answer: "permit".to_owned(),
+            rule: None,
+            reason: String::new(),
+            policy_answer: Some("ask".to_owned()),
+            demands: vec!["consent:it costs: money".to_owned(), "2:auditor".to_owned()],
+            policies: vec!["p".to_owned()],
+            set: Some([1; 32]),
+            task: String::new(),
+            labels: None,
+        }
+    }
+
+    #[tokio::test]
+    async fn the_ring_goes_on_where_it_was_and_forgets_the_oldest() {
+        let store = MemoryStore::new(&[DECISIONS]);
+        let decisions = Decisions::open(&store).expect("it opens");
+        let first = decisions.note(record(1));
+        assert_eq!(decisions.get(&store, first), Some(record(1)), "before it is written");
+        store.write(decisions.rows(), Durability::Buffered).await.expect("it is written");
+        assert_eq!(decisions.get(&store, first), Some(record(1)));
+        let again = Decisions::open(&store).expect("it opens");
+        assert_eq!(again.note(record(2)), first + 1);
+        again.ring().next = first + DECISIONS_MAX;
+        again.note(record(3));
+        store.write(again.rows(), Durability::Buffered).await.expect("it is written");
+        assert_eq!(again.get(&store, first), None, "the oldest made room");
+        let newest = again.newest(&store, 8).expect("they are read");
+        assert_eq!(newest.iter().map(|(_, record)| record.at_ms).collect::<Vec<_>>(), [3, 2]);
+    }
+
+    #[test]
+    fn what_was_decided_is_asked_again_as_it_was() {
+        let (request, answer) = replayed(&record(1)).expect("it is whole");
+        assert_eq!((request.gate, request.resource.id.as_str()), (Gate::UseTool, "shop/pay"));
+        let Answer::Ask(demands) = answer else { panic!("it asked") };
+        assert!(demands.contains(&Demand::Consent { why: "it costs: money".to_owned() }));
+        assert!(demands.contains(&Demand::SignOff { count: 2, role: "auditor".to_owned() }));
+        assert!(replayed(&DecisionRecord { arguments: None, ..record(1) }).is_none(), "they were too long");
+    }
+}

@@ -1,0 +1,52 @@
+//! The files that an owner writes: policies and people.
+
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use althing_store::replace_file;
+
+use crate::error::ChangeError;
+
+/// The policies, in the folder of governance.
+pub(crate) const POLICY_FILE: &str = "policy.cedar";
+/// The people, in the same.
+pub(crate) const PEOPLE_FILE: &str = "people.yaml";
+
+/// What is at a place.
+pub(crate) enum FileState {
+    /// Nothing.
+    Absent,
+    /// A text of at most so many bytes as were asked for, and one: the reader refuses it then.
+    Text(String),
+    /// Something that cannot be read, and why.
+    Unreadable(String),
+}
+
+/// Reads a file of the folder, and no more of it than `bytes_max` and one byte.
+pub(crate) fn read(folder: Option<&Path>, name: &str, bytes_max: usize) -> FileState {
+    let Some(folder) = folder else { return FileState::Absent };
+    let file = match std::fs::File::open(folder.join(name)) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return FileState::Absent,
+        Err(error) => return FileState::Unreadable(error.to_string()),
+    };
+    let mut bytes = Vec::new();
+    let most = u64::try_from(bytes_max).unwrap_or(u64::MAX).saturating_add(1);
+    match file.take(most).read_to_end(&mut bytes) {
+        Ok(_) => {
+            String::from_utf8(bytes).map_or_else(|_| FileState::Unreadable("it is no text".to_owned()), FileState::Text)
+        }
+        Err(error) => FileState::Unreadable(error.to_string()),
+    }
+}
+
+/// Writes a file of the folder in the place of what is there; nothing where there is no folder.
+pub(crate) async fn write(folder: Option<PathBuf>, name: &'static str, text: String) -> Result<(), ChangeError> {
+    let Some(path) = folder.map(|folder| folder.join(name)) else { return Ok(()) };
+    let shown = path.display().to_string();
+    let failed = move |reason: String| ChangeError::File { path: shown, reason };
+    match tokio::task::spawn_blocking(move || replace_file(&path, text.as_bytes())).await {
+        Ok(written) => written.map_err(|error| failed(error.to_string())),
+        Err(_) => Err(failed("the node is being stopped".to_owned())),
+    }
+}

@@ -1,0 +1,431 @@
+//! The gate of an agent: the contract first, then the definition of the tool, labels and profiles, the owner's policies, and last
+//! what people are asked. Any error denies.
+
+use std::sync::Arc;
+
+use althing_execution::tools::{Ask, CallKind, Denied, GateVerdict, Permission, Permit, ToolCall, ToolError, ToolGate};
+use althing_policy::{EntityName, Gate, Kind, Verdict as PolicyVerdict};
+use althing_protocol::audit::CallTerms;
+use althing_protocol::contract::DataLabel;
+use althing_protocol::{AgentRef, Contract, Digest, Label, digest, hex};
+use althing_store::{Batch, Durability};
+use althing_td::Effect;
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use serde_json::{Map, Value};
+
+use crate::consultation::{self, Case, Consultation, unavailable};
+use crate::decisions::{self, DecisionRecord};
+use crate::governance::{Governance, person_of, profile, see};
+use crate::leaves::{CallFacts, digest_of_hex};
+use crate::machine::arguments::arguments_digest;
+use crate::machine::consent::DefinitionState;
+use crate::machine::profile::ToolProfile;
+use crate::machine::rules::{Conclusion, Rule, Statement, Statements, Wants, conclude};
+use crate::machine::taint::{LabelFinding, LabelledCall, Origin, Taint, Verdict};
+use crate::pending::until_answered;
+use crate::policies::PolicyRequest;
+use crate::toolset::Profiles;
+
+/// Tools of the node itself that neither leave it nor do anything outside.
+const WITHIN: [&str; 2] = ["memory", "session"];
+/// Tools of the node itself that ask other nodes and change nothing.
+const ASKS: &str = "mesh";
+/// Characters of a name that an agent chose, in what is said to whoever sent the message.
+const NAME_CHARS: usize = 60;
+
+struct AgentGate {
+    governance: Governance,
+    base: Arc<dyn ToolGate>,
+    contract: Digest,
+    data_label: DataLabel,
+    profiles: Profiles,
+}
+
+/// One call, with all that is looked up for it once.
+struct Look<'a> {
+    call: &'a ToolCall<'a>,
+    person: String,
+    profile: ToolProfile,
+    labels: Option<LabelFinding>,
+    terms: CallTerms,
+}
+
+/// What the rules say of a call.
+struct Findings {
+    conclusion: Conclusion,
+    request: Option<PolicyRequest>,
+    policy: Option<PolicyVerdict>,
+    /// Rows of the contract's gate, and of definitions that are seen for the first time.
+    rows: Batch,
+    receipt: Option<[u8; 16]>,
+}
+
+impl Governance {
+    /// The gate of an agent: `base` decides first, which goes by its contract, and what this wants consent for is asked.
+    #[must_use]
+    pub fn gate(
+        &self,
+        base: Arc<dyn ToolGate>,
+        agent: &AgentRef,
+        contract: &Contract,
+        profiles: Profiles,
+    ) -> Arc<dyn ToolGate> {
+        self.inner.policies.take_tools(agent, std::iter::empty());
+        Arc::new(AgentGate {
+            governance: self.clone(),
+            base,
+            contract: contract.digest(),
+            data_label: contract.data_label,
+            profiles,
+        })
+    }
+}
+
+impl ToolGate for AgentGate {
+    fn lists(&self, agent: &AgentRef, tool: &str) -> Permission {
+        match self.base.lists(agent, tool) {
+            // Somebody can be asked here, so that a model may see it.
+            Permission::Ask => Permission::Allowed,
+            other => other,
+        }
+    }
+
+    fn decide<'a>(&'a self, call: &'a ToolCall<'a>) -> BoxFuture<'a, GateVerdict> {
+        self.rule(call).boxed()
+    }
+
+    fn settle<'a>(
+        &'a self,
+        call: &'a ToolCall<'a>,
+        permit: &'a Permit,
+        outcome: Result<&'a Value, &'a ToolError>,
+    ) -> BoxFuture<'a, Batch> {
+        self.settled(call, permit, outcome).boxed()
+    }
+}
+
+impl AgentGate {
+    async fn rule(&self, call: &ToolCall<'_>) -> GateVerdict {
+        let look = self.look(call);
+        let mut findings = self.findings(&look).await;
+        let deciding = findings.policy.as_ref().map(|policy| policy.policies.iter().cloned().collect::<Vec<_>>());
+        let deciding = deciding.unwrap_or_default();
+        let facts = self.facts(&look, &deciding);
+        let conclusion = std::mem::replace(&mut findings.conclusion, Conclusion::Permit);
+        match conclusion {
+            Conclusion::Deny { rule, reason } => self.deny(&look, &facts, &findings, (rule, reason)).await,
+            Conclusion::Permit => self.permit(&look, &facts, findings).await,
+            Conclusion::Ask(wants) => self.consult(&look, &facts, findings, wants).await,
+        }
+    }
+
+    fn look<'a>(&self, call: &'a ToolCall<'a>) -> Look<'a> {
+        let is_tool = call.kind == CallKind::Tool;
+        let profile = if is_tool { self.profile(call) } else { ToolProfile { effect: Effect::None, ..unlimited() } };
+        let labels = is_tool.then(|| self.labels(call, &profile));
+        let label = labels.map_or_else(|| self.carried(call), |finding| finding.label);
+        let definition = digest_of_hex(call.definition).unwrap_or_else(|| digest(call.definition.as_bytes()));
+        let server = self.profiles.servers.get(call.server);
+        let terms = CallTerms {
+            agent: call.agent.id.clone(),
+            action: call.tool.to_owned(),
+            definition,
+            server: server.copied().unwrap_or_else(|| digest(call.server.as_bytes())),
+            arguments: arguments_digest(call.arguments),
+            label,
+            policy: self.governance.inner.policies.digest(),
+        };
+        Look { call, person: person_of(&self.governance, call.principals), profile, labels, terms }
+    }
+
+    fn profile(&self, call: &ToolCall<'_>) -> ToolProfile {
+        let said = profile(call.tool, &self.profiles);
+        // The node's own tools have an effect that nobody chooses.
+        match call.server {
+            server if WITHIN.contains(&server) => ToolProfile { effect: Effect::None, ..unlimited() },
+            ASKS => ToolProfile { effect: Effect::None, ..said },
+            _ => said,
+        }
+    }
+
+    /// The label of all that the turn was given so far.
+    fn carried(&self, call: &ToolCall<'_>) -> Label {
+        Taint::of_message(call.carries, Origin::Here, self.data_label).label()
+    }
+
+    fn labels(&self, call: &ToolCall<'_>, profile: &ToolProfile) -> LabelFinding {
+        let taint = Taint::of_message(call.carries, Origin::Here, self.data_label);
+        let labelled = LabelledCall {
+            profile,
+            leaves: !WITHIN.contains(&call.server),
+            has_arguments: call.arguments.as_object().is_none_or(|members| !members.is_empty()),
+            hidden: None,
+            tier_max: None,
+        };
+        LabelFinding::of(taint, &labelled, self.governance.inner.policies.is_loaded())
+    }
+
+    fn facts<'a>(&self, look: &'a Look<'a>, deciding: &'a [String]) -> CallFacts<'a> {
+        CallFacts {
+            call: look.call,
+            terms: &look.terms,
+            person: &look.person,
+            contract: self.contract,
+            deciding,
+            at_ms: self.governance.now_ms(),
+        }
+    }
+
+    /// What each rule says.
+    async fn findings(&self, look: &Look<'_>) -> Findings {
+        let call = look.call;
+        let (mut rows, mut receipt) = (Batch::new(), None);
+        let asks = call.kind == CallKind::Tool && self.base.lists(call.agent, call.tool) == Permission::Ask;
+        let wanted = || Statement::Ask(Wants::consent("the contract of the agent wants it (`security.consent_for`)"));
+        let contract = match asks {
+            true => wanted(),
+            false => match self.base.decide(call).await {
+                GateVerdict::Permit(permit) => {
+                    (rows, receipt) = (permit.rows, permit.receipt);
+                    Statement::Permit
+                }
+                GateVerdict::Ask(_) => wanted(),
+                GateVerdict::Deny(Denied { reason }) => Statement::Deny(reason),
+            },
+        };
+        // A contract that denies says nothing of whether there is such a tool.
+        let definition = match &contract {
+            Statement::Deny(_) => DefinitionState::Same,
+            _ if call.definition.is_empty() => DefinitionState::Same,
+            _ => {
+                let agent = call.agent.id.to_string();
+                let known = (look.terms.definition, look.terms.server);
+                see(&self.governance, (agent.as_str(), call.tool), known, &mut rows)
+            }
+        };
+        let (mut request, mut policy, mut said) = (None, None, None);
+        if !matches!(contract, Statement::Deny(_)) && self.governance.inner.policies.is_loaded() {
+            let asked = self.request(look);
+            if let Some((statement, verdict)) =
+                self.governance.inner.policies.decide(&asked, &self.governance.people_now())
+            {
+                (said, policy) = (Some(statement), verdict);
+            }
+            request = Some(asked);
+        }
+        let conclusion = conclude(Statements { contract, definition, labels: look.labels, policy: said });
+        Findings { conclusion, request, policy, rows, receipt }
+    }
+
+    /// The call as policies see it.
+    fn request(&self, look: &Look<'_>) -> PolicyRequest {
+        let (call, policies) = (look.call, &self.governance.inner.policies);
+        let members = call.arguments.as_object().cloned().unwrap_or_default();
+        let name = call.tool.split_once('/').map_or(call.tool, |(_, name)| name);
+        let (gate, resource, arguments) = match (call.kind, call.server, name) {
+            (CallKind::Model, ..) => {
+                policies.take_model(name);
+                let tokens = members.get("max_tokens").cloned().map(|most| ("tokens".to_owned(), most));
+                (Gate::Model, EntityName::new(Kind::Model, name), tokens.into_iter().collect())
+            }
+            (CallKind::Recall, ..) | (CallKind::Tool, "memory", "get" | "list" | "recall") => {
+                (Gate::Recall, memory_of(call), only(&members, &["key", "query"]))
+            }
+            (CallKind::Tool, "memory", _) => (Gate::Remember, memory_of(call), only(&members, &["key", "text"])),
+            (CallKind::Tool, server, name) => {
+                policies.take_tools(call.agent, std::iter::once((call.tool, None, look.profile)));
+                (Gate::UseTool, EntityName::tool(server, name), members)
+            }
+        };
+        let principal = EntityName::new(Kind::Agent, call.agent.id.to_string());
+        PolicyRequest {
+            principal,
+            gate,
+            resource,
+            arguments,
+            label: look.terms.label,
+            person: Some(look.person.clone()),
+        }
+    }
+
+    async fn deny(
+        &self,
+        look: &Look<'_>,
+        facts: &CallFacts<'_>,
+        findings: &Findings,
+        (rule, reason): (Rule, String),
+    ) -> GateVerdict {
+        self.note(look, findings, ("deny", Some(rule)), &reason);
+        match self.governance.inner.audit.entry(facts.denied(&reason)) {
+            // On disk with the next write that waits for the disk: nothing was done that would have to be known before.
+            Ok(leaf) => match self.governance.write(leaf, Durability::Buffered).await {
+                Ok(()) => {}
+                Err(error) => tracing::error!(%error, "a denial has no entry in the audit log"),
+            },
+            Err(error) => tracing::error!(%error, "a denial has no entry in the audit log"),
+        }
+        GateVerdict::Deny(Denied { reason })
+    }
+
+    async fn permit(&self, look: &Look<'_>, facts: &CallFacts<'_>, findings: Findings) -> GateVerdict {
+        self.note(look, &findings, ("permit", None), "");
+        let Findings { mut rows, receipt, .. } = findings;
+        if look.has_effect() {
+            match self.governance.inner.audit.entry(facts.intent(None)) {
+                Ok(leaf) => {
+                    rows.append(leaf);
+                }
+                Err(error) => return GateVerdict::Deny(Denied { reason: unavailable(&error) }),
+            }
+        }
+        if look.call.is_journalled {
+            return GateVerdict::Permit(Permit { rows, receipt });
+        }
+        let durability = if look.has_effect() { Durability::Synced } else { Durability::Buffered };
+        match self.governance.write(rows, durability).await {
+            Ok(()) => GateVerdict::Permit(Permit { rows: Batch::new(), receipt }),
+            Err(error) => GateVerdict::Deny(Denied { reason: format!("AUDIT_UNAVAILABLE: {error}") }),
+        }
+    }
+
+    async fn consult(&self, look: &Look<'_>, facts: &CallFacts<'_>, findings: Findings, wants: Wants) -> GateVerdict {
+        let call = look.call;
+        let case = Case {
+            terms: look.terms.clone(),
+            task: call.task,
+            version: &call.agent.version,
+            principals: call.principals,
+            person: look.person.clone(),
+            arguments: call.arguments,
+            is_journalled: call.is_journalled,
+            is_resumable: call.is_journalled,
+        };
+        let audit = &self.governance.inner.audit;
+        let leaf = |consent| {
+            if look.has_effect() { audit.entry(facts.intent(consent)) } else { Ok(Batch::new()) }
+        };
+        match consultation::consult(&self.governance, &case, &wants, leaf).await {
+            Consultation::Denied(reason) => self.deny(look, facts, &findings, (Rule::People, reason)).await,
+            Consultation::Waits(id) => {
+                self.note(look, &findings, ("ask", None), &wants.consent.join("; "));
+                let tool: String = call.tool.chars().take(NAME_CHARS).collect();
+                let agent = call.agent.name();
+                let to = format!(
+                    "somebody must agree before {agent} calls {tool}, and was asked (question {}); nothing is done until then",
+                    hex(&id)
+                );
+                GateVerdict::Ask(Ask { id: hex(&id), to, answered: until_answered(&self.governance, id) })
+            }
+            Consultation::Given { rows: given, receipt } => {
+                self.note(look, &findings, ("permit", None), "people agreed");
+                let mut rows = findings.rows;
+                rows.append(given);
+                if call.is_journalled {
+                    return GateVerdict::Permit(Permit { rows, receipt: receipt.or(findings.receipt) });
+                }
+                match self.governance.write(rows, Durability::Buffered).await {
+                    Ok(()) => GateVerdict::Permit(Permit { rows: Batch::new(), receipt: receipt.or(findings.receipt) }),
+                    Err(error) => GateVerdict::Deny(Denied { reason: format!("AUDIT_UNAVAILABLE: {error}") }),
+                }
+            }
+        }
+    }
+
+    async fn settled(&self, call: &ToolCall<'_>, permit: &Permit, outcome: Result<&Value, &ToolError>) -> Batch {
+        let mut rows = self.base.settle(call, permit, outcome).await;
+        let consent = permit.receipt.and_then(|receipt| consultation::consent_of(&self.governance, &receipt));
+        let look = self.look(call);
+        if look.has_effect() {
+            let said = match outcome {
+                Ok(result) if result["isError"] == true => Err(result.to_string()),
+                Ok(result) => Ok(result.to_string()),
+                Err(error) => Err(error.to_string()),
+            };
+            let after = look.terms.label.join(look.profile.result_label(self.data_label));
+            let facts = self.facts(&look, &[]);
+            match self.governance.inner.audit.entry(facts.outcome((consent, Some(after)), said)) {
+                Ok(leaf) => {
+                    rows.append(leaf);
+                }
+                Err(error) => tracing::error!(%error, "the outcome of a call has no entry in the audit log"),
+            }
+        }
+        if call.is_journalled {
+            return rows;
+        }
+        // On disk with the end of the task, which is written before anybody is told of it.
+        if let Err(error) = self.governance.write(rows, Durability::Buffered).await {
+            tracing::error!(%error, "the outcome of a call could not be written");
+        }
+        Batch::new()
+    }
+
+    /// Remembers the decision, where policies are in force or it was no plain permit.
+    fn note(&self, look: &Look<'_>, findings: &Findings, (answer, rule): (&str, Option<Rule>), reason: &str) {
+        if findings.request.is_none() && answer == "permit" {
+            return;
+        }
+        let (call, terms) = (look.call, &look.terms);
+        let request = findings.request.clone().unwrap_or_else(|| PolicyRequest {
+            principal: EntityName::new(Kind::Agent, call.agent.id.to_string()),
+            gate: Gate::UseTool,
+            resource: EntityName::new(Kind::Tool, call.tool),
+            arguments: call.arguments.as_object().cloned().unwrap_or_default(),
+            label: terms.label,
+            person: Some(look.person.clone()),
+        });
+        let policy = findings.policy.as_ref();
+        let demands = policy.map(|verdict| match &verdict.answer {
+            althing_policy::Answer::Ask(demands) => demands.iter().map(decisions::demand_text).collect(),
+            _ => Vec::new(),
+        });
+        let shadow = look.labels.filter(|finding| !finding.decides).map(|finding| match finding.verdict {
+            Verdict::Permit => "permit".to_owned(),
+            Verdict::Ask(reason) => format!("ask: {reason}"),
+            Verdict::Deny(reason) => format!("deny: {reason}"),
+        });
+        self.governance.inner.decisions.note(DecisionRecord {
+            at_ms: self.governance.now_ms(),
+            principal: request.principal.to_string(),
+            gate: request.gate.word().to_owned(),
+            resource: request.resource.to_string(),
+            arguments: decisions::arguments(&request.arguments),
+            label: terms.label,
+            person: request.person,
+            answer: answer.to_owned(),
+            rule: rule.map(|rule| rule.word().to_owned()),
+            reason: reason.to_owned(),
+            policy_answer: policy.map(|verdict| verdict.answer.word().to_owned()),
+            demands: demands.unwrap_or_default(),
+            policies: policy.map(|verdict| verdict.policies.iter().cloned().collect()).unwrap_or_default(),
+            set: terms.policy,
+            task: call.task.to_owned(),
+            labels: shadow,
+        });
+    }
+}
+
+impl Look<'_> {
+    /// Whether the call may change something outside: it has an intent and an outcome in the audit log.
+    fn has_effect(&self) -> bool {
+        self.call.kind == CallKind::Tool && self.profile.effect != Effect::None
+    }
+}
+
+/// The profile of what stays within the node: it may be given everything, and answers nothing that was not given to it.
+fn unlimited() -> ToolProfile {
+    ToolProfile { trusted: true, clearance: DataLabel::Restricted, ..ToolProfile::default() }
+}
+
+fn memory_of(call: &ToolCall<'_>) -> EntityName {
+    EntityName::new(Kind::Memory, call.agent.name())
+}
+
+fn only(members: &Map<String, Value>, names: &[&str]) -> Map<String, Value> {
+    members
+        .iter()
+        .filter(|(name, _)| names.contains(&name.as_str()))
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect()
+}

@@ -1,0 +1,378 @@
+//! Governance of one node: what it goes by, how that is changed, and what runs beside it.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use althing_call::Principal;
+use althing_policy::ReadError as PolicyReadError;
+use althing_protocol::{AgentId, AgentRef};
+use althing_store::{Batch, Durability, WriteError};
+use althing_td::PEOPLE_FILE_BYTES_MAX;
+use serde_json::Value;
+use tokio::sync::watch;
+
+use crate::actor::Actor;
+use crate::audit::{AuditConfig, AuditLog, AuditPorts};
+use crate::config::{DEFINITIONS, Ports};
+use crate::consents::{Consents, bad_row, rows};
+use crate::decisions::{DecisionRecord, Decisions, Turnabout, turned};
+use crate::error::{ChangeError, OpenError};
+use crate::files::{self, FileState, PEOPLE_FILE, POLICY_FILE};
+use crate::grants::Grants;
+use crate::leaves;
+use crate::machine::consent::{AskId, DefinitionState, Definitions};
+use crate::machine::people::People;
+use crate::machine::profile::{Statements, ToolProfile};
+use crate::policies::{POLICY_BYTES_MAX, PeopleNow, Policies, PolicyStatus};
+use crate::toolset::Profiles;
+
+/// Decisions that another set is tried on.
+const TRIED_MAX: usize = 4_096;
+
+/// Governance of one node. Clones are the same.
+#[derive(Clone)]
+pub struct Governance {
+    pub(crate) inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) ports: Ports,
+    pub(crate) audit: AuditLog,
+    pub(crate) policies: Policies,
+    pub(crate) decisions: Decisions,
+    people: RwLock<PeopleNow>,
+    /// Why the file of people cannot be read; nothing where it can, or is not there.
+    people_fault: RwLock<Option<String>>,
+    consents: RwLock<Arc<Consents>>,
+    grants: Mutex<Grants>,
+    definitions: Mutex<Definitions>,
+    /// Held by whoever changes what people were asked, policies or people, until that is on disk.
+    pub(crate) writing: tokio::sync::Mutex<()>,
+    changes: watch::Sender<u64>,
+}
+
+impl Governance {
+    /// Reads policies, people and rows, and denies what programs asked that cannot go on after a start. Without the files it
+    /// decides by contracts, and asks whom these name.
+    ///
+    /// # Errors
+    /// [`OpenError`]. Files that are there and cannot be read are no error: what they would decide is denied.
+    pub async fn open(ports: Ports) -> Result<Governance, OpenError> {
+        let audit = AuditLog::open(audit_ports(&ports), AuditConfig::default()).await?;
+        let store = ports.store.as_ref();
+        let consents = Consents::read(store)?;
+        let definitions = read_definitions(&ports)?;
+        let decisions = Decisions::open(store)?;
+        let (people, people_fault) = read_people(&ports);
+        let policies = Policies::none();
+        match files::read(ports.folder.as_deref(), POLICY_FILE, POLICY_BYTES_MAX) {
+            FileState::Absent => {}
+            FileState::Unreadable(why) => policies.breaks_for(why),
+            FileState::Text(text) => match policies.read(&text, &people) {
+                Ok(draft) => policies.swap(draft, ports.clock.now_ms()),
+                Err(ChangeError::Policies(PolicyReadError { findings })) => policies.breaks(findings),
+                Err(other) => policies.breaks_for(other.to_string()),
+            },
+        }
+        let inner = Inner {
+            audit,
+            policies,
+            decisions,
+            people: RwLock::new((Arc::new(people), 0)),
+            people_fault: RwLock::new(people_fault),
+            consents: RwLock::new(Arc::new(consents)),
+            grants: Mutex::default(),
+            definitions: Mutex::new(definitions),
+            writing: tokio::sync::Mutex::default(),
+            changes: watch::channel(0).0,
+            ports,
+        };
+        let governance = Governance { inner: Arc::new(inner) };
+        restart(&governance).await?;
+        Ok(governance)
+    }
+
+    /// How the policies are.
+    #[must_use]
+    pub fn policy(&self) -> PolicyStatus {
+        self.inner.policies.status()
+    }
+
+    /// The text of the policies in force, if there are any.
+    #[must_use]
+    pub fn policy_text(&self) -> Option<String> {
+        self.inner.policies.text()
+    }
+
+    /// Puts another set of policies in force, as a whole or not at all. It is on disk, and on record, before it counts.
+    ///
+    /// # Errors
+    /// [`ChangeError`]; the set that was in force stays.
+    pub async fn load_policy(&self, text: &str, by: Actor) -> Result<PolicyStatus, ChangeError> {
+        let person = owner_of(self, &by)?;
+        let _writing = self.inner.writing.lock().await;
+        let draft = self.inner.policies.read(text, &self.people_now().0)?;
+        let before = self.inner.policies.text().unwrap_or_default();
+        record_change(self, "policies", &person, (before.as_str(), text)).await?;
+        files::write(self.inner.ports.folder.clone(), POLICY_FILE, text.to_owned()).await?;
+        self.inner.policies.swap(draft, self.now_ms());
+        Ok(self.policy())
+    }
+
+    /// Reads a set of policies against the tools that are bound now, and changes nothing.
+    ///
+    /// # Errors
+    /// [`ChangeError::Policies`] or [`ChangeError::World`]: it could not be loaded.
+    pub fn lint_policy(&self, text: &str) -> Result<Vec<althing_policy::Finding>, ChangeError> {
+        let draft = self.inner.policies.read(text, &self.people_now().0)?;
+        Ok(althing_policy::lint(POLICY_FILE, &draft.set, &draft.world))
+    }
+
+    /// The decisions that another set would turn, the oldest first, and how many could not be looked at.
+    ///
+    /// # Errors
+    /// [`ChangeError`]: it could not be loaded.
+    pub fn diff_policy(&self, text: &str) -> Result<(Vec<Turnabout>, usize), ChangeError> {
+        let draft = self.inner.policies.read(text, &self.people_now().0)?;
+        let store = self.inner.ports.store.as_ref();
+        let mut records = self.inner.decisions.newest(store, TRIED_MAX).unwrap_or_default();
+        records.reverse();
+        Ok(turned(&draft.set, &draft.world, records))
+    }
+
+    /// One decision, by its number; nothing where it is forgotten.
+    #[must_use]
+    pub fn decision(&self, number: u64) -> Option<DecisionRecord> {
+        self.inner.decisions.get(self.inner.ports.store.as_ref(), number)
+    }
+
+    /// The newest decisions, the newest first.
+    ///
+    /// # Errors
+    /// [`OpenError::Read`].
+    pub fn decisions(&self, most: usize) -> Result<Vec<(u64, DecisionRecord)>, OpenError> {
+        self.inner.decisions.newest(self.inner.ports.store.as_ref(), most)
+    }
+
+    /// The people as they are now.
+    #[must_use]
+    pub fn people(&self) -> Arc<People> {
+        self.people_now().0
+    }
+
+    /// Why the file of people cannot be read; nothing where it can, or is not there. Until then the owner alone is known.
+    #[must_use]
+    pub fn people_fault(&self) -> Option<String> {
+        self.inner.people_fault.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Takes other people, as a whole or not at all: they count from the next call on.
+    ///
+    /// # Errors
+    /// [`ChangeError`]; the people stay.
+    pub async fn load_people(&self, text: &str, by: Actor) -> Result<Arc<People>, ChangeError> {
+        let person = owner_of(self, &by)?;
+        let people = Arc::new(People::read(text)?);
+        let _writing = self.inner.writing.lock().await;
+        let before = match files::read(self.inner.ports.folder.as_deref(), PEOPLE_FILE, PEOPLE_FILE_BYTES_MAX) {
+            FileState::Text(text) => text,
+            FileState::Absent | FileState::Unreadable(_) => String::new(),
+        };
+        record_change(self, "people", &person, (before.as_str(), text)).await?;
+        files::write(self.inner.ports.folder.clone(), PEOPLE_FILE, text.to_owned()).await?;
+        let changes = self.people_now().1 + 1;
+        *self.inner.people.write().unwrap_or_else(PoisonError::into_inner) = (people.clone(), changes);
+        *self.inner.people_fault.write().unwrap_or_else(PoisonError::into_inner) = None;
+        self.tell();
+        Ok(people)
+    }
+
+    /// The audit log.
+    #[must_use]
+    pub fn audit(&self) -> &AuditLog {
+        &self.inner.audit
+    }
+
+    /// Counts up whenever a question is asked, answered or over, and whenever people change.
+    #[must_use]
+    pub fn asks_changed(&self) -> watch::Receiver<u64> {
+        self.inner.changes.subscribe()
+    }
+
+    /// Takes the tools of an agent as their servers list them: policies are checked against their arguments. `tools` has each
+    /// (`server/tool`) with the schema of its arguments.
+    pub fn take_tools(&self, agent: &AgentRef, tools: &BTreeMap<String, Value>, profiles: &Profiles) {
+        let of = |(name, input): (&String, &Value)| (name.clone(), input.clone(), profile(name, profiles));
+        let tools: Vec<_> = tools.iter().map(of).collect();
+        let each = tools.iter().map(|(name, input, profile)| (name.as_str(), Some(input), *profile));
+        self.inner.policies.take_tools(agent, each);
+    }
+
+    /// Somebody added an agent, and agreed with that to the definitions that its tools have from now on.
+    ///
+    /// # Errors
+    /// [`OpenError`]: what was known of them stays.
+    pub async fn forget_definitions(&self, agent: &AgentId) -> Result<(), OpenError> {
+        let id = agent.to_string();
+        let mut batch = Batch::new();
+        for (key, _) in rows(self.inner.ports.store.as_ref(), DEFINITIONS, format!("{id}\n").as_bytes())? {
+            batch.delete(DEFINITIONS, key);
+        }
+        self.write(batch, Durability::Synced).await?;
+        self.definitions().forget(&id);
+        Ok(())
+    }
+
+    pub(crate) async fn write(&self, batch: Batch, durability: Durability) -> Result<(), WriteError> {
+        if batch.is_empty() {
+            return Ok(());
+        }
+        self.inner.ports.store.write(batch, durability).await
+    }
+
+    pub(crate) fn now_ms(&self) -> u64 {
+        self.inner.ports.clock.now_ms()
+    }
+
+    pub(crate) fn people_now(&self) -> PeopleNow {
+        self.inner.people.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn consents(&self) -> Arc<Consents> {
+        self.inner.consents.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What was written takes the place of what was there, and whoever waits hears of it.
+    pub(crate) fn publish(&self, next: Consents) {
+        *self.inner.consents.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(next);
+        self.tell();
+    }
+
+    fn tell(&self) {
+        self.inner.changes.send_modify(|changes| *changes += 1);
+    }
+
+    pub(crate) fn grants(&self) -> MutexGuard<'_, Grants> {
+        self.inner.grants.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn definitions(&self) -> MutexGuard<'_, Definitions> {
+        self.inner.definitions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How the definition of a tool stands to the one that is known. Of a new one the row is put into the batch.
+pub(crate) fn see(
+    governance: &Governance,
+    (agent, action): (&str, &str),
+    definition: ([u8; 32], [u8; 32]),
+    batch: &mut Batch,
+) -> DefinitionState {
+    let mut known = governance.definitions();
+    let state = known.see(agent, action, definition);
+    if let (DefinitionState::New, Some(row)) = (state, known.row(agent, action)) {
+        batch.put(DEFINITIONS, format!("{agent}\n{action}"), row);
+    }
+    state
+}
+
+/// The person on whose behalf a turn runs: the first principal, if it is a user of this node, or else who is accountable for
+/// agents here, the owner. Who is a user of another node is a claim of that node, whatever their name is.
+pub(crate) fn person_of(governance: &Governance, principals: &[String]) -> String {
+    let people = governance.people_now().0;
+    let all: Vec<Principal> = principals.iter().map(|text| Principal::parse(text)).collect();
+    let is_here = !all.iter().any(|principal| matches!(principal, Principal::Caller(_)));
+    let first = all.iter().find(|principal| !matches!(principal, Principal::Anew(_)));
+    let user = match first {
+        Some(Principal::User(name)) if is_here => people.person_of(name),
+        _ => None,
+    };
+    user.unwrap_or(people.owner()).to_owned()
+}
+
+/// The person who changes something, if they may.
+fn owner_of(governance: &Governance, by: &Actor) -> Result<String, ChangeError> {
+    let people = governance.people_now().0;
+    match by {
+        Actor::Owner => Ok(people.owner().to_owned()),
+        Actor::Person { name, .. } => Err(ChangeError::NotOwner(name.clone())),
+    }
+}
+
+async fn record_change(
+    governance: &Governance,
+    what: &str,
+    person: &str,
+    texts: (&str, &str),
+) -> Result<(), ChangeError> {
+    let leaf = governance.inner.audit.entry(leaves::changed(what, person, governance.now_ms(), texts))?;
+    Ok(governance.write(leaf, Durability::Synced).await?)
+}
+
+/// The rows of questions that nobody answers any more, and their entries in the log.
+pub(crate) fn put_over(governance: &Governance, next: &Consents, over: &[AskId], batch: &mut Batch) {
+    for id in over {
+        next.put(id, batch);
+        let Some((question, details)) = next.asks.get(id).zip(next.details.get(id)) else { continue };
+        match governance.inner.audit.entry(leaves::answered(question, details, (None, None), governance.now_ms())) {
+            Ok(leaf) => {
+                batch.append(leaf);
+            }
+            Err(error) => tracing::error!(%error, "a question that is over has no entry in the audit log"),
+        }
+    }
+}
+
+/// What programs asked before the node stopped is denied: they cannot go on.
+async fn restart(governance: &Governance) -> Result<(), OpenError> {
+    let mut next = (*governance.consents()).clone();
+    let over = next.asks.restart();
+    if over.is_empty() {
+        return Ok(());
+    }
+    let mut batch = Batch::new();
+    put_over(governance, &next, &over, &mut batch);
+    governance.write(batch, Durability::Synced).await?;
+    governance.publish(next);
+    Ok(())
+}
+
+/// The profile of a tool, of what the node and the agent's file say.
+pub(crate) fn profile(tool: &str, said: &Profiles) -> ToolProfile {
+    let ([node, file], [node_terms, file_terms]) = (&said.effects, &said.terms);
+    ToolProfile::of(tool, Statements { effects: [node, file], terms: [node_terms, file_terms] })
+}
+
+fn audit_ports(ports: &Ports) -> AuditPorts {
+    AuditPorts {
+        store: ports.store.clone(),
+        clock: ports.clock.clone(),
+        entropy: ports.entropy.clone(),
+        node: ports.node,
+        owner: ports.owner,
+        sign: ports.sign.clone(),
+    }
+}
+
+/// The people of the file; the owner alone where it is not there or cannot be read, and why not.
+fn read_people(ports: &Ports) -> (People, Option<String>) {
+    match files::read(ports.folder.as_deref(), PEOPLE_FILE, PEOPLE_FILE_BYTES_MAX) {
+        FileState::Absent => (People::default(), None),
+        FileState::Unreadable(why) => (People::default(), Some(why)),
+        FileState::Text(text) => match People::read(&text) {
+            Ok(people) => (people, None),
+            Err(error) => (People::default(), Some(error.to_string())),
+        },
+    }
+}
+
+fn read_definitions(ports: &Ports) -> Result<Definitions, OpenError> {
+    let mut known = Definitions::default();
+    for (key, row) in rows(ports.store.as_ref(), DEFINITIONS, &[])? {
+        let name = std::str::from_utf8(&key).ok().and_then(|name| name.split_once('\n'));
+        if !name.is_some_and(|(agent, action)| known.take_row(agent, action, &row)) {
+            return Err(bad_row(DEFINITIONS, &key));
+        }
+    }
+    Ok(known)
+}

@@ -1,0 +1,165 @@
+//! What of the gate goes into the audit log.
+
+use althing_execution::tools::ToolCall;
+use althing_protocol::audit::{AnswerWord, Ask, AuditLeaf, AuditOutcome, AuditStage, BodyRole, CallTerms};
+use althing_protocol::limits::{AUDIT_POLICIES_MAX, AUDIT_PRINCIPALS_MAX};
+use althing_protocol::{Digest, Label, digest};
+
+use crate::audit::LeafDraft;
+use crate::consents::AskDetails;
+use crate::machine::arguments::canonical;
+use crate::machine::consent::{Question, QuestionState, escaped};
+
+/// Characters of a name that an agent chose, which a leaf of a denial repeats.
+const NAME_CHARS: usize = 60;
+
+/// What is known of a call, for its leaves.
+#[derive(Clone, Copy)]
+pub(crate) struct CallFacts<'a> {
+    pub(crate) call: &'a ToolCall<'a>,
+    pub(crate) terms: &'a CallTerms,
+    /// The person on whose behalf it is made.
+    pub(crate) person: &'a str,
+    /// The digest of the agent's contract.
+    pub(crate) contract: Digest,
+    /// The policies that decided.
+    pub(crate) deciding: &'a [String],
+    pub(crate) at_ms: u64,
+}
+
+impl CallFacts<'_> {
+    fn leaf(&self, stage: AuditStage) -> AuditLeaf {
+        let CallFacts { call, terms, .. } = self;
+        let mut leaf = AuditLeaf::new(stage, self.at_ms);
+        leaf.principals = some(call.principals, AUDIT_PRINCIPALS_MAX);
+        leaf.accountable = Some(self.person.to_owned());
+        leaf.agent = Some(terms.agent.clone());
+        leaf.version = Some(call.agent.version.to_string());
+        leaf.contract = Some(self.contract);
+        leaf.binding = digest_of_hex(call.binding_hash);
+        leaf.policy = terms.policy;
+        leaf.deciding = some(self.deciding, AUDIT_POLICIES_MAX);
+        leaf.action = Some(terms.action.clone());
+        leaf.definition = (!call.definition.is_empty()).then_some(terms.definition);
+        leaf.label = Some(terms.label);
+        leaf.trace = call.trace.and_then(|trace| trace.split('-').nth(1)).map(|id| digest(id.as_bytes()));
+        leaf
+    }
+
+    /// The call is about to be made.
+    pub(crate) fn intent(&self, consent: Option<Digest>) -> LeafDraft {
+        let mut leaf = self.leaf(AuditStage::Intent);
+        leaf.consent = consent;
+        LeafDraft::new(leaf).about(self.person).with(BodyRole::Arguments, canonical(self.call.arguments))
+    }
+
+    /// The call is not made.
+    pub(crate) fn denied(&self, reason: &str) -> LeafDraft {
+        let action = escaped(&self.terms.action, NAME_CHARS);
+        let action = if action.is_empty() { "(none)".to_owned() } else { action };
+        let mut leaf = self.leaf(AuditStage::Denied);
+        leaf.action = Some(action);
+        let draft = LeafDraft::new(leaf).about(self.person);
+        draft.with(BodyRole::Arguments, canonical(self.call.arguments)).with(BodyRole::Reason, reason)
+    }
+
+    /// What came of the call: its result, or why it failed.
+    pub(crate) fn outcome(
+        &self,
+        (consent, label_after): (Option<Digest>, Option<Label>),
+        outcome: Result<String, String>,
+    ) -> LeafDraft {
+        let (word, role, body) = match outcome {
+            Ok(result) => (AuditOutcome::Done, BodyRole::Result, result),
+            Err(reason) => (AuditOutcome::Failed, BodyRole::Reason, reason),
+        };
+        let mut leaf = self.leaf(AuditStage::Outcome);
+        (leaf.consent, leaf.label_after, leaf.outcome) = (consent, label_after, Some(word));
+        LeafDraft::new(leaf).about(self.person).with(role, body)
+    }
+}
+
+/// Somebody is asked.
+pub(crate) fn asked(ask: &Ask, details: &AskDetails, person: &str) -> LeafDraft {
+    let leaf = of_ask(ask, details, AuditStage::Asked, ask.asked_at_ms);
+    LeafDraft::new(leaf).about(person).with(BodyRole::Arguments, details.arguments.as_str())
+}
+
+/// A question was answered by somebody, or is over.
+pub(crate) fn answered(
+    question: &Question,
+    details: &AskDetails,
+    (person, word): (Option<&str>, Option<AnswerWord>),
+    at_ms: u64,
+) -> LeafDraft {
+    let outcome = match (word, question.state()) {
+        (Some(AnswerWord::Approve), _) => AuditOutcome::Done,
+        (Some(AnswerWord::Deny), _) => AuditOutcome::Refused,
+        (None, QuestionState::Denied(_)) => AuditOutcome::Expired,
+        (None, _) => AuditOutcome::Refused,
+    };
+    let mut leaf = of_ask(question.ask(), details, AuditStage::Answered, at_ms);
+    leaf.outcome = Some(outcome);
+    leaf.principals = person.map(str::to_owned).into_iter().collect();
+    let draft = LeafDraft::new(leaf);
+    let signature = question.answers().last().and_then(|answer| answer.signature.as_deref());
+    match (person.is_some(), signature) {
+        // With it whoever has the leaf checks that this person said so.
+        (true, Some(signature)) => draft.with(BodyRole::After, signature),
+        _ => draft,
+    }
+}
+
+/// A person changed something that governance goes by.
+pub(crate) fn changed(action: &str, person: &str, at_ms: u64, (before, after): (&str, &str)) -> LeafDraft {
+    let mut leaf = AuditLeaf::new(AuditStage::Changed, at_ms);
+    leaf.principals = vec![person.to_owned()];
+    leaf.action = Some(action.to_owned());
+    LeafDraft::new(leaf).with(BodyRole::Before, before).with(BodyRole::After, after)
+}
+
+fn of_ask(ask: &Ask, details: &AskDetails, stage: AuditStage, at_ms: u64) -> AuditLeaf {
+    let mut leaf = AuditLeaf::new(stage, at_ms);
+    leaf.principals = some(&details.principals, AUDIT_PRINCIPALS_MAX);
+    leaf.agent = Some(ask.terms.agent.clone());
+    leaf.version = (!details.version.is_empty()).then(|| details.version.clone());
+    leaf.policy = ask.terms.policy;
+    leaf.action = Some(ask.terms.action.clone());
+    leaf.definition = Some(ask.terms.definition);
+    leaf.label = Some(ask.terms.label);
+    leaf.consent = Some(ask.digest());
+    leaf
+}
+
+/// The first of these.
+fn some(texts: &[String], most: usize) -> Vec<String> {
+    texts.iter().take(most).cloned().collect()
+}
+
+/// The digest of 64 hexadecimal digits.
+pub(crate) fn digest_of_hex(text: &str) -> Option<Digest> {
+    let mut digest = Digest::default();
+    if text.len() != 2 * digest.len() || !text.is_ascii() {
+        return None;
+    }
+    for (at, byte) in digest.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&text[2 * at..2 * at + 2], 16).ok()?;
+    }
+    Some(digest)
+}
+
+#[cfg(test)]
+mod tests {
+    use althing_protocol::hex;
+
+    use super::*;
+
+    #[test]
+    fn a_digest_is_read_as_it_is_shown_and_nothing_else_is_one() {
+        let one = digest(b"one");
+        assert_eq!(digest_of_hex(&hex(&one)), Some(one));
+        for text in ["", "ab", &"é".repeat(32), &"g".repeat(64), &"a".repeat(65)] {
+            assert_eq!(digest_of_hex(text), None, "{text}");
+        }
+    }
+}

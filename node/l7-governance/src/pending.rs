@@ -1,0 +1,153 @@
+//! What waits for people.
+
+use althing_execution::tools::PendingAsks;
+use althing_protocol::{AgentRef, Label, hex};
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use serde_json::Value;
+
+use crate::answers::ask_id;
+use crate::consents::Consents;
+use crate::governance::Governance;
+use crate::machine::consent::{AskId, AskOutline, Need, Question, QuestionState};
+use crate::machine::delivery::OpenQuestion;
+
+/// A question that waits for people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PendingAsk {
+    /// 32 hexadecimal digits.
+    pub id: String,
+    /// The task whose turn rests until it is answered, if it is made in one.
+    pub task: Option<String>,
+    /// Whose call it is.
+    pub agent: AgentRef,
+    /// `server/tool`.
+    pub action: String,
+    /// What is asked, line by line; nothing in it is formatted by an agent or a tool.
+    pub outline: Vec<String>,
+    /// The label of the data.
+    pub label: Option<Label>,
+    /// The lines that differ from the last call that was agreed to.
+    pub difference: Vec<String>,
+    /// Who must agree.
+    pub wants: Vec<Want>,
+    /// Why it is asked.
+    pub reasons: Vec<String>,
+    /// When it was asked, Unix milliseconds.
+    pub asked_ms: u64,
+    /// Until when silence is no denial, Unix milliseconds.
+    pub expires_ms: u64,
+}
+
+/// Who must agree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Want {
+    /// The person on whose behalf it is done.
+    Consent {
+        /// By name.
+        person: String,
+    },
+    /// Others.
+    SignOff {
+        /// Their role.
+        role: String,
+        /// How many in all.
+        count: u8,
+        /// How many of them agreed.
+        given: u8,
+    },
+}
+
+impl Governance {
+    /// What waits for people, the oldest first.
+    #[must_use]
+    pub fn pending(&self) -> Vec<PendingAsk> {
+        let (consents, now_ms) = (self.consents(), self.now_ms());
+        let waiting = consents.asks.pending().into_iter().filter(|question| question.ask().not_after_ms >= now_ms);
+        waiting.filter_map(|question| shown(&consents, question)).collect()
+    }
+
+    /// The same, as far as people are told of it.
+    #[must_use]
+    pub fn open_questions(&self) -> Vec<OpenQuestion> {
+        let (consents, now_ms) = (self.consents(), self.now_ms());
+        let waiting = consents.asks.pending().into_iter().filter(|question| question.ask().not_after_ms >= now_ms);
+        let told = |question: &Question| {
+            let shown = shown(&consents, question)?;
+            Some(OpenQuestion {
+                id: question.ask().id,
+                agent: shown.agent.id.name().to_owned(),
+                action: shown.action,
+                needs: vec![question.need().clone()],
+                answered: question.answers().iter().map(|answer| answer.person.clone()).collect(),
+                label: question.ask().terms.label,
+                outline: shown.outline,
+                asked_ms: shown.asked_ms,
+                expires_ms: shown.expires_ms,
+            })
+        };
+        waiting.filter_map(told).collect()
+    }
+
+    /// How far a question came; nothing where it is not known, or forgotten.
+    #[must_use]
+    pub fn ask_state(&self, id: &str) -> Option<QuestionState> {
+        self.consents().asks.get(&ask_id(id)?).map(Question::state)
+    }
+}
+
+/// Ends when a question is answered or over.
+pub(crate) fn until_answered(governance: &Governance, id: AskId) -> BoxFuture<'static, ()> {
+    let (governance, mut changes) = (governance.clone(), governance.asks_changed());
+    async move {
+        loop {
+            let _ = changes.borrow_and_update();
+            if !is_open(&governance, &id) || changes.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+    .boxed()
+}
+
+fn is_open(governance: &Governance, id: &AskId) -> bool {
+    governance.consents().asks.get(id).is_some_and(|question| question.state() == QuestionState::Open)
+}
+
+impl PendingAsks for Governance {
+    fn waits(&self, ask: &str) -> Option<BoxFuture<'static, ()>> {
+        let id = ask_id(ask)?;
+        self.consents().asks.get(&id)?;
+        Some(until_answered(self, id))
+    }
+}
+
+fn shown(consents: &Consents, question: &Question) -> Option<PendingAsk> {
+    let (ask, details) = (question.ask(), consents.details.get(&question.ask().id)?);
+    let arguments: Value = serde_json::from_str(&details.arguments).ok()?;
+    let outline = AskOutline::of(question, &arguments, consents.earlier(ask))?;
+    let difference = outline.arguments.iter().filter(|line| !line.starts_with(' ')).cloned().collect();
+    Some(PendingAsk {
+        id: hex(&ask.id),
+        task: details.tasks.iter().find(|task| !task.is_empty()).cloned(),
+        agent: AgentRef { id: ask.terms.agent.clone(), version: details.version.as_str().into() },
+        action: outline.action.clone(),
+        label: Some(ask.terms.label),
+        difference,
+        wants: vec![want(question)],
+        reasons: details.reasons.clone(),
+        asked_ms: ask.asked_at_ms,
+        expires_ms: ask.not_after_ms,
+        outline: outline.to_string().lines().map(str::to_owned).collect(),
+    })
+}
+
+fn want(question: &Question) -> Want {
+    match question.need() {
+        Need::Consent { person } => Want::Consent { person: person.clone() },
+        Need::SignOff { role, count, .. } => {
+            let given = u8::try_from(question.answers().len()).unwrap_or(u8::MAX);
+            Want::SignOff { role: role.clone(), count: *count, given }
+        }
+    }
+}

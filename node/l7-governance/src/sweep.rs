@@ -1,0 +1,59 @@
+//! What is done again and again while a node runs: what is over ends, and what waits is written.
+
+use std::time::Duration;
+
+use althing_store::Durability;
+
+use crate::consultation;
+use crate::governance::{Governance, put_over};
+
+/// Between two looks at what is over.
+const SWEEP: Duration = Duration::from_secs(5);
+
+impl Governance {
+    /// Ends what is over, and moves what is to be recorded into the log, for as long as the node runs.
+    pub async fn run(&self) {
+        let sweeping = async {
+            loop {
+                self.sweep().await;
+                tokio::time::sleep(SWEEP).await;
+            }
+        };
+        tokio::join!(sweeping, self.inner.audit.keep());
+    }
+
+    /// Ends what is over, and writes what waits. A failure is tried again at the next time.
+    pub async fn sweep(&self) {
+        let _writing = self.inner.writing.lock().await;
+        let mut batch = self.inner.decisions.rows();
+        let before = self.consents();
+        if batch.is_empty() && before.is_empty() {
+            return;
+        }
+        let mut next = (*before).clone();
+        let used = consultation::take_used(self, &mut next);
+        let now_ms = self.now_ms();
+        let expired = next.asks.expire(now_ms);
+        put_over(self, &next, &expired, &mut batch);
+        next.forget(now_ms, &mut batch);
+        let is_changed = used || !expired.is_empty();
+        if let Err(error) = self.write(batch, Durability::Buffered).await {
+            tracing::error!(%error, "what people did not answer in time could not be written; it is tried again");
+            return;
+        }
+        for id in &expired {
+            consultation::release(self, &next, id);
+        }
+        if is_changed {
+            self.publish(next);
+        }
+    }
+
+    /// What the node stops with: all that was noted is on disk.
+    pub async fn shut_down(&self) {
+        self.sweep().await;
+        if let Err(error) = self.inner.audit.drain().await {
+            tracing::warn!(%error, "entries of the audit log wait for the next start");
+        }
+    }
+}

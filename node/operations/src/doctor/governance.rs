@@ -1,0 +1,179 @@
+//! What the doctor says of policies, of what waits for people, and of the audit log: what is blocked there works in all other
+//! layers.
+
+use althing_failure::NodeStep;
+use althing_governance::Governance;
+
+use super::finding::{Finding, fine, note, wrong};
+
+/// Calls that are named; more are counted.
+const NAMED_MAX: usize = 5;
+
+/// What is decided, asked and recorded.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct GovernanceHealth {
+    /// Whether a set of policies is in force.
+    pub has_policy: bool,
+    /// Whether there is a file of policies that cannot be read: what policies decide about is denied then.
+    pub is_broken: bool,
+    /// What is wrong with it, or should be looked at, each with its place.
+    pub findings: Vec<String>,
+    /// Why the file of people cannot be read, so that the owner alone is known.
+    pub people_fault: Option<String>,
+    /// Calls that wait for people, each as `agent "NAME" waits to call SERVER/TOOL`, the oldest first.
+    pub pending: Vec<String>,
+    /// Why nothing can be recorded.
+    pub audit_failure: Option<String>,
+    /// Bytes of the bodies beside the log.
+    pub body_bytes: u64,
+    /// What they may have; 0 where that is not known.
+    pub body_bytes_max: u64,
+}
+
+impl GovernanceHealth {
+    /// As it is now.
+    pub(super) fn of(governance: &Governance) -> GovernanceHealth {
+        let (policy, audit) = (governance.policy(), governance.audit());
+        let usage = audit.usage();
+        let waits = governance
+            .pending()
+            .into_iter()
+            .map(|ask| format!("agent {:?} waits to call {}", ask.agent.name(), ask.action));
+        GovernanceHealth {
+            has_policy: policy.digest.is_some(),
+            is_broken: policy.is_broken,
+            findings: policy.findings.iter().map(ToString::to_string).collect(),
+            people_fault: governance.people_fault(),
+            pending: waits.collect(),
+            audit_failure: audit.availability().err().map(|error| error.to_string()),
+            body_bytes: usage.bytes,
+            body_bytes_max: usage.share,
+        }
+    }
+}
+
+/// Judges it. What waits for a person is wrong, as what waits for somebody to say what became of a call is.
+pub(super) fn judge(health: &GovernanceHealth, findings: &mut Vec<Finding>) {
+    policies(health, findings);
+    if let Some(why) = &health.people_fault {
+        let what = format!("the file of people cannot be read, so that nobody but the owner is asked: {why}");
+        findings.push(wrong("L7", what, "correct the text, and load it again"));
+    }
+    waiting(&health.pending, findings);
+    audit(health, findings);
+}
+
+fn policies(health: &GovernanceHealth, findings: &mut Vec<Finding>) {
+    if health.has_policy {
+        findings.push(fine("L7", "policies are in force, beside the contracts of agents"));
+    } else if !health.is_broken {
+        findings.push(fine("L7", "no policies are in force: contracts and the profiles of tools decide alone"));
+    }
+    let told = |finding: &String| {
+        let found = if health.is_broken {
+            let what =
+                format!("the policies of this node cannot be read, and what they decide about is denied: {finding}");
+            wrong("L7", what, "correct the text")
+        } else {
+            note("L7", format!("of the policies: {finding}"), "correct the text")
+        };
+        found.then(NodeStep::LoadPolicy)
+    };
+    findings.extend(health.findings.iter().map(told));
+}
+
+fn waiting(pending: &[String], findings: &mut Vec<Finding>) {
+    let Some(more) = pending.len().checked_sub(1) else { return };
+    let mut what = pending.iter().take(NAMED_MAX).cloned().collect::<Vec<_>>().join("; ");
+    if more >= NAMED_MAX {
+        what += &format!("; and {} more", pending.len() - NAMED_MAX);
+    }
+    let told = wrong("L7", format!("blocked until people agree: {what}"), "answer what is asked, or let others do it");
+    findings.push(told.then(NodeStep::ListPending));
+}
+
+fn audit(health: &GovernanceHealth, findings: &mut Vec<Finding>) {
+    let GovernanceHealth { audit_failure, body_bytes, body_bytes_max, .. } = health;
+    if let Some(why) = audit_failure {
+        let what =
+            format!("nothing can be recorded, so that nothing with an effect is done, and no agent starts: {why}");
+        findings.push(wrong("L7", what, "make room on the disk of the node's data, or mend what the reason names"));
+    }
+    if *body_bytes_max != 0 && u128::from(*body_bytes) * 5 >= u128::from(*body_bytes_max) * 4 {
+        let what = format!(
+            "the bodies of the audit log have {} MiB of the {} MiB that they may have; when these are full, nothing with an \
+             effect is done",
+            body_bytes >> 20,
+            body_bytes_max >> 20
+        );
+        findings.push(wrong("L7", what, "let old bodies go; the entries stay").then(NodeStep::PruneAudit));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn findings(health: &GovernanceHealth) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        judge(health, &mut findings);
+        findings
+    }
+
+    #[test]
+    fn a_node_without_policies_says_so_and_is_well() {
+        let found = findings(&GovernanceHealth::default());
+        assert!(found.len() == 1 && found[0].fine && found[0].what.starts_with("no policies"), "{found:?}");
+        let found = findings(&GovernanceHealth { has_policy: true, ..GovernanceHealth::default() });
+        assert!(found.len() == 1 && found[0].fine && found[0].what.starts_with("policies are in force"), "{found:?}");
+    }
+
+    #[test]
+    fn a_set_that_cannot_be_read_is_wrong_and_one_to_look_at_is_noted() {
+        let findings_of = vec!["line 2: no".to_owned()];
+        let broken = GovernanceHealth { is_broken: true, findings: findings_of, ..GovernanceHealth::default() };
+        let found = findings(&broken);
+        assert!(found.len() == 1 && !found[0].fine && found[0].what.contains("line 2: no"), "{found:?}");
+        assert_eq!(found[0].next, Some(NodeStep::LoadPolicy.into()));
+        let found = findings(&GovernanceHealth { has_policy: true, is_broken: false, ..broken });
+        assert!(found.len() == 2 && found.iter().all(|one| one.fine), "{found:?}");
+    }
+
+    #[test]
+    fn a_file_of_people_that_cannot_be_read_is_wrong() {
+        let health = GovernanceHealth { people_fault: Some("line 3: no".to_owned()), ..GovernanceHealth::default() };
+        let found = findings(&health);
+        assert!(found.len() == 2 && !found[1].fine && found[1].what.ends_with("line 3: no"), "{found:?}");
+    }
+
+    #[test]
+    fn what_waits_for_people_is_named_and_many_are_counted() {
+        let of = |count: usize| GovernanceHealth {
+            pending: (0..count).map(|at| format!("agent \"a{at}\" waits to call shop/order")).collect(),
+            ..GovernanceHealth::default()
+        };
+        let found = findings(&of(1));
+        assert!(
+            !found[1].fine && found[1].what.contains("agent \"a0\"") && !found[1].what.contains("more"),
+            "{found:?}"
+        );
+        assert_eq!(found[1].next, Some(NodeStep::ListPending.into()));
+        let found = findings(&of(5));
+        assert!(found[1].what.contains("\"a4\"") && !found[1].what.contains("more"), "{found:?}");
+        let found = findings(&of(7));
+        assert!(found[1].what.ends_with("and 2 more") && !found[1].what.contains("\"a5\""), "{found:?}");
+    }
+
+    #[test]
+    fn the_log_is_named_when_it_fails_and_from_four_fifths_on() {
+        let full =
+            |bytes: u64| GovernanceHealth { body_bytes: bytes, body_bytes_max: 5 << 20, ..GovernanceHealth::default() };
+        assert_eq!(findings(&full((4 << 20) - 1)).len(), 1);
+        let found = findings(&full(4 << 20));
+        assert!(!found[1].fine && found[1].what.contains("4 MiB of the 5 MiB"), "{found:?}");
+        assert_eq!(found[1].next, Some(NodeStep::PruneAudit.into()));
+        let failed = GovernanceHealth { audit_failure: Some("the disk is full".to_owned()), ..full(0) };
+        let found = findings(&failed);
+        assert!(!found[1].fine && found[1].what.ends_with("the disk is full"), "{found:?}");
+    }
+}

@@ -1,0 +1,27 @@
+//! What is operated of governance: what the owner and other people are shown of it, whatever layer it is from; people are told that
+//! questions wait, agents are stopped on all of the owner's nodes, and policy sets go from one of these to the others.
+
+mod delivery;
+mod messenger;
+mod pending;
+mod rights;
+mod stopping;
+mod waiting;
+
+pub use althing_governance::audit::{AuditFault, AuditFilter, AuditRecord, EraseOrder, PruneOrder, RecordBody};
+pub use althing_governance::machine::consent::ConsentError;
+pub use althing_governance::machine::key::{KeyError, PersonSignature};
+pub use althing_governance::machine::people::{People, Person};
+pub use althing_governance::trials::{
+    Explanation, Finding, Outcome, TrialError, Verdict, demand_words, explain_policy, test_policy,
+};
+pub use althing_governance::{
+    Actor, Answer, AnswerError, AskState, ChangeError, DecisionRecord, PendingAsk, PolicyStatus, SignedAnswer,
+    StandingTerms, Turnabout, Want,
+};
+pub use delivery::{DELIVERIES, Delivery, Questions};
+pub use messenger::{DeliveryError, Messenger};
+pub use pending::{PendingGap, PendingRelease, PendingStep, PendingWork, pending};
+pub use rights::{ActionRight, rights};
+pub use stopping::{StopReport, StopTarget, stop};
+pub use waiting::WaitingQuestions;

@@ -1,0 +1,191 @@
+//! The three ways to a person: a message to an address, a command of the owner's, and an agent.
+
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use a2a::{Message, Part, Role, SendMessageConfiguration, SendMessageRequest};
+use althing_calls::{
+    Asker, CallRequest, Callee, Calls, Operation, OperationError, OperationRequest, Principal, Purpose, Refusal,
+};
+use althing_discovery::{Fetch, FetchError, Given, Limits, Method, SystemResolver, Url};
+use althing_governance::machine::delivery::Notice;
+use althing_protocol::contract::DataLabel;
+use althing_protocol::{Label, hex};
+use althing_td::ReachSpec;
+use serde_json::Value;
+use tokio::io::AsyncWriteExt as _;
+use tokio::process::Command;
+
+use crate::secrets::{SecretError, Secrets};
+
+/// How long whoever is told may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Bytes of an answer that are read; what it says is of no interest.
+const ANSWER_BYTES_MAX: usize = 64 << 10;
+/// What a command of the owner's finds in its environment: what a desktop's message needs, and no secret of the node's.
+const ENVIRONMENT: [&str; 9] =
+    ["PATH", "HOME", "USER", "LANG", "TZ", "DISPLAY", "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS"];
+
+/// Why somebody was not told.
+#[derive(Debug, thiserror::Error)]
+pub enum DeliveryError {
+    /// The address is none.
+    #[error("its address cannot be read")]
+    Address,
+    /// The secret that is to be shown there cannot be read.
+    #[error(transparent)]
+    Secret(#[from] SecretError),
+    /// The node does not have it.
+    #[error("this node has no secret {0:?}, which is to be shown there")]
+    NoSecret(String),
+    /// The message could not be sent.
+    #[error(transparent)]
+    Fetch(#[from] FetchError),
+    /// It was not taken.
+    #[error("it answered {0}")]
+    Status(u16),
+    /// The command cannot be run.
+    #[error("{program} cannot be run: {source}")]
+    Run {
+        /// Its first word.
+        program: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The command failed.
+    #[error("{program} ended with {status}")]
+    Exit {
+        /// Its first word.
+        program: String,
+        /// Its status, in words.
+        status: String,
+    },
+    /// It took too long.
+    #[error("it took more than {} s", PATIENCE.as_secs())]
+    Late,
+    /// The agent did not take it.
+    #[error("the agent did not take it: {0}")]
+    Call(#[from] OperationError),
+}
+
+/// Tells people.
+pub struct Messenger {
+    fetch: OnceLock<Fetch>,
+    secrets: Option<Secrets>,
+    calls: Calls,
+}
+
+impl Messenger {
+    /// With the node's secrets, if it keeps any, and its calls.
+    #[must_use]
+    pub fn new(data: Option<&Path>, calls: Calls) -> Messenger {
+        Messenger { fetch: OnceLock::new(), secrets: data.map(Secrets::of), calls }
+    }
+
+    /// The client, which is made for the first message to an address.
+    fn client(&self) -> Result<&Fetch, FetchError> {
+        match self.fetch.get() {
+            Some(client) => Ok(client),
+            None => {
+                let client = Fetch::new(Vec::new(), Arc::new(SystemResolver))?;
+                Ok(self.fetch.get_or_init(|| client))
+            }
+        }
+    }
+
+    /// Sends one message, which takes half a minute at most.
+    ///
+    /// # Errors
+    /// [`DeliveryError`]: it is not known to have arrived.
+    pub async fn send(&self, notice: &Notice, body: &Value) -> Result<(), DeliveryError> {
+        let sent = async {
+            match &notice.way {
+                ReachSpec::Url { url, secret } => self.post(url, secret.as_deref(), body).await,
+                ReachSpec::Command(words) => run(words, body).await,
+                ReachSpec::Agent(name) => self.tell(name, notice, body).await,
+            }
+        };
+        tokio::time::timeout(PATIENCE, sent).await.unwrap_or(Err(DeliveryError::Late))
+    }
+
+    /// To an address that the owner wrote; redirects are not followed.
+    async fn post(&self, url: &str, secret: Option<&str>, body: &Value) -> Result<(), DeliveryError> {
+        let url = Url::parse(url).map_err(|_| DeliveryError::Address)?;
+        let token = match (secret, &self.secrets) {
+            (None, _) => None,
+            (Some(name), None) => return Err(DeliveryError::NoSecret(name.to_owned())),
+            (Some(name), Some(secrets)) => {
+                Some(secrets.read(name)?.ok_or_else(|| DeliveryError::NoSecret(name.to_owned()))?)
+            }
+        };
+        let limits = Limits { bytes: ANSWER_BYTES_MAX, time: PATIENCE };
+        let sent = ("application/json", body.to_string().into_bytes());
+        let token = token.as_deref().map(str::trim);
+        let answer = self.client()?.exchange_as(token, Method::POST, &url, Given::Operator, sent, limits).await?;
+        match answer.0 {
+            200..300 => Ok(()),
+            status => Err(DeliveryError::Status(status)),
+        }
+    }
+
+    /// To an agent that this node's owner may call.
+    async fn tell(&self, name: &str, notice: &Notice, body: &Value) -> Result<(), DeliveryError> {
+        let text = format!(
+            "A question waits for {}; it is answered with: {}\n{body}",
+            notice.person,
+            body["answer"].as_str().unwrap_or_default()
+        );
+        // The same one of each attempt, so that nobody is told twice by one that was taken.
+        let id = format!("{}-{}", hex(&notice.ask), notice.person);
+        let mut message = Message::new(Role::User, vec![Part::text(text)]);
+        message.message_id = id;
+        let configuration = SendMessageConfiguration {
+            accepted_output_modes: None,
+            task_push_notification_config: None,
+            history_length: None,
+            return_immediately: Some(true),
+        };
+        let params = SendMessageRequest { message, configuration: Some(configuration), metadata: None, tenant: None };
+        let params = serde_json::to_vec(&params).expect("writing to a vector cannot fail");
+        let request = OperationRequest::parse(Operation::SendMessage, params)?;
+        let target = self.calls.target(&Asker::Owner, &Callee::near(name), Purpose::Call).await?;
+        let mut call = CallRequest::new(target, request, vec![Principal::Local]);
+        call.metadata.attributes.label = Some(Label { level: DataLabel::Public, trusted: true });
+        match self.calls.ask(call).await {
+            Ok(_) => Ok(()),
+            Err(error) if matches!(error.refusal, Refusal::AlreadyDone { .. }) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Runs a command of the owner's, with the rights of the node and the message on its standard input.
+async fn run(words: &[String], body: &Value) -> Result<(), DeliveryError> {
+    let Some((program, arguments)) = words.split_first() else { return Err(DeliveryError::Address) };
+    let failed = |source| DeliveryError::Run { program: program.clone(), source };
+    let mut command = Command::new(program);
+    command.args(arguments).env_clear();
+    command.envs(ENVIRONMENT.into_iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
+    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    // One that takes too long ends with the wait for it.
+    command.kill_on_drop(true);
+    let mut child = command.spawn().map_err(failed)?;
+    if let Some(mut stdin) = child.stdin.take() {
+        match stdin.write_all(format!("{body}\n").as_bytes()).await {
+            Ok(()) => {}
+            // One that reads nothing may know enough.
+            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {}
+            Err(error) => return Err(failed(error)),
+        }
+    }
+    let status = child.wait().await.map_err(failed)?;
+    if status.success() {
+        return Ok(());
+    }
+    Err(DeliveryError::Exit { program: program.clone(), status: status.to_string() })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,176 @@
+//! What waits for the yes of a person: calls of agents, steps of workflows of all groups, releases in all registries.
+
+use althing_coordination::Reader;
+use althing_coordination::machine::group::Group;
+use althing_coordination::machine::read_scope::ReadScope;
+use althing_coordination::machine::workflow::{Run, RunState, StepState};
+use althing_governance::PendingAsk;
+use althing_protocol::group::GroupId;
+use futures::future::join_all;
+
+use crate::operations::Operations;
+use crate::registries::Pending;
+
+/// All that waits, as far as it was heard.
+#[derive(Debug, Default)]
+pub struct PendingWork {
+    /// Calls of agents here, the oldest first.
+    pub calls: Vec<PendingAsk>,
+    /// Steps of workflows that ask, group by group.
+    pub steps: Vec<PendingStep>,
+    /// Releases that wait for approvals, registry by registry.
+    pub releases: Vec<PendingRelease>,
+    /// Places that were not heard.
+    pub unread: Vec<PendingGap>,
+}
+
+/// A step of a workflow that asks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PendingStep {
+    /// Whose workflow it is.
+    pub group: GroupId,
+    /// The run's id.
+    pub run: String,
+    /// What the workflow is called.
+    pub workflow: String,
+    /// Which step of it.
+    pub step: String,
+    /// In the words of the workflow, with what came of earlier steps.
+    pub question: String,
+    /// When the run began, Unix milliseconds.
+    pub started_ms: u64,
+    /// Until when it may be answered, Unix milliseconds.
+    pub due_ms: Option<u64>,
+}
+
+/// A release that waits for approvals.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PendingRelease {
+    /// The address of the registry.
+    pub registry: String,
+    /// The id of what a build machine staged, or `urn:althing:…@VERSION`.
+    pub id: String,
+    /// By id.
+    pub agent: String,
+    /// Of the agent.
+    pub version: String,
+    /// What else is known of it, a line for each.
+    pub outline: Vec<String>,
+    /// How many must approve it.
+    pub wanted: u32,
+    /// When a build machine handed it in, Unix milliseconds; none of what its publisher signed already.
+    pub staged_ms: Option<u64>,
+}
+
+/// A place that was not heard.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PendingGap {
+    /// The group's name, or the registry's address.
+    pub at: String,
+    /// The reason.
+    pub why: String,
+}
+
+/// Asks everywhere. Registries are asked at the same time; one that does not answer hides nothing of the others.
+pub async fn pending(node: &Operations) -> PendingWork {
+    let mut work = PendingWork { calls: node.governance.pending(), ..PendingWork::default() };
+    for group in node.groups.list().iter().filter(|group| group.standing == "member") {
+        match Reader::of(&node.groups, group.id).look(|state, scope| asking(group.id, state, scope)) {
+            Ok(steps) => work.steps.extend(steps),
+            Err(error) => work.unread.push(PendingGap { at: group.name.clone(), why: error.to_string() }),
+        }
+    }
+    let registries: Vec<String> = node.registries.list().into_keys().collect();
+    let publishing = node.registries.publishing();
+    let asked = join_all(registries.iter().map(|at| publishing.pending(Some(at.as_str())))).await;
+    for (at, answer) in registries.iter().zip(asked) {
+        match answer {
+            Ok((_, waiting)) => work.releases.extend(releases(at, waiting)),
+            Err(error) => work.unread.push(PendingGap { at: at.clone(), why: error.to_string() }),
+        }
+    }
+    work
+}
+
+/// The steps that ask of the runs that are shown here.
+fn asking(group: GroupId, state: &Group, scope: &ReadScope<'_>) -> Vec<PendingStep> {
+    let is_shown = |run: &&Run| run.state == RunState::Running && scope.of_author(run.author);
+    let mut runs: Vec<&Run> = state.flows().runs().iter().filter(is_shown).collect();
+    runs.sort_by_key(|run| run.number);
+    runs.into_iter().flat_map(|run| steps(group, run)).collect()
+}
+
+fn steps(group: GroupId, run: &Run) -> Vec<PendingStep> {
+    let all = run.workflow.steps.iter().zip(&run.steps).filter(|(_, now)| now.state == StepState::Asking);
+    let step = all.map(|(step, now)| PendingStep {
+        group,
+        run: run.id.to_string(),
+        workflow: run.workflow.name.clone(),
+        step: step.id.clone(),
+        question: now.question.clone().unwrap_or_default(),
+        started_ms: run.started_ms,
+        due_ms: now.due_ms,
+    });
+    step.collect()
+}
+
+fn releases(at: &str, waiting: Pending) -> Vec<PendingRelease> {
+    let Pending { staged, waiting } = waiting;
+    let staged = staged.into_iter().map(|one| PendingRelease {
+        registry: at.to_owned(),
+        id: one.id,
+        agent: one.agent,
+        version: one.version,
+        outline: vec![format!("sha256 {}", one.digest), format!("{} bytes", one.bytes)],
+        wanted: 1,
+        staged_ms: Some(one.at_ms),
+    });
+    let released = waiting.into_iter().map(|one| PendingRelease {
+        registry: at.to_owned(),
+        id: format!("{}@{}", one.agent, one.version),
+        outline: one.approved_by.iter().map(|by| format!("approved by {by}")).collect(),
+        agent: one.agent,
+        version: one.version,
+        wanted: u32::from(one.wanted),
+        staged_ms: None,
+    });
+    staged.chain(released).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use althing_registry_client::{ListedStaged, ListedWaiting};
+
+    use super::*;
+    use crate::tests::started;
+
+    #[test]
+    fn releases_are_named_by_what_approves_them() {
+        let staged = ListedStaged {
+            id: "0a".to_owned(),
+            agent: "urn:a".to_owned(),
+            version: "1.0.0".to_owned(),
+            digest: "0f".to_owned(),
+            bytes: 7,
+            at_ms: 9,
+        };
+        let (agent, version) = ("urn:b".to_owned(), "2.0.0".to_owned());
+        let waiting = ListedWaiting { agent, version, approved_by: vec!["urn:c".to_owned()], wanted: 2 };
+        let listed = releases("https://r", Pending { staged: vec![staged], waiting: vec![waiting] });
+        let told: Vec<(&str, u32, Option<u64>)> =
+            listed.iter().map(|one| (one.id.as_str(), one.wanted, one.staged_ms)).collect();
+        assert_eq!(told, [("0a", 1, Some(9)), ("urn:b@2.0.0", 2, None)]);
+        assert_eq!(listed[0].outline, ["sha256 0f", "7 bytes"]);
+        assert_eq!(listed[1].outline, ["approved by urn:c"]);
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn where_nothing_waits_nothing_is_listed_and_nothing_is_missing() {
+        let folder = tempfile::TempDir::new().expect("a folder");
+        let (node, _owner) = started(folder.path()).await;
+        let work = pending(&node).await;
+        assert!(work.calls.is_empty() && work.steps.is_empty() && work.releases.is_empty(), "{work:?}");
+        assert_eq!(work.unread, []);
+        node.shut_down().await;
+    }
+}

@@ -1,0 +1,28 @@
+//! Sessions beside what they stand on, on one disk and in one run: a step of a turn beside the call and the write that it
+//! cannot do without, turns that go on beside reading their rows, a handoff beside its bytes, two signed calls and a sync; and
+//! ten calls that must not be made twice beside Restate.
+
+mod desk;
+mod handoff;
+mod node;
+mod program;
+mod restate;
+mod resume;
+mod steps;
+mod syncs;
+
+use crate::figures::Goals;
+
+pub use program::serve as serve_program;
+pub use resume::hold;
+
+/// Prints all figures; false if one misses its goal, or is not measured.
+pub async fn run() -> bool {
+    println!("sessions: journalled turns, on the disk of {}", std::env::temp_dir().display());
+    let mut goals = Goals::default();
+    steps::run(&mut goals).await;
+    let mut fine = resume::run(&mut goals).await;
+    fine &= handoff::run(&mut goals).await;
+    fine &= restate::run(&mut goals).await;
+    fine & goals.are_met()
+}
