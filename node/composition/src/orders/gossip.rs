@@ -48,6 +48,7 @@ impl Orders {
         work.extend(connected.map(|peer| on_connected(self, communication, peer)));
         loop {
             tokio::select! {
+                biased;
                 event = events.recv() => match event {
                     Ok(PeerEvent::Connected(peer)) => work.push(on_connected(self, communication, peer)),
                     // Peers whose event was missed are asked in turn.

@@ -95,6 +95,7 @@ impl Delivery {
             sends.extend(messages.into_iter().map(|(notice, body)| self.send(notice, body)));
             let wait = next_ms.map_or(LOOK, |at_ms| Duration::from_millis(at_ms.saturating_sub(self.clock.now_ms())));
             tokio::select! {
+                biased;
                 changed = changes.changed() => {
                     if changed.is_err() {
                         return std::future::pending().await;
