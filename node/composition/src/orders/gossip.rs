@@ -44,7 +44,8 @@ impl Orders {
         let (mut last, mut pushes) = (None, 0);
         let mut work: FuturesUnordered<BoxFuture<'_, GossipEnd>> = FuturesUnordered::new();
         // Peers that were connected before.
-        let connected = communication.network().connected().into_iter();
+        let connected: BTreeSet<PublicKey> = communication.network().connected().into_iter().collect();
+        let connected = connected.into_iter();
         work.extend(connected.map(|peer| on_connected(self, communication, peer)));
         loop {
             tokio::select! {
@@ -149,7 +150,7 @@ async fn compare(orders: &Orders, communication: &Communication, peer: PublicKey
             // A node of an earlier version knows no orders.
             Err(althing_communication::CallError::Refused { .. }) => return true,
             Err(reason) => {
-                tracing::debug!(%peer, %reason, "a peer cannot be asked for orders");
+                tracing::trace!(%peer, %reason, "a peer cannot be asked for orders");
                 return false;
             }
         }
@@ -167,7 +168,8 @@ fn push<'a>(orders: &'a Orders, communication: &'a Communication) -> BoxFuture<'
             news
         };
         let (own, others) = (news(true), news(false));
-        let pushes = communication.network().connected().into_iter().filter_map(|peer| {
+        let connected: BTreeSet<PublicKey> = communication.network().connected().into_iter().collect();
+        let pushes = connected.into_iter().filter_map(|peer| {
             let news: &OrderNews = if orders.is_own(peer) { &own } else { &others };
             (!news.orders.is_empty()).then(|| push_to(communication, peer, news.encode()))
         });
