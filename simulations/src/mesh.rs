@@ -326,7 +326,7 @@ impl Node {
 
     /// Makes a call through all layers.
     pub async fn ask(&self, agent: &AgentId, operation: Operation, params: Value) -> Result<Reply, OperationError> {
-        self.calls.ask(ask(&self.calls, agent, operation, &params).await?).await
+        answer(&self.calls, agent, operation, params).await
     }
 
     /// Makes a call with one answer.
@@ -420,6 +420,19 @@ pub async fn ask_as(
     let request = OperationRequest::parse(operation, params.to_string().into_bytes())?;
     let target = calls.target(&Asker::Owner, &Callee::Id(agent.clone()), Purpose::Call).await?;
     Ok(CallRequest::new(target, request, principals))
+}
+
+/// What an agent answers to a call on behalf of the local user.
+///
+/// # Errors
+/// Parameters that break a rule, why the owner may not call the agent, and why it did not answer.
+pub async fn answer(
+    calls: &Calls,
+    agent: &AgentId,
+    operation: Operation,
+    params: Value,
+) -> Result<Reply, OperationError> {
+    calls.ask(ask(calls, agent, operation, &params).await?).await
 }
 
 /// The parameters that send a text, in a message of its own.

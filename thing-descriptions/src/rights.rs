@@ -53,6 +53,10 @@ impl Rights {
         rights.grant("asks_as", (file.asks_as == AsksAs::Itself).then(|| "itself, not its caller".to_owned()));
         rights.grant("handoff_signers", file.handoff_signers.iter().map(|line| signer(line)));
         rights.grant("expose", file.expose.iter().cloned());
+        let effects = file.effects.iter().map(|(tool, effect)| format!("{tool}: {}", json!(effect)));
+        rights.grant("effects of tools", effects);
+        let profiles = file.profiles.iter().map(|(tool, terms)| format!("{tool}: {}", json!(terms)));
+        rights.grant("profiles of tools", profiles);
         rights.grant("embeddings", file.embeddings.iter().map(endpoint));
         rights.grant_runtime(&file.runtime);
         for (name, server) in &file.tools {

@@ -63,6 +63,16 @@ fn what_is_added_widens_and_what_is_taken_away_does_not() {
             "runtime: leads_to: this-machine > internet, this-machine",
         ),
         (remote(&format!("card: '{card}'")), remote("leads_to: []"), ""),
+        (
+            tool("url: 'https://a.example/'"),
+            tool("url: 'https://a.example/', effect: none"),
+            "effects of tools:  > s/*: \"none\"",
+        ),
+        (
+            tool("url: 'https://a.example/'"),
+            tool("url: 'https://a.example/', profiles: { find: { trusted: true } }"),
+            "profiles of tools:  > s/find: {\"trusted\":true}",
+        ),
     ];
     for (narrow, wide, line) in cases {
         let wider = told(&narrow, &wide);

@@ -4,6 +4,7 @@ mod gossip;
 mod ledger;
 mod policy_sets;
 mod port;
+mod rates;
 mod service;
 
 pub use ledger::{ORDERS, ORDERS_PROTOCOL, OrderReport, Orders};

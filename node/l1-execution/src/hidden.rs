@@ -59,12 +59,13 @@ impl HiddenTexts {
         Some(json!({ "content": [{ "type": "text", "text": told }], "isError": result["isError"] == true }))
     }
 
-    /// Arguments with the texts in place of their handles, and the label of these texts; `most` bytes of texts at most.
+    /// Arguments with the texts in place of their handles, and the label of these texts; `most` bytes of texts at most. `hides`: a
+    /// tool of the agent has its texts hidden, so that a handle of an earlier turn may be in them, which stands for nothing here.
     ///
     /// # Errors
     /// [`HandleError`].
-    pub fn fill(&self, arguments: Value, most: usize) -> Result<(Value, Option<Label>), HandleError> {
-        if self.texts.is_empty() {
+    pub fn fill(&self, arguments: Value, most: usize, hides: bool) -> Result<(Value, Option<Label>), HandleError> {
+        if self.texts.is_empty() && !hides {
             return Ok((arguments, None));
         }
         let mut filler = Filler { texts: &self.texts, most, used: 0, label: None };
@@ -159,13 +160,13 @@ mod tests {
         let arguments = json!({ "to": "x", "parts": [format!("a {one} b {one}"), 7, { "deep": other.clone() }] });
         let parts = json!(["a the price is ninety b the price is ninety", 7, { "deep": "open to all" }]);
         let filled = json!({ "to": "x", "parts": parts });
-        assert_eq!(hidden.fill(arguments, 1_000), Ok((filled, Some(STRICT))));
-        let public = hidden.fill(json!({ "text": other }), 1_000).expect("it is known");
+        assert_eq!(hidden.fill(arguments, 1_000, true), Ok((filled, Some(STRICT))));
+        let public = hidden.fill(json!({ "text": other }), 1_000, true).expect("it is known");
         assert_eq!(public.1, Some(Label::of_trusted(DataLabel::Public)));
-        assert_eq!(hidden.fill(json!({ "text": "none" }), 1_000), Ok((json!({ "text": "none" }), None)));
+        assert_eq!(hidden.fill(json!({ "text": "none" }), 1_000, true), Ok((json!({ "text": "none" }), None)));
         // The same text again has the same handle, and the label of both.
         assert_eq!(given(&mut hidden, "open to all", STRICT), other);
-        assert_eq!(hidden.fill(json!([other]), 1_000).expect("it is known").1, Some(STRICT));
+        assert_eq!(hidden.fill(json!([other]), 1_000, true).expect("it is known").1, Some(STRICT));
     }
 
     #[test]
@@ -174,13 +175,13 @@ mod tests {
         let one = given(&mut hidden, "word", STRICT);
         for text in ["[hidden:", "[hidden:]", "[hidden:0123]", "[hidden:0123456789ABCDEF]", "[hidden:ü23456789abcdef]"]
         {
-            assert_eq!(hidden.fill(json!([text]), 1_000), Ok((json!([text]), None)), "{text}");
+            assert_eq!(hidden.fill(json!([text]), 1_000, true), Ok((json!([text]), None)), "{text}");
         }
         let invented = "[hidden:0123456789abcdef]";
-        assert_eq!(hidden.fill(json!([invented]), 1_000), Err(HandleError::Unknown(invented.to_owned())));
+        assert_eq!(hidden.fill(json!([invented]), 1_000, true), Err(HandleError::Unknown(invented.to_owned())));
         let twice = json!([format!("[hidden:{one}{one}")]);
-        assert_eq!(hidden.fill(twice.clone(), 8), Ok((json!(["[hidden:wordword"]), Some(STRICT))));
-        assert_eq!(hidden.fill(twice, 7), Err(HandleError::TooLong(7)));
+        assert_eq!(hidden.fill(twice.clone(), 8, true), Ok((json!(["[hidden:wordword"]), Some(STRICT))));
+        assert_eq!(hidden.fill(twice, 7, true), Err(HandleError::TooLong(7)));
     }
 
     #[test]

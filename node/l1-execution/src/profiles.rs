@@ -49,6 +49,11 @@ impl Profiles {
         self.of(name).hide == Some(true) && Relayed::current().is_none()
     }
 
+    /// Whether what some tool answers is hidden.
+    pub fn hide_any(&self) -> bool {
+        self.node.values().chain(self.file.values()).any(|terms| terms.hide == Some(true))
+    }
+
     /// What the agent of a turn is given in place of a tool's result.
     pub fn hidden(
         &self,

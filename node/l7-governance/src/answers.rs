@@ -27,7 +27,11 @@ impl Governance {
     /// [`AnswerError`]; the question stays as it was.
     pub async fn answer(&self, id: &str, answer: Answer, by: Actor) -> Result<AskState, AnswerError> {
         let id = ask_id(id).ok_or_else(|| AnswerError::Id(escaped(id, 40)))?;
-        let _writing = self.inner.writing.lock().await;
+        let _writing = self.writing().lock().await;
+        // What a person signed names this call, and no further ones.
+        if answer.standing.is_some() && matches!(by, Actor::Person { .. }) {
+            return Err(AnswerError::Standing("a signature agrees to one call alone"));
+        }
         let (people, now_ms) = (self.people_now().0, self.now_ms());
         let mut next = (*self.consents()).clone();
         let question = next.asks.get(&id).ok_or(crate::machine::consent::ConsentError::Unknown)?;
@@ -45,7 +49,7 @@ impl Governance {
         if let Some((question, details)) = next.asks.get(&id).zip(next.details.get(&id)) {
             let person = question.answers().last().map(|answer| answer.person.as_str());
             let leaf = leaves::answered(question, details, (person, Some(word)), now_ms);
-            batch.append(self.inner.audit.entry(leaf)?);
+            batch.append(self.audit().entry(leaf)?);
         }
         self.write(batch, Durability::Synced).await?;
         consultation::release(self, &next, &id);
@@ -72,7 +76,7 @@ impl Governance {
     /// [`AnswerError`]; it stays.
     pub async fn withdraw_standing(&self, id: &str) -> Result<bool, AnswerError> {
         let id = ask_id(id).ok_or_else(|| AnswerError::Id(escaped(id, 40)))?;
-        let _writing = self.inner.writing.lock().await;
+        let _writing = self.writing().lock().await;
         let mut next = (*self.consents()).clone();
         if !next.standing.withdraw(&id) {
             return Ok(false);
@@ -81,7 +85,7 @@ impl Governance {
         next.put_standing(&id, &mut batch);
         let person = self.people_now().0.owner().to_owned();
         let leaf = leaves::changed("standing yes", &person, self.now_ms(), (&althing_protocol::hex(&id), "withdrawn"));
-        batch.append(self.inner.audit.entry(leaf)?);
+        batch.append(self.audit().entry(leaf)?);
         self.write(batch, Durability::Synced).await?;
         self.publish(next);
         Ok(true)
@@ -106,7 +110,7 @@ fn add_standing(
         return Err(AnswerError::Standing("the arguments of the call have no names"));
     };
     let yes = StandingYes {
-        id: governance.inner.ports.entropy.bytes(),
+        id: governance.ports().entropy.bytes(),
         person: person.clone(),
         template: Template::of(&question.ask().terms, &arguments, terms.free),
         at_ms,

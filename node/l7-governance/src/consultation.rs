@@ -60,7 +60,7 @@ pub(crate) async fn consult(
     wants: &Wants,
     leaf: impl FnOnce(Option<Digest>) -> Result<Batch, AuditUnavailable> + Send,
 ) -> Consultation {
-    let _writing = governance.inner.writing.lock().await;
+    let _writing = governance.writing().lock().await;
     let (people, now_ms) = (governance.people_now().0, governance.now_ms());
     let mut next = (*governance.consents()).clone();
     let has_standing = !wants.consent.is_empty() && {
@@ -88,7 +88,7 @@ pub(crate) async fn consult(
 
 fn new_ask(governance: &Governance, terms: &CallTerms, now_ms: u64) -> Ask {
     let not_after_ms = now_ms.saturating_add(ASK_LIFE_MS);
-    Ask { id: governance.inner.ports.entropy.bytes(), asked_at_ms: now_ms, not_after_ms, terms: terms.clone() }
+    Ask { id: governance.ports().entropy.bytes(), asked_at_ms: now_ms, not_after_ms, terms: terms.clone() }
 }
 
 /// How far it is with one need of a call.
@@ -139,7 +139,7 @@ async fn ask(
             details.reasons.clone_from(&wants.consent);
             case.version.clone_into(&mut details.version);
             details.principals = case.principals.to_vec();
-            let leaf = governance.inner.audit.entry(leaves::asked(&ask, details, &case.person));
+            let leaf = governance.audit().entry(leaves::asked(&ask, details, &case.person));
             batch.append(leaf.map_err(|error| unavailable(&error))?);
         }
         next.put(&id, &mut batch);
@@ -202,7 +202,7 @@ async fn take(
 }
 
 fn promise(governance: &Governance, task: &str, asks: Vec<AskId>, consent: Option<Digest>) -> [u8; 16] {
-    let receipt = governance.inner.ports.entropy.bytes();
+    let receipt = governance.ports().entropy.bytes();
     governance.grants().insert(receipt, Grant { task: task.to_owned(), asks, consent });
     receipt
 }
@@ -224,7 +224,7 @@ pub(crate) fn consent_of(governance: &Governance, receipt: &[u8; 16]) -> Option<
 
 /// A question as it is on disk.
 pub(crate) fn stored(governance: &Governance, id: &AskId) -> Result<Option<Question>, String> {
-    let row = Consents::stored_row(governance.inner.ports.store.as_ref(), id).map_err(|error| error.to_string())?;
+    let row = Consents::stored_row(governance.ports().store.as_ref(), id).map_err(|error| error.to_string())?;
     row.map(|row| decode_row(&row)).transpose().map_err(|error| error.to_string())
 }
 

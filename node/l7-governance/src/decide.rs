@@ -4,8 +4,7 @@
 use std::sync::Arc;
 
 use althing_call::{
-    Consent, Decide, Decision, IncomingRequest, Judgement, Operation, OperationError, OutgoingRequest, Principal,
-    Service,
+    Consent, Decide, Decision, IncomingRequest, Judgement, OperationError, OutgoingRequest, Principal, Service,
 };
 use althing_discovery::TrustRelation;
 use althing_policy::{EntityName, Gate, Kind};
@@ -17,7 +16,7 @@ use futures::FutureExt as _;
 use serde_json::{Map, Value, json};
 
 use crate::consultation::{self, Case, Consultation};
-use crate::governance::{Governance, person_of};
+use crate::governance::{Governance, by_policies, person_of};
 use crate::machine::arguments::arguments_digest;
 use crate::machine::rules::{Statement, Wants};
 use crate::machine::taint::{Origin, Taint};
@@ -36,8 +35,19 @@ struct Passage {
     request: PolicyRequest,
     callee: AgentId,
     principals: Vec<String>,
-    /// Whether somebody can be asked about it: it does something.
-    asks: bool,
+    /// What is done where policies ask about it.
+    recourse: Recourse,
+}
+
+/// What is done where policies ask about a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Recourse {
+    /// Somebody is asked: it does something.
+    Person,
+    /// Nothing: it is about a task, for which somebody was asked when it began.
+    Nothing,
+    /// It is denied: nobody can be asked at this point.
+    Denial,
 }
 
 impl Governance {
@@ -52,9 +62,11 @@ impl Decide for PolicyDecide {
     fn decide(&self, outgoing: &OutgoingRequest<'_>) -> Judgement {
         let judged = self.base.decide(outgoing);
         match *outgoing {
-            OutgoingRequest::Message { agent, version, principals, label } if self.is_loaded() => {
+            OutgoingRequest::Message { agent, version, principals, label }
+                if self.is_loaded() && !is_refused(&judged) =>
+            {
                 let label = Taint::of_message(label, Origin::Here, DataLabel::Internal).label();
-                self.judge(judged, self.passage((agent, version), principals, (None, label), true))
+                self.judge(judged, self.passage((agent, version), principals, (None, label), Recourse::Person))
             }
             _ => judged,
         }
@@ -63,19 +75,19 @@ impl Decide for PolicyDecide {
     fn decide_incoming(&self, incoming: &IncomingRequest<'_>) -> Judgement {
         let judged = self.base.decide_incoming(incoming);
         let IncomingRequest { service, caller, principals, label } = *incoming;
-        let (agent, asks) = match service {
-            Service::Call { agent, operation, .. } => {
-                (agent, matches!(operation, Operation::SendMessage | Operation::SendStreamingMessage))
-            }
-            Service::GroupTask { agent, .. } => (agent, false),
+        let (agent, recourse) = match service {
+            Service::Call { agent, operation, .. } if operation.is_message() => (agent, Recourse::Person),
+            Service::Call { agent, .. } => (agent, Recourse::Nothing),
+            Service::GroupTask { agent, .. } => (agent, Recourse::Denial),
             _ => return judged,
         };
-        if !self.is_loaded() {
+        // Whom contracts refuse the policies need not know.
+        if !self.is_loaded() || is_refused(&judged) {
             return judged;
         }
         let label = Taint::of_message(label, Origin::Elsewhere, DataLabel::Internal).label();
         let node = caller.id().to_string();
-        self.judge(judged, self.passage((agent, None), principals, (Some(node.as_str()), label), asks))
+        self.judge(judged, self.passage((agent, None), principals, (Some(node.as_str()), label), recourse))
     }
 
     fn relation(&self, publisher: PublisherId) -> TrustRelation {
@@ -89,7 +101,7 @@ impl Decide for PolicyDecide {
 
 impl PolicyDecide {
     fn is_loaded(&self) -> bool {
-        self.governance.inner.policies.is_loaded()
+        self.governance.policies().is_loaded()
     }
 
     /// A message to an agent. `node` is who sent it, where that is another node.
@@ -98,23 +110,24 @@ impl PolicyDecide {
         (callee, version): (&AgentId, Option<&str>),
         principals: &[Principal],
         (node, label): (Option<&str>, Label),
-        asks: bool,
+        recourse: Recourse,
     ) -> Passage {
-        let policies = &self.governance.inner.policies;
+        let policies = &self.governance.policies();
         let texts: Vec<String> = principals.iter().map(ToString::to_string).collect();
         let person = match node {
             // What another node says of its people is a claim.
             Some(_) => self.governance.people_now().0.owner().to_owned(),
             None => person_of(&self.governance, &texts),
         };
-        let sender = principals.iter().rev().find_map(|principal| match principal {
-            Principal::Agent(agent) => Some(agent),
+        // Only the last one is proven: names before it are what others wrote.
+        let sender = match principals.last() {
+            Some(Principal::Agent(agent)) => Some(agent),
             _ => None,
-        });
+        };
         let principal = match (sender, node) {
             (Some(agent), _) => {
                 let id = agent.to_string();
-                if agent.publisher() != self.governance.inner.ports.owner {
+                if agent.publisher() != self.governance.ports().owner {
                     policies.take_agent(&id, "", &agent.publisher().to_string());
                 }
                 EntityName::new(Kind::Agent, id)
@@ -126,12 +139,12 @@ impl PolicyDecide {
             (None, None) => EntityName::new(Kind::Person, person.as_str()),
         };
         let id = callee.to_string();
-        if callee.publisher() != self.governance.inner.ports.owner {
+        if callee.publisher() != self.governance.ports().owner {
             policies.take_agent(&id, version.unwrap_or_default(), &callee.publisher().to_string());
         }
         let (gate, resource) = (Gate::Call, EntityName::new(Kind::Agent, id));
         let request = PolicyRequest { principal, gate, resource, arguments: Map::new(), label, person: Some(person) };
-        Passage { request, callee: callee.clone(), principals: texts, asks }
+        Passage { request, callee: callee.clone(), principals: texts, recourse }
     }
 
     /// What contracts allow is decided by the policies.
@@ -153,19 +166,26 @@ impl PolicyDecide {
     }
 }
 
+fn is_refused(judged: &Judgement) -> bool {
+    matches!(judged, Judgement::Now(Decision::Deny(_) | Decision::Ask(_)))
+}
+
 fn by_policy(governance: &Governance, passage: Passage) -> Judgement {
-    let said = governance.inner.policies.decide(&passage.request, &governance.people_now());
+    let said = by_policies(governance, &passage.request);
     match said.map(|(statement, _)| statement) {
         None | Some(Statement::Permit) => Judgement::Now(Decision::Allow),
         Some(Statement::Deny(reason)) => Judgement::Now(Decision::Deny(OperationError::caller_not_allowed(reason))),
-        Some(Statement::Ask(wants)) if passage.asks => {
-            let governance = governance.clone();
-            Judgement::Later(async move { ask_about(&governance, &passage, &wants).await }.boxed())
-        }
-        Some(Statement::Ask(_)) => {
-            let to = format!("that {} is reached, which is asked about with each message", passage.callee);
-            Judgement::Now(Decision::Ask(Consent { to }))
-        }
+        Some(Statement::Ask(wants)) => match passage.recourse {
+            Recourse::Person => {
+                let governance = governance.clone();
+                Judgement::Later(async move { ask_about(&governance, &passage, &wants).await }.boxed())
+            }
+            Recourse::Nothing => Judgement::Now(Decision::Allow),
+            Recourse::Denial => {
+                let why = "the owner's policies ask about it, and nobody can be asked about tasks of groups: permit or forbid it";
+                Judgement::Now(Decision::Deny(OperationError::caller_not_allowed(why)))
+            }
+        },
     }
 }
 
@@ -180,7 +200,7 @@ async fn ask_about(governance: &Governance, passage: &Passage, wants: &Wants) ->
         server: digest(request.principal.to_string().as_bytes()),
         arguments: arguments_digest(&arguments),
         label: request.label,
-        policy: governance.inner.policies.digest(),
+        policy: governance.policies().digest(),
     };
     let case = Case {
         terms,

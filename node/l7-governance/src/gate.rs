@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 
 use crate::consultation::{self, Case, Consultation, unavailable};
 use crate::decisions::{self, DecisionRecord};
-use crate::governance::{Governance, person_of, profile, see};
+use crate::governance::{Governance, by_policies, person_of, profile};
 use crate::leaves::{CallFacts, digest_of_hex};
 use crate::machine::arguments::arguments_digest;
 use crate::machine::consent::DefinitionState;
@@ -71,7 +71,7 @@ impl Governance {
         contract: &Contract,
         profiles: Profiles,
     ) -> Arc<dyn ToolGate> {
-        self.inner.policies.take_tools(agent, std::iter::empty());
+        self.policies().take_tools(agent, std::iter::empty());
         Arc::new(AgentGate {
             governance: self.clone(),
             base,
@@ -134,7 +134,7 @@ impl AgentGate {
             server: server.copied().unwrap_or_else(|| digest(call.server.as_bytes())),
             arguments: arguments_digest(call.arguments),
             label,
-            policy: self.governance.inner.policies.digest(),
+            policy: self.governance.policies().digest(),
         };
         Look { call, person: person_of(&self.governance, call.principals), profile, labels, terms }
     }
@@ -163,7 +163,7 @@ impl AgentGate {
             hidden: None,
             tier_max: None,
         };
-        LabelFinding::of(taint, &labelled, self.governance.inner.policies.is_loaded())
+        LabelFinding::of(taint, &labelled, self.governance.policies().is_loaded())
     }
 
     fn facts<'a>(&self, look: &'a Look<'a>, deciding: &'a [String]) -> CallFacts<'a> {
@@ -201,15 +201,13 @@ impl AgentGate {
             _ => {
                 let agent = call.agent.id.to_string();
                 let known = (look.terms.definition, look.terms.server);
-                see(&self.governance, (agent.as_str(), call.tool), known, &mut rows)
+                self.governance.definitions().see((agent.as_str(), call.tool), known).await
             }
         };
         let (mut request, mut policy, mut said) = (None, None, None);
-        if !matches!(contract, Statement::Deny(_)) && self.governance.inner.policies.is_loaded() {
+        if !matches!(contract, Statement::Deny(_)) && self.governance.policies().is_loaded() {
             let asked = self.request(look);
-            if let Some((statement, verdict)) =
-                self.governance.inner.policies.decide(&asked, &self.governance.people_now())
-            {
+            if let Some((statement, verdict)) = by_policies(&self.governance, &asked) {
                 (said, policy) = (Some(statement), verdict);
             }
             request = Some(asked);
@@ -220,7 +218,7 @@ impl AgentGate {
 
     /// The call as policies see it.
     fn request(&self, look: &Look<'_>) -> PolicyRequest {
-        let (call, policies) = (look.call, &self.governance.inner.policies);
+        let (call, policies) = (look.call, &self.governance.policies());
         let members = call.arguments.as_object().cloned().unwrap_or_default();
         let name = call.tool.split_once('/').map_or(call.tool, |(_, name)| name);
         let (gate, resource, arguments) = match (call.kind, call.server, name) {
@@ -257,7 +255,7 @@ impl AgentGate {
         (rule, reason): (Rule, String),
     ) -> GateVerdict {
         self.note(look, findings, ("deny", Some(rule)), &reason);
-        match self.governance.inner.audit.entry(facts.denied(&reason)) {
+        match self.governance.audit().entry(facts.denied(&reason)) {
             // On disk with the next write that waits for the disk: nothing was done that would have to be known before.
             Ok(leaf) => match self.governance.write(leaf, Durability::Buffered).await {
                 Ok(()) => {}
@@ -272,7 +270,7 @@ impl AgentGate {
         self.note(look, &findings, ("permit", None), "");
         let Findings { mut rows, receipt, .. } = findings;
         if look.has_effect() {
-            match self.governance.inner.audit.entry(facts.intent(None)) {
+            match self.governance.audit().entry(facts.intent(None)) {
                 Ok(leaf) => {
                     rows.append(leaf);
                 }
@@ -301,7 +299,7 @@ impl AgentGate {
             is_journalled: call.is_journalled,
             is_resumable: call.is_journalled,
         };
-        let audit = &self.governance.inner.audit;
+        let audit = &self.governance.audit();
         let leaf = |consent| {
             if look.has_effect() { audit.entry(facts.intent(consent)) } else { Ok(Batch::new()) }
         };
@@ -344,7 +342,7 @@ impl AgentGate {
             };
             let after = look.terms.label.join(look.profile.result_label(self.data_label));
             let facts = self.facts(&look, &[]);
-            match self.governance.inner.audit.entry(facts.outcome((consent, Some(after)), said)) {
+            match self.governance.audit().entry(facts.outcome((consent, Some(after)), said)) {
                 Ok(leaf) => {
                     rows.append(leaf);
                 }
@@ -385,7 +383,7 @@ impl AgentGate {
             Verdict::Ask(reason) => format!("ask: {reason}"),
             Verdict::Deny(reason) => format!("deny: {reason}"),
         });
-        self.governance.inner.decisions.note(DecisionRecord {
+        self.governance.decision_log().note(DecisionRecord {
             at_ms: self.governance.now_ms(),
             principal: request.principal.to_string(),
             gate: request.gate.word().to_owned(),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use althing_call::Principal;
-use althing_policy::ReadError as PolicyReadError;
+use althing_policy::{ReadError as PolicyReadError, Verdict};
 use althing_protocol::{AgentId, AgentRef};
 use althing_store::{Batch, Durability, WriteError};
 use althing_td::PEOPLE_FILE_BYTES_MAX;
@@ -13,17 +13,19 @@ use tokio::sync::watch;
 
 use crate::actor::Actor;
 use crate::audit::{AuditConfig, AuditLog, AuditPorts};
-use crate::config::{DEFINITIONS, Ports};
-use crate::consents::{Consents, bad_row, rows};
+use crate::config::Ports;
+use crate::consents::Consents;
 use crate::decisions::{DecisionRecord, Decisions, Turnabout, turned};
+use crate::definitions::ToolDefinitions;
 use crate::error::{ChangeError, OpenError};
 use crate::files::{self, FileState, PEOPLE_FILE, POLICY_FILE};
 use crate::grants::Grants;
 use crate::leaves;
-use crate::machine::consent::{AskId, DefinitionState, Definitions};
+use crate::machine::consent::AskId;
 use crate::machine::people::People;
 use crate::machine::profile::{Statements, ToolProfile};
-use crate::policies::{POLICY_BYTES_MAX, PeopleNow, Policies, PolicyStatus};
+use crate::machine::rules::Statement;
+use crate::policies::{POLICY_BYTES_MAX, PeopleNow, Policies, PolicyRequest, PolicyStatus};
 use crate::toolset::Profiles;
 
 /// Decisions that another set is tried on.
@@ -32,22 +34,22 @@ const TRIED_MAX: usize = 4_096;
 /// Governance of one node. Clones are the same.
 #[derive(Clone)]
 pub struct Governance {
-    pub(crate) inner: Arc<Inner>,
+    inner: Arc<Inner>,
 }
 
-pub(crate) struct Inner {
-    pub(crate) ports: Ports,
-    pub(crate) audit: AuditLog,
-    pub(crate) policies: Policies,
-    pub(crate) decisions: Decisions,
+struct Inner {
+    ports: Ports,
+    audit: AuditLog,
+    policies: Policies,
+    decisions: Decisions,
     people: RwLock<PeopleNow>,
     /// Why the file of people cannot be read; nothing where it can, or is not there.
     people_fault: RwLock<Option<String>>,
     consents: RwLock<Arc<Consents>>,
     grants: Mutex<Grants>,
-    definitions: Mutex<Definitions>,
+    definitions: ToolDefinitions,
     /// Held by whoever changes what people were asked, policies or people, until that is on disk.
-    pub(crate) writing: tokio::sync::Mutex<()>,
+    writing: tokio::sync::Mutex<()>,
     changes: watch::Sender<u64>,
 }
 
@@ -61,7 +63,7 @@ impl Governance {
         let audit = AuditLog::open(audit_ports(&ports), AuditConfig::default()).await?;
         let store = ports.store.as_ref();
         let consents = Consents::read(store)?;
-        let definitions = read_definitions(&ports)?;
+        let definitions = ToolDefinitions::open(ports.store.clone())?;
         let decisions = Decisions::open(store)?;
         let (people, people_fault) = read_people(&ports);
         let policies = Policies::none();
@@ -69,7 +71,7 @@ impl Governance {
             FileState::Absent => {}
             FileState::Unreadable(why) => policies.breaks_for(why),
             FileState::Text(text) => match policies.read(&text, &people) {
-                Ok(draft) => policies.swap(draft, ports.clock.now_ms()),
+                Ok(draft) => policies.load(draft, ports.clock.now_ms()),
                 Err(ChangeError::Policies(PolicyReadError { findings })) => policies.breaks(findings),
                 Err(other) => policies.breaks_for(other.to_string()),
             },
@@ -82,7 +84,7 @@ impl Governance {
             people_fault: RwLock::new(people_fault),
             consents: RwLock::new(Arc::new(consents)),
             grants: Mutex::default(),
-            definitions: Mutex::new(definitions),
+            definitions,
             writing: tokio::sync::Mutex::default(),
             changes: watch::channel(0).0,
             ports,
@@ -95,13 +97,13 @@ impl Governance {
     /// How the policies are.
     #[must_use]
     pub fn policy(&self) -> PolicyStatus {
-        self.inner.policies.status()
+        self.policies().status()
     }
 
     /// The text of the policies in force, if there are any.
     #[must_use]
     pub fn policy_text(&self) -> Option<String> {
-        self.inner.policies.text()
+        self.policies().text()
     }
 
     /// Puts another set of policies in force, as a whole or not at all. It is on disk, and on record, before it counts.
@@ -110,12 +112,12 @@ impl Governance {
     /// [`ChangeError`]; the set that was in force stays.
     pub async fn load_policy(&self, text: &str, by: Actor) -> Result<PolicyStatus, ChangeError> {
         let person = owner_of(self, &by)?;
-        let _writing = self.inner.writing.lock().await;
-        let draft = self.inner.policies.read(text, &self.people_now().0)?;
-        let before = self.inner.policies.text().unwrap_or_default();
+        let _writing = self.writing().lock().await;
+        let draft = self.policies().read(text, &self.people_now().0)?;
+        let before = self.policies().text().unwrap_or_default();
         record_change(self, "policies", &person, (before.as_str(), text)).await?;
-        files::write(self.inner.ports.folder.clone(), POLICY_FILE, text.to_owned()).await?;
-        self.inner.policies.swap(draft, self.now_ms());
+        files::write(self.ports().folder.clone(), POLICY_FILE, text.to_owned()).await?;
+        self.policies().load(draft, self.now_ms());
         Ok(self.policy())
     }
 
@@ -124,7 +126,7 @@ impl Governance {
     /// # Errors
     /// [`ChangeError::Policies`] or [`ChangeError::World`]: it could not be loaded.
     pub fn lint_policy(&self, text: &str) -> Result<Vec<althing_policy::Finding>, ChangeError> {
-        let draft = self.inner.policies.read(text, &self.people_now().0)?;
+        let draft = self.policies().read(text, &self.people_now().0)?;
         Ok(althing_policy::lint(POLICY_FILE, &draft.set, &draft.world))
     }
 
@@ -133,9 +135,9 @@ impl Governance {
     /// # Errors
     /// [`ChangeError`]: it could not be loaded.
     pub fn diff_policy(&self, text: &str) -> Result<(Vec<Turnabout>, usize), ChangeError> {
-        let draft = self.inner.policies.read(text, &self.people_now().0)?;
-        let store = self.inner.ports.store.as_ref();
-        let mut records = self.inner.decisions.newest(store, TRIED_MAX).unwrap_or_default();
+        let draft = self.policies().read(text, &self.people_now().0)?;
+        let store = self.ports().store.as_ref();
+        let mut records = self.decision_log().newest(store, TRIED_MAX).unwrap_or_default();
         records.reverse();
         Ok(turned(&draft.set, &draft.world, records))
     }
@@ -143,7 +145,7 @@ impl Governance {
     /// One decision, by its number; nothing where it is forgotten.
     #[must_use]
     pub fn decision(&self, number: u64) -> Option<DecisionRecord> {
-        self.inner.decisions.get(self.inner.ports.store.as_ref(), number)
+        self.decision_log().get(self.ports().store.as_ref(), number)
     }
 
     /// The newest decisions, the newest first.
@@ -151,7 +153,7 @@ impl Governance {
     /// # Errors
     /// [`OpenError::Read`].
     pub fn decisions(&self, most: usize) -> Result<Vec<(u64, DecisionRecord)>, OpenError> {
-        self.inner.decisions.newest(self.inner.ports.store.as_ref(), most)
+        self.decision_log().newest(self.ports().store.as_ref(), most)
     }
 
     /// The people as they are now.
@@ -173,13 +175,13 @@ impl Governance {
     pub async fn load_people(&self, text: &str, by: Actor) -> Result<Arc<People>, ChangeError> {
         let person = owner_of(self, &by)?;
         let people = Arc::new(People::read(text)?);
-        let _writing = self.inner.writing.lock().await;
-        let before = match files::read(self.inner.ports.folder.as_deref(), PEOPLE_FILE, PEOPLE_FILE_BYTES_MAX) {
+        let _writing = self.writing().lock().await;
+        let before = match files::read(self.ports().folder.as_deref(), PEOPLE_FILE, PEOPLE_FILE_BYTES_MAX) {
             FileState::Text(text) => text,
             FileState::Absent | FileState::Unreadable(_) => String::new(),
         };
         record_change(self, "people", &person, (before.as_str(), text)).await?;
-        files::write(self.inner.ports.folder.clone(), PEOPLE_FILE, text.to_owned()).await?;
+        files::write(self.ports().folder.clone(), PEOPLE_FILE, text.to_owned()).await?;
         let changes = self.people_now().1 + 1;
         *self.inner.people.write().unwrap_or_else(PoisonError::into_inner) = (people.clone(), changes);
         *self.inner.people_fault.write().unwrap_or_else(PoisonError::into_inner) = None;
@@ -191,6 +193,23 @@ impl Governance {
     #[must_use]
     pub fn audit(&self) -> &AuditLog {
         &self.inner.audit
+    }
+
+    pub(crate) fn ports(&self) -> &Ports {
+        &self.inner.ports
+    }
+
+    pub(crate) fn policies(&self) -> &Policies {
+        &self.inner.policies
+    }
+
+    pub(crate) fn decision_log(&self) -> &Decisions {
+        &self.inner.decisions
+    }
+
+    /// What is held by whoever changes what people were asked, policies or people, until that is on disk.
+    pub(crate) fn writing(&self) -> &tokio::sync::Mutex<()> {
+        &self.inner.writing
     }
 
     /// Counts up whenever a question is asked, answered or over, and whenever people change.
@@ -205,7 +224,7 @@ impl Governance {
         let of = |(name, input): (&String, &Value)| (name.clone(), input.clone(), profile(name, profiles));
         let tools: Vec<_> = tools.iter().map(of).collect();
         let each = tools.iter().map(|(name, input, profile)| (name.as_str(), Some(input), *profile));
-        self.inner.policies.take_tools(agent, each);
+        self.policies().take_tools(agent, each);
     }
 
     /// Somebody added an agent, and agreed with that to the definitions that its tools have from now on.
@@ -213,25 +232,18 @@ impl Governance {
     /// # Errors
     /// [`OpenError`]: what was known of them stays.
     pub async fn forget_definitions(&self, agent: &AgentId) -> Result<(), OpenError> {
-        let id = agent.to_string();
-        let mut batch = Batch::new();
-        for (key, _) in rows(self.inner.ports.store.as_ref(), DEFINITIONS, format!("{id}\n").as_bytes())? {
-            batch.delete(DEFINITIONS, key);
-        }
-        self.write(batch, Durability::Synced).await?;
-        self.definitions().forget(&id);
-        Ok(())
+        self.inner.definitions.forget(&agent.to_string()).await
     }
 
     pub(crate) async fn write(&self, batch: Batch, durability: Durability) -> Result<(), WriteError> {
         if batch.is_empty() {
             return Ok(());
         }
-        self.inner.ports.store.write(batch, durability).await
+        self.ports().store.write(batch, durability).await
     }
 
     pub(crate) fn now_ms(&self) -> u64 {
-        self.inner.ports.clock.now_ms()
+        self.ports().clock.now_ms()
     }
 
     pub(crate) fn people_now(&self) -> PeopleNow {
@@ -256,24 +268,22 @@ impl Governance {
         self.inner.grants.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn definitions(&self) -> MutexGuard<'_, Definitions> {
-        self.inner.definitions.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn definitions(&self) -> &ToolDefinitions {
+        &self.inner.definitions
     }
 }
 
-/// How the definition of a tool stands to the one that is known. Of a new one the row is put into the batch.
-pub(crate) fn see(
-    governance: &Governance,
-    (agent, action): (&str, &str),
-    definition: ([u8; 32], [u8; 32]),
-    batch: &mut Batch,
-) -> DefinitionState {
-    let mut known = governance.definitions();
-    let state = known.see(agent, action, definition);
-    if let (DefinitionState::New, Some(row)) = (state, known.row(agent, action)) {
-        batch.put(DEFINITIONS, format!("{agent}\n{action}"), row);
+/// What the policies in force say; nothing where none are loaded. While the file of people cannot be read nobody knows who anybody is,
+/// and everything is denied.
+pub(crate) fn by_policies(governance: &Governance, request: &PolicyRequest) -> Option<(Statement, Option<Verdict>)> {
+    let policies = &governance.policies();
+    match governance.people_fault().filter(|_| policies.is_loaded()) {
+        Some(why) => {
+            let why = format!("the file of people cannot be read ({why}): load it again");
+            Some((Statement::Deny(why), None))
+        }
+        None => policies.decide(request, &governance.people_now()),
     }
-    state
 }
 
 /// The person on whose behalf a turn runs: the first principal, if it is a user of this node, or else who is accountable for
@@ -305,7 +315,7 @@ async fn record_change(
     person: &str,
     texts: (&str, &str),
 ) -> Result<(), ChangeError> {
-    let leaf = governance.inner.audit.entry(leaves::changed(what, person, governance.now_ms(), texts))?;
+    let leaf = governance.audit().entry(leaves::changed(what, person, governance.now_ms(), texts))?;
     Ok(governance.write(leaf, Durability::Synced).await?)
 }
 
@@ -314,7 +324,7 @@ pub(crate) fn put_over(governance: &Governance, next: &Consents, over: &[AskId],
     for id in over {
         next.put(id, batch);
         let Some((question, details)) = next.asks.get(id).zip(next.details.get(id)) else { continue };
-        match governance.inner.audit.entry(leaves::answered(question, details, (None, None), governance.now_ms())) {
+        match governance.audit().entry(leaves::answered(question, details, (None, None), governance.now_ms())) {
             Ok(leaf) => {
                 batch.append(leaf);
             }
@@ -364,15 +374,4 @@ fn read_people(ports: &Ports) -> (People, Option<String>) {
             Err(error) => (People::default(), Some(error.to_string())),
         },
     }
-}
-
-fn read_definitions(ports: &Ports) -> Result<Definitions, OpenError> {
-    let mut known = Definitions::default();
-    for (key, row) in rows(ports.store.as_ref(), DEFINITIONS, &[])? {
-        let name = std::str::from_utf8(&key).ok().and_then(|name| name.split_once('\n'));
-        if !name.is_some_and(|(agent, action)| known.take_row(agent, action, &row)) {
-            return Err(bad_row(DEFINITIONS, &key));
-        }
-    }
-    Ok(known)
 }

@@ -18,6 +18,7 @@ mod consents;
 mod consultation;
 mod decide;
 mod decisions;
+mod definitions;
 mod error;
 mod files;
 mod gate;

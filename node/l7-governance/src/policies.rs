@@ -165,9 +165,17 @@ impl Policies {
     }
 
     /// Puts a set in force that was read.
-    pub(crate) fn swap(&self, draft: SetDraft, loaded_ms: u64) {
+    fn swap(&self, draft: SetDraft, loaded_ms: u64) {
         let SetDraft { text, set, schema, world } = draft;
         self.put(Force::Set(Set { text, set, schema, world, loaded_ms, stale: Vec::new() }));
+    }
+
+    /// Puts a set in force that somebody loaded: one that is made anew meanwhile from what was there before does not take its place.
+    pub(crate) fn load(&self, draft: SetDraft, loaded_ms: u64) {
+        let mut built = self.built.lock().unwrap_or_else(PoisonError::into_inner);
+        self.swap(draft, loaded_ms);
+        // It was read against what was known a moment ago.
+        *built = (u64::MAX, u64::MAX);
     }
 
     /// Takes an agent's tools as their servers list them.

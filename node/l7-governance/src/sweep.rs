@@ -9,6 +9,8 @@ use crate::governance::{Governance, put_over};
 
 /// Between two looks at what is over.
 const SWEEP: Duration = Duration::from_secs(5);
+/// Between two looks at bodies of the audit log whose time is over.
+const EXPIRE: Duration = Duration::from_secs(3_600);
 
 impl Governance {
     /// Ends what is over, and moves what is to be recorded into the log, for as long as the node runs.
@@ -19,13 +21,21 @@ impl Governance {
                 tokio::time::sleep(SWEEP).await;
             }
         };
-        tokio::join!(sweeping, self.inner.audit.keep());
+        let expiring = async {
+            loop {
+                if let Err(error) = self.audit().expire().await {
+                    tracing::error!(%error, "bodies of the audit log whose time is over could not be deleted; it is tried again");
+                }
+                tokio::time::sleep(EXPIRE).await;
+            }
+        };
+        tokio::join!(sweeping, expiring, self.audit().keep());
     }
 
     /// Ends what is over, and writes what waits. A failure is tried again at the next time.
     pub async fn sweep(&self) {
-        let _writing = self.inner.writing.lock().await;
-        let mut batch = self.inner.decisions.rows();
+        let _writing = self.writing().lock().await;
+        let mut batch = self.decision_log().rows();
         let before = self.consents();
         if batch.is_empty() && before.is_empty() {
             return;
@@ -52,7 +62,7 @@ impl Governance {
     /// What the node stops with: all that was noted is on disk.
     pub async fn shut_down(&self) {
         self.sweep().await;
-        if let Err(error) = self.inner.audit.drain().await {
+        if let Err(error) = self.audit().drain().await {
             tracing::warn!(%error, "entries of the audit log wait for the next start");
         }
     }

@@ -370,6 +370,18 @@ async fn a_standing_yes_counts_as_often_as_was_said() {
 }
 
 #[tokio::test]
+async fn what_a_person_signed_is_no_standing_yes() {
+    let (bench, turn) = (Bench::new(), Turn::new());
+    let governance = bench.start().await;
+    let ask = asked(gate(&governance).decide(&turn.call("0", "shop/order")).await);
+    let standing = StandingTerms { until_ms: NOW_MS + 60_000, count: 2, free: ["count".to_owned()].into() };
+    let by = Actor::Person { name: "ada".to_owned(), signed: None };
+    let refused = governance.answer(&ask.id, Answer { standing: Some(standing), ..yes() }, by).await;
+    let reason = refused.expect_err("it is refused").to_string();
+    assert!(reason.contains("a signature agrees to one call alone"), "{reason}");
+}
+
+#[tokio::test]
 async fn a_call_with_an_effect_has_its_entry_in_the_batch_of_its_intent_and_one_that_reads_has_none() {
     let (bench, turn) = (Bench::new(), Turn::new());
     let governance = bench.start().await;

@@ -50,7 +50,8 @@ impl Toolset {
     /// Takes an agent by the parts of its name.
     pub(crate) fn take_other(&mut self, id: &str, version: &str, publisher: &str) -> bool {
         let known = (version.to_owned(), publisher.to_owned());
-        if self.agents.get(id) == Some(&known) {
+        // Whoever names an agent as a sender may not know its version.
+        if self.agents.get(id).is_some_and(|there| *there == known || (version.is_empty() && there.1 == publisher)) {
             return true;
         }
         if self.agents.len() >= OTHERS_MAX && !self.agents.contains_key(id) {
@@ -118,14 +119,11 @@ impl Toolset {
         let agents = self.agents.iter().map(|(id, (version, publisher))| Entry::Agent {
             id: id.clone(),
             version: version.clone(),
-            // Nobody says how much care an agent needs, so that it needs the most.
-            tier: u32::from(ToolTerms::TIER_MAX),
             publisher: Some(publisher.clone()),
-            groups: Vec::new(),
         });
         let tools = self.tools.iter().filter_map(|(name, tool)| Some(entry(name.split_once('/')?, tool.profile)));
         let models = self.models.iter().map(|(id, clearance)| Entry::Model { id: id.clone(), clearance: *clearance });
-        let nodes = self.nodes.iter().map(|id| Entry::Node { id: id.clone(), groups: Vec::new() });
+        let nodes = self.nodes.iter().map(|id| Entry::Node { id: id.clone() });
         agents.chain(tools).chain(models).chain(nodes).collect()
     }
 }

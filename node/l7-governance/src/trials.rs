@@ -21,14 +21,12 @@ pub enum TrialError {
     Cases(#[from] CasesError),
 }
 
-impl Governance {}
-
 /// Decides the cases of a file by a set of policies, or by that in force.
 ///
 /// # Errors
 /// [`TrialError`].
 pub fn test_policy(governance: &Governance, text: Option<&str>, file: &Value) -> Result<Vec<Outcome>, TrialError> {
-    let draft = governance.inner.policies.read(&text_of(governance, text)?, &governance.people())?;
+    let draft = governance.policies().read(&text_of(governance, text)?, &governance.people())?;
     Ok(run(&draft.set, &draft.world, &cases(file)?))
 }
 
@@ -37,13 +35,13 @@ pub fn test_policy(governance: &Governance, text: Option<&str>, file: &Value) ->
 /// # Errors
 /// [`TrialError`].
 pub fn explain_policy(governance: &Governance, request: Map<String, Value>) -> Result<Explanation, TrialError> {
-    let draft = governance.inner.policies.read(&text_of(governance, None)?, &governance.people())?;
+    let draft = governance.policies().read(&text_of(governance, None)?, &governance.people())?;
     let case = only_case(request)?;
     Ok(explain(&draft.set, &draft.world, &case.request()))
 }
 
 fn text_of(governance: &Governance, given: Option<&str>) -> Result<String, TrialError> {
-    given.map(str::to_owned).or_else(|| governance.inner.policies.text()).ok_or(TrialError::None)
+    given.map(str::to_owned).or_else(|| governance.policies().text()).ok_or(TrialError::None)
 }
 
 /// The request as a case that expects whatever comes.

@@ -102,7 +102,9 @@ pub(crate) fn sweep(node: &Node) {
     // There is no such folder before anything is handed over.
     let Ok(entries) = fs::read_dir(all(data)) else { return };
     let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
-    paths.filter(|path| !folders.contains(path)).for_each(|path| remove_folder(&path));
+    // Each has a name that no other one has: the data may lie elsewhere now than when the agent was added.
+    let is_owned = |path: &PathBuf| folders.iter().any(|folder| folder.file_name() == path.file_name());
+    paths.filter(|path| !is_owned(path)).for_each(|path| remove_folder(&path));
 }
 
 /// The folders of all agents; none if that cannot be read.

@@ -6,10 +6,9 @@ use althing_protocol::PublisherId;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use super::interruptions::answer;
 use super::{Ended, Slot, Step, World};
 use crate::invariant::Called;
-use crate::mesh::message;
+use crate::mesh::{answer, message};
 
 /// The task in an answer: its id, and whether it is completed.
 fn task(answer: Result<Reply, OperationError>) -> Result<(String, bool), String> {

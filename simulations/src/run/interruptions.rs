@@ -2,17 +2,16 @@
 
 use std::time::Duration;
 
-use althing_calls::{Calls, Operation, OperationError, Reply};
-use althing_protocol::AgentId;
+use althing_calls::Operation;
 use rand::Rng as _;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
 use super::questions::seen;
 use super::{Ended, World};
 use crate::invariant::Interrupted;
-use crate::mesh::{ask, message};
+use crate::mesh::{answer, message};
 
 /// The second message is sent so long after the first was acknowledged, milliseconds. The turn takes 500 ms, or does not end.
 const AFTER_MS: std::ops::Range<u64> = 0..350;
@@ -20,16 +19,6 @@ const AFTER_MS: std::ops::Range<u64> = 0..350;
 const AGAIN_AFTER: Duration = Duration::from_secs(2);
 /// The second message.
 const SECOND: &str = "something else";
-
-/// What the agent answers.
-pub(super) async fn answer(
-    calls: &Calls,
-    agent: &AgentId,
-    operation: Operation,
-    params: Value,
-) -> Result<Reply, OperationError> {
-    calls.ask(ask(calls, agent, operation, &params).await?).await
-}
 
 /// A node gives an agent of another one a task, and interrupts its turn. Every other agent waits for a third one meanwhile, if
 /// agents may ask.

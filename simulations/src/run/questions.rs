@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 
 use super::{Ended, World};
 use crate::invariant::{Asked, Seen};
-use crate::mesh::{ask, message};
+use crate::mesh::{answer, message};
 
 /// The texts of parts, one after another.
 fn text(parts: &Value) -> String {
@@ -51,8 +51,7 @@ pub(super) fn start(world: &mut World<'_>, asker: u32, ended: mpsc::Sender<Ended
     let (calls, begun) = (node.calls.clone(), world.begun);
     let number = world.judge.call_begins(now_ms);
     tokio::spawn(async move {
-        let told = ask(&calls, &agents[0], Operation::SendMessage, &said).await.expect("good parameters");
-        let answer = match seen(calls.ask(told).await) {
+        let answer = match seen(answer(&calls, &agents[0], Operation::SendMessage, said).await) {
             Ok((seen, _, _)) if seen.done => Ok(seen.artifacts.concat()),
             Ok((_, _, status)) => Err(status),
             Err(why) => Err(why),

@@ -9,7 +9,7 @@ use althing_protocol::binding::Binding;
 use althing_protocol::keylog::KeyEvent;
 use althing_protocol::keyring::Withdrawal;
 use althing_protocol::object::{
-    self, Description, Grant, Handoff, HandoffAnswer, Kind, Membership, Placement, Statement, TaskMove,
+    self, Description, Grant, Handoff, HandoffAnswer, Kind, Membership, OwnerOrder, Placement, Statement, TaskMove,
 };
 use althing_protocol::record::Contact;
 use althing_protocol::registry::{Attestation, Mark, Release, Roster, Visit};
@@ -43,6 +43,7 @@ fn aad(kind: Kind, network: &str) -> Vec<u8> {
         Kind::TaskMove => "althing/task-move/1",
         Kind::Handoff => "althing/handoff/1",
         Kind::HandoffAnswer => "althing/handoff-answer/1",
+        Kind::OwnerOrder => "althing/owner-order/1",
         other => unreachable!("{other:?} is a kind of groups: group.rs"),
     };
     let mut bytes = vec![0x83];
@@ -99,6 +100,7 @@ fn every_kind(bytes: &[u8]) -> usize {
         accepted_signs_to_itself::<TaskMove>(bytes, NETWORK),
         accepted_signs_to_itself::<Handoff>(bytes, NETWORK),
         accepted_signs_to_itself::<HandoffAnswer>(bytes, NETWORK),
+        accepted_signs_to_itself::<OwnerOrder>(bytes, ""),
     ]
     .iter()
     .filter(|accepted| **accepted)
@@ -131,9 +133,10 @@ fuzz_target!(|data: &[u8]| {
             Some(20) => Kind::TaskMove,
             Some(21) => Kind::Handoff,
             Some(22) => Kind::HandoffAnswer,
+            Some(24) => Kind::OwnerOrder,
             _ => Kind::Membership,
         };
-        let network = if matches!(kind, Kind::KeyEvent | Kind::Withdrawal) { "" } else { NETWORK };
+        let network = if matches!(kind, Kind::KeyEvent | Kind::Withdrawal | Kind::OwnerOrder) { "" } else { NETWORK };
         let bytes = sign1::seal(payload.to_vec(), &aad(kind, network), &KEYS[2]);
         assert!(every_kind(&bytes) <= 1, "bytes are an object of one kind at most");
     }

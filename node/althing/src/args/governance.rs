@@ -81,7 +81,7 @@ pub struct ApproveAsk {
     #[arg(long)]
     pub yes: bool,
     /// Say yes to so many further calls like this one too; with --until.
-    #[arg(long, value_name = "COUNT", requires = "until", conflicts_with = "text",
+    #[arg(long, value_name = "COUNT", requires = "until", conflicts_with_all = ["text", "signature"],
           value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub standing: Option<u32>,
     /// Until when the standing yes counts, such as 2027-01-31T12:00:00Z; 90 days at most.
@@ -153,9 +153,9 @@ pub enum Audit {
         #[arg(long, value_name = "COUNT", requires = "witnesses")]
         wanted: Option<usize>,
     },
-    /// Make unreadable for ever what lies beside the log of a person or an agent; the entries prove what they proved.
+    /// Make unreadable for ever what lies beside the log of calls on behalf of a person; the entries prove what they proved.
     Erase {
-        /// The person or the agent, as entries name it.
+        /// The person, as entries name them.
         subject: String,
         /// Erase without being asked.
         #[arg(long)]
@@ -184,7 +184,7 @@ pub struct AuditQueryArgs {
     /// On behalf of this person, or by them.
     #[arg(long, value_name = "NAME")]
     pub person: Option<String>,
-    /// asked, answered, denied, intent, outcome, changed, started, ended or turn.
+    /// asked, answered, denied, intent, outcome or changed.
     #[arg(long)]
     pub stage: Option<String>,
     /// From then on, such as 2027-01-31T12:00:00Z.

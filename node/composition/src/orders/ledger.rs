@@ -3,11 +3,10 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
-use althing_communication::rate_limiter::RateLimiter;
 use althing_communication::{Communication, Priority, Request, WallClock};
 use althing_governance::machine::orders::{
     ORDERS_OF_OTHERS_MAX, ORDERS_OWN_MAX, OrderBook, OrderNews, ProvenOrder, SignedOrder,
@@ -17,9 +16,9 @@ use althing_protocol::object::{self, OrderSubject, OrderWord, OwnerOrder};
 use althing_protocol::{AgentId, Digest, PublicKey, PublisherId};
 use althing_store::{Batch, Durability, Family, Range, Store};
 use tokio::sync::watch;
-use tokio::time::Instant;
 
 use super::port::PolicySetPort;
+use super::rates::SignatureRates;
 use crate::error::NodeError;
 use crate::owner::Owner;
 
@@ -30,12 +29,6 @@ pub const ORDERS_PROTOCOL: &str = "/althing/orders/1";
 
 /// How long an order of this node's may take to reach another node of its owner that is connected.
 const TELL_OWN: Duration = Duration::from_secs(2);
-/// Signatures that are verified for the strangers of one origin in a second.
-const SIGNATURES: u32 = 64;
-/// How much of them may be ahead of time.
-const PATIENCE: Duration = Duration::from_secs(2);
-/// Origins that are counted.
-const ORIGINS_MAX: usize = 1_024;
 /// Orders that wait to be passed on, which are not kept here.
 const PASSING_MAX: usize = 64;
 
@@ -65,8 +58,7 @@ pub struct Orders {
     passing: Mutex<PassingOrders>,
     /// Those that are not asked for again, since nothing of their publishers is in use here, or since they do not count.
     skipped: Mutex<BTreeSet<Digest>>,
-    rates: Mutex<BTreeMap<Origin, RateLimiter>>,
-    begun: Instant,
+    rates: SignatureRates,
     /// Rises with each order that counts.
     changed: watch::Sender<u64>,
     /// One row is written at a time, and always what counts by then.
@@ -96,8 +88,7 @@ impl Orders {
             fresh: Mutex::default(),
             passing: Mutex::default(),
             skipped: Mutex::default(),
-            rates: Mutex::default(),
-            begun: Instant::now(),
+            rates: SignatureRates::default(),
             changed: watch::Sender::new(0),
             writing: tokio::sync::Mutex::default(),
             sets: PolicySetPort::default(),
@@ -266,18 +257,7 @@ impl Orders {
 
     /// Whether so many signatures are verified for a stranger now.
     pub(super) fn admits(&self, origin: &Origin, signatures: usize) -> bool {
-        let now = self.begun.elapsed();
-        let mut rates = self.rates.lock().expect("no holder of the rates panics");
-        if rates.len() >= ORIGINS_MAX {
-            rates.retain(|_, limiter| !limiter.is_full(now));
-        }
-        let mut limiter = rates.get(origin).copied().unwrap_or_default();
-        let wait = (0..signatures).map(|_| limiter.take(SIGNATURES, now)).last().unwrap_or_default();
-        let is_admitted = wait <= PATIENCE && rates.len() < ORIGINS_MAX;
-        if is_admitted {
-            rates.insert(origin.clone(), limiter);
-        }
-        is_admitted
+        self.rates.admits(origin, signatures)
     }
 
     /// Remembers an order that is not asked for again for a while.

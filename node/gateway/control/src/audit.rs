@@ -9,7 +9,7 @@ use althing_api::{
 use althing_operations::Operations;
 use althing_operations::governance::{Actor, AuditFault, AuditFilter, AuditRecord, EraseOrder, PruneOrder, RecordBody};
 use althing_protocol::audit::{AuditLeaf, AuditStage};
-use althing_protocol::{AgentId, IdentityError, digest, hex};
+use althing_protocol::{AgentId, IdentityError, hex};
 use axum::Json;
 use axum::extract::{Path, State};
 
@@ -93,10 +93,8 @@ pub async fn prune(
     if before_ms > now_ms {
         return Err(ApiError::invalid("that time has not come: name one before now"));
     }
-    // What the owner agreed to, who answers for this node without a key.
-    let sign_off = digest(format!("althing audit prune\nbefore: {before_ms}\nby: {person}\nat: {now_ms}\n").as_bytes());
     detached(async move {
-        let order = PruneOrder { before_ms, principals: vec![person], sign_off };
+        let order = PruneOrder { before_ms, principals: vec![person] };
         Ok(Json(PruneReply { removed: node.governance.audit().prune(order).await? }))
     })
     .await

@@ -53,7 +53,12 @@ pub async fn keys(State(node): State<Arc<Operations>>) -> Answer<OwnerKeys> {
 }
 
 /// `POST /keys/rotate`
-pub async fn rotate(State(node): State<Arc<Operations>>, Body(request): Body<RotateRequest>) -> Answer<OwnerKeys> {
+pub async fn rotate(
+    State(node): State<Arc<Operations>>,
+    requester: Requester,
+    Body(request): Body<RotateRequest>,
+) -> Answer<OwnerKeys> {
+    requester.check_owner()?;
     let RotateRequest { overlap_minutes } = request;
     if overlap_minutes > OVERLAP_MINUTES_MAX {
         let message = format!("an old key is accepted for at most {OVERLAP_MINUTES_MAX} minutes more");
@@ -69,7 +74,12 @@ pub async fn rotate(State(node): State<Arc<Operations>>, Body(request): Body<Rot
 }
 
 /// `POST /keys/revoke`
-pub async fn revoke(State(node): State<Arc<Operations>>, Body(request): Body<RevokeRequest>) -> Answer<OwnerKeys> {
+pub async fn revoke(
+    State(node): State<Arc<Operations>>,
+    requester: Requester,
+    Body(request): Body<RevokeRequest>,
+) -> Answer<OwnerKeys> {
+    requester.check_owner()?;
     let files = owner_files(&node)?;
     with_files(move || {
         let owner = files.read()?.id().to_string();
@@ -85,7 +95,12 @@ pub async fn revoke(State(node): State<Arc<Operations>>, Body(request): Body<Rev
 }
 
 /// `POST /keys/withdraw`
-pub async fn withdraw(State(node): State<Arc<Operations>>, Body(request): Body<WithdrawRequest>) -> Answer<OwnerKeys> {
+pub async fn withdraw(
+    State(node): State<Arc<Operations>>,
+    requester: Requester,
+    Body(request): Body<WithdrawRequest>,
+) -> Answer<OwnerKeys> {
+    requester.check_owner()?;
     let whom = PublicKey::from_did(&request.node).map_err(|error| ApiError::invalid(error.to_string()))?;
     let files = owner_files(&node)?;
     with_files(move || {
@@ -161,7 +176,12 @@ pub async fn add_token(
 }
 
 /// `DELETE /tokens/{name}`
-pub async fn remove_token(State(node): State<Arc<Operations>>, Path(name): Path<String>) -> Answer<TokenRemoval> {
+pub async fn remove_token(
+    State(node): State<Arc<Operations>>,
+    requester: Requester,
+    Path(name): Path<String>,
+) -> Answer<TokenRemoval> {
+    requester.check_owner()?;
     let file = token_file(&node)?;
     with_files(move || {
         let left = file.remove(&name)?;
@@ -171,7 +191,12 @@ pub async fn remove_token(State(node): State<Arc<Operations>>, Path(name): Path<
 }
 
 /// `POST /gateway/open`
-pub async fn open(State(node): State<Arc<Operations>>, Body(_): Body<OpenGateway>) -> Answer<GatewayOpening> {
+pub async fn open(
+    State(node): State<Arc<Operations>>,
+    requester: Requester,
+    Body(_): Body<OpenGateway>,
+) -> Answer<GatewayOpening> {
+    requester.check_owner()?;
     let file = token_file(&node)?;
     with_files(move || {
         file.open()?;

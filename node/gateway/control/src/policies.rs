@@ -13,7 +13,7 @@ use althing_operations::governance::{
     ChangeError, DecisionRecord, Explanation, Finding, Outcome, PolicyStatus, TrialError, Turnabout, Verdict,
     demand_words, explain_policy, rights, test_policy,
 };
-use althing_protocol::{Label, hex};
+use althing_protocol::{AgentId, Label, hex};
 use axum::Json;
 use axum::extract::{Path, State};
 use serde_json::{Map, Value};
@@ -116,6 +116,7 @@ pub async fn explain(
     Body(question): Body<PolicyQuestion>,
 ) -> Answer<PolicyExplanation> {
     let PolicyQuestion { principal, action, resource, context } = question;
+    let principal = of_owner(&node, principal);
     let texts = [("principal", principal), ("action", action), ("resource", resource)];
     let mut members: Map<String, Value> =
         texts.into_iter().map(|(name, text)| (name.to_owned(), Value::from(text))).collect();
@@ -123,6 +124,13 @@ pub async fn explain(
         members.insert("context".to_owned(), context);
     }
     Ok(Json(explanation(explain_policy(&node.governance, members)?)))
+}
+
+/// An agent that is named without its owner is one of this node's owner.
+fn of_owner(node: &Operations, principal: String) -> String {
+    let name = principal.strip_prefix("Agent::\"").and_then(|rest| rest.strip_suffix('"'));
+    let agent = name.and_then(|name| AgentId::new(node.owner().id(), name).ok());
+    agent.map_or(principal, |agent| format!("Agent::\"{agent}\""))
 }
 
 /// `POST /policy/diff`

@@ -47,6 +47,20 @@ impl Requester {
     }
 }
 
+impl Requester {
+    /// Whether the owner asks, on the node's machine: who else may change keys, tokens and what is open is nobody.
+    ///
+    /// # Errors
+    /// A refusal.
+    pub fn check_owner(&self) -> Result<(), ApiError> {
+        if self.0 == Principal::Local {
+            return Ok(());
+        }
+        let why = "only the owner may do this, on the node's machine, over its control socket";
+        Err(ApiError::new(Kind::Refused, why))
+    }
+}
+
 impl<S: Send + Sync> FromRequestParts<S> for Requester {
     type Rejection = ApiError;
 
@@ -67,7 +81,11 @@ pub fn actor(node: &Operations, principal: &Principal) -> Result<Actor, ApiError
     let user = match principal {
         Principal::Local => return Ok(Actor::Owner),
         Principal::User(name) => name.clone(),
-        other => other.to_string(),
+        // Nobody is known by a token that everybody may have.
+        _ => {
+            let why = "whoever asks by a token without a name is nobody in the file of people: use a token of your own";
+            return Err(ApiError::new(Kind::Refused, why));
+        }
     };
     let people = node.governance.people();
     let name = people.person_of(&user).map(str::to_owned);

@@ -218,7 +218,8 @@ impl Tools {
         let most = self.arguments_max(name);
         let arguments = arguments_of(name, arguments, most)?;
         let mut turn = context::now();
-        let filled = turn.hidden.lock().unwrap_or_else(PoisonError::into_inner).fill(arguments, most);
+        let filled =
+            turn.hidden.lock().unwrap_or_else(PoisonError::into_inner).fill(arguments, most, self.profiles.hide_any());
         let (arguments, label) = filled.map_err(|error| refused_arguments(name, error.to_string()))?;
         turn.attributes.send(label);
         Ok((arguments, turn, label))

@@ -82,9 +82,10 @@ pub(super) async fn run(groups: Groups, member: Arc<Member>, worker: Arc<dyn Wor
         held.unreadable.into_iter().for_each(|claim| refuse(&mut failing, &outbox, unreadable(claim)));
         for (task, state) in held.new {
             let (id, token) = (task.task, task.token);
-            // This node began it before it stopped.
-            let is_begun = state == State::Working;
-            if is_begun && !worker.goes_on(&task) {
+            // This node began it before it stopped. Its state may not say so yet: how far entries are committed is on disk with the
+            // next ones only.
+            let is_begun = worker.goes_on(&task);
+            if state == State::Working && !is_begun {
                 // Nobody knows how far it came. What may be left of it does nothing more.
                 worker.supersede(member.id, id, token + 1);
                 let reason = "the node that worked on it started again".to_owned();

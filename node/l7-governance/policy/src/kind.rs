@@ -8,7 +8,7 @@ use cedar_policy::{EntityId, EntityTypeName, EntityUid};
 /// What a policy can speak of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// By its id; with its version, publisher and tier. In its groups and its publisher.
+    /// By its id; with its version. In its publisher.
     Agent,
     /// In the roles that it has.
     Person,
@@ -16,24 +16,16 @@ pub enum Kind {
     Role,
     /// Who signed an agent's description.
     Publisher,
-    /// By its id; in its groups.
+    /// By its id.
     Node,
-    /// What nodes and agents are in.
-    Group,
     /// What tools are in: one MCP server, or what a Thing offers.
     Server,
     /// By `SERVER/TOOL`; with the profile that the owner wrote.
     Tool,
     /// By the name that the node's configuration gives it.
     Model,
-    /// By its name; never its value.
-    Secret,
     /// A scope of memory.
     Memory,
-    /// Where a connection goes.
-    Host,
-    /// What is installed from a registry.
-    Package,
     /// `public`, `internal`, `confidential` or `restricted`, with its rank from 0 to 3.
     Label,
     /// What is done: a gate, or the name of a tool.
@@ -46,20 +38,16 @@ pub enum Kind {
 
 impl Kind {
     /// All of them, in their order.
-    pub const ALL: [Kind; 17] = [
+    pub const ALL: [Kind; 13] = [
         Kind::Agent,
         Kind::Person,
         Kind::Role,
         Kind::Publisher,
         Kind::Node,
-        Kind::Group,
         Kind::Server,
         Kind::Tool,
         Kind::Model,
-        Kind::Secret,
         Kind::Memory,
-        Kind::Host,
-        Kind::Package,
         Kind::Label,
         Kind::Action,
         Kind::Number,
@@ -75,14 +63,10 @@ impl Kind {
             Kind::Role => "Role",
             Kind::Publisher => "Publisher",
             Kind::Node => "Node",
-            Kind::Group => "Group",
             Kind::Server => "Server",
             Kind::Tool => "Tool",
             Kind::Model => "Model",
-            Kind::Secret => "Secret",
             Kind::Memory => "Memory",
-            Kind::Host => "Host",
-            Kind::Package => "Package",
             Kind::Label => "Label",
             Kind::Action => "Action",
             Kind::Number => "Number",

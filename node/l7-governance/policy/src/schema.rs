@@ -191,13 +191,13 @@ mod tests {
     fn each_tool_is_an_action_of_its_name_but_for_those_named_as_a_gate() {
         let input = json!({ "type": "object", "properties": { "q": { "type": "string" } } });
         let tool = |server, name| ToolSignature { server, name, input: &input };
-        let names = ["search", "get-weather", "a b\"c", "日本", "add"];
+        let names = ["search", "get-weather", "a b\"c", "日本", "model"];
         let tools: Vec<ToolSignature<'_>> = names.into_iter().map(|name| tool("shop", name)).collect();
         let schema = Schema::new(&tools);
         assert_eq!(schema.untyped(), Vec::<String>::new());
         for name in names {
             let entry = schema.act(Gate::UseTool, &format!("shop/{name}")).expect("it is known");
-            let action = if name == "add" { "useTool" } else { name };
+            let action = if name == "model" { "useTool" } else { name };
             assert_eq!(entry.action, Kind::Action.uid(action));
             assert!(schema.cedar.actions().any(|known| *known == entry.action), "{name}");
         }

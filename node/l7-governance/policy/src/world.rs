@@ -23,12 +23,8 @@ pub enum Entry {
         id: String,
         /// As its description says.
         version: String,
-        /// From 0, the least dangerous.
-        tier: u32,
         /// Who signed its description.
         publisher: Option<String>,
-        /// By name.
-        groups: Vec<String>,
     },
     /// A person of `people.yaml`.
     Person {
@@ -41,8 +37,6 @@ pub enum Entry {
     Node {
         /// Its peer id.
         id: String,
-        /// By name.
-        groups: Vec<String>,
     },
     /// A tool with its profile.
     Tool {
@@ -71,20 +65,6 @@ pub enum Entry {
 }
 
 impl Entry {
-    /// A tool that nobody wrote a profile for, whatever its server says of it.
-    #[must_use]
-    pub fn tool_without_profile(server: &str, name: &str) -> Entry {
-        Entry::Tool {
-            server: server.to_owned(),
-            name: name.to_owned(),
-            effect: "final".to_owned(),
-            trusted: false,
-            label: DataLabel::Confidential,
-            clearance: DataLabel::Public,
-            tier: 0,
-        }
-    }
-
     fn name(&self) -> EntityName {
         match self {
             Entry::Agent { id, .. } => EntityName::new(Kind::Agent, id),
@@ -96,26 +76,18 @@ impl Entry {
     }
 
     fn parents(&self) -> Vec<EntityName> {
-        let all = |kind: Kind, ids: &[String]| ids.iter().map(|id| EntityName::new(kind, id)).collect::<Vec<_>>();
         match self {
-            Entry::Agent { publisher, groups, .. } => {
-                let mut parents = all(Kind::Group, groups);
-                parents.extend(publisher.iter().map(|id| EntityName::new(Kind::Publisher, id)));
-                parents
-            }
-            Entry::Person { roles, .. } => all(Kind::Role, roles),
-            Entry::Node { groups, .. } => all(Kind::Group, groups),
+            Entry::Agent { publisher, .. } => publisher.iter().map(|id| EntityName::new(Kind::Publisher, id)).collect(),
+            Entry::Person { roles, .. } => roles.iter().map(|id| EntityName::new(Kind::Role, id)).collect(),
             Entry::Tool { server, .. } => vec![EntityName::new(Kind::Server, server)],
-            Entry::Model { .. } => Vec::new(),
+            Entry::Node { .. } | Entry::Model { .. } => Vec::new(),
         }
     }
 
     fn members(&self) -> Vec<(String, RestrictedExpression)> {
         let text = |text: &str| RestrictedExpression::new_string(text.to_owned());
         let members = match self {
-            Entry::Agent { version, tier, .. } => {
-                vec![("version", text(version)), ("tier", RestrictedExpression::new_long(i64::from(*tier)))]
-            }
+            Entry::Agent { version, .. } => vec![("version", text(version))],
             Entry::Person { .. } | Entry::Node { .. } => Vec::new(),
             Entry::Tool { server, name, effect, trusted, label, clearance, tier } => vec![
                 ("server", text(server)),

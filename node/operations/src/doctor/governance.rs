@@ -95,8 +95,7 @@ fn waiting(pending: &[String], findings: &mut Vec<Finding>) {
 fn audit(health: &GovernanceHealth, findings: &mut Vec<Finding>) {
     let GovernanceHealth { audit_failure, body_bytes, body_bytes_max, .. } = health;
     if let Some(why) = audit_failure {
-        let what =
-            format!("nothing can be recorded, so that nothing with an effect is done, and no agent starts: {why}");
+        let what = format!("nothing can be recorded, so that nothing with an effect is done: {why}");
         findings.push(wrong("L7", what, "make room on the disk of the node's data, or mend what the reason names"));
     }
     if *body_bytes_max != 0 && u128::from(*body_bytes) * 5 >= u128::from(*body_bytes_max) * 4 {

@@ -9,7 +9,7 @@ use althing_protocol::{AgentId, CallerId, Digest, PublisherId, near};
 use althing_registry_client::{
     ListedVersion, Reference, RegistryClient, RegistryError, Resolved, check_approved, chosen, passed_over,
 };
-use althing_td::{AgentFile, AsksAs, Callers, SharedFile, uncontained};
+use althing_td::{AgentFile, AsksAs, Callers, SharedFile, ToolTerms, uncontained};
 
 use super::attesting::twins;
 use super::contents::{file_name, of_release};
@@ -145,6 +145,10 @@ fn settle(file: &mut AgentFile, name: &str, callers: &Callers) {
     file.handoff_signers.clear();
     // Which of its tools others may call is for whoever runs it to say.
     file.expose.clear();
+    // What its tools do, and what they are trusted with, whoever runs it says in `[[tools]]`: gates believe it.
+    file.effects.clear();
+    file.profiles.values_mut().for_each(|terms| *terms = ToolTerms { hide: terms.hide, ..ToolTerms::default() });
+    file.profiles.retain(|_, terms| terms.is_said());
 }
 
 /// Installs what others published.
@@ -485,5 +489,18 @@ mod tests {
             let told = told.to_string();
             assert!(told.starts_with(&said) && told.contains("https://") && told.contains("for you alone"), "{told}");
         }
+    }
+
+    #[test]
+    fn what_a_release_says_of_its_tools_is_not_believed() {
+        let text = "name: a\ndescription: b\ncontract: { class: { latency: srt } }\nruntime: { native: { builtin: echo } }\n\
+                    tools:\n  files: { url: 'https://a.example/', effect: none, profiles: { read: { trusted: true, hide: true } } }\n  \
+                    web: { url: 'https://b.example/', profiles: { '*': { trusted: true } } }\n";
+        let mut file = AgentFile::parse(text).unwrap_or_else(|error| panic!("{error}"));
+        settle(&mut file, "b", &Callers::default());
+        assert!(file.effects.is_empty());
+        let terms: Vec<_> =
+            file.profiles.iter().map(|(tool, terms)| (tool.as_str(), terms.trusted, terms.hide)).collect();
+        assert_eq!(terms, [("files/read", None, Some(true))]);
     }
 }

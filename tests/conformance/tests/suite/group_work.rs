@@ -141,6 +141,27 @@ async fn busy_member(nodes: &[GroupNode], id: GroupId, lease_ms: u64) -> (usize,
     (at, nodes[at].worker.effects.lock().expect("no panic")[0].1)
 }
 
+/// P-115: whoever has a journal of what it did goes on under the token that it had.
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_starts_again_goes_on_under_its_token() {
+    let net = net();
+    let (mut nodes, id) = group_of(&net, 3).await;
+    let (at, token) = busy_member(&nodes, id, 20_000).await;
+    let worker = nodes[at].worker.clone();
+    // It is killed twice while it works.
+    for _ in 0..2 {
+        let (secret, kept) = nodes.remove(at).crash(&net).await;
+        let begun = worker.begun.lock().expect("no panic").len();
+        nodes.insert(at, GroupNode::restart(&net, &secret, &Owner::new(101), kept, worker.clone()).await);
+        until("it goes on", || worker.begun.lock().expect("no panic").len() > begun).await;
+    }
+    nodes[at].completed(id, &[task_id(1)]).await;
+    let ended = nodes[at].task(id, task_id(1), |task| (task.state, task.token, task.attempt));
+    assert_eq!(ended, (State::Completed, token, 1), "the group gave it to nobody else");
+    assert_eq!(*worker.effects.lock().expect("no panic"), [(task_id(1), token)], "its effect was had once");
+    completions(&nodes, &[task_id(1)], id);
+}
+
 /// P-115: once the group gave the task to another member, what was journalled of it is not gone on with.
 #[tokio::test(start_paused = true)]
 async fn a_worker_that_starts_again_too_late_leaves_its_task_to_who_has_it() {

@@ -67,7 +67,8 @@ async fn what_is_stopped_on_one_node_runs_on_no_node_of_the_owner_until_it_is_ad
         let sent = node.one(&id, Operation::SendMessage, message("go on")).await;
         assert_eq!(refused(sent), Some(Refusal::AgentRevoked));
     }
-    assert!(!task.is_null());
+    let ended = second.one(&id, Operation::GetTask, json!({ "id": task })).await;
+    assert_eq!(refused(ended), Some(Refusal::AgentRevoked), "not even its tasks are shown");
     assert!(second.agents.failed().get("actor").is_some_and(|why| why.contains("was stopped by its owner")));
     // Adding it again, here under the name that it has, lets it run.
     second.agents.remove("actor").await.expect("it is there");
